@@ -19,7 +19,7 @@ use crate::measure::{now, rate, say};
 
 const BLOBS: Bucket = Bucket::named("blobs");
 const EVENTS: Queue<BlobEvent> = Queue::named("events");
-/// Who writes at the same time.
+/// Concurrent writers.
 const WRITERS: usize = 16;
 const COUNT: usize = 4_000;
 const SIZE: usize = 64 << 10;
@@ -37,7 +37,7 @@ pub(crate) async fn run() {
         .start(store.clone())
         .await
         .expect("starts");
-    // Twice, in turns: the disk has its moods.
+    // Twice, alternating: the speed of a disk varies.
     for round in 1..=2 {
         let folder = plain_folder.join(round.to_string());
         fs::create_dir(&folder).expect("folder is made");

@@ -12,11 +12,11 @@ use crate::{
     raw,
 };
 
-/// What one commit writes: an event of about 100 bytes at the end of the committer's own stream.
+/// The write of one commit: an event of about 100 bytes at the end of the committer's own stream.
 const DATA: &str =
     r#"{"guest":"g-4711","room":"204","at":"2026-11-15T02:03:47Z","amount":{"net":119,"tax":8}}"#;
 
-/// How often each measurement is made; the median counts.
+/// Repetitions of each measurement; the median counts.
 const ROUNDS: usize = 3;
 
 pub(crate) async fn sqlite() {
@@ -54,7 +54,7 @@ struct Speed {
 
 async fn one_and_many(store: &Arc<dyn Store>, few: usize, many: usize) -> (Speed, Speed) {
     let (mut alone, mut together) = (Vec::new(), Vec::new());
-    // In turns, so that a noisy minute meets both.
+    // Alternating, so that noise affects both.
     for _ in 0..ROUNDS {
         alone.push(commit(store, 1, few).await);
         together.push(commit(store, 64, many).await);

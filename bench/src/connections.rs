@@ -1,5 +1,5 @@
-//! Live connections: what an idle one takes, and how long one line takes to all of them, beside a
-//! bare server that writes the same bytes to as many sockets.
+//! Live connections: the memory of an idle one, and the time of a broadcast to all of them,
+//! compared to a bare server that writes the same bytes to as many sockets.
 
 use std::{
     sync::{
@@ -24,7 +24,7 @@ use crate::{
 const CONNECTIONS: usize = 5_000;
 const ROUNDS: usize = 9;
 
-/// Counts who has heard the line of this round.
+/// Counts the connections that have received the line of this round.
 #[derive(Default)]
 struct Heard {
     count: AtomicUsize,
@@ -38,7 +38,7 @@ impl Heard {
         }
     }
 
-    /// Tells something and takes the time until all have heard it.
+    /// Sends a line and measures the time until all have received it.
     async fn time(&self, tells: impl AsyncFn(usize)) -> Duration {
         let mut times = Vec::new();
         for round in 0..ROUNDS {
@@ -67,7 +67,7 @@ pub(crate) async fn run() {
     let began = now();
     let sockets = connect(&address, websocket_head(&address)).await;
     let took = began.elapsed();
-    // Nobody reads yet, and nothing happens.
+    // There are no readers yet, and no load.
     SystemClock.sleep(Duration::from_secs(2)).await;
     let each = (resident() - before) * 1_024.0 / CONNECTIONS as f64;
     say(&format!(
@@ -86,7 +86,7 @@ pub(crate) async fn run() {
     let _ = child.wait();
 }
 
-/// The same without anything behind it.
+/// The same with a bare server.
 async fn bare() -> Duration {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("port");
     let address = listener.local_addr().expect("address").to_string();
@@ -117,7 +117,7 @@ async fn bare() -> Duration {
         .await
 }
 
-/// Says a line in the room.
+/// Sends a line to the room.
 async fn line(address: &str, text: &str) {
     let body = format!(r#"{{"key":"{text}","who":"bench","text":"{text}"}}"#);
     let request = format!(
@@ -140,7 +140,7 @@ fn websocket_head(address: &str) -> String {
     )
 }
 
-/// Opens the connections, some at a time, each with what it has to say first.
+/// Opens the connections, some at a time, each with its request head.
 async fn connect(address: &str, head: String) -> Vec<TcpStream> {
     let (places, head) = (Arc::new(Semaphore::new(200)), Arc::new(head));
     let tasks = (0..CONNECTIONS).map(|_| {
@@ -149,7 +149,7 @@ async fn connect(address: &str, head: String) -> Vec<TcpStream> {
             let _place = places.acquire().await.expect("open");
             let mut stream = TcpStream::connect(&address).await.expect("server answers");
             stream.write_all(head.as_bytes()).await.expect("head is sent");
-            // Byte by byte, so that nothing behind the head is taken.
+            // Byte by byte, so that nothing after the head is read.
             let mut answer = Vec::new();
             while !answer.ends_with(b"\r\n\r\n") {
                 answer.push(stream.read_u8().await.expect("answer"));
@@ -181,6 +181,6 @@ fn listen(sockets: Vec<TcpStream>, heard: &Arc<Heard>) {
 fn allow_many_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    // Where it is not allowed, connecting says so.
+    // If it is not allowed, connecting fails.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }

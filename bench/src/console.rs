@@ -1,5 +1,5 @@
-//! How long the pages of the console take in a store of 100,000 objects, runs and messages.
-//! Everything is made over HTTP, so it is what a program would have.
+//! The latency of the pages of the console in a store of 100,000 objects, runs and messages.
+//! Everything is created over HTTP, as a program would.
 
 use serde_json::json;
 
@@ -14,10 +14,10 @@ const COUNT: usize = 100_000;
 const BLOBS: usize = 2_000;
 /// Messages of one request.
 const BATCH: usize = 100;
-/// How often each page is asked for, after it was asked for a few times.
+/// Requests of each page, after a few for warm-up.
 const ASKED: usize = 200;
 const WARM: usize = 20;
-/// The 95th percentile that is wanted, in milliseconds.
+/// The target of the 95th percentile, in milliseconds.
 const WANTED: f64 = 50.0;
 
 pub(crate) fn run() {
@@ -64,7 +64,7 @@ fn fill(address: &str, count: usize) {
     say(&format!("  the rest is there after  {:>6.0} s", began.elapsed().as_secs_f64()));
 }
 
-/// Every page with data. The lists are asked for at their beginning and in their middle.
+/// Every page with data. Lists are requested at their beginning and in their middle.
 fn pages(count: usize) -> Vec<String> {
     let middle = count / 2;
     let object = format!("/objects/counter/c-{middle:06}");

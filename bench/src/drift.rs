@@ -1,6 +1,6 @@
-//! Comparisons of two environments on this machine: what one takes over its slower side, what many
-//! at once take in memory, and what the comparing itself takes. Over HTTP, through the routes of
-//! the application.
+//! Comparisons of two environments on this machine: the overhead of one over its slower side, the
+//! memory of many concurrent ones, and the time of the comparison itself. Over HTTP, through the
+//! routes of the application.
 
 mod stage;
 
@@ -14,17 +14,17 @@ use steadfast_drift::{
 use self::stage::{Environments, Stage};
 use crate::measure::{fsync, now, percentiles, resident_mib, say};
 
-/// How long both environments take to answer.
+/// The response time of both environments.
 const ANSWER: Duration = Duration::from_millis(20);
-/// What a comparison may take over its slower side, in milliseconds.
+/// Maximum overhead of a comparison over its slower side, in milliseconds.
 const OVER_MAX: f64 = 40.0;
 const COMPARISONS: usize = 200;
-/// So many at once, and what they may take in memory, in MiB.
+/// Concurrent comparisons, and their maximum memory in MiB.
 const MANY: usize = 200;
 const GROWTH_MAX: f64 = 100.0;
-/// Those take so long that all of them are under way.
+/// The response time at which all of them are in progress.
 const LONG: Duration = Duration::from_secs(3);
-/// What comparing two envelopes may take, in microseconds.
+/// Maximum time to compare two envelopes, in microseconds.
 const DIFF_MAX: f64 = 100.0;
 
 pub(crate) async fn run() {
@@ -67,7 +67,7 @@ async fn one_at_a_time() -> Shown {
     last.expect("there is one")
 }
 
-/// How long the slower probe took, as it says itself.
+/// The duration of the slower probe, as it was recorded.
 fn slower_side(shown: &Shown) -> Duration {
     let result = shown.result.as_ref().expect("a result");
     let took = [&result.left, &result.right].map(|it| {
@@ -118,7 +118,7 @@ async fn many_at_once() {
     ));
 }
 
-/// The comparing itself, of what the last comparison saw.
+/// The comparison itself, of the last envelopes.
 fn alone(shown: &Shown) {
     let result = shown.result.as_ref().expect("a result");
     let (Some(left), Some(right)) = (&result.left, &result.right) else { return };

@@ -1,5 +1,5 @@
-//! Generations from the request to the last artifact: what the way takes beside the provider, and
-//! whether many at once keep the provider busy while people ask how far they are. Over HTTP,
+//! Generations from the request to the last artifact: the overhead over the provider, and whether
+//! many concurrent ones keep the provider busy while clients poll their progress. Over HTTP,
 //! through the routes of the application.
 
 mod polls;
@@ -25,12 +25,12 @@ use self::{
 };
 use crate::measure::{now, percentiles, resident_mib, say};
 
-/// What the way of a generation may take beside the provider, in milliseconds.
+/// Maximum overhead of a generation over the provider, in milliseconds.
 const WAY_MAX: f64 = 20.0;
-/// And the answer to somebody who asks how far it is.
+/// Maximum time of a poll of its progress.
 const POLL_MAX: f64 = 10.0;
 const ONE_BY_ONE: usize = 100;
-/// So many at a time fill the places at the provider.
+/// Concurrent generations that fill the slots of the provider.
 const SIDE_BY_SIDE: usize = AT_ONCE / TASKS;
 const MANY: usize = 1_000;
 const WAVES: usize = 3;
@@ -69,7 +69,7 @@ pub(crate) async fn run() {
     stage.stop().await;
 }
 
-/// What generations took beyond the provider's time, so many at a time.
+/// The overhead of generations over the provider's time, with this many at a time.
 async fn ways(stage: &Arc<Stage>, name: &str, at_once: usize, count: usize) -> Vec<Duration> {
     let next = Arc::new(AtomicUsize::new(0));
     let mut all = Vec::new();
@@ -130,7 +130,7 @@ async fn pause(time: Duration) {
     SystemClock.sleep(time).await;
 }
 
-/// Generations come faster than the provider can make them, and people ask how far they are.
+/// Generations arrive faster than the provider can make them, and clients poll their progress.
 async fn many_at_once(stage: &Arc<Stage>, wave: usize) {
     let before = resident_mib();
     let busy = stage.provider.books().busy;
@@ -140,7 +140,7 @@ async fn many_at_once(stage: &Arc<Stage>, wave: usize) {
     let (made, asked) = ask_all(stage, wave, &mut polls).await;
     let count = made.len();
     let (early, early_p99) = percentiles(polls.end().await);
-    // The library may not have heard of all of them yet.
+    // The library may not have all of them yet.
     let polls = Polls::start(stage.address, made.clone());
     let mut most = resident_mib();
     while !stage.list(Some(GenerationStatus::Active), 1, None).await.is_empty() {
@@ -149,7 +149,7 @@ async fn many_at_once(stage: &Arc<Stage>, wave: usize) {
     }
     let (polled, polled_p99) = percentiles(polls.end().await);
     let ended = ended(stage, count).await;
-    // What is still on its way is not to be the next wave's.
+    // Generations in progress must not count for the next wave.
     for id in &made {
         stage.finished(id).await;
     }
@@ -182,7 +182,7 @@ async fn many_at_once(stage: &Arc<Stage>, wave: usize) {
     ));
 }
 
-/// Asks for all of them: their ids, and how long that took in milliseconds.
+/// Requests all of them: their ids, and the duration in milliseconds.
 async fn ask_all(stage: &Arc<Stage>, wave: usize, polls: &mut Polls) -> (Vec<String>, f64) {
     let next = Arc::new(AtomicUsize::new(0));
     let ids = Arc::new(Mutex::new(Vec::new()));
@@ -207,7 +207,7 @@ async fn ask_all(stage: &Arc<Stage>, wave: usize, polls: &mut Polls) -> (Vec<Str
     (made, began.elapsed().as_secs_f64() * 1_000.0)
 }
 
-/// The last so many generations, all over.
+/// The last generations, all of them ended.
 async fn ended(stage: &Stage, count: usize) -> Vec<Generation> {
     let mut all: Vec<Generation> = Vec::new();
     while all.len() < count {
@@ -218,7 +218,7 @@ async fn ended(stage: &Stage, count: usize) -> Vec<Generation> {
     all
 }
 
-/// From the provider's last answer until the generation was over, as both noted it.
+/// From the provider's last answer to the end of the generation, as both recorded it.
 fn behind_the_provider(stage: &Stage, ended: &[Generation]) -> Vec<Duration> {
     let books = stage.provider.books();
     let times = ended.iter().map(|it| {

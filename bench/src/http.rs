@@ -1,5 +1,5 @@
 //! Calls of objects over HTTP, with connections that stay open: the server of this workspace,
-//! beside what the best peer reached on a machine like this.
+//! compared to the best peer on a similar machine.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -9,7 +9,7 @@ use std::{
 
 use crate::measure::{now, percentiles, rate, resident_mib_of, say};
 
-/// The best peer (workerd), per second, from runs of our own on a quiet machine with two cores.
+/// The best peer (workerd), per second, from our own runs on a quiet machine with two cores.
 const PEER_ONE: f64 = 1_712.0;
 const PEER_MANY: f64 = 1_679.0;
 /// And one call at a time, in milliseconds.
@@ -53,7 +53,7 @@ pub(crate) fn start(server: &std::path::Path, folder: &std::path::Path) -> (Chil
     (child, addresses.remove(0))
 }
 
-/// The server and where its S3 port is, if it was built.
+/// The server and the address of its S3 port, if it was built.
 pub(crate) fn serve_s3(folder: &std::path::Path) -> Option<(Child, String, String)> {
     let server = std::env::current_exe().expect("own path").with_file_name("steadfast");
     if !server.exists() {
@@ -65,7 +65,7 @@ pub(crate) fn serve_s3(folder: &std::path::Path) -> Option<(Child, String, Strin
     Some((child, address, s3))
 }
 
-/// Starts a server that says at how many addresses it listens.
+/// Starts a server that prints this many addresses.
 fn spawn(
     server: &std::path::Path,
     folder: &std::path::Path,
@@ -106,12 +106,12 @@ impl Caller {
         self.post(&format!("/v1/objects/counter/{name}/calls/increment"), r#"{"by":1}"#);
     }
 
-    /// One question, and its answer.
+    /// One GET request, and its answer.
     pub(crate) fn get(&mut self, path: &str) -> String {
         self.ask(format!("GET {path} HTTP/1.1\r\nhost: {}\r\n\r\n", self.host))
     }
 
-    /// One request, and its answer.
+    /// One POST request, and its answer.
     pub(crate) fn post(&mut self, path: &str, body: &str) -> String {
         self.ask(format!(
             "POST {path} HTTP/1.1\r\nhost: {}\r\n\
@@ -121,7 +121,7 @@ impl Caller {
         ))
     }
 
-    /// Sets something.
+    /// One PUT request with JSON.
     pub(crate) fn put_json(&mut self, path: &str, body: &str) -> String {
         self.ask(format!(
             "PUT {path} HTTP/1.1\r\nhost: {}\r\n\
@@ -131,7 +131,7 @@ impl Caller {
         ))
     }
 
-    /// Writes a blob, or makes something.
+    /// One PUT request with bytes.
     pub(crate) fn put(&mut self, path: &str, body: &str) -> String {
         self.ask(format!(
             "PUT {path} HTTP/1.1\r\nhost: {}\r\ncontent-length: {}\r\n\r\n{body}",
@@ -183,7 +183,7 @@ fn together(address: &str, shape: &str, count: usize, calls: usize) -> f64 {
     })
 }
 
-/// 64 callers, each with a connection of its own; how often it happens in a second.
+/// 64 callers, each with a connection of its own; calls per second.
 pub(crate) fn all_at_once(
     address: &str,
     calls: usize,

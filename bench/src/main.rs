@@ -2,9 +2,10 @@
 //! [store|postgres|backlog|processes|objects|sleepers [OBJECTS]|workflows|queues|buckets|uploads|
 //! drift|generations|http|console [COUNT]|connections|start|years [COUNT]]`
 //!
-//! Machines are noisy, so every figure is printed beside a baseline of the same run, and as a ratio
-//! to it. `STEADFAST_BENCH_POSTGRES` names a database for the PostgreSQL part,
-//! `STEADFAST_TEST_MODELS` a folder of models for uploads; else it is where `tests/models` puts it.
+//! Machines are noisy, so every figure is printed next to a baseline of the same run, and as a
+//! ratio to it. `STEADFAST_BENCH_POSTGRES` names a database for the PostgreSQL part,
+//! `STEADFAST_TEST_MODELS` a folder of models for uploads; the default is the folder of
+//! `tests/models`.
 
 mod backlog;
 mod buckets;

@@ -1,4 +1,4 @@
-//! Measuring and saying so.
+//! Measurement and output.
 
 use std::{
     fs::File,
@@ -10,17 +10,17 @@ use std::{
 
 /// Prints a line.
 pub(crate) fn say(line: &str) {
-    // Who closes the pipe has read enough.
+    // A reader that closes the pipe has read enough.
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 
-/// The time now; a benchmark is what the wall clock is for.
+/// The time now; a benchmark measures the wall clock.
 #[expect(clippy::disallowed_methods, reason = "this is where time is measured")]
 pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// How often something happens in a second.
+/// Events per second.
 pub(crate) fn rate(count: usize, took: Duration) -> f64 {
     count as f64 / took.as_secs_f64()
 }
@@ -42,7 +42,7 @@ pub(crate) fn percentile(sorted: &[Duration], percent: usize) -> f64 {
     sorted[sorted.len() * percent / 100].as_secs_f64() * 1_000.0
 }
 
-/// What it takes to make 4 KiB durable in a folder, one after the other.
+/// The time to make 4 KiB durable in a folder, one after the other.
 pub(crate) fn fsync(folder: &Path) -> Duration {
     let file = File::create(folder.join("fsync")).expect("file is made");
     let times = (0..200).map(|number| {
@@ -59,7 +59,7 @@ pub(crate) fn resident_mib() -> f64 {
     resident_mib_of("self")
 }
 
-/// Resident memory of a process in MiB; 0 where the system does not tell.
+/// Resident memory of a process in MiB; 0 if it is not available.
 pub(crate) fn resident_mib_of(process: &str) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find_map(|it| it.strip_prefix("VmRSS:"));
@@ -67,7 +67,7 @@ pub(crate) fn resident_mib_of(process: &str) -> f64 {
     kilobytes.unwrap_or(0.0) / 1024.0
 }
 
-/// What this runs on.
+/// The machine.
 pub(crate) fn machine() -> String {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let name = cpu.lines().find_map(|it| it.strip_prefix("model name\t: ")).unwrap_or("unknown");

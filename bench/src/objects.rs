@@ -68,7 +68,7 @@ pub(crate) async fn run() {
     }
 }
 
-/// Runs all shapes; `scale` thousand turns at the least.
+/// Runs all shapes; at least `scale` thousand turns.
 async fn measure(name: &str, store: &Arc<dyn Store>, raw: f64, scale: usize) {
     let objects = Objects::builder(store.clone()).class(Counter).start().expect("objects start");
     for (shape, count, in_flight, turns) in [
@@ -77,7 +77,7 @@ async fn measure(name: &str, store: &Arc<dyn Store>, raw: f64, scale: usize) {
         ("1,000 objects, 64 in flight", 1_000, 64, scale * 10_000),
         ("1,000 objects, 512 in flight", 1_000, 512, scale * 10_000),
     ] {
-        // The first touch makes the objects, and is not what is measured.
+        // The first call creates the objects, and is not measured.
         turn(&objects, shape, count, 64.min(count), count).await;
         let before = store.activity();
         let mut times = Vec::new();

@@ -21,7 +21,7 @@ use crate::{
     measure::{now, rate, say},
 };
 
-/// The best durable peer, per second, from runs of our own on a quiet machine with two cores.
+/// The best durable peer, per second, from our own runs on a quiet machine with two cores.
 const PEER: f64 = 1_700.0;
 
 const MESSAGES: usize = 100_000;
@@ -37,7 +37,7 @@ struct Note {
 const BATCHED: Queue<Note> = Queue::named("batched");
 const SINGLE: Queue<Note> = Queue::named("single");
 
-/// Counts what it gets.
+/// Counts its messages.
 #[derive(Clone, Default)]
 struct Counter {
     count: Arc<AtomicUsize>,
@@ -91,7 +91,7 @@ pub(crate) async fn run() {
         .expect("starts");
     let bare = bare(&store, None).await;
     say(&format!("  bare appends, {BATCH} to a commit      {bare:>9.0}/s"));
-    // The rows that a send writes: the message, and that it is to be delivered.
+    // The rows of a send: the message and its work.
     let sends = self::bare(&store, Some("nobody")).await;
     say(&format!("  the same with their work           {sends:>9.0}/s"));
     let together = in_batches(&app, &batched).await;
@@ -113,8 +113,8 @@ pub(crate) async fn run() {
     tokio::task::spawn_blocking(over_http).await.expect("ends");
 }
 
-/// Sent singly, by callers whose connections stay open, and consumed by the server: in batches, and
-/// one by one with a turn of an object each, in whose commit the message is settled.
+/// Sent one by one, by callers whose connections stay open, and consumed by the server: in batches,
+/// and one by one with a turn of an object each, whose commit settles the message.
 fn over_http() {
     let folder = tempfile::tempdir().expect("temporary folder");
     let Some((mut child, address)) = serve(folder.path()) else { return };
@@ -149,7 +149,7 @@ fn drained_over_http(address: &str, queue: &str) {
     let mut caller = Caller::new(address);
     let path = format!("/v1/queues/{queue}");
     while !caller.get(&path).contains("\"depth\":0,") {
-        // To count is work as well.
+        // Counting takes time as well.
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
 }
@@ -189,7 +189,7 @@ async fn one_by_one(app: &Runtime, counter: &Counter) -> f64 {
     rate(MESSAGES / SENDERS * SENDERS, began.elapsed())
 }
 
-/// Until the consumer has seen all, and all is acknowledged.
+/// Waits until the consumer has got all messages, and all are acknowledged.
 async fn drained<T>(app: &Runtime, queue: Queue<T>, counter: &Counter) {
     counter.all.notified().await;
     while let view = app.queues().show(queue.name()).await.expect("shown")
@@ -209,7 +209,7 @@ fn row(id: usize) -> Message {
     Message::new("batched", Json::of(&note(id)).expect("JSON")).expect("message").input()
 }
 
-/// The rows of the messages alone, or with work for a queue that nobody consumes, in commits of the
+/// The rows of the messages alone, or with work for a queue without a consumer, in commits of the
 /// same size.
 async fn bare(store: &Arc<dyn Store>, queue: Option<&'static str>) -> f64 {
     let size = BATCH;

@@ -1,4 +1,4 @@
-//! The baseline: the rows that commits write, inserted with nothing around.
+//! The baseline: the rows of commits, inserted directly.
 
 use std::{path::Path, time::Duration};
 

@@ -16,7 +16,7 @@ use crate::{
     measure::{now, rate, resident_mib_of, say},
 };
 
-/// The peer (Miniflare, without fsync), pairs per second, from runs of our own.
+/// The peer (Miniflare, without fsync), pairs per second, from our own runs.
 const PEER: f64 = 428.0;
 const CALLERS: usize = 16;
 const PAIRS: usize = 20_000;
@@ -87,7 +87,7 @@ fn small(signer: &Signer) {
     ));
 }
 
-/// 1 GiB in and out; how much memory the server takes for it.
+/// 1 GiB in and out, and the memory of the server.
 fn large(signer: &Signer, process: &str) {
     say("S3 port, 1 GiB in and out");
     let before = resident_mib_of(process);

@@ -1,5 +1,4 @@
-//! Objects that sleep: what they take in memory, what waking one takes, and whether many of them
-//! make a turn dearer.
+//! Sleeping objects: their memory, the time to load one, and whether many of them slow turns down.
 
 use std::{sync::Arc, time::Duration};
 
@@ -48,13 +47,13 @@ impl Handle<Grow> for Sleeper {
     }
 }
 
-/// As many are made and looked at as they sleep.
+/// Objects that are created and measured while they sleep.
 const MANY: usize = 100_000;
 
-/// As many are in the store in the end, unless another number is given.
+/// Objects in the store in the end, unless another number is given.
 const MOST: usize = 1_000_000;
 
-/// In use, in both stores.
+/// Objects in use, in both stores.
 const FEW: usize = 10;
 
 struct Place {
@@ -102,10 +101,10 @@ pub(crate) async fn run() {
     large.store.close().await;
 }
 
-/// The cost of a turn with few objects in the store and with most, in rounds one after the other.
+/// The cost of a turn with few objects in the store and with most, in alternating rounds.
 async fn compare(large: &Place, most: usize) {
     let small = Place::new();
-    // Its log has to be as long as the other's: to make a file longer takes time, too.
+    // Its log must be as long as the other's: extending a file takes time, too.
     for _ in 0..10 {
         turns(&small.objects).await;
     }
@@ -115,7 +114,7 @@ async fn compare(large: &Place, most: usize) {
         many.push(turns(&large.objects).await);
     }
     for round in 0..5 {
-        // Others each time, all over the store.
+        // Other objects each time, all over the store.
         let sleepers = (FEW + round..most).step_by((most / 2_000).max(1)).take(2_000);
         let began = now();
         each(&large.objects, sleepers, FEW).await;
@@ -129,7 +128,7 @@ async fn compare(large: &Place, most: usize) {
     small.store.close().await;
 }
 
-/// Calls objects, one each, so many at once.
+/// Calls objects, one call each, this many concurrently.
 async fn each(objects: &Objects, numbers: impl IntoIterator<Item = usize>, at_once: usize) {
     let mut of_callers = vec![Vec::new(); at_once];
     for (index, number) in numbers.into_iter().enumerate() {
@@ -160,7 +159,7 @@ async fn turns(objects: &Objects) -> Duration {
     began.elapsed() / (ROUNDS * FEW) as u32
 }
 
-/// Waits until all sleep and their memory was given back, and says what is resident then.
+/// Waits until all sleep and their memory is returned, and returns the resident memory.
 async fn asleep(objects: &Objects) -> f64 {
     let moment = || SystemClock.sleep(Duration::from_millis(50));
     while 0 < objects.awake() {
@@ -177,7 +176,7 @@ async fn asleep(objects: &Objects) -> f64 {
     least
 }
 
-/// Waking an object of a megabyte.
+/// Loading an object of a megabyte.
 async fn wake(objects: &Objects) {
     let (mut woken, mut again) = (Vec::new(), Vec::new());
     for number in 0..20 {

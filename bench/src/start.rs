@@ -1,4 +1,5 @@
-//! From start to ready, and what an idle server takes. Needs the server's binary beside this one.
+//! From start to ready, and the memory of an idle server. Needs the server's binary next to this
+//! one.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},

@@ -1,5 +1,5 @@
-//! Images from their upload to their label: what the way takes beside the classifier, and whether
-//! many at once keep the classifier busy. Over HTTP, through the routes of the application.
+//! Images from their upload to their label: the overhead over the classifier, and whether many
+//! concurrent ones keep the classifier busy. Over HTTP, through the routes of the application.
 
 mod bare;
 mod classifiers;
@@ -25,14 +25,14 @@ use self::{
 };
 use crate::measure::{now, percentiles, rate, resident_mib, say};
 
-/// What the way may take, in milliseconds.
+/// Maximum overhead, in milliseconds.
 const WAY_MAX: f64 = 25.0;
 /// Rounds, and images in each.
 const ROUNDS: usize = 10;
 const EACH: usize = 50;
 const MANY: usize = 500;
 const CALLERS: usize = 50;
-/// How busy many at once are to keep the classifier, in percent, and what they may take in memory.
+/// Minimum utilization of the classifier under load, in percent, and maximum memory.
 const BUSY_MIN: f64 = 90.0;
 const GROWTH_MAX: f64 = 300.0;
 
@@ -42,14 +42,14 @@ pub(crate) async fn run() {
     bare::run().await;
 }
 
-/// With a classifier that answers at once, what is left is the way.
+/// With a classifier that answers immediately, only the overhead is left.
 async fn one_at_a_time() {
     say("Uploads, one image at a time, with a classifier that answers at once");
     let stage = Stage::new(Arc::new(AtOnce)).await;
     let (mut answers, mut ways, mut events) = (Vec::new(), Vec::new(), Vec::new());
     let (mut bare, mut count) = (Vec::new(), 0);
     over_http(&stage, "warm").await;
-    // In turns: the disk has its moods.
+    // Alternating: the speed of a disk varies.
     for round in 0..ROUNDS {
         let before = stage.store.activity().commits;
         let (answered, classified) = over_http(&stage, &format!("http-{round}")).await;
@@ -76,7 +76,7 @@ async fn one_at_a_time() {
     stage.stop().await;
 }
 
-/// How long uploads took until they were answered, and from there until they were classified.
+/// The duration of uploads until the answer, and from there until they were classified.
 async fn over_http(stage: &Stage, prefix: &str) -> (Vec<Duration>, Vec<Duration>) {
     let (mut upload, heard, prefix) = (stage.caller(), stage.heard.clone(), prefix.to_owned());
     let work = move || {
@@ -92,7 +92,7 @@ async fn over_http(stage: &Stage, prefix: &str) -> (Vec<Duration>, Vec<Duration>
     tokio::task::spawn_blocking(work).await.expect("ends")
 }
 
-/// The same for images that come through the bucket, where only their events tell of them.
+/// The same for images that are put into the bucket and found by their events.
 async fn by_event(stage: &Stage, round: usize) -> Vec<Duration> {
     let (bucket, mut times) = (stage.app.bucket(UPLOADS), Vec::new());
     for number in 0..EACH {
@@ -119,7 +119,7 @@ async fn commits(store: &Arc<dyn Store>, round: usize) -> Vec<Duration> {
     times
 }
 
-/// Images come faster than they can be classified.
+/// Images arrive faster than they can be classified.
 async fn many_at_once() {
     let pool = Pool::for_this_machine("classify").expect("threads start");
     let threads = pool.threads();
@@ -179,7 +179,7 @@ async fn put_all(stage: &Stage) {
     tokio::task::spawn_blocking(work).await.expect("ends");
 }
 
-/// The most resident memory between this call and when the answer is asked for.
+/// The maximum of resident memory between this call and the await of the result.
 fn most_resident() -> impl Future<Output = f64> {
     let (done, ended) = tokio::sync::oneshot::channel::<()>();
     let watching = tokio::spawn(async move {

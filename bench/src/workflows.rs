@@ -16,8 +16,8 @@ use crate::{
     measure::{now, percentiles, rate, say},
 };
 
-/// The best peer (Restate), runs per second and milliseconds of one at a time, from runs of our own
-/// on a quiet machine with two cores.
+/// The best peer (Restate), runs per second and milliseconds of one at a time, from our own runs on
+/// a quiet machine with two cores.
 const PEER: f64 = 548.0;
 const PEER_P50: f64 = 6.2;
 
@@ -53,7 +53,7 @@ pub(crate) async fn run() {
 async fn in_process(store: &Arc<dyn Store>, runs: &Runs) {
     let bare = bare(store).await;
     say(&format!("  bare appends of the same rows      {bare:>9.0} runs/s, 64 in flight"));
-    // On a store that has been at work, as over HTTP: its log has grown to its size.
+    // On a store that was under load, as over HTTP: its log has its full size.
     let mut times = Vec::new();
     for number in 0..2_000 {
         let began = now();
@@ -104,7 +104,7 @@ async fn together<F: Future<Output = ()> + Send + 'static>(caller: impl Fn(usize
     }
 }
 
-/// The rows of such runs, appended in as many commits, with nothing around.
+/// The rows of such runs, appended directly in as many commits.
 async fn bare(store: &Arc<dyn Store>) -> f64 {
     let began = now();
     together(|caller| {

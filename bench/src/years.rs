@@ -1,6 +1,6 @@
 //! `STEADFAST_SOAK=1 steadfast-bench years [COUNT]`: a store with a million objects, messages and
-//! runs: from start to ready, what pages and questions take, and what sweeps take. Needs the
-//! server's binary beside this one.
+//! runs: from start to ready, and the time of pages, queries and sweeps. Needs the server's binary
+//! next to this one.
 
 use std::{
     io::{BufRead, BufReader, Read, Write as _},
@@ -20,7 +20,7 @@ use crate::measure::{median, now, resident_mib_of, say};
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// How old what is in the store is, in days.
+/// The age of the data in the store, in days.
 const AGE: u32 = 41;
 
 const PAGES: [&str; 16] = [
@@ -62,7 +62,7 @@ pub(crate) async fn run() {
     forget(&data).await;
 }
 
-/// Opens the store with a clock that stands so many days before now.
+/// Opens the store with a clock that is this many days behind.
 fn open(data: &Path, days_ago: u32) -> (Arc<dyn Store>, ManualClock) {
     let clock = ManualClock::at(SystemClock.now().before(days_ago * DAY));
     let options = SqliteOptions::new(data, Arc::new(clock.clone()));
@@ -93,7 +93,7 @@ async fn fill(data: &Path, count: usize) {
             }));
             let run = address(EntityKind::Run, "invoice", number);
             let messages = vec![message().event()];
-            // One in ten may go.
+            // One in ten may be deleted.
             let (status, expires) = (RunStatus::Complete, if number % 10 == 0 { 30 } else { 300 });
             runs = runs.write(Write::Append { stream: run.clone(), messages }).write(Write::Run {
                 run,
@@ -132,7 +132,7 @@ fn serve(program: &Path, data: &Path) {
     server.wait().expect("server ends");
 }
 
-/// A question while eight others are asked.
+/// A query while eight others are in progress.
 fn while_busy(address: &str) -> Duration {
     std::thread::scope(|scope| {
         for _ in 0..8 {
@@ -176,7 +176,7 @@ fn get(address: &str, path: &str) -> Duration {
 
 async fn forget(data: &Path) {
     let (store, clock) = open(data, 0);
-    // It was not open for long: for an hour nothing is deleted by age.
+    // It was opened recently: deletion by age is suspended for an hour.
     clock.advance(2 * Duration::from_hours(1));
     let sizes = async || store.activity();
     for round in ["the first sweep of messages", "the next, with nothing to forget"] {

@@ -1,7 +1,7 @@
-//! What the accounts of a store must hold after their process was killed.
+//! Checks the accounts of a store after their process was killed.
 //!
-//! The oracle: what was acknowledged is found, what is found was asked for, everything that a call
-//! leads to comes with it and happens once.
+//! The oracle: acknowledged calls are found, found calls were requested, and all effects of a call
+//! come with it and happen once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,19 +16,19 @@ use crate::{
     order::{CALLERS, Order},
 };
 
-/// Earlier turns looked at after each end.
+/// Earlier turns checked after each kill.
 const GO_BACK: usize = 3;
 
-/// What the victims of one store asked of its accounts, and what they were answered.
+/// The requests of the victims of one store to its accounts, and the replies.
 #[derive(Default)]
 pub(crate) struct Books {
     invoked: BTreeSet<u64>,
     /// The turn and the total that each reply named.
     acked: BTreeMap<u64, (i64, i64)>,
     performed: BTreeSet<u64>,
-    /// What an account looked like after a turn, when it was the last.
+    /// The state of an account after a turn, when it was the last.
     seen: Vec<Head>,
-    /// Whether the victims forget history.
+    /// Whether the victims delete history.
     forgets: bool,
     forgotten: i64,
     gone_back: usize,
@@ -39,17 +39,17 @@ impl Books {
         Self { forgets, ..Self::default() }
     }
 
-    /// How victims work.
+    /// The mode of the victims.
     pub(crate) fn mode(&self) -> &'static str {
         if self.forgets { "sweeping" } else { "accounts" }
     }
 
-    /// A number that nobody used before.
+    /// An unused number.
     pub(crate) fn next_number(&self) -> u64 {
         self.invoked.last().map_or(0, |last| last + 1).next_multiple_of(CALLERS)
     }
 
-    /// Calls of which nobody knows whether they happened.
+    /// Calls with an unknown outcome.
     pub(crate) fn unknown(&self) -> Vec<u64> {
         self.invoked.iter().copied().filter(|it| !self.acked.contains_key(it)).collect()
     }
@@ -88,12 +88,12 @@ impl Books {
         }
     }
 
-    /// Follows a victim to its end, which is after so many lines unless it comes earlier.
+    /// Follows a victim to its end, and kills it after this many lines.
     pub(crate) fn follow(&mut self, victim: Victim, lines: usize) -> std::process::ExitStatus {
         victim.follow(lines, |line| self.note(line))
     }
 
-    /// The oracle, at any moment.
+    /// The oracle, at any time.
     pub(crate) async fn check(&mut self, place: &str) {
         let store = open(place).await;
         let found = Found::read(&*store).await;
@@ -105,8 +105,8 @@ impl Books {
         store.close().await;
     }
 
-    /// The oracle when everything was repeated and delivered: every call has happened, with all
-    /// that it leads to, once.
+    /// The oracle when everything was repeated and delivered: every call has happened, with all its
+    /// effects, once.
     pub(crate) async fn check_all_done(&mut self, place: &str) {
         self.check(place).await;
         assert_eq!(self.unknown(), Vec::<u64>::new(), "repeated and not acknowledged");
@@ -137,11 +137,10 @@ impl Books {
         }
     }
 
-    /// Earlier turns look as they did: what was seen when they were the last, and what the replies
-    /// said.
+    /// Earlier turns are unchanged: the states that were seen, and the values of the replies.
     async fn go_back(&mut self, store: &dyn Store, found: &Found) {
         self.seen.extend(&found.heads);
-        // Those that came last, and some from all the time before.
+        // The last ones, and some from all the time before.
         let spread = |all: usize| (0..all).rev().step_by(all / GO_BACK + 1);
         let seen: Vec<_> = spread(self.seen.len()).map(|it| self.seen[it]).collect();
         for (account, turn, wanted) in seen {
@@ -160,7 +159,7 @@ impl Books {
         }
     }
 
-    /// An account as it was; `None` if that is forgotten and may be.
+    /// A past state of an account; `None` if it was deleted and may be.
     async fn past(&self, store: &dyn Store, account: u64, turn: i64) -> Option<Past> {
         match pages_at(store, &address(account), Some(turn)).await {
             Ok(past) => Some(past),

@@ -1,4 +1,4 @@
-//! kill -9 of a process that changes blobs: object and event are there together or not at all.
+//! kill -9 of a process that changes blobs: object and event exist together or not at all.
 
 use std::path::Path;
 

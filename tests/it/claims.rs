@@ -1,4 +1,4 @@
-//! What the documents say about tests and files is true.
+//! The claims of documents about tests and files are true.
 
 use std::{
     collections::BTreeSet,
@@ -8,7 +8,7 @@ use std::{
 
 use crate::tidy::{root, texts};
 
-/// A name of so many words is that of a test: nothing else of ours is called a sentence.
+/// A name of this many words is that of a test: nothing else is named by a sentence.
 const WORDS_MIN: usize = 4;
 
 /// Every file of ours, by its path from the root.
@@ -32,7 +32,7 @@ fn is_test_attribute(line: &str) -> bool {
     line.starts_with("#[test]") || line.starts_with("#[tokio::test")
 }
 
-/// Macros that make tests of the functions that they are given.
+/// Macros that make tests of their arguments.
 fn test_macros(files: &[(String, String)]) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for (_, text) in files {
@@ -49,7 +49,7 @@ fn test_macros(files: &[(String, String)]) -> BTreeSet<String> {
     found
 }
 
-/// The names of all tests of a file that are run: written out, or given to a macro.
+/// The names of all tests of a file that are run: written out, or passed to a macro.
 fn tests_of(text: &str, macros: &BTreeSet<String>) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut is_test = false;
@@ -82,7 +82,7 @@ fn all_tests(files: &[(String, String)]) -> BTreeSet<String> {
     rust.flat_map(|it| tests_of(&it.1, &macros)).collect()
 }
 
-/// What stands between backticks, outside of blocks of code, with the number of its line.
+/// The texts between backticks, outside of blocks of code, with their line numbers.
 fn quoted(text: &str) -> Vec<(usize, &str)> {
     let (mut is_code, mut found) = (false, Vec::new());
     for (at, line) in text.lines().enumerate() {
@@ -175,7 +175,7 @@ fn every_file_that_a_document_names_is_there() {
     assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
 }
 
-/// The notes, where the tests of their holes are, and how many holes each has.
+/// The notes, the files with the tests of their holes, and the number of holes.
 const NOTES: &[(&str, &[&str], u32)] = &[
     ("classifying uploads", &["apps/uploads/tests/it/holes_classify.rs"], 11),
     (

@@ -1,5 +1,5 @@
-//! The process ends at each named point, once early and once later; the test fails when a point is
-//! never reached.
+//! The process is killed at each named point, once early and once later; the test fails when a
+//! point is never reached.
 
 use steadfast_core::{CRASH_POINTS, store::crash::COMMIT_POINTS};
 

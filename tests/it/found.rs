@@ -1,4 +1,4 @@
-//! What a store holds of the accounts, read from the store itself, and whether its parts agree.
+//! The accounts in a store, read from the store itself, and whether their parts agree.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,10 +13,10 @@ use steadfast_core::{
 
 use crate::order::{ACCOUNTS, Order};
 
-/// Where something is entered, why, and for which call.
+/// The account of an entry, its cause, and its call.
 pub(crate) type Entry = (u64, String, u64);
 
-/// Everything that a call leads to.
+/// All entries of a call.
 pub(crate) fn rows_of(number: u64) -> Vec<Entry> {
     let order = Order::of(number);
     let mut rows = vec![(order.account, "book".into(), number)];
@@ -49,23 +49,23 @@ pub(crate) fn sum(sql: &Connection) -> i64 {
     total
 }
 
-/// What was entered last: why, and for which call.
+/// The last entry: its cause and its call.
 pub(crate) fn last_entry(sql: &Connection) -> (String, u64) {
     let last = "SELECT cause, number FROM entry ORDER BY id DESC LIMIT 1";
     one(sql, last, |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
-/// An account, its last turn, and what it looks like after it.
+/// An account, its last turn, and a hash of its state.
 pub(crate) type Head = (u64, i64, u64);
 
-/// What a store holds of the accounts.
+/// The accounts of a store.
 #[derive(Default)]
 pub(crate) struct Found {
     pub(crate) rows: BTreeMap<Entry, usize>,
     /// Alarms that are set: account, number, due time.
     alarms: Vec<(u64, u64, i64)>,
     pub(crate) heads: Vec<Head>,
-    /// Wake-ups that the accounts count on.
+    /// Wake-ups that the accounts depend on.
     wake_ups: BTreeSet<(u64, i64)>,
 }
 
@@ -124,7 +124,7 @@ impl Found {
         self.rows.contains_key(entry)
     }
 
-    /// What was sent is there with the call that sent it, once, and is done exactly when it is
+    /// A message exists together with the call that sent it, once, and is done exactly when it is
     /// marked as done.
     pub(crate) fn check_messages(&self, all: &[Recorded]) {
         let (mut sent, mut asked, mut back) = (BTreeSet::new(), BTreeMap::new(), BTreeSet::new());
@@ -173,7 +173,7 @@ impl Found {
         assert!(lost.is_empty(), "accounts count on wake-ups that nobody will bring: {lost:?}");
     }
 
-    /// An alarm is set until it has rung, and a wake-up comes in time for it.
+    /// An alarm is set until it has fired, and there is a wake-up in time for it.
     pub(crate) fn check_alarms(&self) {
         let set: BTreeSet<(u64, u64)> = self.alarms.iter().map(|it| (it.0, it.1)).collect();
         for number in self.calls() {

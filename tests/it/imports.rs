@@ -1,5 +1,5 @@
 //! Files of a crate import each other in one direction, so that each can be understood with those
-//! below it. Only a module and the modules inside of it may know each other.
+//! below it. Only a module and the modules inside of it may import each other.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,7 +17,7 @@ struct Imports {
     files: BTreeSet<Module>,
     /// Paths as they are written, by file.
     paths: Vec<(Module, Vec<String>)>,
-    /// Names that a module gives on, and where they come from.
+    /// Names that a module re-exports, and their origins.
     exports: BTreeMap<(Module, String), Vec<String>>,
 }
 
@@ -89,7 +89,7 @@ impl Imports {
         base
     }
 
-    /// The file that a path leads to, also where another module gives the name on.
+    /// The file that a path leads to, through re-exports as well.
     fn file(&self, path: &[String], depth: usize) -> Module {
         let is_file = |length: &usize| self.files.contains(&path[..*length]);
         let length = (0..=path.len()).take_while(is_file).last().unwrap_or_default();

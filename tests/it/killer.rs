@@ -1,6 +1,6 @@
-//! Starts victims, kills them, and checks what is left.
+//! Starts victims, kills them, and checks the store.
 //!
-//! The oracle: what was acknowledged is found, and what is found was asked for.
+//! The oracle: acknowledged commits are found, and found commits were requested.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,7 +15,7 @@ use steadfast_core::store::{
     SqliteStore, Store, SystemClock,
 };
 
-/// Chance whose seed is printed. Where a kill meets a process is not repeated by it.
+/// Random numbers whose seed is printed. The seed does not determine the moment of a kill.
 pub(crate) fn chance() -> SeededEntropy {
     let given = std::env::var("STEADFAST_TEST_SEED").ok();
     let seed = given.map_or_else(
@@ -31,14 +31,14 @@ pub(crate) fn soak() -> usize {
     std::env::var("STEADFAST_SOAK").ok().and_then(|it| it.parse().ok()).unwrap_or(1)
 }
 
-/// A running victim and what it says.
+/// A running victim and its output.
 pub(crate) struct Victim {
     child: Child,
     lines: std::io::Lines<BufReader<ChildStdout>>,
 }
 
 impl Victim {
-    /// One whose clock is set ahead and back, several times a second.
+    /// A victim whose clock is set ahead and back, several times a second.
     pub(crate) fn unsteady(place: &str, mode: &[&str], seed: u64) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_victim"));
         command.env("STEADFAST_TEST_STEPS", seed.to_string());
@@ -54,12 +54,12 @@ impl Victim {
         Self::spawn(command, place, mode, crash_at)
     }
 
-    /// One whose clock is right in a soak as well: an hour ahead would be its timeout.
+    /// A victim whose clock is steady in a soak as well: an hour ahead would be its timeout.
     pub(crate) fn steady(place: &str, mode: &[&str], crash_at: Option<&str>) -> Self {
         Self::spawn(Command::new(env!("CARGO_BIN_EXE_victim")), place, mode, crash_at)
     }
 
-    /// One whose clock is so many milliseconds ahead.
+    /// A victim whose clock is this many milliseconds ahead.
     pub(crate) fn ahead(place: &str, mode: &[&str], crash_at: Option<&str>, ms: u128) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_victim"));
         command.env("STEADFAST_TEST_AHEAD", ms.to_string());
@@ -82,18 +82,18 @@ impl Victim {
         self.lines.next()?.ok()
     }
 
-    /// Says a line to it. That it has ended meanwhile is no matter.
+    /// Writes a line to it. It may have ended meanwhile.
     pub(crate) fn tell(&mut self, line: &str) {
         let stdin = self.child.stdin.as_mut().expect("piped");
         let _ = stdin.write_all(format!("{line}\n").as_bytes());
     }
 
-    /// Follows it to its end, which is after so many lines unless it comes earlier.
+    /// Follows it to its end, and kills it after this many lines.
     pub(crate) fn follow(mut self, lines: usize, mut note: impl FnMut(&str)) -> ExitStatus {
         let mut left = lines;
         while let Some(line) = self.line() {
             note(&line);
-            // What it says before it is dead counts.
+            // Lines before its end count.
             left = left.wrapping_sub(1);
             if left == 0 {
                 self.kill();
@@ -123,7 +123,7 @@ pub(crate) fn was_killed(status: ExitStatus) -> bool {
     status.signal() == Some(9)
 }
 
-/// What the victims of one store asked for and what they were answered.
+/// The requests of the victims of one store and the answers.
 #[derive(Default)]
 pub(crate) struct Ledger {
     pub(crate) invoked: BTreeSet<u64>,
@@ -132,7 +132,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// A key that nobody used before.
+    /// An unused key.
     pub(crate) fn next_key(&self) -> u64 {
         self.invoked.last().map_or(0, |last| last + 1).next_multiple_of(8)
     }
@@ -154,13 +154,13 @@ impl Ledger {
         }
     }
 
-    /// Follows a victim until `enough` says so, then kills it.
+    /// Follows a victim until `enough` returns `true`, then kills it.
     pub(crate) fn follow(&mut self, mut victim: Victim, mut enough: impl FnMut(&Self) -> bool) {
         while let Some(line) = victim.line() {
             self.note(&line);
             if enough(self) {
                 victim.kill();
-                // What it said before it died counts.
+                // Lines before its end count.
                 while let Some(line) = victim.line() {
                     self.note(&line);
                 }
@@ -197,7 +197,7 @@ impl Ledger {
         assert!(lost.is_empty(), "acknowledged and lost: {lost:?}");
         let made_up: Vec<_> = set.difference(&self.invoked).collect();
         assert!(made_up.is_empty(), "found and never asked for: {made_up:?}");
-        // Each command brought its result exactly once, however often it was tried.
+        // Each command has exactly one result, however often it was tried.
         let mut results = keys("result");
         results.sort_unstable();
         let expected: Vec<u64> = set.iter().copied().collect();

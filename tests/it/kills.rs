@@ -1,4 +1,4 @@
-//! kill -9 under mixed load, again and again on the same data.
+//! kill -9 under mixed load, repeatedly on the same data.
 
 use steadfast_core::store::Entropy;
 
@@ -53,7 +53,7 @@ async fn a_database_server_that_is_killed_under_load_loses_nothing_and_the_node_
         let key = ledger.next_key().to_string();
         let mut victim = Victim::start(&cluster.url, &["load", &key], None);
         for _ in 0..5 {
-            // Let it write for a while, then take its database away in the middle.
+            // Let it write for a while, then kill its database.
             let enough = ledger.acked() + 100;
             while ledger.acked() < enough {
                 let line = victim.line().expect("the victim survives its database");

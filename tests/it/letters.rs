@@ -1,7 +1,7 @@
-//! What a store must hold of letters after their process was killed.
+//! Checks the letters of a store after their process was killed.
 //!
-//! The oracle: letters that were acknowledged are found, what is found was asked for, each is done
-//! once or dead once as its number says, and nobody handles one twice without an end between.
+//! The oracle: acknowledged letters are found, found letters were sent, each is done once or dead
+//! once according to its number, and none is handled twice without an end in between.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,10 +15,10 @@ use crate::{
     killer::{Victim, open, read_all},
 };
 
-/// The queues that are consumed, each with its dead letters.
+/// The consumed queues, each with its dead-letter queue.
 const QUEUES: [(&str, &str); 2] = [("letters", "letters-dead"), ("bundles", "bundles-dead")];
 
-/// What the victims of one store asked for, and what they were answered.
+/// The requests of the victims of one store, and the answers.
 #[derive(Default)]
 pub(crate) struct Post {
     invoked: BTreeSet<u64>,
@@ -33,17 +33,17 @@ pub(crate) struct Post {
     victims: usize,
 }
 
-/// What a store holds of letters.
+/// The letters of a store.
 struct Found {
     messages: BTreeMap<u64, Recorded>,
-    /// Where those are that wait, and all their attempts.
+    /// The queues of pending ones, and all their attempts.
     waiting: BTreeMap<u64, (&'static str, Letter)>,
-    /// How often each was counted.
+    /// The number of times each was counted.
     counted: BTreeMap<u64, usize>,
 }
 
 impl Post {
-    /// A number that nobody used before.
+    /// An unused number.
     pub(crate) fn next_number(&self) -> u64 {
         self.invoked.last().map_or(0, |last| last + 1).next_multiple_of(GROUP)
     }
@@ -70,7 +70,7 @@ impl Post {
         }
     }
 
-    /// Follows a victim to its end, which is after so many lines unless it comes earlier.
+    /// Follows a victim to its end, and kills it after this many lines.
     pub(crate) fn follow(&mut self, victim: Victim, lines: usize) -> std::process::ExitStatus {
         self.victims += 1;
         self.attempts.clear();
@@ -89,7 +89,7 @@ impl Post {
         )
     }
 
-    /// The oracle, at any moment.
+    /// The oracle, at any time.
     pub(crate) async fn check(&mut self, place: &str) {
         let store = open(place).await;
         let found = Found::read(&*store).await;
@@ -127,7 +127,7 @@ impl Post {
             let times = usize::from(is_done && is_counted);
             let counted = found.counted.get(number).copied().unwrap_or(0);
             assert_eq!(counted, times, "letter {number}, done: {is_done}");
-            // A process may end between the commit and the word.
+            // A process may be killed between the commit and its output.
             let told = self.done.contains_key(number) || is_counted;
             assert!(!is_done || told, "letter {number} is done, and nobody did it");
         }
@@ -136,8 +136,8 @@ impl Post {
         assert!(made_up.is_empty(), "counted and never sent: {made_up:?}");
     }
 
-    /// The oracle when nothing is left to be consumed: each letter is done, or in the dead letters
-    /// with what is known of it, as its number says.
+    /// The oracle when nothing is left to be consumed: each letter is done, or a dead letter with
+    /// its error, according to its number.
     pub(crate) async fn check_all_done(&mut self, place: &str) {
         self.check(place).await;
         let store = open(place).await;

@@ -1,5 +1,6 @@
-//! kill -9 of a process whose objects are at work. After every end each turn is there whole or not
-//! at all, with all that it sends; calls that nobody knows about are repeated under their keys.
+//! kill -9 of a process with objects under load. After every kill each turn is durable whole or not
+//! at all, with all messages that it sends; calls with an unknown outcome are repeated under their
+//! keys.
 
 use steadfast_core::{
     CRASH_POINTS,
@@ -17,13 +18,13 @@ fn list(numbers: &[u64]) -> String {
     if numbers.is_empty() { "-".into() } else { numbers.join(",") }
 }
 
-/// The next victim. Every other one repeats what nobody knows about while it is killed again.
+/// The next victim. Every other one repeats calls with unknown outcomes while it is killed again.
 fn victim(place: &str, books: &Books, chance: &SeededEntropy, at: Option<&str>) -> Victim {
     let again = if chance.next().is_multiple_of(2) { books.unknown() } else { Vec::new() };
     Victim::start(place, &[books.mode(), &books.next_number().to_string(), &list(&again)], at)
 }
 
-/// Repeats everything that nobody knows about, and some that is known, and waits for all of it.
+/// Repeats all calls with unknown outcomes, and some others, and waits for all of them.
 async fn settle(place: &str, books: &mut Books) {
     let again = [books.unknown(), books.some_acked(20)].concat();
     let status = books.follow(Victim::start(place, &["repeat", &list(&again)], None), usize::MAX);
@@ -36,7 +37,7 @@ async fn kill_again_and_again(place: &str, kills: usize, forgets: bool) {
     let mut killed = 0;
     while killed < kills {
         let lines = 1 + (chance.next() % 300) as usize;
-        // Every third victim only works off what the others have left.
+        // Every third victim only delivers the backlog of the others.
         let victim = if chance.next().is_multiple_of(3) {
             Victim::start(place, &["repeat", &list(&books.unknown())], None)
         } else {
@@ -66,7 +67,7 @@ async fn end_at_every_point(place: &str) {
     eprintln!("every point: {}", books.summary());
 }
 
-/// A fresh store for each round: what is checked after every kill grows with what is there.
+/// A fresh store for each round: the checks after every kill take time in proportion to its size.
 async fn rounds_on_sqlite(round: impl AsyncFn(&str)) {
     for _ in 0..soak() {
         let folder = tempfile::tempdir().unwrap();

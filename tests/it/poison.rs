@@ -1,4 +1,5 @@
-//! A message whose handling ends the process is found, counted and given up; the others are done.
+//! A message whose handling crashes the process is found, counted and given up; the others are
+//! done.
 
 use steadfast_core::store::{Address, Commit, EntityKind, Json, Message, SettledAs, State, Write};
 
@@ -38,8 +39,8 @@ async fn an_effect_that_ends_the_process_is_given_up_after_its_attempts() {
     a_message_that_ends_the_process_dies("outside", 3).await;
 }
 
-/// The first end is not counted, because nothing is written before such a delivery; from then on
-/// the node is careful and counts.
+/// The first crash is not counted, because nothing is written before such a delivery; from then on
+/// attempts are counted.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_delivery_without_claim_that_ends_the_process_is_given_up_after_one_more() {
     a_message_that_ends_the_process_dies("inside", 4).await;

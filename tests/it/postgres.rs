@@ -1,4 +1,4 @@
-//! PostgreSQL for tests: a schema in the one that `./test` started, or a cluster of one's own.
+//! PostgreSQL for tests: a schema in the one that `./test` started, or a cluster of the test.
 
 use std::{
     os::unix::fs::PermissionsExt,
@@ -32,14 +32,14 @@ pub(crate) struct Cluster {
 impl Cluster {
     pub(crate) fn start() -> Self {
         let folder = tempfile::tempdir().expect("temporary folder");
-        // PostgreSQL refuses to run as root, so another user must be able to look in.
+        // PostgreSQL refuses to run as root, so another user must be able to read the folder.
         let open = std::fs::Permissions::from_mode(0o755);
         std::fs::set_permissions(folder.path(), open).expect("permissions are set");
         let url = run(&["start"], &folder.path().join("pg"));
         Self { url, folder }
     }
 
-    /// As if the machine's power failed: no goodbye, then recovery.
+    /// Like a power failure: no clean shutdown, then recovery.
     pub(crate) fn kill_and_restart(&self) {
         let place = self.folder.path().join("pg");
         run(&["stop"], &place);

@@ -29,7 +29,7 @@ async fn kill_again_and_again(place: &str, kills: usize) {
     let mut killed = 0;
     while killed < kills {
         let lines = 1 + (chance.next() % 300) as usize;
-        // Every third victim only works off what the others have left.
+        // Every third victim only delivers the backlog of the others.
         let victim = match chance.next() % 3 {
             0 => Victim::start(place, &["delivered"], None),
             _ => victim(place, &post, None),
@@ -47,7 +47,7 @@ async fn kill_again_and_again(place: &str, kills: usize) {
 async fn end_at_every_point(place: &str) {
     let (chance, mut post) = (chance(), Post::default());
     for point in COMMIT_POINTS.iter().chain(QUEUE_CRASH_POINTS) {
-        // Only what an end has left is claimed, and that is not much.
+        // Only leftovers of a kill are claimed, and those are few.
         let later = if point.starts_with("queue.claim") { 2 } else { 40 };
         for nth in [1, 2 + chance.next() % later] {
             let at = format!("{point}:{nth}");
@@ -90,8 +90,8 @@ async fn queues_whose_process_ends_at_every_point_settle_each_letter_once_on_pos
     }
 }
 
-/// The first end is not counted, because nothing is written before such a delivery; from then on
-/// each attempt is counted before it begins, and the poison is soon alone with it.
+/// The first crash is not counted, because nothing is written before such a delivery. From then on
+/// each attempt is counted before it begins, and the poison is soon delivered alone.
 async fn a_letter_that_ends_the_process_is_buried(queue: &'static str) {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().to_str().unwrap();

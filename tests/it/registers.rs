@@ -1,5 +1,5 @@
-//! There is one order of all calls that explains what every caller saw, although the process is
-//! killed in the middle and started again.
+//! One order of all calls explains the replies of every caller, although the process is killed and
+//! restarted.
 
 use steadfast_core::store::{Entropy, SeededEntropy, crash::COMMIT_POINTS};
 
@@ -9,26 +9,26 @@ use crate::{
     postgres,
 };
 
-/// Histories at once: one kill is in the middle of all of them.
+/// Concurrent histories: one kill interrupts all of them.
 const REGISTERS: usize = 8;
 /// Callers of each register.
 const CALLERS: usize = 4;
 /// Processes, one after the other.
 const LIVES: usize = 4;
-/// Calls to a register within one of them. The search takes 64 in all.
+/// Calls to a register in each process. The search takes 64 in all.
 const CALLS: usize = 14;
 
-/// A call under way.
+/// A call in flight.
 struct Call {
     op: CounterOp,
     key: String,
     ticket: Ticket,
 }
 
-/// One register, and what its callers see.
+/// One register, and the history of its callers.
 struct Register {
     name: String,
-    /// With keys, what was under way when the process ended is repeated; without, it stays unknown.
+    /// With keys, calls in flight at a kill are repeated; without, their outcomes stay unknown.
     keyed: bool,
     history: Recorder<Counter>,
     callers: [Option<Call>; CALLERS],
@@ -82,7 +82,7 @@ impl Register {
         self.history.end(call.ticket, reply);
     }
 
-    /// What becomes of the calls under way when the process has ended.
+    /// The calls in flight when the process has ended.
     fn process_ended(&mut self) {
         if !self.keyed {
             self.callers = Default::default();
@@ -97,8 +97,8 @@ impl Register {
     }
 }
 
-/// One process: what is under way is sent, then callers make so many calls to each register, until
-/// the process ends or is killed after so many replies.
+/// One process: calls in flight are sent again, then callers make this many calls to each register,
+/// until the process ends or is killed after this many replies.
 fn live(
     victim: &mut Victim,
     registers: &mut [Register],

@@ -1,4 +1,4 @@
-//! kill -9 of a process whose runs are at work: each ends once, as if nothing had been in its way.
+//! kill -9 of a process with active runs: each ends once, as if there had been no kill.
 
 use steadfast_core::{
     CRASH_POINTS,
@@ -11,12 +11,12 @@ use crate::{
     trips::Trips,
 };
 
-/// The next victim: it brings those that are under way to their ends, and begins new ones.
+/// The next victim: it completes the runs in progress, and starts new ones.
 fn victim(place: &str, trips: &Trips, at: Option<&str>) -> Victim {
     Victim::start(place, &["trips", &trips.next_number().to_string(), &trips.under_way()], at)
 }
 
-/// Tells all trips the last news, and waits for their ends.
+/// Sends all trips the last event, and waits for their ends.
 async fn settle(place: &str, trips: &mut Trips) {
     let last = Victim::start(place, &["home", &trips.under_way()], None);
     let status = trips.follow(last, usize::MAX);
@@ -29,7 +29,7 @@ async fn kill_again_and_again(place: &str, kills: usize) {
     let mut killed = 0;
     while killed < kills {
         let lines = 1 + (chance.next() % 250) as usize;
-        // Every third victim only works off what the others have left.
+        // Every third victim only delivers the backlog of the others.
         let victim = match chance.next() % 3 {
             0 => Victim::start(place, &["drain"], None),
             _ => victim(place, &trips, None),
@@ -43,8 +43,8 @@ async fn kill_again_and_again(place: &str, kills: usize) {
     eprintln!("{kills} kills: {}", trips.summary());
 }
 
-/// An attempt that ended with its process eight times is given up, as it should be: before that,
-/// all trips come home in peace.
+/// A step whose process was killed eight times fails: before that, all trips must complete without
+/// kills.
 const ENDS_IN_A_ROW: usize = 4;
 
 /// Each point once at its first time and once later.
@@ -52,7 +52,7 @@ async fn end_at_every_point(place: &str) {
     let (chance, mut trips) = (chance(), Trips::default());
     let mut ends = 0;
     for point in COMMIT_POINTS.iter().chain(CRASH_POINTS) {
-        // Only what an end has left is claimed, and that is not much.
+        // Only leftovers of a kill are claimed, and those are few.
         let claims = point.starts_with("claim");
         if !claims && ENDS_IN_A_ROW <= ends {
             settle(place, &mut trips).await;

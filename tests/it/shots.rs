@@ -1,7 +1,8 @@
-//! What a bucket must hold after its process was killed.
+//! Checks a bucket after its process was killed.
 //!
-//! The oracle: what was acknowledged is found, what is found was asked for, each event has its blob
-//! and each blob its event, the numbers of a key have no gap, and no file is missing or left over.
+//! The oracle: acknowledged changes are found, found changes were requested, each event has its
+//! blob and each blob its event, the sequence numbers of a key have no gap, and no file is missing
+//! or left over.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,15 +22,15 @@ use crate::{
     killer::{Victim, open_by, read_all},
 };
 
-/// What the victims of one store asked for, and what they were answered.
+/// The requests of the victims of one store, and the answers.
 pub(crate) struct Album {
     folder: PathBuf,
     invoked: BTreeSet<u64>,
     /// The number that each took.
     acked: BTreeMap<u64, i64>,
-    /// What is still unknown, or changed nothing.
+    /// Deeds that are still unknown, or changed nothing.
     summary: String,
-    /// How often it was checked: each time the clock of the store is hours ahead of the last one.
+    /// The number of checks: each time the clock of the store is hours ahead of the last one.
     checks: u32,
 }
 
@@ -49,13 +50,13 @@ impl Album {
     pub(crate) fn victim(&self, place: &str, at: Option<&str>) -> Victim {
         let first = self.invoked.last().map_or(0, |it| it + 1).next_multiple_of(8 * WRITERS);
         let folder = self.folder.to_str().expect("a text");
-        // Where the clock of the last check was.
+        // The clock of the last check.
         let ahead = Duration::from_hours(6) * self.checks + Duration::from_hours(3);
         let mode = ["shots", folder, &first.to_string()];
         Victim::ahead(place, &mode, at, ahead.as_millis())
     }
 
-    /// Follows a victim to its end, which is after so many lines unless it comes earlier.
+    /// Follows a victim to its end, and kills it after this many lines.
     pub(crate) fn follow(&mut self, victim: Victim, lines: usize) -> std::process::ExitStatus {
         victim.follow(lines, |line| self.note(line))
     }
@@ -75,8 +76,8 @@ impl Album {
         }
     }
 
-    /// The oracle. The clock of the check is hours ahead, so that every orphan is old; a gap before
-    /// the start is waited for.
+    /// The oracle. The clock of the check is hours ahead, so that every orphan is old; the
+    /// suspension of deletion after the start is waited for.
     pub(crate) async fn check(&mut self, place: &str) {
         self.checks += 1;
         let ahead = Duration::from_hours(6) * self.checks;
@@ -85,7 +86,8 @@ impl Album {
         later.advance(Duration::from_hours(1));
         let name = account(&*store, &SeededEntropy::from_system()).await.unwrap();
         let files = Arc::new(FileBlobs::open(&self.folder, &name).unwrap());
-        // Nobody restores an older store here: what the victim left goes when it is old enough.
+        // No older store is restored here: files of the victim are deleted when they are old
+        // enough.
         let keep_unknown_files = Duration::ZERO;
         let options = BucketOptions { keep_unknown_files, ..BucketOptions::default() };
         let buckets = Buckets::builder(store.clone()).options(options);
@@ -157,7 +159,7 @@ impl Found {
         Self { events, blobs }
     }
 
-    /// Each key is what its last event says, and its bytes are what somebody put.
+    /// Each key matches its last event, and its bytes are those of one put.
     async fn check_blobs(&self, buckets: &Buckets, bucket: &BucketName) {
         for (key, events) in &self.events {
             for pair in events.windows(2) {
@@ -209,7 +211,7 @@ impl Found {
     }
 }
 
-/// Files below a folder that somebody was writing.
+/// Unfinished files below a folder.
 fn drafts(folder: &std::path::Path) -> usize {
     let found = std::fs::read_dir(folder).unwrap().map(|it| it.unwrap().path());
     found

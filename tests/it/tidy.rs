@@ -92,7 +92,7 @@ fn the_root_holds_what_it_should_and_nothing_else() {
 
 #[test]
 fn dependencies_point_downwards() {
-    // From the bottom to the top: each may know those before it.
+    // From the bottom to the top: each may depend on those before it.
     let order = [
         ("crates/vfs", "steadfast-vfs"),
         ("crates/store", "steadfast-store"),

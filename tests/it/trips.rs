@@ -1,8 +1,7 @@
-//! What a store must hold of trips after their process was killed.
+//! Checks the trips of a store after their process was killed.
 //!
-//! The oracle: starts and events that were acknowledged are found, what is found was asked for,
-//! each result is recorded once, and nothing that a step, an object or a caller has seen is taken
-//! back.
+//! The oracle: acknowledged starts and events are found, found ones were requested, each result is
+//! recorded once, and no result that a step, an object or a caller has seen is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,41 +16,41 @@ use crate::killer::{Victim, open, read_all};
 /// As in the victim.
 const GATES: u64 = 3;
 
-/// A trip, and a piece of news that is not the last.
+/// A trip, and the number of an event that is not the last.
 type News = (u64, u64);
 
-/// What the victims of one store asked for, and what they were answered.
+/// The requests of the victims of one store, and the answers.
 #[derive(Default)]
 pub(crate) struct Trips {
     invoked: BTreeSet<u64>,
     acked: BTreeSet<u64>,
     telling: BTreeSet<News>,
     told: BTreeSet<News>,
-    /// Those that were told that there is no more.
+    /// Trips that got the last event.
     ended: BTreeSet<u64>,
-    /// What each leg was given, each time that it was done.
+    /// The input of each leg, for each time that it ran.
     did: BTreeMap<(u64, String), Vec<u64>>,
 }
 
-/// What is recorded of one trip.
+/// The record of one trip.
 #[derive(Default)]
 struct Record {
     started: usize,
-    /// News that came, in their order.
+    /// Events that arrived, in their order.
     news: Vec<u64>,
     output: Option<Value>,
-    /// All of it, for who has to find out what went wrong.
+    /// All of it, to diagnose failures.
     story: Vec<String>,
 }
 
 impl Trips {
-    /// A number that nobody used before.
+    /// An unused number.
     pub(crate) fn next_number(&self) -> u64 {
         self.invoked.last().map_or(0, |last| last + 1)
     }
 
-    /// Trips that were not told the last news, with the news that each is told next. What may have
-    /// come is not told again: events have no keys.
+    /// Trips that did not get the last event, with the next event for each. An event that may have
+    /// arrived is not sent again: events have no keys.
     pub(crate) fn under_way(&self) -> String {
         let open: Vec<String> = self
             .invoked
@@ -83,7 +82,7 @@ impl Trips {
         }
     }
 
-    /// Follows a victim to its end, which is after so many lines unless it comes earlier.
+    /// Follows a victim to its end, and kills it after this many lines.
     pub(crate) fn follow(&mut self, victim: Victim, lines: usize) -> std::process::ExitStatus {
         victim.follow(lines, |line| self.note(line))
     }
@@ -95,7 +94,7 @@ impl Trips {
         format!("{trips} trips and {news} news acknowledged, {legs} legs done {did} times")
     }
 
-    /// The oracle, at any moment.
+    /// The oracle, at any time.
     pub(crate) async fn check(&self, place: &str) {
         let store = open(place).await;
         self.check_records(&read(&*store).await);
@@ -120,8 +119,8 @@ impl Trips {
         assert!(made_up.is_empty(), "news made up: {made_up:?}");
     }
 
-    /// The oracle when all trips were told the last news: all have ended, each with what the world
-    /// has seen of it.
+    /// The oracle when all trips got the last event: all have ended, each with the values that were
+    /// seen outside.
     pub(crate) async fn check_all_done(&self, place: &str) {
         self.check(place).await;
         let store = open(place).await;
@@ -155,7 +154,7 @@ impl Trips {
     }
 }
 
-/// What is recorded of each trip. Nothing is recorded twice.
+/// The record of each trip. Nothing is recorded twice.
 async fn read(store: &dyn Store) -> BTreeMap<u64, Record> {
     let all = read_all(store).await;
     let streams: BTreeSet<_> = all.iter().map(|it| it.stream).collect();
@@ -166,7 +165,7 @@ async fn read(store: &dyn Store) -> BTreeMap<u64, Record> {
     for message in &all {
         let address = &addresses[&message.stream];
         let data: Value = serde_json::from_str(message.data.as_str()).expect("JSON");
-        // What it sends is in its stream, too.
+        // Its messages are in its stream, too.
         let (EntityKind::Run, Some(entry)) = (address.kind(), data["entry"].as_str()) else {
             continue;
         };
@@ -191,7 +190,7 @@ async fn read(store: &dyn Store) -> BTreeMap<u64, Record> {
     records
 }
 
-/// What happened at the gates: why and for which trip, in which row and with what.
+/// The rows of the gates: cause and trip, row and value.
 async fn read_gates(store: &dyn Store) -> BTreeMap<(String, u64), Vec<(i64, u64)>> {
     let mut found: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for gate in 0..GATES {

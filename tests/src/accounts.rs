@@ -1,5 +1,5 @@
-//! Objects under load: accounts that enter a row and a total in each turn, tell other accounts, set
-//! alarms and ask for work outside.
+//! Objects under load: accounts that enter a row and a total in each turn, send to other accounts,
+//! set alarms and request jobs.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ pub(crate) struct Account;
 
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Book(u64);
-/// To another account, and which of several.
+/// A message to another account, with its number.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Sent(u64, u64);
 #[derive(Serialize, Deserialize)]
@@ -32,7 +32,7 @@ pub(crate) struct Errand(u64);
 impl Object for Account {
     const CLASS: &'static str = "account";
     type Calls = (Book, Sent, Rung, Outcome<Errand>);
-    // No key is unique here: what happens twice must be seen twice.
+    // No key is unique here: a duplicate must be visible.
     const MIGRATIONS: &'static [&'static str] = &[
         "CREATE TABLE total (n INTEGER NOT NULL) STRICT; INSERT INTO total VALUES (0);
          CREATE TABLE entry (id INTEGER PRIMARY KEY, cause TEXT NOT NULL, number INTEGER NOT NULL,
@@ -41,12 +41,12 @@ impl Object for Account {
     ];
 }
 
-/// One row, and the total with it. Nothing of it is durable yet when it is said.
+/// One row, and the total with it. It is printed before it is durable.
 fn enter(turn: &Turn<Account>, cause: &str, number: u64, pad: &[u8]) -> Result<i64> {
     let (sql, amount) = (turn.sql(), Order::of(number).amount);
     let insert = "INSERT INTO entry (cause, number, amount, pad) VALUES (?1, ?2, ?3, ?4)";
     sql.prepare_cached(insert)?.execute((cause, number, amount, pad))?;
-    // Rows become short again, so that pages fall free.
+    // Rows become short again, so that pages become free.
     let trim = "UPDATE entry SET pad = x'' WHERE id BETWEEN ?1 - 44 AND ?1 - 40 AND pad <> x''";
     sql.prepare_cached(trim)?.execute([sql.last_insert_rowid()])?;
     let mut add = sql.prepare_cached("UPDATE total SET n = n + ?1 RETURNING n")?;
@@ -100,7 +100,7 @@ impl Handle<Outcome<Errand>> for Account {
 
 impl Job for Errand {
     const NAME: &'static str = "errand";
-    // Who is only near when the process ends must not die of it.
+    // A job that is in flight when the process is killed must not fail because of it.
     const RETRY: RetryPolicy = RetryPolicy {
         attempts_max: 1_000,
         delay: Duration::from_millis(20),
@@ -118,8 +118,8 @@ impl Perform<Errand> for Performer {
     }
 }
 
-/// Repeats calls that nobody knows about, each under its key, then makes new ones. Whoever holds
-/// `quiet` for writing stops them.
+/// Repeats calls with unknown outcomes, each under its key, then makes new ones. A write lock on
+/// `quiet` stops them.
 pub(crate) async fn load(
     objects: &Objects,
     quiet: &Arc<RwLock<()>>,
@@ -149,14 +149,14 @@ async fn book(objects: &Objects, number: u64) {
     let account = Account::at(Order::of(number).account.to_string());
     match objects.call(account, Book(number)).key(number.to_string()).await {
         Ok((seq, total)) => say(&format!("acked {number} {seq} {total}")),
-        // Whether it happened is for the store to say.
+        // The store determines whether it happened.
         Err(CallError::Store(error)) => say(&format!("unknown {number} {}", error.code())),
         Err(error) => say(&format!("failed {number} {}: {error}", error.code())),
     }
 }
 
-/// Forgets all history that may be forgotten, again and again. Meanwhile nobody calls, so that
-/// images of the accounts can be written; only what they sent before still moves them.
+/// Deletes all history that may be deleted, repeatedly. Meanwhile no calls are made, so that images
+/// of the accounts can be written; only earlier messages still change them.
 pub(crate) fn sweep(store: Arc<dyn Store>, quiet: Arc<RwLock<()>>) {
     let retention = HistoryRetention { keep: Duration::from_millis(1), bytes_max: 20_000 };
     tokio::spawn(async move {
@@ -170,7 +170,7 @@ pub(crate) fn sweep(store: Arc<dyn Store>, quiet: Arc<RwLock<()>>) {
     });
 }
 
-/// The numbers of new calls from `first` on; a load that nobody kills ends by itself.
+/// The numbers of new calls from `first` on; a load that is not killed ends by itself.
 pub(crate) fn new_from(first: u64) -> std::ops::Range<u64> {
     first..first + COMMITS_MAX
 }

@@ -1,22 +1,22 @@
-//! What each numbered deed does with a bucket: the victim does it, the killer checks it.
+//! The change of a bucket by each numbered deed: the victim makes it, the killer checks it.
 
-/// Deeds that are done at once, each on keys of its own.
+/// Concurrent deeds, each on keys of its own.
 pub(crate) const WRITERS: u64 = 4;
 
 /// The queue that all events go to.
 pub(crate) const EVENTS: &str = "shots";
 
-/// Blobs below this are deleted by the next sweep.
+/// The next sweep deletes blobs with this prefix.
 pub(crate) const OLD: &str = "old/";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deed {
     Put,
-    /// Of another key, which may be there or not.
+    /// Of another key, which may not exist.
     Copy,
     /// In parts, of which one is sent twice and one is not used.
     Upload,
-    /// Parts that are given up.
+    /// An upload that is aborted.
     Abort,
     Delete,
 }
@@ -47,7 +47,7 @@ pub(crate) fn source_of(number: u64) -> String {
     format!("{}/{}", number % WRITERS, (number / WRITERS / 8 + 1) % 3)
 }
 
-/// The bytes that it puts. They say whose they are.
+/// The bytes that it puts. They identify the deed.
 pub(crate) fn bytes_of(number: u64) -> Vec<u8> {
     let len = if number % 61 == 7 { 1_300_000 } else { 8 + (number % 5) as usize * 3_000 };
     number.to_be_bytes().into_iter().cycle().take(len).collect()

@@ -1,4 +1,4 @@
-//! What becomes of each numbered letter: the victim does it, the killer checks it.
+//! The outcome of each numbered letter: the victim produces it, the killer checks it.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use std::time::Duration;
 /// of a letter that can be handled.
 pub(crate) const RETRIES: u32 = 15;
 
-/// Letters that are sent one behind the other, or in one batch.
+/// Letters that are sent one after the other, or in one batch.
 pub(crate) const GROUP: u64 = 4;
 
-/// Tallies there are.
+/// The number of tallies.
 pub(crate) const TALLIES: u64 = 3;
 
-/// Ends the process that handles it.
+/// Kills the process that handles it.
 pub(crate) const POISON: u64 = 1_000_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(crate) enum End {
     SecondTime,
     /// A tally counts it.
     Counted,
-    /// Nothing helps.
+    /// Every attempt fails.
     Dead,
 }
 

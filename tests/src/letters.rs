@@ -1,5 +1,5 @@
-//! Queues under load: letters that are handled one by one and in bundles, at once or later, at the
-//! first attempt, at the second, in the turn of an object, or never.
+//! Queues under load: letters that are handled one by one and in bundles, immediately or later, at
+//! the first attempt, at the second, in the turn of an object, or never.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,10 +17,10 @@ use crate::{
     say,
 };
 
-/// Who sends at once.
+/// Concurrent senders.
 const SENDERS: u64 = 4;
 
-/// What is not consumed within half a minute never is.
+/// Half a minute; letters that are not consumed by then never are.
 const LOOKS_MAX: u32 = 6_000;
 
 const LETTERS: Queue<u64> = Queue::named("letters");
@@ -34,7 +34,7 @@ pub(crate) struct Count(u64);
 impl Object for Tally {
     const CLASS: &'static str = "tally";
     type Calls = (Count,);
-    // No key is unique here: what happens twice must be seen twice.
+    // No key is unique here: a duplicate must be visible.
     const MIGRATIONS: &'static [&'static str] =
         &["CREATE TABLE counted (id INTEGER PRIMARY KEY, number INTEGER NOT NULL) STRICT"];
 }
@@ -48,7 +48,7 @@ impl Handle<Count> for Tally {
     }
 }
 
-/// Does with a letter what its number says, and tells the world before it is durable.
+/// Handles a letter according to its number, and prints that before it is durable.
 async fn handle(letter: Delivery<u64>) -> Result<Settled> {
     let (number, attempt) = (letter.message, letter.attempt());
     say(&format!("began {number} {} {attempt}", letter.id()));
@@ -87,7 +87,7 @@ impl BatchConsumer for Carrier {
     type Message = u64;
     async fn deliver(&self, mut bundle: Batch<u64>) -> Result<SettledBatch> {
         let mut failed = None;
-        // The rest is done together, or shares the fate of the one that fails.
+        // The others are settled together, or fail with the one that fails.
         let plain = |it: &u64| *it != POISON && Fate::of(*it).end == End::Done;
         while !bundle.messages().all(plain)
             && let Some(letter) = bundle.next()
@@ -124,7 +124,7 @@ pub(crate) async fn program(store: Arc<dyn Store>, retries: u32) -> Runtime {
     builder.start(store).await.expect("the program starts")
 }
 
-/// Sends new letters from `first` on; a load that nobody kills ends by itself.
+/// Sends new letters from `first` on; a load that is not killed ends by itself.
 pub(crate) async fn load(queues: &Queues, first: u64) {
     let senders = (0..SENDERS).map(|sender| {
         let queues = queues.clone();
@@ -164,7 +164,7 @@ async fn send(queues: &Queues, numbers: &[u64]) {
             assert_eq!(ids.len(), numbers.len());
             numbers.iter().zip(ids).for_each(|(it, id)| say(&format!("acked {it} {id}")));
         }
-        // Whether it happened is for the store to say.
+        // The store determines whether it happened.
         Err(QueueError::Store(error)) => {
             numbers.iter().for_each(|it| say(&format!("unknown {it} {}", error.code())));
         }
@@ -172,7 +172,7 @@ async fn send(queues: &Queues, numbers: &[u64]) {
     }
 }
 
-/// Returns when both queues are empty; what was given up has left them.
+/// Returns when both queues are empty; dead letters have left them.
 pub(crate) async fn drained(store: &Arc<dyn Store>) {
     let mut look = tokio::time::interval(Duration::from_millis(5));
     for queue in [LETTERS, BUNDLES] {

@@ -1,22 +1,22 @@
-//! What each numbered call to an account asks for: the victim does it, the killer checks it.
+//! The request of each numbered call to an account: the victim makes it, the killer checks it.
 
 use steadfast_core::store::{Entropy, SeededEntropy};
 
-/// Accounts there are.
+/// The number of accounts.
 pub(crate) const ACCOUNTS: u64 = 5;
 
-/// Callers at once.
+/// Concurrent callers.
 pub(crate) const CALLERS: u64 = 16;
 
 /// One call. Everything about it follows from its number.
 pub(crate) struct Order {
     pub(crate) account: u64,
     pub(crate) amount: i64,
-    /// The accounts that hear of it; its own may be among them.
+    /// The accounts that it sends to; its own may be among them.
     pub(crate) sends: Vec<u64>,
-    /// An alarm that rings after so many milliseconds.
+    /// The delay of an alarm in milliseconds.
     pub(crate) alarm: Option<u64>,
-    /// Whether it asks for work outside.
+    /// Whether it requests a job.
     pub(crate) job: bool,
     pad: (u64, u64),
 }

@@ -52,8 +52,8 @@ impl Handle<Cas> for Register {
     }
 }
 
-/// Makes every call that comes in, at once and all together: a line is
-/// `CALL REGISTER KEY MESSAGE BODY`, a key of `-` is none. The answer is `CALL REPLY`.
+/// Makes every incoming call, all concurrently: a line is `CALL REGISTER KEY MESSAGE BODY`, a key
+/// of `-` is none. The answer is `CALL REPLY`.
 pub(crate) async fn serve(objects: &Objects) {
     let (sender, mut lines) = mpsc::unbounded_channel();
     std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! Buckets under load: deeds by several writers, while a sweep deletes what is old.
+//! Buckets under load: deeds by several writers, while a sweep deletes old blobs.
 
 use std::{path::Path, sync::Arc};
 
@@ -13,7 +13,7 @@ use crate::{
     say,
 };
 
-/// A load that nobody kills ends by itself.
+/// A load that is not killed ends by itself.
 const DEEDS_MAX: u64 = 1_200;
 
 async fn open(store: Arc<dyn Store>, folder: &str) -> Result<Buckets, BucketError> {
@@ -36,7 +36,7 @@ fn bucket() -> BucketName {
     BucketName::new("shots").expect("a name")
 }
 
-/// Does deeds from `first` on.
+/// Performs deeds from `first` on.
 pub(crate) async fn load(store: Arc<dyn Store>, folder: &str, first: u64) {
     let buckets = open(store, folder).await.expect("buckets open");
     say("ready");
@@ -67,7 +67,7 @@ pub(crate) async fn load(store: Arc<dyn Store>, folder: &str, first: u64) {
     sweeping.abort();
 }
 
-/// The number that it took in the sequence of its key; `None` if it changed nothing.
+/// Its sequence number for its key; `None` if it changed nothing.
 async fn deed(buckets: &Buckets, number: u64) -> Result<Option<i64>, BucketError> {
     let (bucket, key) = (bucket(), BlobKey::new(&key_of(number))?);
     let mut attributes = Attributes::default();

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use steadfast_core::store::{Clock, Entropy, Left, SeededEntropy, Sleep, SystemClock, Timestamp};
 
 /// The clock of this process: that of the machine, or with STEADFAST_TEST_STEPS, a seed, one that
-/// is set ahead and back; or with STEADFAST_TEST_AHEAD one that is so many milliseconds ahead.
+/// is set ahead and back; or with STEADFAST_TEST_AHEAD one that is this many milliseconds ahead.
 pub(crate) fn clock() -> Arc<dyn Clock> {
     let number = |name| std::env::var(name).ok().map(|it| it.parse().expect("a number"));
     if let Some(seed) = number("STEADFAST_TEST_STEPS") {
@@ -17,12 +17,12 @@ pub(crate) fn clock() -> Arc<dyn Clock> {
     }
 }
 
-/// How far it may be from the true time. Not so far ahead that keys expire: repeated requests must
-/// be recognized. A process begins with the true time, or a store that is new would be set ahead by
-/// all that its first clock was behind.
+/// Offsets from the true time. Not so far ahead that keys expire: repeated requests must be
+/// recognized. A process begins with the true time, or a new store would be set ahead by the
+/// initial offset of its first clock.
 const OFFSETS: [i64; 5] = [0, 3_600_000, -3_600_000, 400_000, -2_592_000_000];
 
-/// It is set so often.
+/// The interval at which it is set.
 const PERIOD: Duration = Duration::from_millis(150);
 
 #[derive(Debug)]
@@ -31,14 +31,14 @@ struct Unsteady {
     seed: u64,
 }
 
-/// One that is ahead, and runs fast: what was written is old soon.
+/// A clock that is ahead, and runs fast: data is soon old.
 #[derive(Debug)]
 struct Ahead {
     ms: u64,
     began: Duration,
 }
 
-/// How fast that is.
+/// The speed of that clock.
 const RATE: u32 = 60;
 
 impl Clock for Ahead {

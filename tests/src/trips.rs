@@ -1,4 +1,4 @@
-//! Runs under load: trips with legs, naps, gates to pass and news to hear.
+//! Runs under load: trips with legs, naps, gates and events.
 
 use std::{ops::Range, sync::Arc, time::Duration};
 
@@ -10,10 +10,10 @@ use steadfast_core::{
 
 use crate::{COMMITS_MAX, say};
 
-/// Who send trips on their way at once.
+/// Concurrent starters of trips.
 const GUIDES: u64 = 8;
 
-/// Gates there are; `../it/trips.rs` looks into each.
+/// The number of gates; `../it/trips.rs` reads each.
 const GATES: u64 = 3;
 
 /// Attempts that ended with their process count, and must not be the last.
@@ -29,7 +29,7 @@ pub(crate) struct Tell(u64, u64);
 impl Object for Gate {
     const CLASS: &'static str = "gate";
     type Calls = (Pass, Tell);
-    // No key is unique here: what happens twice must be seen twice.
+    // No key is unique here: a duplicate must be visible.
     const MIGRATIONS: &'static [&'static str] = &["CREATE TABLE passed (id INTEGER PRIMARY KEY,
          what TEXT NOT NULL, trip INTEGER NOT NULL, walked TEXT NOT NULL) STRICT"];
 }
@@ -91,8 +91,8 @@ impl Workflow for Trip {
     }
 }
 
-/// Gives something else each time that it is done, and tells the world what it was given: that must
-/// then be what is recorded.
+/// Returns another value each time that it runs, and prints its input: that must then be the
+/// recorded value.
 async fn leg(ctx: &Ctx, trip: u64, name: &str, before: u64) -> Result<u64> {
     let done = ctx.step(name, async || {
         say(&format!("did {trip} {name} {before}"));
@@ -114,7 +114,7 @@ pub(crate) fn runs(store: Arc<dyn Store>, objects: Objects) -> Runs {
     Runs::new(store, entropy, objects).with(Trip)
 }
 
-/// A trip, and which news it is told next.
+/// A trip, and the number of its next event.
 type Next = (u64, u64);
 
 /// `7:0,8:2`, or `-` for none.
@@ -124,8 +124,7 @@ pub(crate) fn under_way(text: &str) -> Vec<Next> {
     trips.map(|(trip, next)| (number(trip), number(next))).collect()
 }
 
-/// Brings the trips that are under way to their ends, and sends new ones on their way, some of
-/// which nobody tells that it was the last news.
+/// Completes the trips in progress, and starts new ones, some of which do not get the last event.
 pub(crate) async fn load(runs: &Runs, under_way: &[Next], new: Range<u64>) {
     let guides: Vec<_> = (0..GUIDES)
         .map(|guide| {
@@ -163,18 +162,18 @@ async fn guide_one(runs: &Runs, trip: u64, next: u64, ends: bool) {
         say(&format!("telling {trip} {word}"));
         match runs.send_event(Trip::NAME, &id, "news", &news).await {
             Ok(()) => say(&format!("told {trip} {word}")),
-            // The last news came before, and nobody knew.
+            // The last event had arrived before, with an unknown outcome.
             Err(RunError::WrongStatus { .. }) if news.is_none() => {
                 say(&format!("told {trip} {word}"));
             }
-            // What comes after it must not come before it.
+            // Later events must not overtake it.
             Err(error) => return wrong(trip, &error),
         }
     }
 }
 
 fn wrong(trip: u64, error: &RunError) {
-    // Whether it happened is for the store to say, if that is what failed.
+    // The store determines whether it happened, if it failed.
     let word = if matches!(error, RunError::Store(_)) { "unknown" } else { "failed" };
     say(&format!("{word} {trip} {}: {error}", error.code()));
 }

@@ -1,22 +1,22 @@
 //! A process under load that is made to be killed.
 //!
 //! `victim PLACE MODE` opens the store at PLACE (a folder or a PostgreSQL URL) and writes a line
-//! for everything it asks of the store and for every answer, so that the killer knows what it must
+//! for every request to the store and for every answer, so that the killer knows what it must
 //! find.
 //!
-//! - `load FIRST`: commits under keys from FIRST on, executes what is due, until it is killed.
+//! - `load FIRST`: commits under keys from FIRST on, executes due commands, until it is killed.
 //! - `checkout FIRST`: initiates group checkouts from FIRST on, and runs them, until it is killed.
 //! - `accounts FIRST AGAIN`: repeats the calls AGAIN (`1,2,3`, or `-` for none), then makes calls
-//!   from FIRST on, until it is killed. `sweeping` does it while history is forgotten.
+//!   from FIRST on, until it is killed. `sweeping` does it while history is deleted.
 //! - `repeat AGAIN`: only repeats, then drains.
-//! - `trips FIRST UNDERWAY`: brings trips to their ends (`7:0,8:2` with the news that each is told
-//!   next, or `-` for none), and begins new ones from FIRST on, until it is killed.
+//! - `trips FIRST UNDERWAY`: brings trips to their ends (`7:0,8:2` with the next event of
+//!   each, or `-` for none), and begins new ones from FIRST on, until it is killed.
 //! - `home UNDERWAY`: only brings them to their ends, then drains.
 //! - `letters FIRST`: sends letters from FIRST on and consumes them, until it is killed.
-//! - `delivered`: only consumes what there is, then ends. `poisoned`: the same with few retries.
+//! - `delivered`: only consumes, then ends. `poisoned`: the same with few retries.
 //! - `shots FOLDER FIRST`: changes blobs, whose files are in FOLDER, from FIRST on, until it is
 //!   killed.
-//! - `serve`: calls registers as it is told on its standard input, until that ends.
+//! - `serve`: calls registers as its standard input says, until that ends.
 //! - `drain`: executes everything that is due, then closes the store and ends.
 //! - `poison`: the same with few attempts; the message "poison" ends the process.
 
@@ -44,10 +44,10 @@ use steadfast_core::{
 
 use steadfast_checkout::{GroupCheckout, Hotel, group_checkout::Input};
 
-/// Commits under way at once.
+/// Concurrent commits.
 const WRITERS: u64 = 8;
 
-/// A load that nobody kills ends by itself.
+/// A load that is not killed ends by itself.
 const COMMITS_MAX: u64 = 3_000;
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
@@ -62,7 +62,7 @@ async fn main() {
         shots::load(store.clone(), folder, first.parse().expect("a number")).await;
         return store.close().await;
     }
-    // Who is only near when the process ends must not die of it; the poison must.
+    // A message that is in flight at a kill must not die because of it; the poison must.
     let attempts_max = if args[1] == "poison" { 3 } else { 1_000 };
     let objects = objects(store.clone());
     let runs = trips::runs(store.clone(), objects.clone());
@@ -113,7 +113,7 @@ async fn post(store: Arc<dyn Store>, args: &[&str]) {
     store.close().await;
 }
 
-/// Returns when all is delivered, also what is tried again later.
+/// Returns when everything is delivered, including retries.
 async fn nothing_is_pending(store: &Arc<dyn Store>) {
     let mut look = tokio::time::interval(Duration::from_millis(5));
     while store.totals().await.expect("store answers").pending != 0 {
@@ -166,10 +166,10 @@ fn address(class: &str, name: &str) -> Address {
     Address::new(EntityKind::Stream, class, name).expect("address")
 }
 
-/// One line at once, so that a kill cannot leave half of it before another.
+/// One write per line, so that a kill cannot leave half of it before another.
 fn say(line: &str) {
     let mut stdout = std::io::stdout().lock();
-    // A killer that no longer listens is about to kill.
+    // A killer that no longer reads is about to kill.
     let _ = stdout.write_all(format!("{line}\n").as_bytes());
     let _ = stdout.flush();
 }
@@ -189,7 +189,7 @@ async fn load(store: &Arc<dyn Store>, first: u64) {
                         say(&format!("acked {key}"));
                     }
                     Ok(other) => panic!("{other:?}"),
-                    // Whether it happened is for the store to say.
+                    // The store determines whether it happened.
                     Err(error) => {
                         say(&format!("unknown {key} {}", error.code()));
                         version = store.version(stream.id()).await.unwrap_or(version);
@@ -237,7 +237,7 @@ fn step(stream: &Address, version: i64, key: u64) -> Commit {
     Commit::append(stream, version, vec![input, command]).write(Write::Remember(remember))
 }
 
-/// Executes commands: says so, and feeds a result back, which must be there exactly once.
+/// Executes commands: prints them, and returns a result, which must be recorded exactly once.
 struct Worker {
     outside: bool,
 }

@@ -1,4 +1,4 @@
-//! The application behind its routes, two environments, and somebody who watches.
+//! The application behind its routes, two environments, and a subscriber.
 
 use std::{
     net::SocketAddr,
@@ -30,7 +30,7 @@ use crate::{
     measure::{now, resident_mib},
 };
 
-/// Two environments that take their time.
+/// Two environments with a response time.
 pub(super) struct Environments {
     addresses: [SocketAddr; 2],
     most: Arc<AtomicUsize>,
@@ -50,7 +50,7 @@ impl Environments {
         (left, right)
     }
 
-    /// How many requests there were at the same time.
+    /// The maximum of concurrent requests.
     pub(super) fn most(&self) -> usize {
         self.most.load(Ordering::Relaxed)
     }
@@ -92,7 +92,7 @@ impl Stage {
         let store: Arc<dyn Store> = Arc::new(SqliteStore::open(options).expect("store opens"));
         let network = "127.0.0.0/8".parse().expect("a network");
         let policy = Policy::public_only().allow_network(network);
-        // What a look again takes is mostly pauses.
+        // The time of another round is mostly pauses.
         let options = ProbeOptions { rounds: 0, ..ProbeOptions::default() };
         let prober = Prober::new(Gate::new(policy.clone()), options);
         let (explainer, vault) = (Arc::new(Embedded), Vault::default());
@@ -104,7 +104,7 @@ impl Stage {
             .start(store.clone())
             .await
             .expect("starts");
-        // Whoever watches here does it without HTTP.
+        // The subscriber here uses no HTTP.
         let connect: Connect =
             Arc::new(|_, _, _| Box::pin(async { StatusCode::NOT_FOUND.into_response() }));
         let routes = Router::from(routes()).with_state(Site {
@@ -123,7 +123,7 @@ impl Stage {
         Self { store, folder, app, address, serving }
     }
 
-    /// Compares two URLs, and says how long it took from the request until it was completed.
+    /// Compares two URLs, and returns the time from the request to the completion.
     pub(super) async fn compare(&self, left: &str, right: &str) -> (Shown, Duration) {
         let begun = self.begin(left, right).await;
         let began = begun.began;
@@ -131,7 +131,7 @@ impl Stage {
         (self.show(ended.0).await, ended.1.duration_since(began))
     }
 
-    /// Asks for a comparison.
+    /// Requests a comparison.
     pub(super) async fn begin(&self, left: &str, right: &str) -> Begun {
         let url = |it: &str| it.parse().expect("a URL");
         let pair = Pair::new(&url(left), &url(right)).expect("a pair");
@@ -163,7 +163,7 @@ impl Stage {
     }
 }
 
-/// A comparison that was asked for.
+/// A comparison that was requested.
 pub(super) struct Begun {
     began: Instant,
     id: String,
@@ -171,7 +171,7 @@ pub(super) struct Begun {
 }
 
 impl Begun {
-    /// Waits for its end: its id, and when it was.
+    /// Waits for its end: its id, and the time.
     pub(super) async fn ended(self) -> (String, Instant) {
         loop {
             let event = self.socket.next().await.expect("goes on");
@@ -185,7 +185,7 @@ impl Begun {
     }
 }
 
-/// Does something, and looks what resident memory it takes at most.
+/// Runs a future, and measures its maximum of resident memory.
 pub(super) async fn watched<T>(something: impl Future<Output = T>) -> (T, f64) {
     let mut most = resident_mib();
     let mut something = std::pin::pin!(something);

@@ -1,4 +1,4 @@
-//! People who ask how far generations are, 500 times a second whatever the answers take.
+//! Clients that poll the progress of generations, 500 times a second whatever the response time.
 
 use std::{
     net::SocketAddr,
@@ -12,7 +12,7 @@ use std::{
 
 use crate::{http::Caller, measure::now};
 
-/// People, and how often all of them ask.
+/// Clients, and their rate in all.
 const PEOPLE: usize = 64;
 const EVERY: Duration = Duration::from_millis(2);
 
@@ -23,7 +23,7 @@ pub(super) struct Polls {
 }
 
 impl Polls {
-    /// Begins to ask about these, and about what is added.
+    /// Starts to poll these, and those that are added.
     pub(super) fn start(address: SocketAddr, ids: Vec<String>) -> Self {
         let (ids, is_over) = (Arc::new(Mutex::new(ids)), Arc::new(AtomicBool::new(false)));
         let (turn, began) = (Arc::new(AtomicUsize::new(0)), now());
@@ -43,7 +43,7 @@ impl Polls {
         *self.ids.lock().expect("nobody panics") = ids;
     }
 
-    /// How long each answer took, from when it was time to ask.
+    /// The duration of each answer, from its scheduled time.
     pub(super) async fn end(self) -> Vec<Duration> {
         self.is_over.store(true, Ordering::SeqCst);
         let people = self.people;
@@ -52,7 +52,7 @@ impl Polls {
     }
 }
 
-/// One of them: takes the next turn, waits for its time, asks.
+/// One client: takes the next slot, waits for its time, polls.
 fn ask(
     address: SocketAddr,
     ids: &Mutex<Vec<String>>,
@@ -72,11 +72,11 @@ fn ask(
             if ids.is_empty() {
                 continue;
             }
-            // Some stride that meets all of them.
+            // A stride that visits all of them.
             ids[number * 7_919 % ids.len()].clone()
         };
         caller.get(&format!("/api/generations/{id}"));
-        // A late answer makes the next ones late: that is counted, too.
+        // A late answer delays the next ones: that is counted, too.
         times.push(due.elapsed());
     }
     times

@@ -1,4 +1,4 @@
-//! A provider that takes a while for each picture and remembers when it was done.
+//! A provider that takes a while for each picture and records when it was done.
 
 use std::{
     collections::HashMap,
@@ -20,28 +20,28 @@ use steadfast_core::store::{Clock, SystemClock, Timestamp};
 
 use crate::measure::now;
 
-/// How long it takes for one picture.
+/// The time for one picture.
 const TAKES: Duration = Duration::from_millis(50);
 
 const MODEL: &str = "bench:slow@1";
 const DRAWN: &str = "embedded:art@1";
 
-/// What it knows of the pictures of one prompt.
+/// The times of the pictures of one prompt.
 #[derive(Clone, Copy)]
 pub(super) struct Answered {
-    /// How long it took for the slowest of them.
+    /// The time of the slowest of them.
     pub(super) longest: Duration,
-    /// When it was done with the last of them.
+    /// When the last of them was done.
     pub(super) last: Timestamp,
 }
 
 #[derive(Default)]
 pub(super) struct Books {
     pub(super) answered: HashMap<String, Answered>,
-    /// What all calls took together.
+    /// The sum of all calls.
     pub(super) busy: Duration,
     under_way: usize,
-    /// The most calls that were under way at once.
+    /// The maximum of concurrent calls.
     pub(super) most: usize,
 }
 
@@ -60,7 +60,7 @@ impl Books {
     }
 }
 
-/// The provider. It has one small picture, drawn before: to draw takes longer than all the rest.
+/// The provider. It has one small picture, drawn before: drawing takes longer than everything else.
 pub(super) struct Slow {
     embedded: Embedded,
     picture: Bytes,
@@ -84,7 +84,7 @@ impl Slow {
     }
 }
 
-/// A provider that others hold as well.
+/// A shared provider.
 pub(super) struct Shared(pub(super) std::sync::Arc<Slow>);
 
 #[async_trait]

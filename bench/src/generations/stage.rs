@@ -1,4 +1,4 @@
-//! The application behind its routes, with a provider that takes its time.
+//! The application behind its routes, with a slow provider.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -24,7 +24,7 @@ use tokio::task::JoinHandle;
 use super::provider::{Shared, Slow};
 use crate::http::Caller;
 
-/// Calls that the provider takes at once.
+/// Maximum concurrent calls of the provider.
 pub(super) const AT_ONCE: usize = 64;
 /// Pictures of one generation.
 pub(super) const TASKS: usize = 4;
@@ -35,7 +35,7 @@ pub(super) struct Stage {
     pub(super) provider: Arc<Slow>,
     pub(super) address: SocketAddr,
     serving: JoinHandle<()>,
-    /// Where the application works; people are served from elsewhere, as the server does it.
+    /// The runtime of the application; clients are served from another one, as in the server.
     work: tokio::runtime::Runtime,
     _folder: tempfile::TempDir,
 }
@@ -54,7 +54,7 @@ impl Stage {
         ));
         let managers = app.client();
         studio.connect(move || managers.runtime().map(|it| it.objects().clone()));
-        // What is finished is not to stay awake for long behind the next ones.
+        // Finished objects must not stay in memory for long.
         let objects = ObjectOptions { idle_time: Duration::from_secs(5), ..Default::default() };
         let work = background_threads().expect("threads");
         let app = app
@@ -72,7 +72,7 @@ impl Stage {
             .perform::<FindOrphans>(studio.clone());
         let (app, of_app) = (app.start(store.clone()), work.handle().clone());
         let app = of_app.spawn(app).await.expect("no panic").expect("starts");
-        // Whoever watches here does it without HTTP.
+        // The subscriber here uses no HTTP.
         let connect: Connect =
             Arc::new(|_, _, _| Box::pin(async { StatusCode::NOT_FOUND.into_response() }));
         let routes = Router::from(routes()).with_state(Site {
@@ -94,7 +94,7 @@ impl Stage {
         Self { app, store, provider, address, serving, work, _folder: folder }
     }
 
-    /// Somebody who asks for generations, over a connection of their own: a prompt, and the id.
+    /// A client that requests generations, over a connection of its own: a prompt, and the id.
     pub(super) fn caller(&self) -> impl FnMut(&str) -> String + use<> {
         let mut caller = Caller::new(&self.address.to_string());
         move |prompt| {
@@ -107,7 +107,7 @@ impl Stage {
         }
     }
 
-    /// Waits until a generation is over, as somebody hears who watches it.
+    /// Waits until a generation has ended, as a subscriber.
     pub(super) async fn finished(&self, id: &str) -> Generation {
         let (app, objects) = (&self.app, self.app.objects());
         let socket = app.connect(GenerationManager::at(id), Arrival::new()).await;

@@ -1,4 +1,4 @@
-//! The embedded classifier beside the bare call of the library that it calls.
+//! The embedded classifier compared to the bare call of its library.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,12 +8,12 @@ use steadfast_ai::classify::{Classifier, Embedded, ImageLimits, ModelState, Pool
 use super::classifiers::{EDGE, image, models, pixels};
 use crate::measure::{median, now, say};
 
-/// How much longer ours may take than the bare call.
+/// Maximum ratio of its time to that of the bare call.
 const RATIO_MAX: f64 = 1.15;
 const ROUNDS: usize = 60;
-/// What the network takes of an image.
+/// The edge of the image for the network.
 const MIDDLE: usize = 224;
-/// The mean colour that was taken away when it was trained.
+/// The mean colour that was subtracted in training.
 const MEAN: [f32; 3] = [123.68, 116.779, 103.939];
 /// The embedded classifier has as many for each image.
 const THREADS: usize = 2;
@@ -35,7 +35,7 @@ pub(super) async fn run() {
         let bare = bare.clone();
         let (score, bare_took) =
             tokio::task::spawn_blocking(move || bare.run()).await.expect("ends");
-        // The first round is not like the others.
+        // The first round is warm-up.
         if 0 < round {
             ours.push(took);
             theirs.push(bare_took);
@@ -51,7 +51,7 @@ pub(super) async fn run() {
     ));
 }
 
-/// The library and nothing around it.
+/// The library alone.
 struct Bare {
     model: Model,
     numbers: Vec<f32>,
@@ -71,7 +71,7 @@ impl Bare {
         Self { model, numbers: numbers(), threads }
     }
 
-    /// The highest score, and how long that took.
+    /// The highest score, and the duration.
     fn run(&self) -> (f32, Duration) {
         let began = now();
         let shape = [1, 3, MIDDLE, MIDDLE];
@@ -85,7 +85,7 @@ impl Bare {
     }
 }
 
-/// The same image as the numbers that the network is fed with.
+/// The same image as the input of the network.
 fn numbers() -> Vec<f32> {
     let (all, from) = (pixels(7), (EDGE as usize - MIDDLE) / 2);
     let number = |channel: usize, index: usize| {

@@ -13,10 +13,10 @@ use steadfast_ai::classify::{
 
 use crate::measure::{now, rate};
 
-/// The edge of an image that is as large as the network wants it before it takes the middle.
+/// The edge of an image before the network takes its centre.
 pub(super) const EDGE: u32 = 256;
 
-/// Answers at once.
+/// Answers immediately.
 pub(super) struct AtOnce;
 
 #[async_trait]
@@ -39,7 +39,7 @@ fn labels() -> Vec<Label> {
     (1..=5).map(label).collect()
 }
 
-/// Keeps a processor busy for a while, where there is no model.
+/// Keeps a processor busy for a while, without a model.
 struct Busy(Pool);
 
 #[async_trait]
@@ -66,10 +66,10 @@ impl Classifier for Busy {
     }
 }
 
-/// A classifier behind a second pool like its own, whose threads wait for it and take the time.
+/// A classifier behind a second pool like its own, whose threads wait for it and measure the time.
 ///
-/// No more are with it than it has threads, so that is the time that those work; what passes from
-/// the end of one image to the beginning of the next is time in which they rest.
+/// It never has more images than threads, so this is the time in which the threads work; the time
+/// from the end of one image to the beginning of the next is idle.
 pub(super) struct Watched {
     inner: Arc<dyn Classifier>,
     pool: Pool,
@@ -97,7 +97,7 @@ impl Watched {
         Self { inner, pool, seen: Arc::default() }
     }
 
-    /// Which part of its threads' time was used from the first image to the last, and that time.
+    /// The utilization of its threads from the first image to the last, and that time.
     pub(super) fn busy(&self) -> (f64, Duration) {
         let seen = self.seen.lock().expect("nobody panics");
         let took = seen.last.zip(seen.first).map_or(Duration::ZERO, |(last, first)| last - first);
@@ -145,7 +145,7 @@ pub(super) fn pixels(number: usize) -> image::RgbImage {
     })
 }
 
-/// Where the model is that the tests use.
+/// The folder of the model of the tests.
 pub(super) fn models() -> PathBuf {
     let named = std::env::var_os("STEADFAST_TEST_MODELS").map(PathBuf::from);
     let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
@@ -155,7 +155,7 @@ pub(super) fn models() -> PathBuf {
     })
 }
 
-/// The embedded classifier, warm, on this pool; where its model is missing, one that is as busy.
+/// The embedded classifier, warm, on this pool; without its model, one that is as busy.
 pub(super) async fn real(pool: Pool) -> Arc<dyn Classifier> {
     let embedded = Embedded::new(&models(), ImageLimits::default(), pool.clone());
     if embedded.progress() != ModelState::Ready {
@@ -165,7 +165,7 @@ pub(super) async fn real(pool: Pool) -> Arc<dyn Classifier> {
     Arc::new(embedded)
 }
 
-/// How many a classifier does in a second if it has nothing else to do.
+/// Images per second of a classifier without other load.
 pub(super) async fn rate_alone(classifier: &Arc<dyn Classifier>) -> f64 {
     const COUNT: usize = 100;
     let images: Vec<_> = (0..COUNT).map(image).collect();

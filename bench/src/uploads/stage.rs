@@ -1,4 +1,4 @@
-//! The application behind its routes, and somebody who watches.
+//! The application behind its routes, and a subscriber.
 
 use std::{
     collections::HashMap,
@@ -24,7 +24,7 @@ use tokio::task::JoinHandle;
 
 use crate::{http::Caller, measure::now};
 
-/// When the row of each image was classified and durable, as somebody hears who watches.
+/// When the row of each image was classified and durable, as a subscriber sees it.
 #[derive(Default)]
 pub(super) struct Heard {
     times: Mutex<HashMap<String, Result<Instant, String>>>,
@@ -37,7 +37,7 @@ impl Heard {
         self.more.notify_all();
     }
 
-    /// When this one was, as soon as it is.
+    /// Waits for the time of this one.
     pub(super) fn wait(&self, name: &str) -> Instant {
         let times = self.times.lock().expect("nobody panics");
         let times = self.more.wait_while(times, |it| !it.contains_key(name));
@@ -76,7 +76,7 @@ impl Stage {
             .start(store.clone())
             .await
             .expect("starts");
-        // Whoever watches here does it without HTTP.
+        // The subscriber here uses no HTTP.
         let connect: Connect =
             Arc::new(|_, _, _| Box::pin(async { StatusCode::NOT_FOUND.into_response() }));
         let limits = ImageLimits::default();
@@ -100,7 +100,7 @@ impl Stage {
         Self { app, store, heard, address, tasks: [serving, watching], _folder: folder }
     }
 
-    /// Somebody who uploads images, over a connection of their own.
+    /// A client that uploads images, over a connection of its own.
     pub(super) fn caller(&self) -> impl FnMut(&str, &[u8]) + use<> {
         let mut caller = Caller::new(&self.address.to_string());
         move |name, image| {

@@ -41,11 +41,10 @@ impl fmt::Display for Owner {
     }
 }
 
-/// Declares a program: its objects, workflows, processes, queues and buckets. Everything is given
-/// as a value; nothing is global.
+/// Declares a program: its objects, workflows, processes, queues and buckets. A program is a value;
+/// nothing is global.
 ///
-/// Declaring never fails. A program that cannot start says why when it is opened, all reasons at
-/// once.
+/// Declaring never fails. [`App::open`] reports every problem of a program that cannot start.
 ///
 /// ```
 /// # use serde::{Deserialize, Serialize};
@@ -96,15 +95,15 @@ pub struct App {
     pub(crate) script: Script,
     pub(crate) keep: Keep,
     pub(crate) adopts: bool,
-    /// Processes that a subscription needs, and the subscriber.
+    /// Processes that a subscription needs, with the subscriber.
     expected: Vec<(&'static str, Owner)>,
 }
 
 impl App {
-    /// A program of this name, which serves nothing yet. The name is kept in the store that the
-    /// program opens first.
+    /// A program of this name, which serves nothing yet. A store records the name of the first
+    /// program that opens it.
     pub fn new(name: impl Into<String>) -> Self {
-        // Messages may be for parts of the program that are not there yet.
+        // The store may hold messages for handlers that are declared later.
         let dispatcher_options =
             DispatcherOptions { unknown: Unknown::Waits, ..DispatcherOptions::default() };
         Self {
@@ -135,8 +134,8 @@ impl App {
         &self.name
     }
 
-    /// Reaches the program while it runs. A performer, executor or consumer that calls objects or
-    /// starts runs keeps this.
+    /// A client of the program while it runs. A performer, executor or consumer that calls objects
+    /// or starts runs keeps one.
     pub fn client(&self) -> Client {
         self.clients[0].clone()
     }
@@ -165,7 +164,7 @@ impl App {
         self
     }
 
-    /// Runs a process, and has its commands executed.
+    /// Runs a process; `executor` executes its commands.
     #[track_caller]
     pub fn process<P: Process>(mut self, executor: impl Execute<P>) -> Self {
         let owner = self.claim("process", P::NAME);
@@ -184,7 +183,7 @@ impl App {
         self
     }
 
-    /// Gives process `Q` an input for what process `P` publishes, once for each.
+    /// Gives process `Q` one input for each output that process `P` publishes.
     #[track_caller]
     pub fn follow<P: Process, Q: Process>(
         mut self,
@@ -205,7 +204,7 @@ impl App {
         self
     }
 
-    /// Declares a queue: how its messages are delivered, unless an operator says otherwise.
+    /// Declares a queue with its delivery settings. An operator can override them.
     #[track_caller]
     pub fn queue<T>(mut self, queue: impl Into<QueueSpec<T>>) -> Self {
         let QueueSpec { queue, settings } = queue.into();
@@ -270,7 +269,8 @@ impl App {
         self.problems.len() == known
     }
 
-    /// Declares a bucket: it is made if it is not there, with its rules.
+    /// Declares a bucket with its rules. Opening the program creates the bucket if it does not
+    /// exist.
     #[track_caller]
     pub fn bucket(mut self, bucket: impl Into<BucketSpec>) -> Self {
         let spec = bucket.into();
@@ -280,27 +280,27 @@ impl App {
         self
     }
 
-    /// Keeps the contents of blobs in this folder, which the program holds alone. A program that is
-    /// opened on a folder keeps them in it.
+    /// Stores the contents of blobs in this folder; the program locks it. A program that is opened
+    /// on a data folder uses that folder.
     pub fn blob_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.buckets.place = bucket::Place::Folder(folder.into());
         self
     }
 
-    /// Reads the contents of blobs from this folder, for a program that is prepared on a store that
-    /// is opened read-only: nothing in the folder changes, and changes of buckets are refused.
+    /// Reads the contents of blobs from this folder, for a program on a read-only store. The folder
+    /// does not change, and the buckets refuse changes.
     pub fn blob_folder_read_only(mut self, folder: impl Into<PathBuf>) -> Self {
         self.buckets.place = bucket::Place::ReadOnly(folder.into());
         self
     }
 
-    /// Keeps the contents of blobs there.
+    /// Stores the contents of blobs in `blobs`.
     pub fn blobs(mut self, blobs: Arc<dyn Blobs>) -> Self {
         self.buckets.place = bucket::Place::Given(blobs);
         self
     }
 
-    /// Sets how long buckets keep what nobody asked to keep.
+    /// Sets the retention of tombstones, unfinished uploads and orphaned files.
     pub fn bucket_options(mut self, options: BucketOptions) -> Self {
         self.buckets.options = options;
         self
@@ -318,15 +318,15 @@ impl App {
         self
     }
 
-    /// Calls `hook` when the program is built on its store, before anything is delivered. A hook
-    /// that keeps the [`Runtime`] keeps the program alive; a [`Client`] does not.
+    /// Calls `hook` when the program is built on its store, before the first delivery. A hook that
+    /// keeps the [`Runtime`] keeps the program alive; a [`Client`] does not.
     pub fn on_open(mut self, hook: impl FnOnce(&Runtime) + Send + Sync + 'static) -> Self {
         self.on_open.push(Box::new(hook));
         self
     }
 
-    /// Checks something before the program begins to deliver: a secret, a model. If it fails, the
-    /// program does not work; it can still be opened to answer questions.
+    /// Checks a precondition, for example a secret or a model, before the first delivery. If the
+    /// check fails, the program delivers nothing; it can still be opened for reads.
     pub fn before_work(mut self, check: impl Fn() -> Result<()> + Send + Sync + 'static) -> Self {
         self.before_work.push(Box::new(check));
         self
@@ -350,7 +350,7 @@ impl App {
         self
     }
 
-    /// Adds what another application declares. Options are those of this one.
+    /// Adds the declarations of another application. The options of this one apply.
     pub fn merge(mut self, other: App) -> Self {
         self.problems.extend(other.problems);
         for ((kind, name), owner) in other.names {
@@ -406,7 +406,7 @@ impl App {
         self.problems.push(problem);
     }
 
-    /// For extensions: the part of this type, which is made when it is asked for first.
+    /// For extensions: the part of this type. The first call creates it.
     pub fn extension_mut<E: Extension>(&mut self) -> &mut E {
         self.extensions.get_mut()
     }
@@ -427,14 +427,14 @@ impl App {
         problems.chain(missing).chain(self.extensions.problems()).collect()
     }
 
-    /// Fails with every reason why this program cannot be declared so.
+    /// Fails with every problem of the declaration.
     fn check_declared(&self) -> Result<(), StartError> {
         let problems = self.problems();
         if problems.is_empty() { Ok(()) } else { Err(StartError::Program { problems }) }
     }
 
-    /// Fails with every reason why this program cannot be declared so, or cannot begin to work, for
-    /// callers that open the store themselves and want to know before they do.
+    /// Fails with every problem of the declaration and every failed check, for callers that open
+    /// the store themselves.
     pub fn check(&self) -> Result<(), StartError> {
         self.check_declared()?;
         check_all(&self.before_work)

@@ -1,10 +1,10 @@
-//! Threads for what nobody waits for.
+//! Threads for background work.
 
 use tokio::runtime::{Builder, Runtime};
 
-/// Threads for work that nobody waits for, such as deliveries and jobs: start a
-/// [`Runtime`](crate::Runtime) or a [`Dispatcher`](crate::Dispatcher) inside of them, and serve
-/// people from others. Whoever asks does not wait behind a backlog of work then.
+/// Threads for background work such as deliveries and jobs. Start a [`Runtime`](crate::Runtime) or
+/// a [`Dispatcher`](crate::Dispatcher) on them, and serve requests from other threads. Then
+/// requests do not wait behind a backlog of work.
 ///
 /// ```no_run
 /// # async fn serve(_: steadfast::Runtime) {}

@@ -1,8 +1,8 @@
-//! What travels.
+//! Types that can be stored and sent.
 
 use serde::{Serialize, de::DeserializeOwned};
 
-/// What can be written down and read back: any owned serde type.
+/// A type that can be serialized and read back: any owned serde type.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot travel",
     label = "derive `Serialize` and `Deserialize`, and own everything"

@@ -1,4 +1,4 @@
-//! Buckets in a program: declared by name, with the queues that hear of their changes.
+//! Buckets of a program: declared by name, with the queues that get their change events.
 
 mod handle;
 mod name;

@@ -1,9 +1,9 @@
-//! Several small commits as one: what others have changed meanwhile does not harm the rest.
+//! Several small commits as one. If one of them conflicts, the others are committed one by one.
 
 use steadfast_store::{Commit, Outcome, Store, StoreError};
 
-/// Commits all in one, or one by one if something is no longer as it was. Each is answered with its
-/// outcome.
+/// Commits all in one transaction, or one by one if one of them is rejected. Returns the outcome of
+/// each.
 pub(crate) async fn commit_each<'a>(
     store: &dyn Store,
     commits: impl IntoIterator<Item = &'a Commit>,

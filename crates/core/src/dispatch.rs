@@ -1,6 +1,6 @@
-//! The dispatcher: hands what is due to whoever handles it, woken by commits and by time.
+//! The dispatcher delivers due messages to their handlers. Commits and timers wake it.
 //!
-//! It never polls. What it knows is in the [`index`]; an idle node asks the store nothing.
+//! It never polls. The [`index`] holds its state; an idle node does not query the store.
 
 pub(crate) mod attempt;
 pub(crate) mod bell;
@@ -35,46 +35,46 @@ pub use self::{
     worker::CRASH_POINTS,
 };
 
-/// Hears of work that waits in queues: their own loops deliver it.
+/// Gets notices of work in queues. Each queue has a loop of its own that delivers it.
 pub(crate) trait QueueListener: Send + Sync + 'static {
-    /// It was written, in this order.
+    /// This work was written, in this order.
     fn heard(&self, works: &[Work]);
-    /// Some was not heard of.
+    /// Some notices were lost.
     fn missed(&self);
 }
 
 /// Plain settings of a dispatcher.
 #[derive(Clone, Copy, Debug)]
 pub struct DispatcherOptions {
-    /// Deliveries under way at once of one message type, or of one kind of work. Kinds that differ
-    /// take different places, see [`Places`].
+    /// Maximum concurrent deliveries of one message type or one kind of work. Different kinds take
+    /// permits from different pools, see [`Places`].
     pub concurrency: usize,
-    /// Deliveries under way at once to one target.
+    /// Maximum concurrent deliveries to one target.
     pub concurrency_per_target: usize,
-    /// How long one delivery may take; then it counts as failed.
+    /// Maximum duration of one delivery; a longer one fails.
     pub lease: Duration,
-    /// How failed deliveries are tried again.
+    /// The retry policy of failed deliveries.
     pub retry: RetryPolicy,
-    /// How long a stop waits for deliveries under way before it gives their leases back.
+    /// The time that a stop waits for deliveries in flight before it returns their leases.
     pub grace: Duration,
-    /// Work that is held in memory for the future; the rest is read when its time comes near.
+    /// Maximum timers in memory. Later work is read from the store when its time comes near.
     pub timers_max: usize,
-    /// Targets with due work that are held in memory.
+    /// Maximum targets with due work in memory.
     pub targets_max: usize,
-    /// Due work held in memory for one target.
+    /// Maximum due work in memory for one target.
     pub window: usize,
     /// Rows of one scan.
     pub page: usize,
-    /// What becomes of a message whose type has no handler.
+    /// The policy for a message without a handler.
     pub unknown: Unknown,
 }
 
-/// What becomes of a message whose type has no handler.
+/// The policy for a message without a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unknown {
-    /// It is a failed attempt: tried again, then dead. For a program that owns all its messages.
+    /// The attempt fails: it is retried, then dead. For a program that owns all its messages.
     Fails,
-    /// It is left as it is. For one that serves the data of others, too.
+    /// The message stays pending. For a program that shares its store with others.
     Waits,
 }
 
@@ -95,7 +95,7 @@ impl Default for DispatcherOptions {
     }
 }
 
-/// Puts a dispatcher together.
+/// Builds a [`Dispatcher`].
 pub struct DispatcherBuilder {
     store: Arc<dyn Store>,
     entropy: Arc<dyn Entropy>,
@@ -106,7 +106,7 @@ pub struct DispatcherBuilder {
 }
 
 impl DispatcherBuilder {
-    /// Has messages of a type handled by `handler`.
+    /// Handles messages of a type with `handler`.
     pub fn on(mut self, message_type: &str, handler: impl Handler) -> Self {
         self.handlers.insert(message_type.into(), Arc::new(handler));
         self
@@ -123,7 +123,7 @@ impl DispatcherBuilder {
         self
     }
 
-    /// Takes chance from here.
+    /// Sets the source of randomness.
     pub fn entropy(self, entropy: impl Entropy) -> Self {
         self.shared_entropy(Arc::new(entropy))
     }
@@ -139,11 +139,11 @@ impl DispatcherBuilder {
         self
     }
 
-    /// Takes over what earlier owners left unfinished, and starts.
+    /// Takes over the unfinished work of earlier owners, and starts.
     pub async fn start(self) -> Result<Dispatcher, StoreError> {
         let Self { store, entropy, options, handlers, routers, queues } = self;
         let own_places = routers.iter().flat_map(|it| it.own_places()).collect();
-        // Listening comes before the first look, so that nothing falls between them.
+        // Listen before the first read, so that no notice is missed.
         store.notices().listen();
         let bell = Arc::new(Bell::default());
         let worker = Worker::new(store.clone(), entropy, options, handlers, routers, bell.clone());
@@ -172,12 +172,12 @@ pub struct Dispatcher {
     index: Arc<Mutex<Index>>,
     bell: Arc<Bell>,
     stop: watch::Sender<bool>,
-    /// Taken by who stops it.
+    /// Taken by the caller that stops it.
     task: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Dispatcher {
-    /// Begins to put a dispatcher together that owns all work of a store.
+    /// Builds a dispatcher that owns all work of a store.
     pub fn builder(store: Arc<dyn Store>) -> DispatcherBuilder {
         DispatcherBuilder {
             store,
@@ -189,14 +189,14 @@ impl Dispatcher {
         }
     }
 
-    /// Waits until nothing is under way and nothing known is due, or the store cannot be read.
+    /// Waits until nothing is in flight and nothing known is due, or the store cannot be read.
     pub async fn settled(&self) {
-        // The loop looks once more, and hears of all commits before.
+        // The loop processes all notices of earlier commits before it is idle again.
         self.bell.ring();
         self.bell.settled(self.store.clock()).await;
     }
 
-    /// Looks for pending work that nothing will ever wake; there must be none.
+    /// Finds pending work that no timer and no notice will wake; there must be none.
     pub async fn forgotten(&self) -> Result<Vec<Position>, StoreError> {
         let mut forgotten = Vec::new();
         let mut cursor = DueCursor::START;
@@ -207,7 +207,7 @@ impl Dispatcher {
             let index = self.index.lock();
             forgotten.extend(page.iter().filter(|it| !index.covers(it)).map(|it| it.position));
         }
-        // What was settled while we looked is not forgotten.
+        // Skip work that was settled during the search.
         let mut still = Vec::new();
         for position in forgotten {
             let Some(message) = self.store.message(position).await? else { continue };
@@ -215,7 +215,7 @@ impl Dispatcher {
                 continue;
             }
             let Recorded { target: Some(target), ordered, state, .. } = message else { continue };
-            // Ordered work waits for the first of its target, which must not be forgotten.
+            // Ordered work waits for the first row of its target, and that row must be covered.
             let first = self.store.backlog(target, ordered, DueCursor::START, 1).await?;
             let waits = ordered && first.first().is_some_and(|it| it.position < position);
             if !waits && matches!(state, Some(State::Pending { .. } | State::InFlight { .. })) {
@@ -225,7 +225,8 @@ impl Dispatcher {
         Ok(still)
     }
 
-    /// Takes nothing new, waits for what is under way, gives back what takes too long, and ends.
+    /// Starts nothing new, waits for deliveries in flight, cancels those that exceed the grace
+    /// period, and ends.
     pub async fn stop(self) {
         self.end().await;
     }

@@ -1,4 +1,4 @@
-//! The remote door of a [`Client`](crate::Client): a program in another process.
+//! The transport of a [`Client`](crate::Client) to a program in another process.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::{
     workflow::{Started, Status},
 };
 
-/// One of the two ways to a program.
+/// A program in this process, or in another one.
 #[derive(Clone)]
 pub(crate) enum Way<L> {
     Local(L),
@@ -107,7 +107,7 @@ pub trait RemoteDoor: Send + Sync + 'static {
     async fn list_blobs(&self, bucket: &str, list: &ListOptions) -> Result<Listing, StoreError>;
 }
 
-/// The error of a verb that a program in another process does not offer to a [`Client`].
+/// The error of a method that is not available for a program in another process.
 pub(crate) fn elsewhere(advice: &str) -> StoreError {
     StoreError::Remote(Box::new(RemoteProblem {
         code: "conflict",
@@ -118,7 +118,7 @@ pub(crate) fn elsewhere(advice: &str) -> StoreError {
     }))
 }
 
-/// An object that refuses is [`CallError::Refused`] behind either door.
+/// An object that refuses is [`CallError::Refused`], for a local and a remote program alike.
 pub(crate) fn call_error(error: StoreError) -> CallError {
     if let StoreError::Remote(problem) = &error
         && let Some(code) = &problem.refusal
@@ -132,7 +132,7 @@ pub(crate) fn call_error(error: StoreError) -> CallError {
     error.into()
 }
 
-/// A process that refuses is [`InputError::Refused`] behind either door.
+/// A process that refuses is [`InputError::Refused`], for a local and a remote program alike.
 pub(crate) fn input_error(error: StoreError) -> InputError {
     if let StoreError::Remote(problem) = &error
         && problem.refusal.is_some()

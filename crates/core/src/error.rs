@@ -11,7 +11,7 @@ use steadfast_store::{OpenError, StoreError};
 /// Why a program did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// It is declared so that it cannot start. Nothing was opened.
+    /// Its declaration has problems. Nothing was opened.
     #[error("the program cannot start:\n{}", problems.join("\n"))]
     Program {
         /// Every reason.
@@ -32,10 +32,10 @@ pub enum StartError {
         /// The program that was to start.
         program: String,
     },
-    /// The store gave no answer.
+    /// The store could not be used.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A bucket that the program declares cannot be had.
+    /// A declared bucket could not be opened or created.
     #[error(transparent)]
     Bucket(#[from] BucketError),
 }
@@ -43,10 +43,10 @@ pub enum StartError {
 /// The result of handlers, jobs and consumers.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why something could not be done. Every `std::error::Error` converts with `?` and may be tried
-/// again; [`Error::terminal`] says that trying again cannot help.
+/// An error of user code. Every `std::error::Error` converts with `?` and may be retried;
+/// [`Error::terminal`] makes an error that is not retried.
 ///
-/// It is recorded, so it holds text, not the value that it was made from.
+/// Errors are recorded, so this holds text, not the original value.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Error {
     code: String,
@@ -55,12 +55,12 @@ pub struct Error {
 }
 
 impl Error {
-    /// It may work another time.
+    /// An error that may be retried.
     pub fn retryable(message: impl fmt::Display) -> Self {
         Self { code: "failed".into(), message: message.to_string(), terminal: false }
     }
 
-    /// It never will.
+    /// An error that is not retried.
     pub fn terminal(message: impl fmt::Display) -> Self {
         Self { terminal: true, ..Self::retryable(message) }
     }
@@ -77,7 +77,7 @@ impl Error {
         &self.code
     }
 
-    /// Not longer than is worth keeping.
+    /// Cuts the message to the maximum that is recorded.
     pub(crate) fn shortened(mut self) -> Self {
         const MAX: usize = 4_000;
         if let Some((end, _)) = self.message.char_indices().nth(MAX) {
@@ -88,7 +88,7 @@ impl Error {
         self
     }
 
-    /// Whether trying again cannot help.
+    /// Whether a retry cannot succeed.
     pub fn is_terminal(&self) -> bool {
         self.terminal
     }
@@ -107,9 +107,9 @@ impl fmt::Debug for Error {
     }
 }
 
-/// Marks errors that no repetition can cure.
+/// Marks errors as terminal.
 pub trait ResultExt<T> {
-    /// Marks the error, if it is one.
+    /// Makes the error terminal, if there is one.
     fn terminal(self) -> Result<T>;
 }
 

@@ -1,7 +1,7 @@
-//! Idempotency keys of requests: what a key stands for, and how it is recorded and found.
+//! Idempotency keys of requests: how a key is recorded and found.
 //!
-//! A key is recorded in the commit of the operation that it came with. A crash leaves both or
-//! neither, so a repetition either finds the first answer or carries the operation out.
+//! A key is recorded in the commit of its operation. A crash leaves both or neither, so a
+//! repetition either finds the first answer or performs the operation.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -12,18 +12,18 @@ use steadfast_store::{
 };
 use tokio::sync::{Mutex, MutexGuard};
 
-/// An idempotency key with everything that it stands for: the operation, the principal, and a hash
-/// of the request. The same key with another request is [refused](KeyError::Reused); another
-/// operation or another principal has keys of its own. A key lives for 24 hours.
+/// An idempotency key with its scope: the operation, the principal, and a hash of the request. The
+/// same key with another request is [refused](KeyError::Reused); another operation or principal has
+/// keys of its own. A key is valid for 24 hours.
 ///
 /// Handles such as [`Queues::keyed`](crate::Queues::keyed) record it in the commit of the change
-/// that is made through them.
+/// that they make.
 #[derive(Clone, Debug)]
 pub struct RequestKey(Remember);
 
 impl RequestKey {
-    /// A key of a request to an operation. `request` is the body, with everything else that tells
-    /// two requests apart, such as the values of the path.
+    /// A key of a request to an operation. `request` is the body together with everything else that
+    /// distinguishes two requests, such as the values of the path.
     ///
     /// Without a principal the scope is that of requests from before access control, so that an
     /// upgrade repeats nothing.
@@ -45,12 +45,12 @@ impl RequestKey {
         Remember::new(scope, key, request).map(Self)
     }
 
-    /// Records this answer, for an operation whose answer its caller makes.
+    /// Records this answer, for an operation whose caller makes the answer.
     pub fn answering(self, answer: &impl Serialize) -> Result<Self, InvalidInput> {
         Ok(Self(self.0.reply(0, Json::of(answer)?)))
     }
 
-    /// What the store records, for operations below this crate.
+    /// The record for operations below this crate.
     pub fn into_remember(self) -> Remember {
         self.0
     }
@@ -65,10 +65,10 @@ impl RequestKey {
         Ok(self.clone().answering(answer)?.write())
     }
 
-    /// What the key was recorded with, if the request was carried out before.
+    /// The record of the key, if the request was performed before.
     pub async fn find(&self, store: &dyn Store) -> Result<Option<Remembered>, KeyError> {
-        // There is no message 0, so this commit cannot be applied. A key is looked at before
-        // anything is expected.
+        // There is no message 0, so this commit cannot be applied. The store checks the key before
+        // the expectations.
         let probe = Commit::of(self.write()).expect(Expect::Pending { position: 0 });
         match store.commit(probe).await? {
             Outcome::Duplicate(before) => Ok(Some(before)),
@@ -77,7 +77,7 @@ impl RequestKey {
         }
     }
 
-    /// The answer that was recorded with the key, if the request was carried out before.
+    /// The answer that was recorded with the key, if the request was performed before.
     pub async fn answer<T: DeserializeOwned>(
         &self,
         store: &dyn Store,
@@ -87,8 +87,8 @@ impl RequestKey {
     }
 }
 
-/// Has requests with one key wait for each other, so that the second finds the answer of the first
-/// before it changes anything. Few others wait with them.
+/// Serializes requests with one key, so that the second finds the answer of the first before it
+/// changes anything. Keys share 64 locks.
 pub(crate) struct KeyLocks([Mutex<()>; 64]);
 
 impl Default for KeyLocks {
@@ -117,13 +117,13 @@ pub(crate) fn read<T: DeserializeOwned>(before: &Remembered) -> Result<T, StoreE
 /// Why a key cannot be used.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum KeyError {
-    /// The key stands for another request.
+    /// The key was used for another request.
     #[error("idempotency key `{key}` was used for another request; use a new key")]
     Reused {
-        /// Which key.
+        /// The key.
         key: String,
     },
-    /// The store gave no answer.
+    /// The store could not be used.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -1,7 +1,7 @@
 //! Steadfast: a durable platform in one library.
 //!
-//! Every step of progress is one [`store::Commit`]. What it leaves to be done is a row in the
-//! store, and the [`Dispatcher`] sees to it that it is done.
+//! Every step of progress is one [`store::Commit`]. Unfinished work is a row in the store, and the
+//! [`Dispatcher`] delivers it.
 
 mod app;
 mod background;

@@ -1,4 +1,4 @@
-//! Opens the store that a program is given: a folder, or a database by its URL.
+//! Opens the store of a program: a folder, or a database by its URL.
 
 use std::{path::Path, sync::Arc};
 
@@ -12,13 +12,13 @@ use crate::StartError;
 const SPACE: &str = "program";
 const NAME: &[u8] = b"name";
 
-/// The folder that is meant, if no database is.
+/// The path of a folder; `None` if `at` is a database URL.
 pub(crate) fn folder(at: &str) -> Option<&Path> {
     let is_database = at.starts_with("postgres://") || at.starts_with("postgresql://");
     (!is_database).then(|| Path::new(at))
 }
 
-/// Opens or makes a store.
+/// Opens or creates a store.
 pub(crate) async fn open_store(at: &str) -> Result<Arc<dyn Store>, OpenError> {
     let clock = Arc::new(SystemClock);
     let Some(folder) = folder(at) else {
@@ -35,21 +35,20 @@ pub(crate) async fn open_store(at: &str) -> Result<Arc<dyn Store>, OpenError> {
     Ok(Arc::new(opened.map_err(|error| failed(error.to_string()))??))
 }
 
-/// The program that a data folder belongs to, by its name, if there is one. Nothing in the folder
-/// changes.
+/// The name of the program that owns a data folder, if there is one. Nothing in the folder changes.
 pub async fn owner_of(folder: &Path) -> Option<String> {
     let folder = folder.to_owned();
     let peeked = tokio::task::spawn_blocking(move || store::peek_entry(&folder, SPACE, NAME)).await;
     serde_json::from_str(&peeked.ok()??).ok()
 }
 
-/// Refuses a folder of another program before anything in it changes: opening it would bring its
-/// tables up to date and make this process its owner.
+/// Refuses a folder of another program before anything in it changes: opening it would migrate its
+/// tables and make this process its owner.
 pub async fn refuse_foreign(folder: &Path, program: &str) -> Result<(), StartError> {
     refuse_other(owner_of(folder).await, program)
 }
 
-/// The same for a database: opening it would take it from its owner if that is slow to answer.
+/// The same for a database: opening it would take it over from a slow owner.
 pub async fn refuse_foreign_database(url: &str, program: &str) -> Result<(), StartError> {
     let owner = PostgresStore::peek_entry(url, SPACE, NAME).await?;
     refuse_other(owner.and_then(|it| serde_json::from_str(&it).ok()), program)
@@ -64,7 +63,8 @@ fn refuse_other(owner: Option<String>, program: &str) -> Result<(), StartError> 
     }
 }
 
-/// Whether a store belongs to this program already. Another's is refused, unless it is adopted.
+/// Whether this program already owns the store. Another program's store is refused unless it is
+/// adopted.
 pub(crate) async fn is_ours(
     store: &Arc<dyn Store>,
     program: &str,
@@ -82,12 +82,12 @@ pub(crate) async fn is_ours(
     }
 }
 
-/// Writes into a store that it belongs to this program.
+/// Records this program as the owner of a store.
 pub(crate) async fn write_owner(store: &Arc<dyn Store>, program: &str) -> Result<(), StoreError> {
     let entry = EntryKey::new(SPACE, NAME)?;
     let put = Put { entry, value: Some(Json::of(&program)?), reference: None, expires: None };
     match store.commit(Commit::of(Write::Put(put))).await {
-        // The next start writes it.
+        // The next start records it.
         Ok(_) | Err(StoreError::DiskFull) => Ok(()),
         Err(error) => Err(error),
     }

@@ -1,4 +1,4 @@
-//! Processes: pure `decide` and `evolve` over a stream that is inbox and outbox at once.
+//! Processes: pure `decide` and `evolve` over a stream that is both inbox and outbox.
 
 mod codec;
 mod error;
@@ -29,18 +29,18 @@ pub use self::{
 };
 pub use crate::Body;
 
-/// A state machine over a message stream: each input is decided on the state that the stream tells,
-/// and input and decision are recorded in one commit.
+/// A state machine over a message stream. Each input is decided on the state that the stream folds
+/// to; input and decision are recorded in one commit.
 ///
-/// `decide` and `evolve` are pure: no clock, no chance, no I/O. Inputs and outputs are enums that
-/// serde writes as `{"type": …, "data": …}`:
-/// `#[serde(tag = "type", content = "data", rename_all_fields = "camelCase")]`.
+/// `decide` and `evolve` are pure: no clock, no randomness, no I/O. Inputs and outputs are enums
+/// that serde writes as `{"type": …, "data": …}`: `#[serde(tag = "type", content = "data",
+/// rename_all_fields = "camelCase")]`.
 pub trait Process: Send + Sync + Sized + 'static {
     /// The name of the process. It is stored: it may never change.
     const NAME: &'static str;
     /// The version in which inputs and outputs are written now; see [`Process::upcast`].
     const SCHEMA: i32 = 1;
-    /// The version of `evolve`. A snapshot of another version is not used.
+    /// The version of `evolve`. Snapshots of other versions are ignored.
     const VERSION: i32 = 1;
     /// Whether commands of one instance are executed one at a time, in their order.
     const ORDERED: bool = false;
@@ -51,23 +51,23 @@ pub trait Process: Send + Sync + Sized + 'static {
     /// The state that inputs are decided on.
     type State: Body + Clone + Debug + Default;
 
-    /// Which instance an input belongs to; `None`: to none.
+    /// The instance that an input belongs to; `None` if it belongs to none.
     fn route(input: &Self::Input) -> Option<String>;
 
-    /// Decides what an input leads to. An empty list is an answer, too: the input is recorded.
+    /// Decides an input. The input is recorded even if the list is empty.
     fn decide(input: &Self::Input, state: &Self::State) -> Result<Actions<Self>, Refused>;
 
-    /// The state after an event. It sees inputs and decisions alike, and must ignore what does
-    /// not concern it.
+    /// The state after an event. It gets inputs and decisions, and must ignore events that do not
+    /// concern it.
     fn evolve(state: Self::State, event: &EventOf<Self>) -> Self::State;
 
-    /// Whether an input asks for something; else it says that something happened.
+    /// Whether an input is a command; otherwise it is an event.
     fn is_command(input: &Self::Input) -> bool {
         let _ = input;
         false
     }
 
-    /// Brings a message that was stored under an older `SCHEMA` to the form of today.
+    /// Converts a message that was stored under an older `SCHEMA` to the current form.
     fn upcast(message_type: &str, schema: i32, data: Value) -> Result<(String, Value), String> {
         let _ = schema;
         Ok((message_type.to_owned(), data))
@@ -77,29 +77,28 @@ pub trait Process: Send + Sync + Sized + 'static {
 /// A decision of a process.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action<I, O> {
-    /// Answers whoever gave the input, with [`Decided::reply`]. It is recorded: who gives the input
-    /// again with the same key gets the same reply.
+    /// Replies to the caller that gave the input, with [`Decided::reply`]. The reply is recorded: a
+    /// repetition with the same key gets the same reply.
     Reply(O),
-    /// Has a command executed.
+    /// Executes a command.
     Send(O),
-    /// Says that something happened, to all who subscribe to it: see
-    /// [`App::subscribe`](crate::App::subscribe) and
+    /// Publishes an event to all subscribers: see [`App::subscribe`](crate::App::subscribe) and
     /// [`App::follow`](crate::App::follow).
     Publish(O),
-    /// Gives itself an input later: a timeout is one.
+    /// Gives the instance an input later, for example a timeout.
     Schedule(Duration, I),
-    /// Ends. Pending schedules are cancelled, later inputs are recorded as ignored.
+    /// Ends the instance. Pending schedules are cancelled, later inputs are recorded as ignored.
     Complete,
 }
 
 /// The decisions of a process on one input.
 pub type Actions<P> = Vec<Action<<P as Process>::Input, <P as Process>::Output>>;
 
-/// The input does not make sense in this state; it is not recorded.
+/// The process refuses the input in this state; it is not recorded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Refused {
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 

@@ -1,5 +1,5 @@
-//! Queues: at least once, in due order, several consumers at a time; what cannot be handled moves
-//! to dead letters, from where it can be given another chance.
+//! Queues: at-least-once delivery in due order to concurrent consumers. Messages that fail for good
+//! become dead letters, and can be redriven.
 
 mod change;
 mod consumer;

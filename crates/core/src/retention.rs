@@ -1,4 +1,4 @@
-//! Forgets what is older than it needs to be, now and then, in every program.
+//! Deletes data whose retention is over, once an hour, in every program.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,19 +10,18 @@ use crate::{
     object::{HistoryRetention, sweep_history},
 };
 
-/// A program that has just started has better things to do.
+/// Delay of the first sweep: a program that starts has more urgent work.
 const FIRST: Duration = Duration::from_mins(1);
 
-/// How often afterwards.
+/// Interval between sweeps.
 const PERIOD: Duration = Duration::from_hours(1);
 
-/// How long things are kept that nobody said it of. Each workflow, queue and bucket says it of its
-/// own.
+/// The default retention. Workflows, queues and buckets have settings of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keep {
-    /// Messages, and what is left of deleted objects and of processes that are complete.
+    /// Messages, and the remains of deleted objects and of completed processes.
     pub messages: Retention,
-    /// Turns of objects, for going back.
+    /// Turns of objects, for reading past states.
     pub turns: HistoryRetention,
 }
 
@@ -32,7 +31,7 @@ impl Default for Keep {
     }
 }
 
-/// What a program sweeps.
+/// Deletes the expired data of a program.
 #[derive(Clone)]
 pub struct Sweeper {
     /// The store.
@@ -43,13 +42,12 @@ pub struct Sweeper {
     pub queues: Queues,
     /// The buckets, if there are any.
     pub buckets: Option<Buckets>,
-    /// For how long things are kept.
+    /// The default retention.
     pub keep: Keep,
 }
 
 impl Sweeper {
-    /// Sweeps now and then, for as long as it is polled. Nothing is written where nothing is to be
-    /// forgotten.
+    /// Sweeps once an hour, for as long as it is polled. A sweep that finds nothing writes nothing.
     pub async fn run(self) {
         let mut pause = FIRST;
         loop {
@@ -59,7 +57,7 @@ impl Sweeper {
         }
     }
 
-    /// Sweeps once. What fails is logged, and tried again the next time.
+    /// Sweeps once. A failure is logged; the next sweep tries again.
     pub async fn sweep(&self) {
         let Self { store, runs, queues, buckets, keep } = self;
         let store = store.as_ref();

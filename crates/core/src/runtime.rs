@@ -1,4 +1,4 @@
-//! A program that runs, on one store.
+//! A running program on one store.
 
 mod client;
 mod parts;
@@ -28,10 +28,10 @@ use crate::{
     Unserved, app::Extension, open, process::Processes,
 };
 
-/// Checks something before the program begins to deliver.
+/// A check before the first delivery.
 pub(crate) type BeforeWork = Box<dyn Fn() -> Result<()> + Send + Sync>;
 
-/// Makes all checks; fails with every reason.
+/// Runs all checks; fails with every reason.
 pub(crate) fn check_all(checks: &[BeforeWork]) -> Result<(), StartError> {
     let problems: Vec<String> =
         checks.iter().filter_map(|check| check().err()).map(|it| it.to_string()).collect();
@@ -55,7 +55,7 @@ pub struct Runtime {
     running: Arc<Running>,
 }
 
-/// Keeps a program running: it stops when this is dropped.
+/// Keeps a program running: the program stops when the last one is dropped.
 pub(crate) struct Running(Arc<State>);
 
 impl Running {
@@ -82,7 +82,7 @@ impl Drop for Running {
     }
 }
 
-/// A program and how far it has begun or ended.
+/// A program and the state of its start and shutdown.
 pub(crate) struct State {
     parts: Parts,
     /// Set when the program has begun to work.
@@ -93,7 +93,7 @@ pub(crate) struct State {
     /// Retention, and the retry of `work` on a full disk; `None` once the program stops.
     background: Mutex<Option<JoinSet<()>>>,
     hung_up: OnceCell<()>,
-    /// Whether the store names this program as its own.
+    /// Whether the store names this program as its owner.
     is_ours: AtomicBool,
     stop_began: AtomicBool,
     sweeps: AtomicBool,
@@ -103,7 +103,7 @@ pub(crate) struct State {
     closed: watch::Sender<bool>,
     /// Set if the program opened the store and must close it.
     owns_store: AtomicBool,
-    /// Where the program runs.
+    /// The async runtime of the program.
     tokio: Handle,
 }
 
@@ -183,7 +183,7 @@ impl State {
         }
     }
 
-    /// Closes all live connections; later calls return at once.
+    /// Closes all live connections; later calls return immediately.
     async fn hang_up(&self) {
         let hang_up = async || {
             let grace = self.dispatcher_options.grace;
@@ -253,7 +253,7 @@ impl Runtime {
         Self { client, running }
     }
 
-    /// Begins with a program that delivers nothing yet. Its own client and the others reach it.
+    /// A program that delivers nothing yet. Its own client and the others can use it.
     pub(crate) fn new(
         parts: Parts,
         before_work: Vec<BeforeWork>,
@@ -331,7 +331,7 @@ impl Runtime {
         self.running.dispatcher.get().filter(|_| !self.running.has_ended())
     }
 
-    /// Looks for pending work that nothing will ever wake; there must be none.
+    /// Finds pending work that no timer and no notice will wake; there must be none.
     pub async fn forgotten(&self) -> Result<Vec<Position>, StoreError> {
         match self.dispatcher() {
             Some(dispatcher) => dispatcher.forgotten().await,
@@ -339,7 +339,8 @@ impl Runtime {
         }
     }
 
-    /// Messages that wait for something that this program does not declare.
+    /// Pending messages for classes, workflows, processes, queues and jobs that this program does
+    /// not declare.
     pub async fn unserved(&self) -> Result<Vec<Unserved>, StoreError> {
         self.running.unserved().await
     }
@@ -389,7 +390,7 @@ impl Runtime {
         self.dispatcher().is_some()
     }
 
-    /// Forgets at once what is old, as the program does every hour by itself.
+    /// Deletes expired data now. The program also does this once an hour.
     pub async fn sweep(&self) {
         self.running.sweeper().sweep().await;
     }

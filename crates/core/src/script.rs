@@ -1,4 +1,4 @@
-//! What steps, jobs and consumers give in a test instead of running.
+//! Scripted results of steps, jobs and consumers in tests.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::Error;
 
-/// How one attempt ends.
+/// The scripted result of one attempt.
 #[derive(Clone, Debug)]
 pub(crate) enum Says {
     Gives(Value),
@@ -29,7 +29,7 @@ impl Says {
     }
 }
 
-/// Whose attempts are scripted.
+/// The step, job or consumer whose attempts are scripted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Scene {
     Step { workflow: String, step: String },
@@ -37,19 +37,19 @@ pub(crate) enum Scene {
     Consumer(&'static str),
 }
 
-/// What the next attempts are to give. Outside of tests there is none.
+/// The scripted results of the next attempts. Outside of tests there are none.
 #[derive(Clone, Default)]
 pub(crate) struct Script(Option<Arc<Mutex<Lines>>>);
 
 type Lines = HashMap<Scene, VecDeque<Says>>;
 
 impl Script {
-    /// One that a test writes.
+    /// A script that a test can extend.
     pub(crate) fn written() -> Self {
         Self(Some(Arc::default()))
     }
 
-    /// Whether a test may write it.
+    /// Whether a test can extend it.
     pub(crate) fn is_written(&self) -> bool {
         self.0.is_some()
     }
@@ -61,7 +61,7 @@ impl Script {
         }
     }
 
-    /// How the next attempt ends, unless it is to run as it is.
+    /// The scripted result of the next attempt; `None` if the attempt is to run.
     pub(crate) fn next(&self, scene: impl FnOnce() -> Scene) -> Option<Says> {
         let mut lines = self.0.as_ref()?.lock();
         lines.get_mut(&scene())?.pop_front()

@@ -1,5 +1,5 @@
-//! The test kit: a whole program on a store in memory, with a clock that the test turns, and with
-//! the end of the process at every commit.
+//! The test kit: a whole program on a store in memory, with a virtual clock, and with a crash
+//! before and after every commit.
 
 use std::{fmt::Debug, ops::Deref, sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
     script::{Says, Scene, Script},
 };
 
-/// Where the clock of a test stands at first.
+/// The initial time of the virtual clock.
 const START: Timestamp = Timestamp(1_700_000_000_000);
 
 /// A program under test. It derefs to [`Runtime`].
@@ -32,7 +32,7 @@ impl Deref for TestApp {
     }
 }
 
-/// The program ends as a process does that is killed.
+/// The program ends like a killed process.
 impl Drop for TestApp {
     fn drop(&mut self) {
         self.runtime.end_at_once();
@@ -40,15 +40,16 @@ impl Drop for TestApp {
 }
 
 impl App {
-    /// Starts the program on an empty store in memory; its clock stands still.
+    /// Starts the program on an empty store in memory; time passes only by [`TestApp::advance`].
     pub async fn test(self) -> Result<TestApp, StartError> {
         let clock = ManualClock::at(START);
         let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
         TestApp::start(self, store, MemoryBlobs::default(), clock).await
     }
 
-    /// Starts the program on this store, which tells the time by the same clock. Its blobs are
-    /// where the program says. So a test can have data that outlives the process.
+    /// Starts the program on this store, which must use the same clock. The program's own settings
+    /// say where its blobs are. A test can keep the store to check data after the process has
+    /// ended.
     pub async fn test_on(
         mut self,
         store: Arc<dyn Store>,
@@ -75,7 +76,7 @@ impl TestApp {
         app.test_on(store, clock).await
     }
 
-    /// Waits until everything that is due is done.
+    /// Waits until all due work is done.
     pub async fn settle(&self) {
         let (queues, runs) = (self.runtime.queues(), self.runtime.runs());
         let Some(dispatcher) = self.runtime.dispatcher() else { return };
@@ -84,7 +85,7 @@ impl TestApp {
             dispatcher.settled().await;
             runs.idle().await;
             queues.settled().await;
-            // While one of them was asked another may have made work for it, which is a commit.
+            // A queue may have made work for another one meanwhile, which is a commit.
             let before = commits();
             dispatcher.settled().await;
             if runs.is_idle() && queues.is_settled() && commits() == before {
@@ -93,7 +94,7 @@ impl TestApp {
         }
     }
 
-    /// Lets time pass. What becomes due on the way happens at its time.
+    /// Lets time pass. Work that becomes due meanwhile runs at its time.
     pub async fn advance(&self, duration: Duration) {
         let until = self.clock.now().after(duration);
         self.settle().await;
@@ -101,9 +102,9 @@ impl TestApp {
             let now = self.clock.now();
             let behind = DueCursor { due_at: now, position: Position::MAX };
             let next = match self.runtime.store().due(behind, 100).await {
-                // What is held in here becomes due only for the next process.
+                // Work that this process holds becomes due only for the next process.
                 Ok(works) => works.iter().find(|it| !is_held(it)).map_or(until, |it| it.due_at),
-                // It has ended, as the test wanted.
+                // The program has crashed, as the test wanted.
                 Err(_) => until,
             };
             let queues = self.runtime.queues().next_wake().filter(|it| now < *it);
@@ -113,25 +114,25 @@ impl TestApp {
         }
     }
 
-    /// Says what the next attempts of a step or call give, one each, instead of running. When all
-    /// is said it runs as it is.
+    /// Scripts the results of the next attempts of a step or call, one for each attempt. Later
+    /// attempts run.
     pub fn script<W: Workflow>(&self, step: &str) -> Scripted<'_> {
         let (workflow, step) = (W::NAME.into(), step.into());
         Scripted { script: &self.script, scene: Scene::Step { workflow, step } }
     }
 
-    /// Says what the next attempts of a job give, one each, instead of being performed.
+    /// Scripts the results of the next attempts of a job, one for each attempt.
     pub fn script_job<J: Job>(&self) -> Scripted<'_> {
         Scripted { script: &self.script, scene: Scene::Job(J::NAME) }
     }
 
-    /// Says how the next deliveries of a queue end, one each, instead of reaching the consumer.
-    /// What one gives is not looked at: the message is done.
+    /// Scripts the results of the next deliveries of a queue, one for each delivery. A value
+    /// settles the message as done, whatever the value is.
     pub fn script_consumer<T>(&self, queue: Queue<T>) -> Scripted<'_> {
         Scripted { script: &self.script, scene: Scene::Consumer(queue.name()) }
     }
 
-    /// The time in the test.
+    /// The virtual time.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
@@ -141,25 +142,25 @@ fn is_held(work: &Work) -> bool {
     work.claim.is_some_and(|(lease, _)| lease.holder != 0)
 }
 
-/// What the next attempts of a step, a job or a consumer give.
+/// Scripts the next attempts of a step, a job or a consumer.
 pub struct Scripted<'a> {
     script: &'a Script,
     scene: Scene,
 }
 
 impl Scripted<'_> {
-    /// One attempt gives this.
+    /// The next attempt returns this value.
     pub fn gives(self, value: &impl Body) -> Self {
         let value = serde_json::to_value(value).expect("the value is JSON");
         self.say(Says::Gives(value))
     }
 
-    /// One attempt fails.
+    /// The next attempt fails.
     pub fn fails(self, error: Error) -> Self {
         self.say(Says::Fails(error))
     }
 
-    /// One attempt fails as if its time were over.
+    /// The next attempt times out.
     pub fn times_out(self) -> Self {
         self.say(Says::TimesOut)
     }
@@ -170,12 +171,12 @@ impl Scripted<'_> {
     }
 }
 
-/// Runs a scenario without a fault, and then once for each commit that it makes, with the end of
-/// the process before that commit and once more after it; each time the next process runs the
-/// scenario again on what is stored. All must end with the same observation. Returns how many ends
-/// were survived.
+/// Runs a scenario without a fault, and then twice for each of its commits: with a crash before
+/// that commit, and with one after it. Each time the next process runs the scenario again on the
+/// stored data. All runs must return the same value. Returns the number of crashes.
 ///
-/// A scenario must be one that a client could repeat: with idempotency keys, or without harm.
+/// A client must be able to repeat the scenario: with idempotency keys, or because a repetition is
+/// harmless.
 pub async fn assert_survives_crashes<T: PartialEq + Debug>(
     program: impl Fn() -> App,
     scenario: impl AsyncFn(&TestApp) -> Result<T>,
@@ -196,7 +197,7 @@ pub async fn assert_survives_crashes<T: PartialEq + Debug>(
             let started =
                 TestApp::start(program(), store.clone(), blobs.clone(), clock.clone()).await;
             if let Ok(app) = started {
-                // How far it comes is no matter.
+                // The scenario may fail here: the program has crashed.
                 let _ = scenario(&app).await;
             }
             let next = Arc::new(store.restart());

@@ -1,4 +1,4 @@
-//! Tokens of organizations: who may do what over HTTP. Only a hash of each is kept.
+//! Tokens of organizations for HTTP access. The store holds only a hash of each.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -14,13 +14,13 @@ use steadfast_store::{
 use crate::{RequestKey, idempotency::read};
 
 const SPACE: &str = "token";
-/// Is there since the first token was made, and stays: whoever revokes the last one does not mean
-/// to open the door.
+/// Written with the first token and never removed: revoking the last token must not allow access
+/// without a token.
 const CLOSED: &[u8] = b"closed";
 /// Characters of the name of an organization.
 const ORGANIZATION_MAX: usize = 100;
 
-/// The tokens of a store. Cheap to clone; all clones see a change at once.
+/// The tokens of a store. Cheap to clone; all clones see a change immediately.
 #[derive(Clone)]
 pub struct Tokens {
     store: Arc<dyn Store>,
@@ -30,11 +30,11 @@ pub struct Tokens {
 #[derive(Default)]
 struct Known {
     door: Option<Arc<Door>>,
-    /// How often something was forgotten: what was read before is not learned any more.
+    /// Counts invalidations: a read that began before one is not cached.
     forgotten: u64,
 }
 
-/// Who is let in.
+/// The cached access rules.
 #[derive(Default)]
 struct Door {
     is_closed: bool,
@@ -45,7 +45,7 @@ struct Door {
 /// The stored part of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// Names it, and opens nothing.
+    /// Identifies the token; it grants no access.
     pub id: String,
     /// The organization that it is for.
     pub organization: String,
@@ -68,7 +68,7 @@ struct Stored {
     organization: String,
 }
 
-/// Why somebody is not let in.
+/// Why access was denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
     /// There is no token, or none that is known.
@@ -79,7 +79,7 @@ pub enum Denied {
     Foreign,
 }
 
-/// Why a token was not made, or nobody could be let in.
+/// Why a token was not created, or access could not be checked.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum TokenError {
     /// Not the name of an organization.
@@ -101,16 +101,16 @@ pub enum TokenError {
         /// The id of the token.
         id: String,
     },
-    /// The key stands for another request.
+    /// The key was used for another request.
     #[error("idempotency key `{key}` was used for another request; use a new key")]
     KeyReused {
-        /// Which key.
+        /// The key.
         key: String,
     },
-    /// Somebody is not let in.
+    /// Access was denied.
     #[error(transparent)]
     Denied(#[from] Denied),
-    /// The store gave no answer.
+    /// The store could not be used.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -122,19 +122,19 @@ impl From<InvalidInput> for TokenError {
 }
 
 impl Tokens {
-    /// The tokens of a store, which these clones alone change: a program has one, see
-    /// [`Runtime::tokens`](crate::Runtime::tokens).
+    /// The tokens of a store. Only this value and its clones may change them: a program has one,
+    /// see [`Runtime::tokens`](crate::Runtime::tokens).
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
         Self { store, known: Arc::default() }
     }
 
-    /// Makes a token for an organization.
+    /// Creates a token for an organization.
     pub async fn create(&self, organization: &str) -> Result<NewToken, TokenError> {
         self.create_keyed(organization, None).await
     }
 
-    /// Makes a token for an organization, at most once under a key. A repetition fails with
-    /// [`TokenError::Repeated`], which names the token: its secret is not kept.
+    /// Creates a token for an organization, at most once for a key. A repetition fails with
+    /// [`TokenError::Repeated`], which names the token: its secret is not stored.
     pub async fn create_keyed(
         &self,
         organization: &str,
@@ -175,7 +175,7 @@ impl Tokens {
         Ok(NewToken { token, secret })
     }
 
-    /// Tokens behind an id, in the order of their ids.
+    /// Tokens after an id, in the order of their ids.
     pub async fn list(&self, after: Option<&str>, limit: usize) -> Result<Vec<Token>, TokenError> {
         let door = self.door().await?;
         let behind = |it: &&Token| after.is_none_or(|after| after < it.id.as_str());
@@ -198,14 +198,14 @@ impl Tokens {
         Ok(true)
     }
 
-    /// Lets somebody in who has a token for the organization; until the first token is made,
-    /// everybody.
+    /// Allows access with a token for the organization; without a token only until the first token
+    /// is created.
     pub async fn check(&self, bearer: Option<&str>, organization: &str) -> Result<(), TokenError> {
         let door = self.door().await?;
         if !door.is_closed {
             return Ok(());
         }
-        // It is found by its hash, so that how long it takes tells nothing.
+        // The lookup is by hash, so its duration reveals nothing about the secret.
         let found = bearer.and_then(|it| door.tokens.get(&hash(it)));
         let found = found.ok_or(Denied::Unknown)?;
         if found.organization != organization {
@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(denied(Some("sf_x_y"), "acme").await, Some(Denied::Unknown.to_string()));
         let foreign = denied(Some(&made.secret), "other").await;
         assert_eq!(foreign, Some(Denied::Foreign.to_string()));
-        // The next process knows it, too, and the store does not hold it.
+        // The next process has it too, and the store does not hold the secret.
         let next = Tokens::new(store.clone());
         next.check(Some(&made.secret), "acme").await.unwrap();
         let rows = store.dump().await.unwrap().rows.join("\n");

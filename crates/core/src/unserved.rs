@@ -9,18 +9,18 @@ use crate::runtime::Parts;
 /// Messages of one page.
 const PAGE: usize = 500;
 
-/// Messages that are looked at. More of them say nothing new.
+/// Maximum messages that are read.
 const LOOKED_MAX: usize = 5_000;
 
-/// Messages that wait for something that this program does not declare. They are kept, and
-/// delivered by a program that declares it.
+/// Pending messages for something that this program does not declare. They stay pending until a
+/// program declares it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unserved {
     /// Its kind: `object class`, `workflow`, `process`, `queue` or `job`.
     pub kind: &'static str,
     /// Its name.
     pub name: String,
-    /// How many messages wait.
+    /// The number of messages.
     pub messages: usize,
     /// Whether there may be more.
     pub or_more: bool,
@@ -64,7 +64,7 @@ impl Parts {
                     ("object class", class, self.objects.classes().any(|it| it == class))
                 }
                 EntityKind::Run => ("workflow", class, self.runs_workflow(class)),
-                // All runs of a workflow are woken by two names.
+                // All runs of a workflow share two targets.
                 EntityKind::System if class.starts_with("workflow") => {
                     ("workflow", name, self.runs_workflow(name))
                 }

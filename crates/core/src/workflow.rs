@@ -1,6 +1,6 @@
-//! Workflows: async functions whose steps survive crashes. What a step gave is recorded before the
-//! next one begins; after a crash, or after a long wait, the function runs again from its start and
-//! gets from the record what it had.
+//! Workflows: async functions whose steps survive crashes. The result of a step is recorded before
+//! the next one begins. After a crash or a long wait, the function runs again from its start and
+//! reads the results from the record.
 
 mod active;
 mod begin;
@@ -60,7 +60,7 @@ use steadfast_store as store;
 
 use crate::{Body, Result};
 
-/// A workflow. It is a value: its fields are what its steps need from outside.
+/// A workflow. It is a value: its fields are the dependencies of its steps.
 pub trait Workflow: Send + Sync + Sized + 'static {
     /// Its name. It is stored: it may never change.
     const NAME: &'static str;
@@ -69,17 +69,17 @@ pub trait Workflow: Send + Sync + Sized + 'static {
     /// The output of a run.
     type Output: Body;
 
-    /// Runs it. Write it as `async fn run(&self, ctx: &Ctx, input: …) -> Result<…>`.
+    /// Runs the workflow. Write it as `async fn run(&self, ctx: &Ctx, input: …) -> Result<…>`.
     ///
-    /// Everything in here but the bodies of steps must do the same each time: it runs again after a
-    /// crash and after every wait. Take the time, chance and everything from outside from `ctx`.
+    /// Everything in here but the bodies of steps must be deterministic: it runs again after a
+    /// crash and after every wait. Take time, randomness and everything from outside from `ctx`.
     fn run(
         &self,
         ctx: &Ctx,
         input: Self::Input,
     ) -> impl Future<Output = Result<Self::Output>> + Send;
 
-    /// How many of its runs are awake at once, and how long they are kept.
+    /// Concurrency and retention of its runs.
     fn options(&self) -> RunOptions {
         RunOptions::DEFAULT
     }

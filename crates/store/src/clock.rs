@@ -1,4 +1,4 @@
-//! Time comes in through the door, so that tests and simulation can turn it.
+//! Clocks. Time is injected, so that tests and simulation can control it.
 
 use std::{
     fmt,
@@ -20,17 +20,17 @@ impl Timestamp {
     /// After everything.
     pub const MAX: Timestamp = Timestamp(i64::MAX);
 
-    /// This time and `duration` more.
+    /// This time plus `duration`.
     pub fn after(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
     }
 
-    /// The time that was `duration` before this.
+    /// This time minus `duration`.
     pub fn before(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
     }
 
-    /// How long it is from `earlier` to this; zero if it is not later.
+    /// The duration from `earlier` to this; zero if it is not later.
     pub fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
@@ -42,21 +42,21 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// A sleep that somebody waits for.
+/// The future of a sleep.
 pub type Sleep<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// How long is left to wait, as things are now.
+/// Computes the remaining time of a wait.
 pub type Left<'a> = Box<dyn Fn() -> Duration + Send + Sync + 'a>;
 
-/// Tells the time and waits for it.
+/// A source of time.
 pub trait Clock: Send + Sync + fmt::Debug + 'static {
     /// The time of day. It can be set, in both directions.
     fn now(&self) -> Timestamp;
 
-    /// The time since some fixed moment, suspension of the machine included. It cannot be set.
+    /// The time since a fixed moment, including suspension of the machine. It cannot be set.
     fn elapsed(&self) -> Duration;
 
-    /// Returns when nothing is left. `left` is asked again when that much time has passed, and
+    /// Returns when no time is left. It calls `left` again when that much time has passed, and
     /// within a second after the time of day was set.
     fn wait<'a>(&'a self, left: Left<'a>) -> Sleep<'a>;
 
@@ -77,10 +77,10 @@ pub trait Clock: Send + Sync + fmt::Debug + 'static {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
-/// How often a sleeper looks whether the time of day was set.
+/// Interval at which a sleeper checks whether the time of day was set.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Counts on while the machine is suspended.
+/// It also advances while the machine is suspended.
 #[cfg(target_os = "linux")]
 const ELAPSED: ClockId = ClockId::Boottime;
 #[cfg(not(target_os = "linux"))]
@@ -110,8 +110,8 @@ impl Clock for SystemClock {
         })
     }
 
-    // Timers of tokio do not follow the time of day, so that one is enough. Made when it is waited
-    // for: it needs a runtime.
+    // Timers of tokio do not follow the time of day, so this timer is only a bound. It is created
+    // when it is polled: it needs a runtime.
     #[expect(clippy::disallowed_methods, reason = "this is the door for sleeping")]
     fn sleep(&self, duration: Duration) -> Sleep<'_> {
         let began = self.elapsed();
@@ -122,7 +122,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that moves only when it is told to.
+/// A clock that only [`advance`](Self::advance) and [`set`](Self::set) move.
 #[derive(Clone, Debug)]
 pub struct ManualClock {
     times: watch::Sender<(Timestamp, Duration)>,
@@ -134,7 +134,7 @@ impl ManualClock {
         Self { times: watch::Sender::new((now, Duration::ZERO)) }
     }
 
-    /// Lets `duration` pass and wakes everybody who waited for a time on the way.
+    /// Lets `duration` pass and wakes every sleeper whose time has come.
     pub fn advance(&self, duration: Duration) {
         self.times.send_modify(|(now, elapsed)| {
             (*now, *elapsed) = (now.after(duration), *elapsed + duration);
@@ -157,7 +157,7 @@ impl Clock for ManualClock {
     }
 
     fn wait<'a>(&'a self, left: Left<'a>) -> Sleep<'a> {
-        // From here on, before the first look, so that no change falls between them.
+        // Subscribe before the first check, so that no change is missed.
         let mut times = self.times.subscribe();
         Box::pin(async move {
             while !left().is_zero() {

@@ -1,4 +1,4 @@
-//! The one write there is: a commit, as plain data, and how it ended.
+//! A commit, the only write operation, as plain data.
 
 use std::time::Duration;
 
@@ -43,12 +43,12 @@ impl Commit {
         self
     }
 
-    /// About how many bytes it is.
+    /// Approximate size in bytes.
     pub fn bytes(&self) -> usize {
         self.writes.iter().map(Write::bytes).sum()
     }
 
-    /// Checks the limits and returns the rough size in bytes.
+    /// Checks the limits and returns the approximate size in bytes.
     pub(crate) fn check(&self) -> Result<usize, InvalidInput> {
         let mut count = self.expects.len();
         let mut bytes = 0;
@@ -83,31 +83,31 @@ fn check_siblings(messages: &[Message]) -> Result<(), InvalidInput> {
 pub enum Expect {
     /// The stream ends at this version; 0 means that it is empty.
     Version {
-        /// Which stream.
+        /// The stream.
         stream: EntityId,
         /// Its last version.
         version: Version,
     },
-    /// The message is still to be delivered.
+    /// The message is pending.
     Pending {
-        /// Which message.
+        /// The message.
         position: Position,
     },
-    /// The message is still to be delivered, and nobody holds it.
+    /// The message is pending and unclaimed.
     Unclaimed {
-        /// Which message.
+        /// The message.
         position: Position,
     },
     /// The delivery of the message has ended in this way.
     Settled {
-        /// Which message.
+        /// The message.
         position: Position,
-        /// How it ended.
+        /// The outcome.
         as_: SettledAs,
     },
-    /// The object stands at this turn; (0, 0) means that it does not exist.
+    /// The object is at this turn; (0, 0) means that it does not exist.
     Head {
-        /// Which object.
+        /// The object.
         entity: EntityId,
         /// Its last turn.
         seq: i64,
@@ -116,14 +116,15 @@ pub enum Expect {
     },
     /// The entry is at this revision; 0 means that there is none, not even a removed one.
     Revision {
-        /// Which entry.
+        /// The entry.
         entry: EntryKey,
         /// The number of its last change.
         revision: i64,
     },
-    /// No entry of a list has a value. Where one had until just now, it is rejected: try again.
+    /// A list has no entry with a value. It is also rejected if the batch has just removed the last
+    /// one: try again.
     Vacant {
-        /// Which list.
+        /// The list.
         space: Box<str>,
     },
 }
@@ -131,171 +132,170 @@ pub enum Expect {
 /// A change that a commit makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
-    /// Adds messages to the end of a stream, which is made if it is not there.
+    /// Appends messages to a stream, which is created if necessary.
     Append {
-        /// Which stream.
+        /// The stream.
         stream: Address,
         /// The messages; those with a task become due work in the same commit.
         messages: Vec<Message>,
     },
-    /// Records a key. Found again with the same request, the whole commit is a no-op that answers
-    /// `Duplicate`; found with another request, it is rejected.
+    /// Records a key. If the key exists with the same request, the whole commit is a no-op with the
+    /// outcome `Duplicate`; with another request, it is rejected.
     Remember(Remember),
     /// Claims a due message for one attempt and counts the attempt.
     Claim {
-        /// Which message.
+        /// The message.
         position: Position,
-        /// Who claims it.
+        /// The lease.
         lease: Lease,
-        /// For how long.
+        /// Its duration.
         lasts: Duration,
     },
-    /// Ends the delivery of a message. Without a lease it ends it whoever holds it.
+    /// Settles a message. Without a lease it is settled even if it is claimed.
     Settle {
-        /// Which message.
+        /// The message.
         position: Position,
         /// The lease under which it was handled.
         lease: Option<Lease>,
-        /// How it ended.
+        /// The outcome.
         as_: SettledAs,
-        /// Why, if it is given up.
+        /// The error, if it is dead.
         error: Option<String>,
     },
-    /// Records a failed attempt and has the message delivered again.
+    /// Records a failed attempt and schedules the message again.
     Retry {
-        /// Which message.
+        /// The message.
         position: Position,
         /// The lease under which it failed; `None` if it was delivered without a claim.
         lease: Option<Lease>,
-        /// Why it failed.
+        /// The error.
         error: String,
-        /// How long to wait.
+        /// The delay.
         after: Duration,
     },
-    /// Gives a claim back as if it had not been made.
+    /// Releases a claim without counting the attempt.
     Release {
-        /// Which message.
+        /// The message.
         position: Position,
         /// The lease that is given back.
         lease: Lease,
     },
-    /// Has a message delivered to somebody else, with new attempts: what it is and where it came
-    /// from stays. Its order is not kept.
+    /// Moves a message to another target and resets its attempts. Its content and its stream do not
+    /// change; it is not ordered any more.
     Move {
-        /// Which message.
+        /// The message.
         position: Position,
         /// The lease under which it was handled; `None` if it was delivered without a claim.
         lease: Option<Lease>,
-        /// To whom.
+        /// The target.
         to: Address,
-        /// Why, if an attempt failed; it is counted.
+        /// The error, if an attempt failed; the attempt is counted.
         error: Option<String>,
-        /// How long to wait.
+        /// The delay.
         after: Duration,
     },
     /// Makes a settled message due again, with new attempts.
     Revive {
-        /// Which message.
+        /// The message.
         position: Position,
     },
-    /// Says that a stream has ended: retention may forget it.
+    /// Marks a stream as ended: retention may delete it.
     Close {
-        /// Which stream.
+        /// The stream.
         stream: EntityId,
     },
-    /// Keeps what a stream has come to, so that it need not be read from its beginning.
+    /// Stores a snapshot of a stream, so that it need not be read from its beginning.
     Snapshot(Snapshot),
-    /// Removes messages that nothing needs any more: those that are pending, dead, the last of
-    /// their stream or of a process or run stay.
+    /// Deletes messages that are not needed any more. Pending and dead messages stay, as do the
+    /// last of a stream and those of a process or run.
     Forget {
-        /// Which messages.
+        /// The messages.
         positions: Vec<Position>,
     },
-    /// Removes messages that were given up at this time or before. The last of a stream, which
-    /// holds its version, counts as cancelled from then on; those of a process or run stay with it.
+    /// Deletes messages that died at this time or before. The last of a stream, which has its
+    /// version, counts as cancelled from then on; those of a process or run stay with it.
     ForgetDead {
-        /// Which messages.
+        /// The messages.
         positions: Vec<Position>,
-        /// Others are too young.
+        /// Younger ones stay.
         until: Timestamp,
     },
-    /// Says that the sweep has looked at all messages up to a position.
+    /// Records that the sweep has processed all messages up to a position.
     Swept {
-        /// Up to where.
+        /// The position.
         to: Position,
     },
-    /// Removes rows that the sweep has looked at; see [`Expiring`].
+    /// Deletes rows that the sweep has processed; see [`Expiring`].
     Looked {
-        /// Which rows.
+        /// The rows.
         rows: Vec<Expiring>,
-        /// Whether they come back with the present time, to be looked at once more.
+        /// Whether they are added again with the current time, to be processed later.
         again: bool,
     },
-    /// Removes keys whose time is over; others stay.
+    /// Deletes expired keys; others stay.
     ExpireKeys {
-        /// Which keys.
+        /// The keys.
         keys: Vec<KeyName>,
     },
-    /// Adds a turn to the log of an object, which is made if it is not there.
+    /// Adds a turn to the log of an object, which is created if necessary.
     Turn(Turn),
-    /// Keeps images of pages as they are at the head of an object.
+    /// Stores images of the current pages of an object.
     Images(Images),
-    /// Removes an object; its history goes with the next sweeps.
+    /// Deletes an object; the next sweeps delete its history.
     Erase {
-        /// Which object.
+        /// The object.
         entity: EntityId,
     },
-    /// Removes turns that the images hold; others stay.
+    /// Deletes turns that the images contain; others stay.
     ForgetTurns {
-        /// Which turns.
+        /// The turns.
         positions: Vec<Position>,
     },
-    /// Says how far a run is, for lists and for retention. The first time is when it was created.
+    /// Records the status of a run, for lists and for retention. The first record sets its creation
+    /// time.
     Run {
-        /// Which run.
+        /// The run.
         run: Address,
-        /// How far it is.
+        /// Its status.
         status: RunStatus,
-        /// How long it is still to be kept; `None`: until it is said.
+        /// The remaining retention; `None` if it does not expire.
         expires: Option<Duration>,
     },
-    /// Changes how long a run that has ended is still to be kept. Where there is no such run,
-    /// nothing happens.
+    /// Changes the retention of a run that has ended. Without such a run, nothing happens.
     KeepRun {
-        /// Which run.
+        /// The run.
         run: EntityId,
-        /// How long from now on.
+        /// The retention from now on.
         keep: Duration,
     },
-    /// Removes a run as if it had never been: its record, its snapshot, and its name. Where there
-    /// is none, nothing happens. It is rejected while something is to be done for it, and together
-    /// with what was written to it just now.
+    /// Deletes a run: its record, its snapshot, and its name. Without such a run, nothing happens.
+    /// It is rejected while the run has pending work, and together with writes to the run in the
+    /// same batch.
     ///
-    /// A long record is only put aside: nobody finds it any more, and the next sweep removes it in
+    /// A long record is only detached: no query finds it any more, and the next sweep deletes it in
     /// parts.
     EraseRun {
-        /// Which run.
+        /// The run.
         run: EntityId,
-        /// It is also rejected if something of it was given up later than this.
+        /// It is also rejected if a message of it died later than this.
         dead_until: Timestamp,
     },
-    /// The same for another entity that has ended: an object that was deleted, a process that is
-    /// complete, one that was only ever addressed, or a record that was put aside. What goes on
-    /// stays as it is. As long as the receipt counts messages and does not say that it was erased,
-    /// the same write is to be committed again.
+    /// The same for another entity that has ended: a deleted object, a completed process, an entity
+    /// that was only addressed, or a detached record. An entity that has not ended does not change.
+    /// As long as the receipt counts messages and `erased` is not set, commit the same write again.
     EraseEnded {
-        /// Which entity.
+        /// The entity.
         entity: EntityId,
         /// It is rejected if a message of it is younger.
         until: Timestamp,
-        /// It is also rejected if something of it was given up later than this.
+        /// It is also rejected if a message of it died later than this.
         dead_until: Timestamp,
     },
     /// Changes an entry.
     Put(Put),
-    /// Removes the rows of entries whose time is over; others stay.
+    /// Deletes expired entries; others stay.
     ExpireEntries {
-        /// Which ones.
+        /// The entries.
         entries: Vec<EntryKey>,
     },
 }
@@ -367,7 +367,7 @@ impl Write {
             | Write::Erase { .. }
             | Write::KeepRun { .. }
             | Write::Swept { .. } => 200,
-            // So that few share a batch: each removes many rows.
+            // Few of these should share a batch: each deletes many rows.
             Write::EraseRun { .. } | Write::EraseEnded { .. } => 1 << 20,
             Write::Run { run, .. } => 200 + run.class().len() + run.name().len(),
             Write::Snapshot(it) => 200 + it.state.as_str().len(),
@@ -381,10 +381,10 @@ fn value_bytes(put: &Put) -> usize {
     put.value.as_ref().map_or(0, |it| it.as_str().len())
 }
 
-/// The state of a stream, as its owner sums it up.
+/// The state of a stream, as its owner folded it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Which stream.
+    /// The stream.
     pub stream: EntityId,
     /// The last message that is in it.
     pub version: Version,
@@ -406,11 +406,11 @@ pub struct Remember {
 }
 
 impl Remember {
-    /// How long a key is kept unless told otherwise.
+    /// Default retention of a key.
     pub const KEEP: Duration = Duration::from_hours(24);
 
-    /// Its scope and key. Requests that have both in common are the same request, or one of them is
-    /// refused.
+    /// Its scope and key. Requests with the same scope and key are the same request, or one of them
+    /// is refused.
     pub fn identity(&self) -> (EntityId, &str) {
         (self.scope, &self.key)
     }
@@ -424,7 +424,7 @@ impl Remember {
         Ok(Self { scope, key: key.into(), request_hash, keep: Self::KEEP, status: 0, reply: None })
     }
 
-    /// Keeps it for so long.
+    /// Sets the retention of the key.
     pub fn keep(mut self, keep: Duration) -> Self {
         self.keep = keep;
         self

@@ -1,11 +1,11 @@
-//! Named points at which a test may end the process or have the disk fail. Compiled in only with
-//! the feature `crash-points`; otherwise each is nothing.
+//! Named points at which a test may kill the process or make the disk fail. The feature
+//! `crash-points` compiles them in; without it each is a no-op.
 
-/// The points of a commit, in order. `./test` ends a process at each of them.
+/// The points of a commit, in order. `./test` kills a process at each of them.
 pub const COMMIT_POINTS: &[&str] =
     &["commit.begun", "commit.planned", "commit.written", "commit.durable", "commit.answered"];
 
-/// Ends the process here if `STEADFAST_CRASH_AT` is `name:n` and this is the n-th time.
+/// Kills the process here if `STEADFAST_CRASH_AT` is `name:n` and this is the n-th time.
 pub fn point(name: &str) {
     #[cfg(feature = "crash-points")]
     armed::point(name);
@@ -13,7 +13,7 @@ pub fn point(name: &str) {
     let _ = name;
 }
 
-/// Whether a test wants the disk to fail here.
+/// Whether a test makes the disk fail here.
 pub(crate) fn disk_fails() -> bool {
     #[cfg(feature = "crash-points")]
     return armed::FLUSHES.fetch_sub(1, std::sync::atomic::Ordering::Relaxed) <= 0;
@@ -43,10 +43,10 @@ mod armed {
         Some(Trap { name: name.into(), nth: nth.parse().ok()?, hits: AtomicU64::new(0) })
     });
 
-    /// How many more succeed.
+    /// The number of flushes that still succeed.
     pub(super) static FLUSHES: AtomicI64 = AtomicI64::new(i64::MAX);
 
-    /// Has flushes to disk fail after so many more, in the whole process.
+    /// Makes flushes to disk fail after this many more, in the whole process.
     pub fn fail_fsync_after(flushes: u32) {
         FLUSHES.store(flushes.into(), Ordering::Relaxed);
     }
@@ -56,7 +56,7 @@ mod armed {
             && trap.name == name
             && trap.hits.fetch_add(1, Ordering::Relaxed) + 1 == trap.nth
         {
-            // As kill -9 from outside: no destructor runs, nothing is flushed.
+            // Like kill -9 from outside: no destructor runs, nothing is flushed.
             let _ = rustix::process::kill_process(
                 rustix::process::getpid(),
                 rustix::process::Signal::KILL,

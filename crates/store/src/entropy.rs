@@ -1,4 +1,4 @@
-//! Chance comes in through the door, so that one seed gives one history.
+//! Sources of randomness. They are injected, so that a seed determines a test.
 
 use std::{
     fmt,
@@ -6,7 +6,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// Gives random numbers.
+/// A source of random numbers.
 pub trait Entropy: Send + Sync + fmt::Debug + 'static {
     /// The next 64 random bits.
     fn next(&self) -> u64;
@@ -18,7 +18,7 @@ pub trait Entropy: Send + Sync + fmt::Debug + 'static {
     }
 }
 
-/// A generator (SplitMix64) that repeats itself for the same seed. Not for secrets.
+/// A deterministic generator (SplitMix64). Not for secrets.
 #[derive(Debug)]
 pub struct SeededEntropy {
     state: AtomicU64,
@@ -30,7 +30,7 @@ impl SeededEntropy {
         Self { state: AtomicU64::new(seed) }
     }
 
-    /// Starts at a seed of the operating system's choice.
+    /// Starts at a seed of the operating system.
     pub fn from_system() -> Self {
         Self::new(RandomState::new().hash_one("steadfast"))
     }

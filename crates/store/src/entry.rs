@@ -1,11 +1,11 @@
-//! Entries: small values under keys that are listed in order, each with the number of its last
-//! change.
+//! Entries: small values under sorted keys, each with a revision.
 
 use std::{fmt, ops::Bound, sync::Arc};
 
 use crate::{EntityId, InvalidInput, Json, Timestamp, limits};
 
-/// Names one entry: a list, and a key in it. Lists are in the order of the bytes of their keys.
+/// Identifies one entry: a list, and a key in it. The order of a list is the byte order of its
+/// keys.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EntryKey {
     space: Arc<str>,
@@ -13,7 +13,7 @@ pub struct EntryKey {
 }
 
 impl EntryKey {
-    /// Checks the lengths and makes a key of them.
+    /// Checks the lengths and builds a key.
     pub fn new(space: &str, key: &[u8]) -> Result<Self, InvalidInput> {
         let fits = 1..=limits::SPACE_BYTES_MAX;
         if !fits.contains(&space.len()) || space.contains('\0') {
@@ -25,17 +25,17 @@ impl EntryKey {
         Ok(Self { space: space.into(), key: key.into() })
     }
 
-    /// Takes what a store gave back.
+    /// Builds a key that was read from a store.
     pub(crate) fn stored(space: &str, key: Vec<u8>) -> Self {
         Self { space: space.into(), key: key.into() }
     }
 
-    /// Which list.
+    /// The list.
     pub fn space(&self) -> &str {
         &self.space
     }
 
-    /// Which key in it.
+    /// The key in the list.
     pub fn key(&self) -> &[u8] {
         &self.key
     }
@@ -47,37 +47,37 @@ impl fmt::Debug for EntryKey {
     }
 }
 
-/// A change of an entry, which takes the next revision.
+/// A change of an entry. It increases the revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Put {
-    /// Which one.
+    /// The entry.
     pub entry: EntryKey,
-    /// What it is from now on; `None` removes it, and its number stays.
+    /// The new value; `None` removes the entry, and its revision stays.
     pub value: Option<Json>,
-    /// What it needs outside of the store; `referenced` of `dyn Store` finds it.
+    /// The resource outside of the store that it refers to; `referenced` of `dyn Store` finds it.
     pub reference: Option<EntityId>,
-    /// When the row may go, value or not; `None`: it is kept.
+    /// The time after which the row may be deleted; `None` keeps it.
     pub expires: Option<std::time::Duration>,
 }
 
 /// An entry as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Which one.
+    /// The entry.
     pub entry: EntryKey,
     /// The number of its last change, from 1.
     pub revision: i64,
-    /// What it is; `None`: it was removed.
+    /// The value; `None` if it was removed.
     pub value: Option<Json>,
-    /// What it needs outside of the store.
+    /// The resource outside of the store that it refers to.
     pub reference: Option<EntityId>,
     /// When it last changed.
     pub changed_at: Timestamp,
-    /// When the row may go.
+    /// The time after which the row may be deleted.
     pub expires_at: Option<Timestamp>,
 }
 
-/// Where a list of entries begins and ends.
+/// A range of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryRange {
     /// The first key.
@@ -92,7 +92,7 @@ impl EntryRange {
         Self { from: Bound::Included(prefix.to_vec()), until: behind(prefix) }
     }
 
-    /// Those of them that come behind a key.
+    /// Only keys after this one.
     pub fn after(mut self, key: &[u8]) -> Self {
         let is_later = match &self.from {
             Bound::Included(from) | Bound::Excluded(from) => from.as_slice() <= key,
@@ -104,7 +104,7 @@ impl EntryRange {
         self
     }
 
-    /// Those of them that do not come before a key.
+    /// Only keys from this one on.
     pub fn from(mut self, key: Vec<u8>) -> Self {
         let is_later = match &self.from {
             Bound::Included(from) => *from < key,
@@ -118,7 +118,7 @@ impl EntryRange {
     }
 }
 
-/// The first key that comes behind all that begin with `prefix`; `None` if there is none.
+/// The first key after all that begin with `prefix`; `None` if there is none.
 pub fn behind(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte != u8::MAX)?;
     let mut key = prefix[..=last].to_vec();
@@ -126,8 +126,8 @@ pub fn behind(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(key)
 }
 
-/// Where a walk in the order of age stands: behind the entry that last changed then, and among
-/// those of one time behind this key.
+/// A cursor in the order of age: after the entry with this change time, and among those of the same
+/// time after this key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AgeCursor {
     /// The time of the last change.
@@ -140,7 +140,7 @@ impl AgeCursor {
     /// Before all entries.
     pub const START: AgeCursor = AgeCursor { changed_at: Timestamp::MIN, key: Vec::new() };
 
-    /// Behind this entry.
+    /// After this entry.
     pub fn behind(entry: &Entry) -> Self {
         Self { changed_at: entry.changed_at, key: entry.entry.key().to_vec() }
     }

@@ -1,8 +1,8 @@
-//! What can go wrong in a store, each with a stable code.
+//! Errors of a store, each with a stable code.
 
 use crate::{AddressError, Position, limits};
 
-/// Something that was given is not acceptable; nothing was written.
+/// The input is not valid; nothing was written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidInput {
     /// Not JSON.
@@ -17,71 +17,71 @@ pub enum InvalidInput {
     /// Too much data in a message.
     #[error("message data has {len} bytes, limit is {max}; keep large data in a bucket and send its key", max = limits::DATA_BYTES_MAX)]
     DataSize {
-        /// How much it was.
+        /// Its length.
         len: usize,
     },
     /// Too much metadata.
     #[error("message metadata has {len} bytes, limit is {max}", max = limits::METADATA_BYTES_MAX)]
     MetadataSize {
-        /// How much it was.
+        /// Its length.
         len: usize,
     },
     /// A type tag that is empty or too long.
     #[error("message type has {len} bytes, it must have 1 to {max} and no NUL", max = limits::TYPE_BYTES_MAX)]
     MessageType {
-        /// How long it was.
+        /// Its length.
         len: usize,
     },
     /// An idempotency key that is empty or too long.
     #[error("idempotency key has {len} bytes, it must have 1 to {max} and no NUL", max = limits::KEY_BYTES_MAX)]
     Key {
-        /// How long it was.
+        /// Its length.
         len: usize,
     },
     /// The name of a list of entries that is empty or too long.
     #[error("space has {len} bytes, it must have 1 to {max} and no NUL", max = limits::SPACE_BYTES_MAX)]
     Space {
-        /// How long it was.
+        /// Its length.
         len: usize,
     },
     /// The key of an entry is too long.
     #[error("entry key has {len} bytes, limit is {max}", max = limits::ENTRY_KEY_BYTES_MAX)]
     EntryKey {
-        /// How long it was.
+        /// Its length.
         len: usize,
     },
     /// Too much in an entry.
     #[error("entry value has {len} bytes, limit is {max}", max = limits::ENTRY_BYTES_MAX)]
     EntrySize {
-        /// How much it was.
+        /// Its length.
         len: usize,
     },
     /// Too many writes in one commit.
     #[error("commit has {count} writes, limit is {max}; split it", max = limits::WRITES_MAX)]
     CommitLength {
-        /// How many it were.
+        /// The number of writes.
         count: usize,
     },
     /// Too many bytes in one commit.
     #[error("commit has {len} bytes, limit is {max}; split it", max = limits::COMMIT_BYTES_MAX)]
     CommitSize {
-        /// How much it was.
+        /// Its size.
         len: usize,
     },
-    /// A message names a sibling that does not stand before it.
+    /// A message names a sibling that does not precede it.
     #[error(
         "message {index} of an append has message {sibling} as its cause, which is not before it"
     )]
     Sibling {
-        /// Which message.
+        /// The message.
         index: usize,
-        /// Which sibling.
+        /// The sibling.
         sibling: usize,
     },
-    /// Only what a run is can be kept as one.
+    /// The address is not that of a run.
     #[error("`{address}` is not the address of a run; write run/workflow/id")]
     NotARun {
-        /// What was given.
+        /// The address.
         address: Box<str>,
     },
     /// Not an address.
@@ -89,81 +89,81 @@ pub enum InvalidInput {
     Address(#[from] AddressError),
 }
 
-/// The store gave no answer, or cannot.
+/// Why a store operation failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The input is not acceptable.
+    /// The input is not valid.
     #[error(transparent)]
     Invalid(#[from] InvalidInput),
     /// Too many commits are waiting.
     #[error("store is busy: {waiting} commits are waiting; try again in a moment")]
     Busy {
-        /// How many.
+        /// The number of waiting commits.
         waiting: usize,
     },
-    /// No room on the disk.
+    /// The disk is full.
     #[error("disk is full: the commit was not written; free space and try again")]
     DiskFull,
-    /// The database does not answer; the commit was surely not applied.
+    /// The database is not reachable; the commit was not applied.
     #[error("store is not reachable: {reason}; nothing was written, try again")]
     Unavailable {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The database went away during COMMIT and has not come back to say how it ended.
+    /// The connection was lost during COMMIT, and the outcome could not be determined.
     #[error("store went away during the commit: {reason}; it may or may not be written")]
     Unknown {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// Another process owns the store now.
     #[error("another process took over this store (epoch {epoch} is over); this one must stop")]
     Fenced {
-        /// Our epoch, which is over.
+        /// The epoch of this process, which has ended.
         epoch: i64,
     },
     /// The database lacks commits that were acknowledged.
     #[error("{lost}; this process must stop, and `serve --accept-loss` goes on without them")]
     CommitsLost {
-        /// Which ones.
+        /// The lost commits.
         lost: CommitsLost,
     },
     /// The storage failed in a way that must not be retried.
     #[error("storage failed: {reason}; this process must stop, what was acknowledged is kept")]
     Failed {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// Stored data cannot be what we wrote.
+    /// Stored data is damaged.
     #[error("stored data is damaged: {reason}")]
     Corrupt {
-        /// What was found.
+        /// The damage.
         reason: String,
     },
-    /// The store was opened to look at it.
+    /// The store was opened read-only.
     #[error("store is read-only here: nothing was written; ask the program that serves it")]
     ReadOnly,
     /// The store was closed.
     #[error("store is closed")]
     Closed,
-    /// A program in another process, which holds the store, did not do it.
+    /// A program in another process returned an error.
     #[error("{}", .0.detail)]
     Remote(Box<RemoteProblem>),
 }
 
-/// The problem that a program in another process answered with, or why it gave no answer.
+/// The error of a program in another process, or of the request to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteProblem {
     /// The stable code.
     pub code: &'static str,
-    /// The fact, and what to do next.
+    /// The fact, and the next step.
     pub detail: String,
-    /// The code that an object, a process or a route of an application gave, if one of them
-    /// refused.
+    /// The code of the error, if an object, a process or a route of an application refused the
+    /// request.
     pub refusal: Option<String>,
-    /// Whether the same request may succeed if it is sent again.
+    /// Whether a retry of the request may succeed.
     pub is_retryable: bool,
-    /// Whether the request surely changed nothing.
+    /// Whether the request certainly changed nothing.
     pub is_surely_not_applied: bool,
 }
 
@@ -186,7 +186,7 @@ impl StoreError {
         }
     }
 
-    /// Whether the same commit may be tried again here.
+    /// Whether this process may retry the commit.
     pub fn is_retryable(&self) -> bool {
         match self {
             StoreError::Busy { .. } | StoreError::DiskFull | StoreError::Unavailable { .. } => true,
@@ -236,12 +236,12 @@ impl StoreError {
     }
 }
 
-/// Acknowledged commits that a database was found to lack.
+/// Acknowledged commits that a database lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommitsLost {
-    /// The first and the last batch, as the owner counted them that noticed it.
+    /// The first and the last batch, as counted by the owner that detected the loss.
     pub batches: (i64, i64),
-    /// The last position that was found, and the last one that was acknowledged.
+    /// The last position in the database, and the last one that was acknowledged.
     pub positions: (Position, Position),
 }
 
@@ -262,22 +262,22 @@ pub enum OpenError {
     /// Another process serves it.
     #[error("{what} is served by another process ({owner}); stop that one, or use another place")]
     Taken {
-        /// Folder or database.
+        /// The folder or database.
         what: String,
-        /// Who holds it, as far as known.
+        /// The process, as far as it is known.
         owner: String,
     },
     /// It was written by a newer version.
     #[error("{what} has schema {found} and needs a newer steadfast: this one knows schema {known}")]
     Newer {
-        /// Folder or database.
+        /// The folder or database.
         what: String,
-        /// What the store says.
+        /// The schema of the store.
         found: i64,
-        /// What this binary knows.
+        /// The schema that this binary reads.
         known: i64,
     },
-    /// It was written by an earlier version, and opened so that nothing in it changes.
+    /// It was written by an earlier version, and was opened read-only.
     #[error(
         "{what} has schema {found}, and this version reads schema {known}: start its own program \
          once with this version, which upgrades the schema, or inspect it with the version that \
@@ -291,7 +291,7 @@ pub enum OpenError {
         /// The schema that this binary reads.
         known: i64,
     },
-    /// It lacks commits that were acknowledged, and nobody has decided to go on without them.
+    /// It lacks acknowledged commits, and an operator has not accepted the loss.
     #[error(
         "{what} is not served: {lost}; restore them, \
          or start with --accept-loss to go on without them"
@@ -299,23 +299,23 @@ pub enum OpenError {
     CommitsLost {
         /// The database.
         what: String,
-        /// Which ones.
+        /// The lost commits.
         lost: CommitsLost,
     },
-    /// The file is something else.
+    /// The file is not a store.
     #[error("{what} is not a steadfast store: {reason}")]
     Foreign {
-        /// Which file.
+        /// The file.
         what: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The operating system or the database said no.
+    /// The operating system or the database returned an error.
     #[error("{what} cannot be opened: {reason}")]
     Failed {
-        /// Folder or database.
+        /// The folder or database.
         what: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }

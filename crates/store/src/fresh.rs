@@ -1,33 +1,33 @@
-//! Messages that were just written and are about to be delivered: whoever delivers them need not
-//! read them again.
+//! A cache of messages that were just written and are about to be delivered, so that the delivery
+//! need not read them.
 
 use std::collections::{HashMap, VecDeque};
 
 use crate::{Position, Recorded, State, Work, plan::Plan};
 
-/// Bytes of messages that are kept; the oldest go first.
+/// Maximum bytes; the oldest are evicted first.
 const BYTES_MAX: usize = 4 << 20;
-/// What a message takes beside what it says, about.
+/// Approximate size of a message without its contents.
 const ROW_BYTES: usize = 512;
 
-/// The last messages, each until it is asked for.
+/// The last messages, each until it is taken.
 #[derive(Debug, Default)]
 pub(crate) struct Fresh {
     messages: HashMap<Position, Recorded>,
-    /// In the order in which they came; some may be gone.
+    /// In the order of insertion; some may be taken.
     order: VecDeque<(Position, usize)>,
     bytes: usize,
 }
 
 impl Fresh {
-    /// Keeps what a batch wrote for somebody to deliver. Consumers of queues read by the page.
+    /// Adds the messages of a batch that are to be delivered. Consumers of queues read by the page.
     pub(crate) fn keep(&mut self, plan: &Plan) {
         let mut works = plan.works.iter().peekable();
         for row in &plan.messages {
             while works.next_if(|it| it.position < row.position).is_some() {}
             let Some(work) = works.next_if(|it| it.position == row.position) else { continue };
             let &Work { due_at, attempts, claim, queued, .. } = work;
-            // What is not due yet would only be in the way.
+            // Messages that are not yet due would only fill the cache.
             if queued || claim.is_some() || plan.at < due_at {
                 continue;
             }
@@ -64,7 +64,7 @@ mod tests {
 
     const NOW: Timestamp = Timestamp(1_000_000);
 
-    /// What messages of this size come to, some of which are for later.
+    /// A plan with messages of these sizes, some of which are due later.
     fn plan(sizes: &[usize], due: Due) -> Plan {
         let target = Address::new(EntityKind::Object, "a", "b").unwrap();
         let message = |size: &usize| {

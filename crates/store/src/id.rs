@@ -1,4 +1,4 @@
-//! The names of things: addresses and the ids made from them, positions and versions of messages.
+//! Addresses and entity ids, positions and versions of messages.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -7,10 +7,10 @@ use strum::{EnumString, IntoStaticStr};
 
 use crate::limits;
 
-/// The place of a message or of an object's turn in the whole store: commit order, without gaps.
+/// The position of a message or a turn in the whole store: commit order, without gaps.
 pub type Position = i64;
 
-/// The place of a message in its stream, from 1, without gaps.
+/// The version of a message in its stream, from 1, without gaps.
 pub type Version = i64;
 
 /// The kinds of things that addresses name. The tags are stored: they may never change.
@@ -29,7 +29,7 @@ pub enum EntityKind {
     Queue,
     /// A bucket.
     Bucket,
-    /// Something of the platform itself, such as the scope of an HTTP route.
+    /// A part of the platform itself, such as the scope of an HTTP route.
     System,
 }
 
@@ -50,7 +50,7 @@ impl EntityKind {
         self.into()
     }
 
-    /// Whether its messages make up a state that would be lost with them.
+    /// Whether its messages are a state that would be lost with them.
     pub(crate) fn has_state(self) -> bool {
         match self {
             EntityKind::Process | EntityKind::Run => true,
@@ -63,7 +63,7 @@ impl EntityKind {
         }
     }
 
-    /// Whether entities of this kind end, so that nothing needs to be left of them.
+    /// Whether entities of this kind end, so that they can be deleted as a whole.
     pub(crate) fn can_end(self) -> bool {
         match self {
             EntityKind::Process | EntityKind::Object | EntityKind::Run => true,
@@ -78,7 +78,7 @@ impl EntityKind {
     }
 }
 
-/// Names one entity: `kind/class/name`, for example `process/group-checkout/g-1`.
+/// Identifies one entity: `kind/class/name`, for example `process/group-checkout/g-1`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address {
     kind: EntityKind,
@@ -88,7 +88,7 @@ pub struct Address {
 }
 
 impl Address {
-    /// Checks the parts and makes an address of them.
+    /// Checks the parts and builds an address.
     pub fn new(kind: EntityKind, class: &str, name: &str) -> Result<Self, AddressError> {
         let fits = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | '.');
         if class.is_empty() || limits::CLASS_BYTES_MAX < class.len() || !class.chars().all(fits) {
@@ -103,7 +103,7 @@ impl Address {
         Ok(Self { kind, class: class.into(), name: name.into(), id: hash(kind, class, name) })
     }
 
-    /// The kind of thing that this names.
+    /// The kind of the entity.
     pub fn kind(&self) -> EntityKind {
         self.kind
     }
@@ -118,7 +118,7 @@ impl Address {
         &self.name
     }
 
-    /// The id, which any sender can compute without asking the store.
+    /// The id, which any sender can compute without a query.
     pub fn id(&self) -> EntityId {
         self.id
     }
@@ -127,7 +127,7 @@ impl Address {
 fn hash(kind: EntityKind, class: &str, name: &str) -> EntityId {
     let mut hash = Sha256::new();
     for part in [kind.tag(), class, name] {
-        // The length keeps ("a", "bc") and ("ab", "c") apart.
+        // The length distinguishes ("a", "bc") from ("ab", "c").
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part.as_bytes());
     }
@@ -174,10 +174,10 @@ pub enum AddressError {
     /// An empty or over-long name.
     #[error("name has {len} bytes, it must have 1 to {max}", max = limits::NAME_BYTES_MAX)]
     NameLength {
-        /// How many bytes were given.
+        /// The number of bytes.
         len: usize,
     },
-    /// PostgreSQL cannot keep a NUL in a text.
+    /// PostgreSQL cannot store a NUL in a text.
     #[error("name contains a NUL character")]
     NameNul,
 }
@@ -187,10 +187,10 @@ pub enum AddressError {
 pub struct EntityId(pub [u8; 16]);
 
 impl EntityId {
-    /// That of no entity.
+    /// The id of no entity.
     pub(crate) const NONE: EntityId = EntityId([0; 16]);
 
-    /// The shard the entity lives in: its first byte.
+    /// The shard of the entity: its first byte.
     pub fn shard(self) -> u8 {
         self.0[0]
     }

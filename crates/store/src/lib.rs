@@ -1,7 +1,7 @@
-//! Commits, message streams and the three stores that keep them.
+//! Commits, message streams and the three stores.
 //!
-//! Every step of progress is one [`Commit`]: one atomic transaction in one [`Store`]. Nothing here
-//! knows what messages mean; that is decided above.
+//! Every step of progress is one [`Commit`]: one atomic transaction in one [`Store`]. This crate
+//! does not interpret messages; the crates above do.
 
 mod clock;
 mod commit;

@@ -1,4 +1,4 @@
-//! A store in memory, for tests and simulation. It forgets everything when it is dropped.
+//! A store in memory, for tests and simulation.
 
 mod answer;
 mod entries;
@@ -20,7 +20,7 @@ use crate::{
     writer::Status,
 };
 
-/// Keeps everything in memory.
+/// A store in memory. Its data is lost when it is dropped.
 #[derive(Debug)]
 pub struct MemoryStore {
     tables: Arc<Mutex<Tables>>,
@@ -29,24 +29,24 @@ pub struct MemoryStore {
     crash: Mutex<Crash>,
 }
 
-/// When a store in memory is to end, as if its process had.
+/// A planned crash of a store in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Crash {
-    /// Not.
+    /// None.
     #[default]
     Never,
     /// At the n-th commit from now.
     At(usize, Moment),
-    /// It has.
+    /// It has crashed.
     Over,
 }
 
-/// Around which side of a commit a process ends.
+/// The side of a commit on which a process crashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// The commit never happens.
+    /// The commit does not happen.
     Before,
-    /// The commit happens, and nobody hears of it.
+    /// The commit happens, and its caller gets no answer.
     After,
 }
 
@@ -57,14 +57,13 @@ impl MemoryStore {
         Self::owned(owner, clock, Arc::default())
     }
 
-    /// Ends the store at its n-th commit from now (from 1), as if its process had ended there: from
-    /// then on it answers nothing any more. What was committed is found by
-    /// [`MemoryStore::restart`].
+    /// Crashes the store at its n-th commit from now (from 1): from then on it answers nothing.
+    /// [`MemoryStore::restart`] has the committed data.
     pub fn crash_at(&self, commit: usize, moment: Moment) {
         *self.crash.lock() = Crash::At(commit, moment);
     }
 
-    /// The same data under its next owner, who finds that the last one did not say goodbye.
+    /// The same data under its next owner, after an unclean end of this one.
     pub fn restart(&self) -> Self {
         let unclean_until = Some(self.tables().totals().position);
         let owner = Owner { epoch: self.owner().epoch + 1, unclean_until };
@@ -95,15 +94,15 @@ impl MemoryStore {
         }
     }
 
-    /// Whether the process has ended.
+    /// Whether the store has crashed.
     pub fn has_crashed(&self) -> bool {
         *self.crash.lock() == Crash::Over
     }
 
     fn decide(&self, commit: &Commit) -> Result<Outcome, StoreError> {
         commit.check()?;
-        // Locked before it is decided whether it happens: nothing may be written behind the end of
-        // the process, when the next owner has looked already.
+        // Lock before the decision: nothing may be written after the crash, because the next owner
+        // may have read already.
         let mut tables = self.tables();
         let (happens, is_answered) = self.next_commit();
         if !happens {
@@ -114,8 +113,8 @@ impl MemoryStore {
         let answer = plan.answers.pop().expect("one commit has one answer");
         tables.apply(&plan);
         if is_answered {
-            // Before a read can find the rows: a message that was read and delivered must not be
-            // announced afterwards. The count comes after the notices.
+            // Publish before a read can find the rows: a message that was read and delivered must
+            // not be announced afterwards. Count after the notices.
             self.status.notices.publish(&plan);
         }
         drop(tables);

@@ -1,4 +1,4 @@
-//! Messages as they are written.
+//! Messages to append.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use crate::{Address, InvalidInput, Position, Timestamp, limits};
 
-/// JSON text that has been checked, kept as it was written.
+/// Checked JSON text, stored as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Json(Arc<str>);
 
@@ -20,7 +20,7 @@ impl Json {
         }
     }
 
-    /// Takes what was read as one JSON value already.
+    /// Takes a value that was parsed as one JSON value.
     pub fn raw(value: &RawValue) -> Result<Self, InvalidInput> {
         match limits::JSON_DEPTH_MAX < depth(value.get()) {
             true => Err(InvalidInput::JsonDepth),
@@ -42,7 +42,7 @@ impl Json {
         Self("{}".into())
     }
 
-    /// Takes text that a store gave back, which was checked when it went in.
+    /// Takes text that was read from a store; it was checked when it was written.
     pub(crate) fn stored(text: &str) -> Self {
         Self(text.into())
     }
@@ -53,7 +53,7 @@ impl Json {
     }
 }
 
-/// How deep valid JSON is nested.
+/// The nesting depth of valid JSON.
 fn depth(json: &str) -> usize {
     let (mut depth, mut deepest, mut in_text, mut escaped) = (0_usize, 0, false, false);
     for byte in json.bytes() {
@@ -72,17 +72,17 @@ fn depth(json: &str) -> usize {
     deepest
 }
 
-/// Whether a message asks for something or says that it happened.
+/// Whether a message is a command or an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageKind {
-    /// Asks for something.
+    /// A request.
     Command,
-    /// Says that something happened.
+    /// A fact.
     Event,
 }
 
 impl MessageKind {
-    /// The stored letter.
+    /// The stored tag.
     pub fn tag(self) -> &'static str {
         match self {
             MessageKind::Command => "C",
@@ -94,14 +94,14 @@ impl MessageKind {
 /// Whether a message came into its stream from outside or was decided in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// Came in.
+    /// From outside.
     Input,
-    /// Goes out.
+    /// Decided in it.
     Output,
 }
 
 impl Direction {
-    /// The stored letter.
+    /// The stored tag.
     pub fn tag(self) -> &'static str {
         match self {
             Direction::Input => "I",
@@ -110,10 +110,10 @@ impl Direction {
     }
 }
 
-/// Which message made the store write this one.
+/// The message that caused this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// One that is stored already.
+    /// A stored message.
     Position(Position),
     /// The n-th message of the same append, from 0: its position is not known yet.
     Sibling(usize),
@@ -122,32 +122,32 @@ pub enum Cause {
 /// The right to deliver one message, until its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Lease {
-    /// The epoch of the owner that claimed it; 0 for a consumer outside of the process. A claim of
-    /// an epoch that is over is over.
+    /// The epoch of the owner that claimed it; 0 for a consumer outside of the process. A claim
+    /// ends with its epoch.
     pub holder: i64,
-    /// Tells the claims of one holder apart.
+    /// Distinguishes the claims of one holder.
     pub number: i64,
 }
 
-/// When something is to happen.
+/// When a message is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
-    /// So long after the commit.
+    /// This long after the commit.
     After(Duration),
     /// At a time.
     At(Timestamp),
-    /// Not before who writes it gives it back: it is claimed in the same commit, for so long.
+    /// When its writer releases it: the same commit claims it, for this long.
     Held(Lease, Duration),
 }
 
-/// Says that a message is to be delivered, to whom and when.
+/// The delivery of a message: its target and its due time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// Who it is for. Delivery is fair between targets.
+    /// The target. Delivery is fair between targets.
     pub target: Address,
     /// Whether it must wait for the earlier ordered ones of the same target.
     pub ordered: bool,
-    /// Not before then.
+    /// The due time.
     pub due: Due,
 }
 
@@ -166,7 +166,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// An output command, the most common message; change the rest with the methods below.
+    /// An output command, the most common message; the methods below change it.
     pub fn new(message_type: &str, data: Json) -> Result<Self, InvalidInput> {
         if message_type.is_empty()
             || limits::TYPE_BYTES_MAX < message_type.len()
@@ -203,13 +203,13 @@ impl Message {
         self
     }
 
-    /// Says what is done with it: send, publish, reply, schedule, complete, …
+    /// Sets the action: send, publish, reply, schedule, complete, …
     pub fn action(mut self, action: &'static str) -> Self {
         self.action = action;
         self
     }
 
-    /// Says which version of its type the data has.
+    /// Sets the schema version of its data.
     pub fn schema(mut self, schema: i32) -> Self {
         self.schema = schema;
         self
@@ -220,7 +220,7 @@ impl Message {
         self.action == action && self.task.as_ref().is_some_and(|it| it.target == *target)
     }
 
-    /// Adds what is known about the message beside its data.
+    /// Sets the metadata.
     pub fn metadata(mut self, metadata: Json) -> Result<Self, InvalidInput> {
         if limits::METADATA_BYTES_MAX < metadata.as_str().len() {
             return Err(InvalidInput::MetadataSize { len: metadata.as_str().len() });
@@ -229,30 +229,30 @@ impl Message {
         Ok(self)
     }
 
-    /// Names what caused it.
+    /// Sets the cause.
     pub fn cause(mut self, cause: Cause) -> Self {
         self.cause = Some(cause);
         self
     }
 
-    /// Has it delivered as soon as it is committed, independently of others.
+    /// Delivers it as soon as it is committed, unordered.
     pub fn to(self, target: &Address) -> Self {
         self.task(Task { target: target.clone(), ordered: false, due: Due::After(Duration::ZERO) })
     }
 
-    /// Has it delivered.
+    /// Delivers it.
     pub fn task(mut self, task: Task) -> Self {
         self.task = Some(task);
         self
     }
 
-    /// Has it only recorded.
+    /// Records it without a delivery.
     pub fn without_task(mut self) -> Self {
         self.task = None;
         self
     }
 
-    /// The bytes that it takes in the store, roughly.
+    /// Approximate size in the store.
     pub fn bytes(&self) -> usize {
         200 + self.message_type.len() + self.data.as_str().len() + self.metadata.as_str().len()
     }

@@ -1,4 +1,4 @@
-//! How the owner of due work learns of it: from the commits themselves, without a query.
+//! Notices of due work: commits announce it, so that the dispatcher needs no query.
 
 use std::sync::{
     Arc,
@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use crate::{Position, Recorded, Work, fresh::Fresh, plan::Plan};
 
-/// Work that a commit wrote, handed to the one who dispatches it.
+/// Work that commits wrote, for its dispatcher.
 #[derive(Clone, Debug, Default)]
 pub struct Notices {
     shared: Arc<Shared>,
@@ -30,34 +30,34 @@ struct Waiting {
     overflowed: bool,
 }
 
-/// Something about work.
+/// A notice about work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// It is to be done.
+    /// It was written or changed.
     Due(Work),
-    /// It was ordered and is settled: what waits behind it may go on.
+    /// It was ordered and is settled: the work behind it may begin.
     Unblocked(Work),
 }
 
-/// What has been written since the last time.
+/// The notices since the last call.
 #[derive(Debug, PartialEq, Eq)]
 pub enum News {
-    /// Just this.
+    /// All of them.
     Notices(Vec<Notice>),
-    /// More than is kept: read the store.
+    /// More than the buffer holds: read the store.
     Overflow,
 }
 
 impl Notices {
-    /// Rows that are kept for a listener who does not come; memory stays bounded.
+    /// Maximum buffered notices; memory stays bounded if the listener is slow.
     const WAITING_MAX: usize = 65_536;
 
-    /// Begins to keep notices. Before, nobody listens and nothing is kept.
+    /// Starts to buffer notices. Before, there is no listener and nothing is buffered.
     pub fn listen(&self) {
         self.shared.heard.store(true, Ordering::Release);
     }
 
-    /// Waits for news.
+    /// Waits for notices.
     ///
     /// # Cancel safety
     ///
@@ -72,7 +72,7 @@ impl Notices {
         }
     }
 
-    /// Whether there is no news.
+    /// Whether there are no notices.
     pub fn is_empty(&self) -> bool {
         let waiting = self.lock();
         waiting.notices.is_empty() && !waiting.overflowed
@@ -89,16 +89,16 @@ impl Notices {
         Some(News::Notices(std::mem::take(&mut waiting.notices)))
     }
 
-    /// A message that was just written and is to be delivered, once: as it was written, whatever
-    /// has become of it since. `None` says nothing: then it has to be read.
+    /// A message that was just written and is to be delivered, once, as it was written; it may have
+    /// changed since. `None` if it is not cached: then it has to be read.
     pub fn fresh(&self, position: Position) -> Option<Recorded> {
         self.shared.fresh.lock().take(position)
     }
 
-    /// Adds what a durable batch wrote.
+    /// Adds the notices of a durable batch.
     pub(crate) fn publish(&self, plan: &Plan) {
-        // Who claims work inside of this process knows of it; what a consumer outside claims is
-        // news.
+        // A claim inside of this process is known to its owner; a claim of a consumer outside needs
+        // a notice.
         let inside = |it: &&Work| it.claim.is_some_and(|(lease, _)| lease.holder != 0);
         let works = plan.works.iter().filter(|it| !inside(it));
         let more = works.clone().count() + plan.unblocked.len();
@@ -119,7 +119,7 @@ impl Notices {
     }
 
     fn lock(&self) -> parking_lot::MutexGuard<'_, Waiting> {
-        // A panic cannot leave the list half changed.
+        // A panic cannot leave the list inconsistent.
         self.shared.waiting.lock()
     }
 }

@@ -1,20 +1,20 @@
-//! How a commit ended when the store did answer. None of these ends is an error.
+//! Outcomes of commits that the store has answered. None of them is an error.
 
 use crate::{EntityId, EntryKey, Json, Position, Timestamp, Version};
 
-/// How a commit ended when the store did answer.
+/// The outcome of a commit that the store has answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It is durable.
     Committed(Receipt),
-    /// Its key was recorded before; nothing changed, this was the answer then.
+    /// Its key was recorded before; nothing changed. This is the recorded answer.
     Duplicate(Remembered),
     /// An expectation did not hold; nothing changed.
     Rejected(Rejection),
 }
 
 impl Outcome {
-    /// The receipt, or how else it ended.
+    /// The receipt, or the other outcome.
     pub fn committed(self) -> Result<Receipt, Outcome> {
         match self {
             Outcome::Committed(receipt) => Ok(receipt),
@@ -23,18 +23,18 @@ impl Outcome {
     }
 }
 
-/// What the store assigned.
+/// The values that the store assigned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Receipt {
     /// The time of the commit.
     pub at: Timestamp,
     /// Version and position of each appended message, in order.
     pub appended: Vec<(Version, Position)>,
-    /// What was claimed, in order.
+    /// The granted claims, in order.
     pub claimed: Vec<Claimed>,
-    /// How many messages were forgotten, or entries whose time was over.
+    /// The number of deleted messages or expired entries.
     pub forgotten: usize,
-    /// Whether a run or another entity is gone as a whole.
+    /// Whether a run or another entity was deleted as a whole.
     pub erased: bool,
     /// The revision of each entry that was put, in order.
     pub revisions: Vec<i64>,
@@ -43,98 +43,98 @@ pub struct Receipt {
 /// A claim that was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claimed {
-    /// Which message.
+    /// The message.
     pub position: Position,
-    /// Which attempt this is, from 1, counted since it was last revived.
+    /// The number of the attempt, from 1, counted since it was last revived.
     pub attempt: u32,
     /// When the lease ends.
     pub until: Timestamp,
 }
 
-/// What a key was recorded with.
+/// The recorded values of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remembered {
     /// The first message of the commit that recorded it; 0 if it had none.
     pub position: Position,
-    /// The status that was recorded.
+    /// The recorded status.
     pub status: i32,
-    /// The answer that was recorded.
+    /// The recorded answer.
     pub reply: Option<Json>,
 }
 
-/// Which expectation did not hold.
+/// The expectation that did not hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
-    /// The stream has moved on.
+    /// The stream has another version.
     #[error(
         "stream {stream} is at version {actual}, expected was {expected}; read it and decide anew"
     )]
     Version {
-        /// Which stream.
+        /// The stream.
         stream: EntityId,
-        /// What was expected.
+        /// The expected version.
         expected: Version,
-        /// What it is.
+        /// The actual version.
         actual: Version,
     },
-    /// The key stands for another request.
+    /// The key was used for another request.
     #[error("idempotency key `{key}` was used for another request; use a new key")]
     KeyReused {
-        /// Which key.
+        /// The key.
         key: String,
     },
-    /// The message is not to be delivered (any more).
+    /// The message is not pending.
     #[error("message {position} is not pending: it was settled, or never was to be delivered")]
     NotPending {
-        /// Which message.
+        /// The message.
         position: Position,
     },
-    /// The message is not due yet, or somebody holds it.
+    /// The message is not due yet, or it is claimed.
     #[error("message {position} is not due before {due_at}")]
     NotDue {
-        /// Which message.
+        /// The message.
         position: Position,
-        /// When it is.
+        /// When it is due.
         due_at: Timestamp,
     },
-    /// Somebody else claimed the message since.
+    /// Another consumer has claimed the message since.
     #[error("the lease on message {position} is over: somebody else claimed it")]
     LeaseLost {
-        /// Which message.
+        /// The message.
         position: Position,
     },
-    /// The object has moved on.
+    /// The object has another head.
     #[error("object {entity} stands at turn {actual}, expected was {expected}; load it again")]
     Head {
-        /// Which object.
+        /// The object.
         entity: EntityId,
-        /// What was expected.
+        /// The expected turn.
         expected: i64,
-        /// What it is.
+        /// The actual turn.
         actual: i64,
     },
-    /// A part of a checkpoint came without the one before it.
+    /// A part of a checkpoint arrived without the previous one.
     #[error("part {part} of the images of object {entity} is out of order")]
     Part {
-        /// Which object.
+        /// The object.
         entity: EntityId,
-        /// Which part.
+        /// The part.
         part: i64,
     },
-    /// Something is to be done for the entity, or something of it was given up not long ago.
+    /// The entity has pending work, or a message of it died recently.
     #[error(
         "{entity} cannot be erased: message {position} is still to be delivered, or was given up"
     )]
     HasWork {
-        /// Which entity.
+        /// The entity.
         entity: EntityId,
-        /// Such a message.
+        /// The message.
         position: Position,
     },
-    /// The entity was written to at the same time.
+    /// The same batch has written to the entity.
     #[error("{entity} cannot be erased: it was written to just now; try again")]
     JustWritten {
-        /// Which entity.
+        /// The entity.
         entity: EntityId,
     },
     /// The entry has changed.
@@ -142,23 +142,23 @@ pub enum Rejection {
         "entry {entry:?} is at revision {actual}, expected was {expected}; read it and decide anew"
     )]
     Revision {
-        /// Which entry.
+        /// The entry.
         entry: EntryKey,
-        /// What was expected.
+        /// The expected revision.
         expected: i64,
-        /// What it is.
+        /// The actual revision.
         actual: i64,
     },
-    /// There are entries in the list, or were just now.
+    /// The list has entries, or had some in the same batch.
     #[error("list `{space}` is not empty")]
     NotVacant {
-        /// Which list.
+        /// The list.
         space: Box<str>,
     },
-    /// Only what has ended, and as expected, can be revived.
+    /// Only a message that is settled in the expected way can be revived.
     #[error("message {position} is not settled, or not in the way that was expected")]
     NotSettled {
-        /// Which message.
+        /// The message.
         position: Position,
     },
 }

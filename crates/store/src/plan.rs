@@ -1,5 +1,5 @@
 //! The planner that all stores share: it decides a batch of commits over facts that the store read,
-//! and says which rows to write. It does no I/O, so it is the same for every store.
+//! and returns the rows to write. It does no I/O, so all stores decide alike.
 
 mod append;
 mod decide;
@@ -26,12 +26,12 @@ pub(crate) use self::{
     needs::Needs,
 };
 
-/// A message that is still to be delivered.
+/// A message that is to be delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
-    /// Which message.
+    /// The message.
     pub position: Position,
-    /// Who it is for.
+    /// The target.
     pub target: EntityId,
     /// Whether it must wait for earlier ordered ones of its target.
     pub ordered: bool,
@@ -39,11 +39,11 @@ pub struct Work {
     pub due_at: Timestamp,
     /// Attempts since the message was written.
     pub attempts: u32,
-    /// Attempts that a revival forgave.
+    /// Attempts before it was revived.
     pub forgiven: u32,
-    /// Who holds it, since when.
+    /// The lease and when it began, if it is claimed.
     pub claim: Option<(Lease, Timestamp)>,
-    /// Whether it waits in a queue, whose consumers draw it.
+    /// Whether it is in a queue, whose consumers take it.
     pub queued: bool,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct EntityRow {
     pub(crate) address: Address,
     pub(crate) created_at: Timestamp,
     pub(crate) closed_at: Option<Timestamp>,
-    /// The number of its stream, which that is found by: the position of its first message.
+    /// The number of its stream: the position of its first message.
     pub(crate) origin: Option<Position>,
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct EntityRow {
 pub(crate) struct MessageRow {
     pub(crate) position: Position,
     pub(crate) stream: EntityId,
-    /// Of its stream.
+    /// The origin of its stream.
     pub(crate) origin: Position,
     pub(crate) version: Version,
     pub(crate) kind: MessageKind,
@@ -121,7 +121,7 @@ pub(crate) struct KeyRow {
     pub(crate) expires_at: Timestamp,
 }
 
-/// The rows that a batch writes, sorted by key, and what each of its commits is answered.
+/// The rows that a batch writes, sorted by key, and the answers to its commits.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) at: Timestamp,
@@ -131,12 +131,12 @@ pub(crate) struct Plan {
     /// The history that its messages belong to: see [`Recorded::lineage`].
     pub(crate) lineage: i64,
     pub(crate) entities: Vec<EntityRow>,
-    /// Of entities that were there before their first message.
+    /// Of entities that existed before their first message.
     pub(crate) origins: Vec<(EntityId, Position)>,
     pub(crate) messages: Vec<MessageRow>,
     pub(crate) works: Vec<Work>,
     pub(crate) works_gone: Vec<Position>,
-    /// Ordered work that was settled: what waits behind it may go on.
+    /// Ordered work that was settled: the work behind it may begin.
     pub(crate) unblocked: Vec<Work>,
     pub(crate) settled: Vec<(Position, Settled)>,
     pub(crate) unsettled: Vec<Position>,
@@ -148,30 +148,29 @@ pub(crate) struct Plan {
     pub(crate) forgotten: Vec<Position>,
     pub(crate) heads: Vec<Head>,
     pub(crate) bases: Vec<Base>,
-    /// By their numbers; they go before others are written.
+    /// By their numbers; they are deleted before others are written.
     pub(crate) heads_gone: Vec<Position>,
     pub(crate) turns: Vec<RecordedTurn>,
     pub(crate) turns_forgotten: Vec<Position>,
     pub(crate) images: Vec<(EntityId, PageImage)>,
-    /// Images of pages beyond a length that go, before the others are written.
+    /// Images of pages beyond a length that are deleted before others are written.
     pub(crate) images_cut: Vec<(EntityId, u32)>,
-    /// With their numbers, the origins of their streams. Their `created_at` counts only where there
-    /// is no row yet.
+    /// With their numbers, the origins of their streams. `created_at` applies only to a new row.
     pub(crate) runs: Vec<(Position, RunSummary)>,
-    /// Runs that are kept until another time.
+    /// Runs with a new retention.
     pub(crate) runs_kept: Vec<(EntityId, Timestamp)>,
-    /// Runs and other entities that go with all they had, before anything is written.
+    /// Runs and other entities that are deleted as a whole, before anything is written.
     pub(crate) erased: Vec<EntityId>,
-    /// The same, but that their records are given to others, which are among the entities.
+    /// The same, but their records are moved to these new entities.
     pub(crate) put_aside: Vec<(EntityId, EntityId)>,
-    /// Messages that go before anything is written, of records too long to go at once: those up
-    /// to a version.
+    /// Messages up to a version that are deleted before anything is written, of records too long to
+    /// be deleted in one commit.
     pub(crate) cut: Vec<(EntityId, Version)>,
-    /// How far the sweep has come, if it went on.
+    /// The new position of the sweep, if it has advanced.
     pub(crate) swept: Option<Position>,
     pub(crate) expiring: Vec<Expiring>,
     pub(crate) looked: Vec<Expiring>,
-    /// How many more, or fewer, messages are pending and dead.
+    /// The changes of the numbers of pending and dead messages.
     pub(crate) pending: i64,
     pub(crate) dead: i64,
     /// The same for each queue.
@@ -182,7 +181,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Whether rows went for good.
+    /// Whether rows were deleted.
     pub(crate) fn frees_space(&self) -> bool {
         !self.forgotten.is_empty()
             || !self.turns_forgotten.is_empty()
@@ -193,7 +192,7 @@ impl Plan {
             || !self.entries_gone.is_empty()
     }
 
-    /// Whether nothing is to be written.
+    /// Whether there is nothing to write.
     pub(crate) fn is_empty(&self) -> bool {
         self.messages.is_empty()
             && self.works.is_empty()

@@ -30,7 +30,7 @@ use crate::{
     writer::{self as shared, Queue, Status},
 };
 
-/// Keeps everything in a PostgreSQL database that it owns alone.
+/// A store in a PostgreSQL database, with one owner.
 pub struct PostgresStore {
     queue: Queue,
     pool: Pool,
@@ -41,8 +41,8 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// Reads one entry of a database without becoming its owner: the owner goes on, and no schema
-    /// is brought up to date. `None` if there is no such entry, or no store yet.
+    /// Reads one entry of a database without becoming its owner and without a migration. `None` if
+    /// there is no such entry, or no store yet.
     pub async fn peek_entry(
         url: &str,
         space: &str,
@@ -59,8 +59,8 @@ impl PostgresStore {
         Ok(row.and_then(|row| row.get(0)))
     }
 
-    /// Opens or makes the store; it is ours until it is closed, or until our lease ends without a
-    /// sign of life.
+    /// Opens or creates the store. This process owns it until it is closed, or until its lease
+    /// expires.
     pub async fn open(options: PostgresOptions) -> Result<Self, OpenError> {
         let target = connect::Target::parse(&options.url)?;
         let mut session = target.connect().await.map_err(|error| target.failed(&error))?;

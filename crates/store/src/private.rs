@@ -1,5 +1,4 @@
-//! Files that are nobody else's business: their owner may read and write them, others nothing,
-//! whatever the umask says.
+//! Private files: only their owner may read and write them, whatever the umask is.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, Permissions},
@@ -8,27 +7,27 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What others may do.
+/// The rights of others.
 const OTHERS: u32 = 0o077;
 
-/// Makes a folder for us alone. One that is there stays as it is.
+/// Creates a private folder. An existing one does not change.
 pub fn make_folder(folder: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
-        // The umask may have taken rights of our own.
+        // The umask may have removed rights of the owner.
         Ok(()) => fs::set_permissions(folder, Permissions::from_mode(0o700)),
         result => result,
     }
 }
 
-/// Opens a file to read and write; it is made for us alone if it is not there.
+/// Opens a file to read and write; a new one is private.
 pub fn open_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
-/// Takes the rights of others on a folder and on what lies directly in it, as far as it is ours,
-/// and says of what. Others do not get past the folder, so what lies deeper needs no look.
+/// Removes the rights of others on a folder and the files directly in it, if this user owns them,
+/// and returns the changed paths. Deeper files need no change: others cannot enter the folder.
 pub fn tighten(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut tightened = Vec::new();
     let mut look = |path: &Path| -> io::Result<()> {

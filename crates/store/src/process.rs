@@ -1,14 +1,14 @@
-//! Who this process is, so that another one can tell whether it still lives.
+//! The identity of this process, so that another one can check whether it still runs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// For people: which process on which machine.
+/// The process and its machine, for messages.
 pub(crate) fn describe() -> String {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     format!("process {} on {host}", std::process::id())
 }
 
-/// Names one use of a store by one process, never to be met again.
+/// Identifies one use of a store by one process; it is never reused.
 pub(crate) fn identity() -> String {
     static USES: AtomicU64 = AtomicU64::new(0);
     let pid = std::process::id();
@@ -19,12 +19,13 @@ pub(crate) fn identity() -> String {
     format!("{}/{pid}/{start}/{}", machine(), USES.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Whether the process of this identity surely is gone: it ran here and does not any more.
+/// Whether the process with this identity has certainly ended: it ran here and does not run any
+/// more.
 pub(crate) fn is_gone(identity: &str) -> bool {
     runs_here(identity) == Some(false)
 }
 
-/// `None` if it is of another machine, or if nobody can tell.
+/// `None` for a process of another machine, or if it cannot be determined.
 fn runs_here(identity: &str) -> Option<bool> {
     let mut parts = identity.rsplitn(4, '/');
     let (_, start, pid, there) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
@@ -44,21 +45,21 @@ fn machine() -> String {
     format!("{}/{}", boot.trim(), namespace.display())
 }
 
-/// What can be seen of a process.
+/// The visible state of a process.
 enum Look {
-    /// It runs since then, in ticks since boot: pids are used again, this pair is not.
+    /// It runs since then, in ticks since boot: pids are reused, this pair is not.
     Runs(String),
     /// It does not run.
     Gone,
-    /// It runs, and we may not look at it.
+    /// It runs, and its details are not readable.
     Hidden,
 }
 
 fn look(pid: u32) -> Look {
     if let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) {
-        // The name in parentheses may hold anything; the fields behind it are numbered from 3.
+        // The name in parentheses may contain anything; the fields after it are numbered from 3.
         let mut fields = stat.rsplit_once(')').map_or("", |it| it.1).split_whitespace();
-        // A zombie holds nothing any more.
+        // A zombie has no locks any more.
         return match (fields.next(), fields.nth(18)) {
             (Some("Z") | None, _) | (_, None) => Look::Gone,
             (_, Some(since)) => Look::Runs(since.into()),

@@ -1,4 +1,4 @@
-//! Reads as values: the closed list of what can be asked of a store, and what it answers.
+//! Reads as values: the closed list of queries, and their answers.
 
 use std::ops::RangeInclusive;
 
@@ -12,7 +12,7 @@ use crate::{
 /// Declares the queries, each with the rows that answer it.
 macro_rules! queries {
     ($($query:ident $({ $($field:ident: $type:ty),* })? -> $rows:ident;)*) => {
-        /// A read. Every query has a method of the same meaning on `dyn Store`, which documents it.
+        /// A read. Every query has a documented method on `dyn Store`.
         #[expect(missing_docs, reason = "the methods of `dyn Store` document queries and fields")]
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Query {
@@ -27,7 +27,7 @@ macro_rules! queries {
         }
 
         impl QueryKind {
-            /// All of them, so that tests leave none out.
+            /// All of them, so that tests cover each.
             pub const ALL: &[QueryKind] = &[$(QueryKind::$query,)*];
         }
 
@@ -99,8 +99,8 @@ queries! {
 /// Declares the answers: one list for each type of rows.
 macro_rules! answers {
     ($($rows:ident($row:ty),)*) => {
-        /// The rows that answer a query, in the order that the query promises. A query for one
-        /// value has at most one row.
+        /// The rows that answer a query, in the order of the query. A query for one value has at
+        /// most one row.
         #[expect(missing_docs, reason = "the types of the rows are documented")]
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Answer {
@@ -108,7 +108,7 @@ macro_rules! answers {
         }
 
         impl Answer {
-            /// How many rows there are.
+            /// The number of rows.
             pub fn len(&self) -> usize {
                 match self {
                     $(Answer::$rows(rows) => rows.len(),)*
@@ -133,7 +133,7 @@ macro_rules! answers {
 
 /// One type of rows, which exactly one answer holds.
 pub(crate) trait Row: Sized {
-    /// Takes the rows out; an answer with rows of another type comes back.
+    /// Takes the rows out; an answer with rows of another type is returned.
     fn rows(answer: Answer) -> Result<Vec<Self>, Answer>;
 }
 
@@ -164,7 +164,7 @@ answers! {
     References((EntityId, EntryKey)),
 }
 
-/// Where a scan in due order stands.
+/// A cursor in due order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DueCursor {
     /// The due time reached.
@@ -176,7 +176,7 @@ pub struct DueCursor {
 impl DueCursor {
     /// Before all work.
     pub const START: DueCursor = DueCursor { due_at: Timestamp::MIN, position: 0 };
-    /// Behind all work.
+    /// After all work.
     pub const END: DueCursor = DueCursor { due_at: Timestamp::MAX, position: Position::MAX };
 }
 
@@ -195,13 +195,13 @@ pub struct StreamSummary {
     pub closed_at: Option<Timestamp>,
 }
 
-/// Counts of what a store holds.
+/// Counters of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// The last position.
     pub position: Position,
-    /// Messages to be delivered.
+    /// Pending messages.
     pub pending: i64,
-    /// Messages given up.
+    /// Dead messages.
     pub dead: i64,
 }

@@ -1,28 +1,28 @@
-//! What waits in queues, as the store tells it.
+//! Messages in queues, and the depth of queues.
 
 use crate::{Address, AddressError, EntityId, EntityKind, Recorded, State, Timestamp};
 
-/// What is done with a message that is sent to a queue.
+/// The action of a message that is sent to a queue.
 pub const ENQUEUE: &str = "enqueue";
 
-/// The address under which the messages of a queue wait.
+/// The address of the messages of a queue.
 pub fn queue_address(name: &str) -> Result<Address, AddressError> {
     Address::new(EntityKind::Queue, name, "0")
 }
 
-/// A message that waits in a queue, or that a consumer holds.
+/// A message in a queue, pending or claimed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Letter {
     /// The message. It may have been sent to another queue and been moved since.
     pub message: Recorded,
-    /// The queue that it is in.
+    /// The queue.
     pub queue: EntityId,
-    /// Attempts in all, those before it was moved included.
+    /// Attempts in all, including those before it was moved.
     pub attempts: u32,
 }
 
 impl Letter {
-    /// When it may be delivered; while it is held, when the lease ends.
+    /// When it may be delivered; while it is claimed, when the lease ends.
     pub fn due_at(&self) -> Timestamp {
         match self.message.state {
             Some(State::Pending { due_at, .. }) => due_at,
@@ -31,7 +31,7 @@ impl Letter {
         }
     }
 
-    /// Attempts since it came into this queue or was revived.
+    /// Attempts since it was moved to this queue or revived.
     pub fn tries(&self) -> u32 {
         match self.message.state {
             Some(State::Pending { attempts, .. } | State::InFlight { attempts, .. }) => attempts,
@@ -40,27 +40,26 @@ impl Letter {
     }
 }
 
-/// How full a queue is.
+/// The depth of a queue.
 ///
-/// How many messages wait and how many are dead is kept with every commit. How many of those that
-/// wait are ready is seen by looking at up to [`DEPTH_SEEN_MAX`] of those that are due and as many
-/// of the others. It is exact unless there are more of both: then all that were not looked at count
-/// as ready.
+/// Every commit maintains the number of pending and of dead messages. The number of ready ones
+/// comes from up to [`DEPTH_SEEN_MAX`] due messages and as many others. It is exact unless there
+/// are more of both: then all others count as ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueDepth {
     /// Messages that may be delivered now.
     pub ready: u64,
     /// Messages that may be delivered later.
     pub delayed: u64,
-    /// Messages that a consumer holds under a lease.
+    /// Messages that are claimed.
     pub leased: u64,
-    /// Messages that were given up here.
+    /// Dead messages.
     pub dead: u64,
-    /// When the oldest of those that are not dead, among those looked at, was sent.
+    /// When the oldest message that was read and is not dead was sent.
     pub oldest: Option<Timestamp>,
 }
 
-/// Messages of a queue that are looked at to tell how full it is, of each sort.
+/// Maximum messages of each sort that are read to compute the depth.
 pub const DEPTH_SEEN_MAX: usize = 1_000;
 
 impl QueueDepth {
@@ -69,8 +68,8 @@ impl QueueDepth {
         self.ready + self.delayed + self.leased
     }
 
-    /// Of those that wait, so many were seen that are due, that are not, and that are leased of
-    /// these.
+    /// The depth from the numbers of messages that were read: due, not due, and claimed among the
+    /// latter.
     pub(crate) fn seen(
         waiting: u64,
         dead: u64,

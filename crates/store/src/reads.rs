@@ -1,6 +1,6 @@
-//! The reads of every store by name: each method asks one [`Query`].
+//! The reads of every store by name: each method runs one [`Query`].
 //!
-//! They are methods of `dyn Store`, not of the trait: a store answers queries and nothing else.
+//! They are methods of `dyn Store`, not of the trait: a store only implements `read`.
 
 use std::{collections::HashMap, ops::RangeInclusive};
 
@@ -12,19 +12,19 @@ use crate::{
     Version, Work, query::Row,
 };
 
-/// Runs whose ids have a prefix are found by their ids and sorted if they are fewer than this;
-/// otherwise the list is walked from the newest on and passes over the others.
+/// Runs with a prefix of the id are found by id and sorted if they are fewer than this; otherwise
+/// the list is read from the newest on and filtered.
 const FEW_RUNS: usize = 1_000;
 
 impl dyn Store + '_ {
-    /// Asks a query for rows of the type that answers it.
+    /// Runs a query and returns its rows.
     async fn rows<T: Row>(&self, query: Query) -> Result<Vec<T>, StoreError> {
         let kind = query.kind();
         T::rows(self.read(query).await?)
             .map_err(|_| StoreError::corrupt(format!("{kind:?} was answered with other rows")))
     }
 
-    /// Asks a query for one row at most.
+    /// Runs a query that has at most one row.
     async fn row<T: Row>(&self, query: Query) -> Result<Option<T>, StoreError> {
         Ok(self.rows(query).await?.pop())
     }
@@ -44,8 +44,7 @@ impl dyn Store + '_ {
         self.rows(Query::Stream { stream, from, limit }).await
     }
 
-    /// Reads the whole store upwards, behind a position: commit order, never a gap that fills
-    /// later.
+    /// Reads the whole store upwards, after a position: commit order, never a gap that fills later.
     pub async fn read_all(
         &self,
         after: Position,
@@ -59,7 +58,7 @@ impl dyn Store + '_ {
         self.row(Query::Message { position }).await
     }
 
-    /// Reads the messages to deliver, of one stream or of all, behind a position.
+    /// Reads pending messages, of one stream or of all, after a position.
     pub async fn pending(
         &self,
         stream: Option<EntityId>,
@@ -69,12 +68,12 @@ impl dyn Store + '_ {
         self.rows(Query::Pending { stream, after, limit }).await
     }
 
-    /// Reads the messages that were given up, behind a position.
+    /// Reads dead messages, after a position.
     pub async fn dead(&self, after: Position, limit: usize) -> Result<Vec<Recorded>, StoreError> {
         self.rows(Query::Dead { queue: None, after, limit }).await
     }
 
-    /// Reads the messages that were given up in a queue, behind a position.
+    /// Reads the dead messages of a queue, after a position.
     pub async fn dead_letters(
         &self,
         queue: EntityId,
@@ -95,7 +94,7 @@ impl dyn Store + '_ {
     }
 
     /// Reads the streams, or those of one kind and class, in the order of their addresses as texts,
-    /// behind one of them.
+    /// after one of them.
     pub async fn streams(
         &self,
         within: Option<(EntityKind, &str)>,
@@ -120,12 +119,12 @@ impl dyn Store + '_ {
         self.row(Query::Snapshot { stream }).await
     }
 
-    /// Reads work in the order in which it becomes due, behind a cursor.
+    /// Reads work in due order, after a cursor.
     pub async fn due(&self, after: DueCursor, limit: usize) -> Result<Vec<Work>, StoreError> {
         self.rows(Query::Due { after, limit }).await
     }
 
-    /// Reads the work of one target behind a cursor: the ordered by position, the others by due
+    /// Reads the work of one target after a cursor: ordered work by position, other work by due
     /// time.
     pub async fn backlog(
         &self,
@@ -137,7 +136,7 @@ impl dyn Store + '_ {
         self.rows(Query::Backlog { target, ordered, after, limit }).await
     }
 
-    /// Reads the work that an owner before `epoch` had claimed and never settled: of queues, or of
+    /// Reads the work that an owner before `epoch` has claimed and not settled: of queues, or of
     /// everything else.
     pub async fn orphans(
         &self,
@@ -148,8 +147,8 @@ impl dyn Store + '_ {
         self.rows(Query::Orphans { epoch, queued, limit }).await
     }
 
-    /// Reads the messages of a queue that are due at a time, in due order behind a cursor. A
-    /// message that a consumer holds is due when its lease has ended.
+    /// Reads the messages of a queue that are due at a time, in due order after a cursor. A claimed
+    /// message is due when its lease has expired.
     pub async fn letters(
         &self,
         queue: EntityId,
@@ -160,7 +159,7 @@ impl dyn Store + '_ {
         self.rows(Query::Letters { queue, after, until, limit }).await
     }
 
-    /// Reads the messages that consumers of a queue hold at a time.
+    /// Reads the messages of a queue that are claimed at a time.
     pub async fn leased(
         &self,
         queue: EntityId,
@@ -170,7 +169,7 @@ impl dyn Store + '_ {
         self.rows(Query::Leased { queue, at, limit }).await
     }
 
-    /// How full a queue is at a time. The cost does not grow with the queue: see [`QueueDepth`].
+    /// The depth of a queue at a time. The cost does not grow with the queue: see [`QueueDepth`].
     pub async fn queue_depth(
         &self,
         queue: EntityId,
@@ -179,7 +178,7 @@ impl dyn Store + '_ {
         Ok(self.row(Query::QueueDepth { queue, at }).await?.unwrap_or_default())
     }
 
-    /// When something is due in a queue after a time.
+    /// The next due time in a queue after a time.
     pub async fn next_due(
         &self,
         queue: EntityId,
@@ -188,13 +187,13 @@ impl dyn Store + '_ {
         self.row(Query::NextDue { queue, after }).await
     }
 
-    /// Reads the next messages that the sweep has not passed (see [`crate::Write::Swept`]), and
-    /// when each was written.
+    /// Reads the next messages that the sweep has not processed (see [`crate::Write::Swept`]), with
+    /// their times.
     pub async fn unswept(&self, limit: usize) -> Result<Vec<(Position, Timestamp)>, StoreError> {
         self.rows(Query::Unswept { limit }).await
     }
 
-    /// Reads the rows that the sweep is to look at again, since a time or longer, the oldest first.
+    /// Reads the rows that the sweep must process again, since a time or longer, the oldest first.
     pub async fn expiring(
         &self,
         list: ExpiryList,
@@ -218,7 +217,7 @@ impl dyn Store + '_ {
         self.row(Query::Head { entity }).await
     }
 
-    /// Reads the heads of objects with more history than so many bytes, behind a number.
+    /// Reads the heads of objects with more history than this many bytes, after a number.
     pub async fn heads(
         &self,
         history_over: i64,
@@ -228,8 +227,8 @@ impl dyn Store + '_ {
         self.rows(Query::Heads { history_over, after, limit }).await
     }
 
-    /// Reads the classes that entities of a kind have been addressed by, in the order of
-    /// addresses, behind one of them. A class may have no entity that exists.
+    /// Reads the classes of entities of a kind, in the order of addresses, after one of them. A
+    /// class may have no existing entity.
     pub async fn classes(
         &self,
         kind: EntityKind,
@@ -239,8 +238,8 @@ impl dyn Store + '_ {
         self.rows(Query::Classes { kind, after: after.map(str::to_owned), limit }).await
     }
 
-    /// Reads the objects of a class that exist and whose names begin with `prefix`, in the order of
-    /// the bytes of their names, behind a name.
+    /// Reads the existing objects of a class whose names begin with `prefix`, in byte order of
+    /// their names, after a name.
     pub async fn objects(
         &self,
         class: &str,
@@ -252,13 +251,13 @@ impl dyn Store + '_ {
         self.rows(Query::Objects { class, prefix, after: after.map(str::to_owned), limit }).await
     }
 
-    /// Counts the objects of a class that exist, up to `max`.
+    /// Counts the existing objects of a class, up to `max`.
     pub async fn count_objects(&self, class: &str, max: usize) -> Result<usize, StoreError> {
         self.count(Query::CountObjects { class: class.to_owned(), max }).await
     }
 
-    /// Reads the images of these pages of an object, in order, as far as there are any. The ranges
-    /// ascend and do not overlap.
+    /// Reads the images of these pages of an object, in order, if they exist. The ranges ascend and
+    /// do not overlap.
     pub async fn images(
         &self,
         entity: EntityId,
@@ -267,7 +266,8 @@ impl dyn Store + '_ {
         self.rows(Query::Images { entity, pages: pages.to_vec() }).await
     }
 
-    /// Reads a turn and those of the same object before it, newest first, as far as they are kept.
+    /// Reads a turn and earlier ones of the same object, newest first, if retention has not deleted
+    /// them.
     pub async fn turns_back(
         &self,
         from: Position,
@@ -285,7 +285,7 @@ impl dyn Store + '_ {
         self.rows(Query::TurnSummaries { from, limit }).await
     }
 
-    /// Reads the next turns behind a position, of all objects.
+    /// Reads the next turns after a position, of all objects.
     pub async fn old_turns(
         &self,
         after: Position,
@@ -300,7 +300,7 @@ impl dyn Store + '_ {
     }
 
     /// Reads the runs of a workflow that pass a filter, newest first and those of one time by
-    /// descending ids, behind a cursor.
+    /// descending ids, after a cursor.
     pub async fn runs(
         &self,
         filter: RunFilter<'_>,
@@ -338,7 +338,7 @@ impl dyn Store + '_ {
         Ok(found.into_iter().map(|it| it.run).collect())
     }
 
-    /// How much is there. Nothing is counted: the store keeps these numbers with every commit.
+    /// The counters of the store. Every commit maintains them, so nothing is counted.
     pub async fn totals(&self) -> Result<Totals, StoreError> {
         Ok(self.row(Query::Totals).await?.unwrap_or_default())
     }
@@ -359,7 +359,7 @@ impl dyn Store + '_ {
     }
 
     /// Reads entries of a list that last changed at `until` or before, the oldest change first and
-    /// those of one time in the order of keys, behind a cursor. Removed entries are left out.
+    /// those of one time in the order of keys, after a cursor. Removed entries are left out.
     pub async fn entries_by_age(
         &self,
         space: &str,
@@ -381,7 +381,7 @@ impl dyn Store + '_ {
         Ok(found.into_iter().map(|it| it.entry).collect())
     }
 
-    /// Which of these some entry needs, and the first entry that does.
+    /// Those of these resources that an entry refers to, with the first such entry.
     pub async fn referenced(
         &self,
         ids: &[EntityId],
@@ -389,12 +389,12 @@ impl dyn Store + '_ {
         self.rows(Query::Referenced { ids: ids.to_vec() }).await
     }
 
-    /// Every row there is, for tests and small stores.
+    /// Every row of the store, for tests and small stores.
     pub async fn dump(&self) -> Result<Dump, StoreError> {
         Ok(Dump { rows: self.rows(Query::Dump).await? })
     }
 
-    /// Looks for rows that break an invariant and describes them.
+    /// Finds rows that break an invariant and describes them.
     pub async fn violations(&self) -> Result<Vec<String>, StoreError> {
         self.rows(Query::Violations).await
     }

@@ -1,56 +1,56 @@
-//! Messages as the store keeps them, and how far their delivery has come.
+//! Stored messages, and the state of their delivery.
 
 use strum::{EnumString, IntoStaticStr};
 
 use crate::{Direction, EntityId, Json, Lease, MessageKind, Position, Timestamp, Version};
 
-/// How far the delivery of a message has come.
+/// The delivery state of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// To be delivered.
+    /// It is to be delivered.
     Pending {
-        /// Not before then.
+        /// Its due time.
         due_at: Timestamp,
-        /// Attempts that failed so far, since it was last revived.
+        /// Failed attempts since it was last revived.
         attempts: u32,
     },
-    /// Claimed by somebody who has not answered yet.
+    /// It is claimed.
     InFlight {
-        /// Who holds it.
+        /// The lease.
         lease: Lease,
         /// When the lease ends.
         until: Timestamp,
-        /// Attempts so far since it was last revived, this one included.
+        /// Attempts since it was last revived, including this one.
         attempts: u32,
     },
-    /// Ended.
+    /// It is settled.
     Settled(Settled),
 }
 
-/// How the delivery of a message ended.
+/// The end of the delivery of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settled {
-    /// In which way.
+    /// The outcome.
     pub as_: SettledAs,
-    /// When.
+    /// The time.
     pub at: Timestamp,
-    /// After how many attempts since it was written.
+    /// Attempts since it was written.
     pub attempts: u32,
-    /// Why, for a dead one.
+    /// The error of a dead message.
     pub error: Option<String>,
-    /// The queue that it died in, if it did in one.
+    /// The queue of a dead message, if it was in one.
     pub queue: Option<EntityId>,
 }
 
-/// The ways in which a delivery ends.
+/// The outcomes of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum SettledAs {
     /// It was handled.
     Done,
-    /// It was given up.
+    /// It failed for good.
     Dead,
-    /// It was called back.
+    /// It was cancelled.
     Cancelled,
 }
 
@@ -65,14 +65,14 @@ impl SettledAs {
     }
 }
 
-/// A message as the store keeps it.
+/// A stored message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
-    /// Its place in the store.
+    /// Its position in the store.
     pub position: Position,
-    /// The stream it stands in.
+    /// Its stream.
     pub stream: EntityId,
-    /// Its place in the stream.
+    /// Its version in the stream.
     pub version: Version,
     /// Command or event.
     pub kind: MessageKind,
@@ -88,31 +88,31 @@ pub struct Recorded {
     pub data: Json,
     /// Its metadata.
     pub metadata: Json,
-    /// Who it is for, if it is to be delivered.
+    /// The target, if it is to be delivered.
     pub target: Option<EntityId>,
-    /// Whether it keeps its place among the ordered ones of its target.
+    /// Whether it is ordered among those of its target.
     pub ordered: bool,
-    /// The position of what caused it.
+    /// The position of its cause.
     pub cause: Option<Position>,
     /// When it was committed.
     pub created_at: Timestamp,
-    /// How far its delivery is; `None` when there is nothing to deliver.
+    /// Its delivery state; `None` if it is not delivered.
     pub state: Option<State>,
-    /// Why the last failed attempt failed.
+    /// The error of the last failed attempt.
     pub last_error: Option<String>,
-    /// The history it was written in. It is 0 unless acknowledged commits were lost before and
-    /// that was accepted: what was written then may have had the same place.
+    /// The history it was written in. It is 0 unless an operator accepted a loss of acknowledged
+    /// commits before: a lost message may have had the same position.
     pub lineage: i64,
 }
 
 impl Recorded {
-    /// The `processed` flag: unknown to messages that are not delivered, else whether it is done.
+    /// The `processed` flag: `None` for messages that are not delivered, else whether it is done.
     pub fn processed(&self) -> Option<bool> {
         let state = self.state.as_ref()?;
         Some(matches!(state, State::Settled(it) if it.as_ == SettledAs::Done))
     }
 
-    /// The id that handlers and receivers know it by, the same at every delivery.
+    /// The id for handlers and receivers, the same at every delivery.
     pub fn id(&self) -> String {
         match self.lineage {
             0 => format!("{}/{}", self.stream, self.version),
@@ -124,15 +124,15 @@ impl Recorded {
 /// One failed attempt to deliver a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// Which message.
+    /// The message.
     pub position: Position,
-    /// Which attempt, from 1.
+    /// The number of the attempt, from 1.
     pub number: u32,
     /// When it was claimed.
     pub started_at: Timestamp,
     /// When it failed.
     pub ended_at: Timestamp,
-    /// Why.
+    /// The error.
     pub error: String,
 }
 

@@ -1,4 +1,4 @@
-//! How long things are kept, and the lists of those that the sweep must look at again.
+//! Retention settings, and the lists of rows that the sweep must process again.
 
 use std::time::Duration;
 
@@ -6,36 +6,35 @@ use strum::{EnumString, IntoStaticStr};
 
 use crate::{EntityId, Position, Timestamp};
 
-/// How long messages are kept once nothing is to be done with them.
+/// The retention of settled messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// The age from which a message may go, and the time after which what has ended may: objects
-    /// that were deleted and processes that are complete.
+    /// Minimum age of a deleted message, and retention of deleted objects and completed processes.
     pub keep: Duration,
-    /// How long a message that was given up is kept.
+    /// Retention of dead messages.
     pub keep_dead: Duration,
 }
 
 impl Retention {
-    /// A month, and three for what was given up.
+    /// A month, and three for dead messages.
     pub const DEFAULT: Retention =
         Retention { keep: Duration::from_hours(30 * 24), keep_dead: Duration::from_hours(90 * 24) };
 }
 
-/// Which list of what the sweep is to look at again.
+/// A list of rows that the sweep must process again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum ExpiryList {
-    /// Messages that were given up.
+    /// Dead messages.
     Dead,
-    /// Entities that have ended, or that were only addressed so far.
+    /// Entities that have ended, or that were only addressed.
     Ended,
     /// Messages that the sweep has passed and that are not needed since.
     Late,
 }
 
 impl ExpiryList {
-    /// How it is stored.
+    /// The stored tag.
     pub(crate) fn tag(self) -> &'static str {
         self.into()
     }
@@ -45,23 +44,23 @@ impl ExpiryList {
     }
 }
 
-/// Something that the sweep is to look at again.
+/// A row that the sweep must process again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Expiring {
-    /// In which list.
+    /// The list.
     pub list: ExpiryList,
-    /// Since when.
+    /// The time at which it was added.
     pub since: Timestamp,
-    /// Which message; 0: none.
+    /// The message; 0 for none.
     pub position: Position,
-    /// Which entity; all zeros: none.
+    /// The entity; all zeros for none.
     pub entity: EntityId,
 }
 
-/// The name of a remembered key.
+/// The name of a recorded key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KeyName {
-    /// Whose key.
+    /// The scope.
     pub scope: EntityId,
     /// The key.
     pub key: Box<str>,

@@ -1,4 +1,4 @@
-//! How often and how late something is tried again.
+//! Retry policies.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use crate::Entropy;
 pub struct RetryPolicy {
     /// Attempts in all, the first included. After them the message is dead.
     pub attempts_max: u32,
-    /// The wait after the first failure; it doubles with each further one.
+    /// The delay after the first failure; it doubles with each further one.
     pub delay: Duration,
-    /// No wait is longer.
+    /// The maximum delay.
     pub delay_max: Duration,
 }
 
@@ -23,11 +23,10 @@ impl RetryPolicy {
         delay_max: Duration::from_mins(5),
     };
 
-    /// How long to wait after attempt number `attempt` (from 1) failed; `None` when it was the
-    /// last.
+    /// The delay after attempt number `attempt` (from 1) failed; `None` when it was the last.
     ///
-    /// Half of the wait is fixed and half is chance, so that those who failed together do not come
-    /// back together.
+    /// Half of the delay is fixed and half is random, so that concurrent failures do not retry at
+    /// the same time.
     pub fn wait(&self, attempt: u32, entropy: &dyn Entropy) -> Option<Duration> {
         if self.attempts_max <= attempt {
             return None;

@@ -1,25 +1,24 @@
-//! The row of a run of a workflow, which stands beside its record so that runs can be listed, kept
-//! for a time, and erased.
+//! The row of a run, in addition to its record, for lists, retention and deletion.
 
 use strum::{EnumString, IntoStaticStr};
 
 use crate::{Address, EntityId, Timestamp};
 
-/// How far a run is. The tags are stored: they may never change.
+/// The status of a run. The tags are stored: they may never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum RunStatus {
-    /// It has something to do.
+    /// It is active or waits for capacity.
     Queued,
     /// It waits for a time or for an event.
     Waiting,
-    /// Somebody holds it.
+    /// It is paused.
     Paused,
-    /// It came to its end.
+    /// It completed.
     Complete,
     /// It failed for good.
     Errored,
-    /// Somebody ended it.
+    /// It was terminated.
     Terminated,
 }
 
@@ -58,17 +57,17 @@ impl RunStatus {
 pub struct RunSummary {
     /// Its address: the workflow and its id.
     pub run: Address,
-    /// How far it is.
+    /// Its status.
     pub status: RunStatus,
-    /// When the store first heard of it.
+    /// When it was first recorded.
     pub created_at: Timestamp,
-    /// When the store last heard of it.
+    /// When it was last recorded.
     pub changed_at: Timestamp,
-    /// When it may be erased; `None`: it is kept.
+    /// When it may be deleted; `None` keeps it.
     pub expires_at: Option<Timestamp>,
 }
 
-/// Which runs a list shows.
+/// A filter of runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunFilter<'a> {
     /// Those of this workflow.
@@ -90,12 +89,12 @@ impl<'a> RunFilter<'a> {
     }
 }
 
-/// Where a list of runs, newest first, stands.
+/// A cursor in a list of runs, newest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunCursor {
-    /// When the last one shown was created.
+    /// When the last run of the page was created.
     pub created_at: Timestamp,
-    /// Which one it was.
+    /// Its id.
     pub id: EntityId,
 }
 
@@ -105,23 +104,23 @@ impl From<&RunSummary> for RunCursor {
     }
 }
 
-/// A page of a list of runs, as a store is asked for it.
+/// A page of a list of runs, as a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunPage {
-    /// Of which workflow.
+    /// The workflow.
     pub workflow: String,
-    /// With this status only.
+    /// Only this status.
     pub status: Option<RunStatus>,
-    /// With ids that begin with this.
+    /// Only ids with this prefix.
     pub prefix: String,
     /// Created at this time or later.
     pub since: Option<Timestamp>,
     /// Created before this time.
     pub until: Option<Timestamp>,
-    /// The page begins behind this run.
+    /// The run after which the page begins.
     pub after: Option<RunCursor>,
-    /// The ids with the prefix are so few that all of these runs are read and sorted. It changes
-    /// the cost, not the rows.
+    /// All runs with the prefix are read and sorted, because they are few. It changes the cost, not
+    /// the rows.
     pub by_name: bool,
 }
 

@@ -1,9 +1,9 @@
-//! Texts that nobody can guess.
+//! Random secret texts.
 
 use crate::StoreError;
 
-/// Letters by chance, from the system. The number of letters must divide 256, so that none is more
-/// likely than another.
+/// Random letters from the system's source. The number of letters must divide 256, so that all are
+/// equally likely.
 pub fn secret_text(len: usize, letters: &[u8]) -> Result<String, StoreError> {
     debug_assert_eq!(256 % letters.len(), 0, "no letter may be more likely than another");
     let mut bytes = vec![0; len];

@@ -1,4 +1,4 @@
-//! What both SQL stores share: queries as statements, and how rows are understood.
+//! The parts that both SQL stores share: queries as statements, and decoding of rows.
 //!
 //! Statements are written with `?1`; PostgreSQL gets them as `$1`.
 

@@ -1,4 +1,4 @@
-//! The embedded store: one SQLite file, one writer thread, readers beside it.
+//! The embedded store: one SQLite file, one writer thread, concurrent readers.
 
 mod apply;
 mod checkpoint;
@@ -24,29 +24,27 @@ use crate::{
     writer::{self as shared, Queue, Status},
 };
 
-/// Where an embedded store is and what it may take.
+/// Location and limits of an embedded store.
 #[derive(Clone, Debug)]
 pub struct SqliteOptions {
-    /// The data folder; it is made if it is not there.
+    /// The data folder; it is created if necessary.
     pub folder: PathBuf,
-    /// What time it is.
+    /// The clock of this machine.
     pub clock: Arc<dyn Clock>,
-    /// The largest size of the database file in bytes; beyond it a commit is refused as on a full
-    /// disk.
+    /// Maximum size of the database file in bytes; beyond it a commit is refused as on a full disk.
     pub file_bytes_max: Option<u64>,
-    /// The largest size of the log in bytes, about. It starts over when all of it is in the file,
-    /// which somebody who reads for long keeps from happening; beyond this size commits are refused
-    /// until that reader is done.
+    /// Approximate maximum size of the log in bytes. The log restarts when all of it is in the
+    /// file, which a long read prevents; beyond this size commits are refused until that read ends.
     pub log_bytes_max: u64,
-    /// A step of the clock beyond this is reported, and deletion by age waits.
+    /// A larger step of the clock is reported, and suspends deletion by age.
     pub clock_step_max: Duration,
-    /// Whether the store is only looked at: it must be there, nobody becomes its owner, and every
+    /// Whether the store is opened read-only: it must exist, its owner does not change, and every
     /// commit is refused with `read_only`.
     pub read_only: bool,
 }
 
 impl SqliteOptions {
-    /// A store in this folder, as large as the disk.
+    /// A store in this folder, without a size limit.
     pub fn new(folder: impl Into<PathBuf>, clock: Arc<dyn Clock>) -> Self {
         let (file_bytes_max, clock_step_max) = (None, CLOCK_STEP_MAX);
         Self {
@@ -60,20 +58,20 @@ impl SqliteOptions {
     }
 }
 
-/// Keeps everything in one SQLite file of a folder that it holds alone.
+/// A store in one SQLite file of a folder, with one owner.
 pub struct SqliteStore {
     queue: Queue,
     readers: Readers,
     status: Arc<Status>,
-    /// `None` if it is closed, or only looked at.
+    /// `None` if it is closed or read-only.
     writer: Mutex<Option<std::thread::JoinHandle<()>>>,
-    /// The lock of a store that is only looked at; else the writer has it.
+    /// The lock of a read-only store; else the writer has it.
     looking: parking_lot::Mutex<Option<std::fs::File>>,
     read_only: bool,
 }
 
 impl SqliteStore {
-    /// Opens or makes the store; it is ours until it is closed or this process ends.
+    /// Opens or creates the store. This process owns it until it is closed or the process ends.
     pub fn open(options: SqliteOptions) -> Result<Self, OpenError> {
         if options.read_only {
             return Self::look(options);
@@ -106,7 +104,7 @@ impl SqliteStore {
         Ok(Self { queue, readers, status, writer, looking, read_only: false })
     }
 
-    /// Opens a store to look at it. Nothing that is kept in the folder changes.
+    /// Opens a store read-only. The folder does not change.
     fn look(options: SqliteOptions) -> Result<Self, OpenError> {
         let looked = file::look(&options)?;
         let clock = StoreClock::new(options.clock, options.clock_step_max, looked.clock);
@@ -117,7 +115,7 @@ impl SqliteStore {
         Ok(Self { queue, readers, status, writer: Mutex::default(), looking, read_only: true })
     }
 
-    /// Reads on one of the reading connections, away from the async threads.
+    /// Reads on one of the reading connections, on a blocking thread.
     async fn on_reader<T: Send + 'static>(
         &self,
         f: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,

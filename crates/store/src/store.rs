@@ -1,4 +1,4 @@
-//! The boundary: everything above knows a store only through this trait.
+//! The boundary: everything above uses a store only through this trait.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::{Answer, Commit, Notices, Outcome, Position, Query, StoreClock, Store
 /// Called with the outcome of a commit.
 pub type CommitCallback = Box<dyn FnOnce(Result<Outcome, StoreError>) + Send + Sync>;
 
-/// Keeps streams of messages and what is still to be done with them.
+/// Stores streams of messages and pending work.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     /// Commits one step of progress.
@@ -24,38 +24,38 @@ pub trait Store: Send + Sync + 'static {
     /// If the future is dropped, the commit may still happen.
     async fn commit(&self, commit: Commit) -> Result<Outcome, StoreError> {
         let (answer, answered) = oneshot::channel();
-        // A caller that was dropped does not wait any more.
+        // Ignore a caller that was dropped.
         self.submit(commit, Box::new(|result| _ = answer.send(result)));
         answered.await.unwrap_or(Err(StoreError::Closed))
     }
 
     /// Commits without waiting: commits of one caller are decided in the order in which they were
-    /// submitted. The callback is called once, on a thread of the store's or, if the commit cannot
-    /// even wait, at once on this one; it must not block.
+    /// submitted. The callback is called once, on a thread of the store or, if the commit is
+    /// refused immediately, on this one; it must not block.
     fn submit(&self, commit: Commit, callback: CommitCallback);
 
-    /// Answers a query from one moment: all rows are of the same state. `dyn Store` has a method
+    /// Answers a query from one snapshot: all rows are of the same state. `dyn Store` has a method
     /// for each query.
     async fn read(&self, query: Query) -> Result<Answer, StoreError>;
 
-    /// The settings that durability depends on, and what is wrong with them.
+    /// The settings that durability depends on, and problems with them.
     async fn settings(&self) -> Result<Vec<Setting>, StoreError>;
 
-    /// Tells who asks for them about new work.
+    /// The notices of new work.
     fn notices(&self) -> &Notices;
 
     /// The one clock of the store: see [`StoreClock`].
     fn clock(&self) -> &Arc<StoreClock>;
 
-    /// Who we are to the store.
+    /// This process as an owner.
     fn owner(&self) -> Owner;
 
     /// Whether the store can write.
     fn health(&self) -> Health;
 
-    /// Whether this process may answer from memory: `Ok` as long as nobody else can have taken the
-    /// store over. Look before the answer leaves and after what it says was read; what the store
-    /// itself returns was checked.
+    /// Whether this process may answer from memory: `Ok` as long as no other process can have taken
+    /// over the store. Check after the value was read and before the answer leaves; the store
+    /// checks its own answers.
     fn check_lease(&self) -> Result<(), StoreError> {
         Ok(())
     }
@@ -63,7 +63,8 @@ pub trait Store: Send + Sync + 'static {
     /// Counts of the store's work since it was opened.
     fn activity(&self) -> Activity;
 
-    /// Finishes what waits, says goodbye and gives the store free for the next owner.
+    /// Commits everything that waits, records a clean shutdown and releases the store for the next
+    /// owner.
     async fn close(&self);
 }
 
@@ -72,8 +73,8 @@ pub trait Store: Send + Sync + 'static {
 pub struct Owner {
     /// Counts the owners. Each one has its own.
     pub epoch: i64,
-    /// The last position of an owner that did not say goodbye: what it was delivering may have
-    /// ended it.
+    /// The last position of an owner that ended without a clean shutdown: a message that it was
+    /// delivering may have crashed it.
     pub unclean_until: Option<Position>,
 }
 
@@ -82,7 +83,7 @@ pub struct Owner {
 pub enum Health {
     /// It can.
     Ready,
-    /// Not now; it goes on by itself when the cause is gone.
+    /// Not now; it recovers by itself when the cause is gone.
     Degraded {
         /// The cause.
         reason: String,
@@ -97,7 +98,7 @@ pub enum Health {
 /// A setting of the database that durability or speed depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// Its name there.
+    /// Its name in the database.
     pub name: String,
     /// Its value.
     pub value: String,
@@ -105,21 +106,21 @@ pub struct Setting {
     pub concern: Option<String>,
 }
 
-/// Counts of what a store did.
+/// Counters of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
     /// Commits answered.
     pub commits: u64,
-    /// Transactions they took.
+    /// The transactions of these commits.
     pub batches: u64,
     /// Reads answered.
     pub reads: u64,
-    /// Steps of SQLite's machine that reads took, those of commits included: they grow with the
-    /// rows that are looked at.
+    /// Steps of SQLite's virtual machine in reads, including those of commits: they grow with the
+    /// rows that are read.
     pub steps: u64,
-    /// Signs of life of an idle owner.
+    /// Heartbeats of an idle owner.
     pub heartbeats: u64,
-    /// Bytes written to the log of the database, as far as we write it ourselves.
+    /// Bytes written to the log of the database, if this process writes it.
     pub log_bytes: u64,
 }
 

@@ -1,29 +1,28 @@
-//! The one clock of a store: due times, leases, alarms and expiry are all told by it.
+//! The one clock of a store, for due times, leases, alarms and expiry.
 //!
-//! It follows the wall clock and never runs backwards, not across restarts either: every commit
-//! records it. A wall clock that is set back does not stop it: it goes on with the time that
-//! passes, a tenth slower, until the wall clock has caught up. A wall clock that is set forward
-//! takes it along.
+//! It follows the wall clock and never runs backwards, not even across restarts: every commit
+//! records it. If the wall clock is set back, this clock continues a tenth slower until the wall
+//! clock has caught up. If the wall clock is set forward, this clock follows.
 
 use std::{sync::Arc, time::Duration};
 
 use crate::{Clock, Left, Sleep, Timestamp};
 use parking_lot::{Mutex, MutexGuard};
 
-/// A step of the clock beyond this is reported, and deletion by age waits.
+/// A larger step of the clock is reported, and suspends deletion by age.
 pub const CLOCK_STEP_MAX: Duration = Duration::from_mins(5);
 
-/// Deletion by age waits this long after a step forward.
+/// Duration of that suspension after a step forward.
 const HOLD_AFTER_STEP: Duration = Duration::from_hours(24);
 
-/// The same after a start for which the clock is ahead of the last commit. Most often nothing is
-/// wrong then: the store was closed for a while.
+/// The same after a start at which the clock is ahead of the last commit. Most often the store was
+/// just closed for a while.
 const HOLD_AFTER_GAP: Duration = Duration::from_hours(1);
 
-/// A clock that is set back by less than this is not worth a line in the log.
+/// Minimum step back that is logged.
 const TELL_FROM: Duration = Duration::from_secs(1);
 
-/// What a store has recorded of its clock.
+/// The recorded clock of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ClockRecord {
     /// The time of the last commit; zero if there was none.
@@ -32,40 +31,40 @@ pub(crate) struct ClockRecord {
     pub(crate) delete_from: Timestamp,
 }
 
-/// A step of the wall clock that a store has noticed.
+/// A step of the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockStep {
-    /// When it was noticed, by the clock of the store after the step.
+    /// When it was detected, by the clock of the store after the step.
     pub at: Timestamp,
-    /// By how much.
+    /// Its size.
     pub by: Duration,
     /// Whether it was forward.
     pub forward: bool,
 }
 
-/// How the clock of a store and the wall clock stand to each other.
+/// The clock of a store compared to the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockReport {
     /// The time of the store.
     pub now: Timestamp,
     /// The time of the wall clock.
     pub wall: Timestamp,
-    /// The last step beyond the bound that this process has noticed.
+    /// The last step beyond the bound that this process has detected.
     pub step: Option<ClockStep>,
     /// The bound: see [`StoreClock::step_max`].
     pub step_max: Duration,
-    /// Nothing is deleted by age before this time of the store.
+    /// Deletion by age is suspended until this time of the store.
     pub delete_from: Timestamp,
 }
 
 impl ClockReport {
-    /// By how much the clock of the store is ahead of the wall clock.
+    /// The lead of the store clock over the wall clock.
     pub fn ahead(&self) -> Duration {
         self.now.since(self.wall)
     }
 
-    /// The time by which the age of data is judged before it is deleted. `None` while the two
-    /// clocks differ by more than the bound, and for a while after a step forward.
+    /// The time against which the age of data is compared for deletion. `None` while the two clocks
+    /// differ by more than the bound, and for a while after a step forward.
     pub fn deletion_time(&self) -> Option<Timestamp> {
         let is_steady = self.ahead() <= self.step_max && self.delete_from <= self.now;
         is_steady.then_some(self.now.min(self.wall))
@@ -82,12 +81,12 @@ pub struct StoreClock {
 
 #[derive(Debug)]
 struct State {
-    /// The time that was told last, or when it came to be ahead, and the time elapsed then.
+    /// The last returned time, or the time at which it got ahead, with the elapsed time then.
     last: Timestamp,
     last_elapsed: Duration,
     /// Whether it is ahead of the wall clock since then.
     is_ahead: bool,
-    /// What the wall clock said last, and the time elapsed then.
+    /// The last time of the wall clock, with the elapsed time then.
     wall: Timestamp,
     wall_elapsed: Duration,
     step: Option<ClockStep>,
@@ -95,7 +94,7 @@ struct State {
 }
 
 impl StoreClock {
-    /// Goes on from what the store has recorded.
+    /// Continues from the recorded clock.
     pub(crate) fn new(wall: Arc<dyn Clock>, step_max: Duration, recorded: ClockRecord) -> Self {
         let (now, elapsed) = (wall.now(), wall.elapsed());
         let is_new = recorded.at == Timestamp::default();
@@ -125,7 +124,7 @@ impl StoreClock {
         Self { wall, step_max, state: Mutex::new(state) }
     }
 
-    /// The bound of a step that is reported and makes deletion by age wait.
+    /// The bound of a step that is reported and suspends deletion by age.
     pub fn step_max(&self) -> Duration {
         self.step_max
     }
@@ -135,7 +134,7 @@ impl StoreClock {
         self.look(&mut self.state()).0
     }
 
-    /// The time since some fixed moment, however the clock is set meanwhile.
+    /// The time since a fixed moment. Setting the clock does not change it.
     pub fn elapsed(&self) -> Duration {
         self.wall.elapsed()
     }
@@ -145,12 +144,12 @@ impl StoreClock {
         Clock::sleep_until(self, at)
     }
 
-    /// Returns after `duration`, however the clock is set meanwhile.
+    /// Returns after `duration`. Setting the clock does not change it.
     pub fn sleep(&self, duration: Duration) -> Sleep<'_> {
         self.wall.sleep(duration)
     }
 
-    /// How it stands to the wall clock.
+    /// Compares it to the wall clock.
     pub fn report(&self) -> ClockReport {
         let mut state = self.state();
         let (now, wall) = self.look(&mut state);
@@ -158,13 +157,13 @@ impl StoreClock {
         ClockReport { now, wall, step, step_max: self.step_max, delete_from }
     }
 
-    /// The time by which the age of data is judged before it is deleted, if it may be: see
+    /// The time against which the age of data is compared for deletion, if deletion is allowed: see
     /// [`ClockReport::deletion_time`].
     pub fn deletion_time(&self) -> Option<Timestamp> {
         self.report().deletion_time()
     }
 
-    /// What a commit records.
+    /// The record of a commit.
     pub(crate) fn record(&self) -> ClockRecord {
         let mut state = self.state();
         let (at, _) = self.look(&mut state);
@@ -184,7 +183,7 @@ impl StoreClock {
         let expected = state.last.after(passed);
         let is_ahead = wall < expected;
         let now = wall.max(expected);
-        // Where the wall clock would be, had it not been set.
+        // The wall clock as it would be without the step.
         let would_be = state.wall.after(elapsed.saturating_sub(state.wall_elapsed));
         if would_be < wall {
             self.notice(state, wall.since(would_be), now, true);
@@ -192,14 +191,14 @@ impl StoreClock {
             self.notice(state, would_be.since(wall), now, false);
         }
         (state.wall, state.wall_elapsed) = (wall, elapsed);
-        // While it stays ahead it counts from where that began: many looks do not add up fractions.
+        // While it is ahead it counts from where that began, so that rounding errors do not add up.
         if !(state.is_ahead && is_ahead) {
             (state.last, state.last_elapsed, state.is_ahead) = (now, elapsed, is_ahead);
         }
         (now, wall)
     }
 
-    /// Takes note of a step of the wall clock.
+    /// Records a step of the wall clock.
     fn notice(&self, state: &mut State, by: Duration, at: Timestamp, forward: bool) {
         if by <= TELL_FROM {
             return;

@@ -1,4 +1,4 @@
-//! The operations of a message stream by the names people know them by, over any store.
+//! The usual operations of message streams, over any store.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,7 +8,7 @@ use crate::{
     Timestamp, Version, Write,
 };
 
-/// Streams of messages: inbox and outbox at once.
+/// Streams of messages, each both inbox and outbox.
 #[derive(Clone)]
 pub struct Streams {
     store: Arc<dyn Store>,
@@ -20,12 +20,12 @@ pub enum AppendError {
     /// An expectation did not hold; nothing changed.
     #[error(transparent)]
     Rejected(#[from] Rejection),
-    /// The store gave no answer.
+    /// The store could not be used.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// How an append with a message id ended.
+/// The outcome of an append with a message id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Appended {
     /// It is durable; version and position of each message.
@@ -57,8 +57,8 @@ impl Streams {
         }
     }
 
-    /// Appends an input and what was decided on it, once for each message id: a redelivery changes
-    /// nothing and returns what is recorded.
+    /// Appends an input and its decisions, once for each message id: a redelivery changes nothing
+    /// and returns the recorded decisions.
     pub async fn append_input(
         &self,
         stream: &Address,
@@ -86,7 +86,7 @@ impl Streams {
         self.store.read_stream(stream.id(), from, limit).await
     }
 
-    /// Reads what is to be delivered, of one stream or of all, oldest first.
+    /// Reads pending messages, of one stream or of all, oldest first.
     pub async fn pending_commands(
         &self,
         stream: Option<&Address>,
@@ -95,7 +95,7 @@ impl Streams {
         self.store.pending(stream.map(Address::id), 0, limit).await
     }
 
-    /// Claims what is due, at most `limit` messages, for one attempt each.
+    /// Claims due messages, at most `limit`, for one attempt each.
     pub async fn claim_due(
         &self,
         now: Timestamp,
@@ -114,7 +114,7 @@ impl Streams {
         Ok(claimed)
     }
 
-    /// Marks a command as processed. Of two who do so, the second gets `false`.
+    /// Marks a command as processed. The second of two callers gets `false`.
     pub async fn mark_command_processed(
         &self,
         stream: &Address,
@@ -135,8 +135,8 @@ impl Streams {
         self.applied(Write::Revive { position }).await
     }
 
-    /// Records that an attempt under `lease` failed: tried again after a growing, jittered wait, or
-    /// dead with this error when `policy` allows no more. `false` if the lease is over.
+    /// Records a failed attempt under `lease`: the command is retried after an exponential delay
+    /// with jitter, or dead when `policy` allows no more. `false` if the lease has ended.
     pub async fn mark_failed(
         &self,
         claimed: Claimed,
@@ -150,7 +150,7 @@ impl Streams {
         self.applied(failed(position, lease, error, wait)).await
     }
 
-    /// Calls a pending command back. `false` if it is not pending.
+    /// Cancels a pending command. `false` if it is not pending.
     pub async fn cancel(&self, position: Position) -> Result<bool, StoreError> {
         let as_ = SettledAs::Cancelled;
         self.applied(Write::Settle { position, lease: None, as_, error: None }).await
@@ -171,7 +171,7 @@ impl Streams {
     }
 }
 
-/// The write that records a failed attempt: with a wait it is tried again, without it is dead.
+/// The write that records a failed attempt: with a delay it is retried, without one it is dead.
 pub fn failed(
     position: Position,
     lease: Option<Lease>,

@@ -1,8 +1,8 @@
-//! Forgetting what is old and no longer needed, at a cost that depends on what is to be forgotten.
+//! Deletes old data that is not needed any more, at a cost that depends on the amount of such data.
 //!
-//! The sweep walks the messages once, in order, behind a durable cursor. A message that it passes
-//! because it is still needed comes into a list when it is not needed any more, as does an entity
-//! that ends by itself: the sweep looks at those lists again, and at nothing else.
+//! The sweep reads the messages once, in order, after a durable cursor. A message that is still
+//! needed then is added to a list when it is not needed any more, as is an entity that ends by
+//! itself. The sweep processes these lists as well, and nothing else.
 
 use futures_util::future::try_join_all;
 
@@ -11,16 +11,16 @@ use crate::{
     StoreError, Timestamp, Write,
 };
 
-/// Rows looked at in one commit: a sweep must never hold up others for long.
+/// Rows processed in one commit: a sweep must not block others for long.
 const PAGE: usize = 500;
 
-/// Entities erased at the same time.
+/// Entities deleted concurrently.
 const ERASED_AT_ONCE: usize = 8;
 
-/// Forgets what is older than `retention` allows: messages that nothing needs, messages that were
-/// given up, what is left of objects that were deleted and of processes that are complete, and keys
-/// whose time is over. Returns how many messages went. What is pending stays, and so does the last
-/// message of each stream, which holds its version. Nothing goes while the clock cannot be trusted.
+/// Deletes data that is older than `retention` allows: settled messages, dead messages, the remains
+/// of deleted objects and completed processes, and expired keys. Returns the number of deleted
+/// messages. Pending messages stay, and so does the last message of each stream, which has its
+/// version. Nothing is deleted while the clock is not reliable.
 pub async fn sweep(store: &dyn Store, retention: Retention) -> Result<usize, StoreError> {
     let Some(now) = store.clock().deletion_time() else { return Ok(0) };
     let (old, dead) = (now.before(retention.keep), now.before(retention.keep_dead));
@@ -32,7 +32,7 @@ pub async fn sweep(store: &dyn Store, retention: Retention) -> Result<usize, Sto
     Ok(forgotten)
 }
 
-/// Walks on from where the last sweep ended.
+/// Continues where the last sweep ended.
 async fn sweep_log(store: &dyn Store, until: Timestamp) -> Result<usize, StoreError> {
     let mut forgotten = 0;
     loop {
@@ -66,7 +66,7 @@ async fn sweep_list(
             ExpiryList::Dead => Write::ForgetDead { positions, until },
             ExpiryList::Late | ExpiryList::Ended => Write::Forget { positions },
         };
-        // A row that stays comes into a list again when it is not needed any more.
+        // A row that stays is added to a list again when it is not needed any more.
         let commit = Commit::of(forget).write(Write::Looked { rows, again: false });
         forgotten += committed(store, commit).await?.forgotten;
     }
@@ -86,7 +86,7 @@ async fn sweep_ended(
         let erased = rows.iter().map(|it| erase_ended(store, it.entity, until, dead_until));
         let erased = try_join_all(erased).await?;
         forgotten += erased.iter().flatten().sum::<usize>();
-        // Where something is still to be done, another time.
+        // Entities with pending work are processed later.
         let (again, gone): (Vec<_>, Vec<_>) =
             rows.into_iter().zip(&erased).partition(|(_, erased)| erased.is_none());
         let looked = |rows: Vec<(Expiring, _)>, again| {
@@ -98,7 +98,7 @@ async fn sweep_ended(
     }
 }
 
-/// How many messages went, or `None` if something is still to be done for it.
+/// The number of deleted messages, or `None` if the entity has pending work.
 async fn erase_ended(
     store: &dyn Store,
     entity: EntityId,
@@ -111,7 +111,7 @@ async fn erase_ended(
         match store.commit(Commit::of(erase)).await? {
             Outcome::Committed(it) => {
                 forgotten += it.forgotten;
-                // A long record goes in parts.
+                // A long record is deleted in parts.
                 if it.erased || it.forgotten == 0 {
                     return Ok(Some(forgotten));
                 }
@@ -134,7 +134,7 @@ async fn expire_keys(store: &dyn Store, now: Timestamp) -> Result<(), StoreError
     }
 }
 
-/// A commit that expects nothing is not rejected.
+/// A commit without expectations is not rejected.
 async fn committed(store: &dyn Store, commit: Commit) -> Result<Receipt, StoreError> {
     match store.commit(commit).await? {
         Outcome::Committed(receipt) => Ok(receipt),

@@ -1,27 +1,27 @@
-//! What a store keeps of an object: where it stands, the log of its turns, and images of its pages.
-//! The store does not look into them.
+//! Objects in a store: the head, the log of turns, and images of pages. The store does not
+//! interpret them.
 
 use std::sync::Arc;
 
 use crate::{Address, EntityId, Position, Timestamp};
 
-/// Where an object stands.
+/// The head of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// Its turns so far.
+    /// The number of its turns.
     pub seq: i64,
     /// The position of its last turn.
     pub position: Position,
     /// The checksum that is chained over all its turns.
     pub chk: u32,
-    /// Up to where its images hold it.
+    /// The turn up to which its images contain it.
     pub base: Base,
 }
 
-/// Up to which turn the images of an object hold it.
+/// The turn up to which the images of an object contain it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Base {
-    /// Which object.
+    /// The object.
     pub entity: EntityId,
     /// The position of its first turn.
     pub number: Position,
@@ -33,37 +33,37 @@ pub struct Base {
     pub chk: u32,
     /// The length of the database after it, in pages.
     pub pages: u32,
-    /// Bytes of the deltas up to it that are kept.
+    /// Bytes of the stored deltas up to it.
     pub history_bytes: i64,
     /// The turn that images are being written for, in parts.
     pub parts_seq: i64,
-    /// How many of the parts are there.
+    /// The number of parts written.
     pub parts: i64,
 }
 
 /// One turn of an object, to be committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// Which object.
+    /// The object.
     pub object: Address,
     /// The message that was delivered, if it was one.
     pub cause: Option<Position>,
-    /// How many messages it sends.
+    /// The number of messages that it sends.
     pub sent: u32,
     /// The chained checksum after it.
     pub chk: u32,
-    /// What it was about: the name of the message.
+    /// The name of the message.
     pub input: Box<str>,
-    /// What it changed.
+    /// The changed pages.
     pub delta: Arc<[u8]>,
 }
 
-/// A turn as it is kept.
+/// A stored turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedTurn {
-    /// Its place in the store.
+    /// Its position in the store.
     pub position: Position,
-    /// Which object.
+    /// The object.
     pub entity: EntityId,
     /// Its number, from 1.
     pub seq: i64,
@@ -73,22 +73,22 @@ pub struct RecordedTurn {
     pub at: Timestamp,
     /// The message that was delivered, if it was one.
     pub cause: Option<Position>,
-    /// How many messages it sent.
+    /// The number of messages that it sent.
     pub sent: u32,
     /// The chained checksum after it.
     pub chk: u32,
-    /// What it was about.
+    /// The name of the message.
     pub input: Box<str>,
-    /// What it changed.
+    /// The changed pages.
     pub delta: Arc<[u8]>,
 }
 
-/// What one page looked like after a turn.
+/// The image of one page after a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageImage {
-    /// Which page, from 1.
+    /// The page, from 1.
     pub page: u32,
-    /// After which turn.
+    /// The turn.
     pub seq: i64,
     /// The checksum of the whole page.
     pub crc: u32,
@@ -96,49 +96,49 @@ pub struct PageImage {
     pub data: Arc<[u8]>,
 }
 
-/// Images of pages as they are at the head.
+/// Images of the current pages of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Images {
-    /// Which object.
+    /// The object.
     pub entity: EntityId,
-    /// Which part this is, from 0. A part is refused if the one before it is not there: without it
-    /// the last one would say that all are.
+    /// The part, from 0. A part is rejected if the previous one is missing: otherwise the last one
+    /// would mark incomplete images as complete.
     pub part: i64,
     /// The pages.
     pub images: Vec<PageImage>,
-    /// Set if with these all pages have images that are as new as they are: then the turns up to
-    /// here are history.
+    /// Set if all pages have current images with these: then a load does not need the turns up to
+    /// here.
     pub complete: Option<Complete>,
 }
 
-/// What is known of an object when all its pages have images.
+/// The state of an object whose pages all have images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Complete {
     /// The length of its database, in pages.
     pub pages: u32,
-    /// Bytes of the deltas that became history with it.
+    /// Bytes of the deltas that a load does not need any more.
     pub tail_bytes: i64,
 }
 
-/// How far the sweep of the turn log looks at one turn.
+/// A turn as the sweep sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OldTurn {
-    /// Its place in the store.
+    /// Its position in the store.
     pub position: Position,
-    /// Which object.
+    /// The object.
     pub entity: EntityId,
     /// When it was committed.
     pub at: Timestamp,
-    /// Whether the images hold it, so that only history would be lost.
+    /// Whether the images contain it, so that deleting it loses only history.
     pub is_history: bool,
 }
 
-/// A turn without what it changed.
+/// A turn without its changed pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TurnSummary {
-    /// Its place in the store.
+    /// Its position in the store.
     pub position: Position,
-    /// Which object.
+    /// The object.
     pub entity: EntityId,
     /// Its number, from 1.
     pub seq: i64,
@@ -148,11 +148,11 @@ pub struct TurnSummary {
     pub at: Timestamp,
     /// The message that was delivered, if it was one.
     pub cause: Option<Position>,
-    /// How many messages it sent.
+    /// The number of messages that it sent.
     pub sent: u32,
-    /// What it was about.
+    /// The name of the message.
     pub input: Box<str>,
-    /// Bytes of what it changed.
+    /// Bytes of the changed pages.
     pub bytes: i64,
 }
 
@@ -165,6 +165,6 @@ pub struct ObjectSummary {
     pub created_at: Timestamp,
     /// When its last turn was committed, if that turn is still kept.
     pub updated_at: Option<Timestamp>,
-    /// Where it stands.
+    /// Its head.
     pub head: Head,
 }

@@ -1,5 +1,5 @@
-//! What both SQL stores share on the way to their one writer: the queue of waiting commits, and the
-//! store's state that others ask for.
+//! The queue of commits for the one writer, and the status of the store. Both SQL stores share
+//! them.
 
 use std::{
     sync::{
@@ -17,7 +17,7 @@ use crate::{
     StoreError, SystemClock, limits,
 };
 
-/// Looks into an empty queue before the writer falls asleep: some 30 µs.
+/// Polls of an empty queue before the writer sleeps: some 30 µs.
 const LINGER: usize = 800;
 
 /// A commit that waits for the writer.
@@ -28,7 +28,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Answers who waits.
+    /// Calls the callback.
     pub(crate) fn answer(mut self, result: Result<Outcome, StoreError>) {
         if let Some(answer) = self.answer.take() {
             answer(result);
@@ -36,7 +36,7 @@ impl Request {
     }
 }
 
-/// A writer that ends unexpectedly leaves nobody waiting.
+/// If the writer ends unexpectedly, every waiting caller gets an error.
 impl Drop for Request {
     fn drop(&mut self) {
         if let Some(answer) = self.answer.take() {
@@ -55,7 +55,7 @@ pub(crate) struct Queue {
 pub(crate) struct Requests {
     receiver: mpsc::Receiver<Request>,
     waiting_bytes: Arc<AtomicUsize>,
-    /// Taken from the queue, but too large for the batch at hand.
+    /// Taken from the queue, but too large for the current batch.
     held_back: Option<Request>,
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn queue() -> (Queue, Requests) {
 }
 
 impl Queue {
-    /// Hands a commit to the writer. What cannot wait there is answered at once.
+    /// Submits a commit to the writer. A commit that cannot be queued is answered immediately.
     pub(crate) fn submit(&self, commit: Commit, answer: CommitCallback) {
         let bytes = match commit.check() {
             Ok(bytes) => bytes,
@@ -80,7 +80,7 @@ impl Queue {
     }
 
     fn send(&self, request: Request) -> Result<(), (Request, StoreError)> {
-        // Not under the lock: an answer is code of others.
+        // Not under the lock: the callback is code of the caller.
         let sender = self.sender.lock().clone();
         let Some(sender) = sender else { return Err((request, StoreError::Closed)) };
         let waiting = || StoreError::Busy { waiting: sender.max_capacity() - sender.capacity() };
@@ -99,22 +99,22 @@ impl Queue {
         })
     }
 
-    /// Lets the writer finish what waits and end.
+    /// Lets the writer finish the queued commits and end.
     pub(crate) fn close(&self) {
         self.sender.lock().take();
     }
 }
 
 impl Requests {
-    /// Waits for commits and takes those that wait together; `None` when the queue was closed.
+    /// Waits for commits and takes a batch; `None` when the queue is closed.
     pub(crate) fn next_batch_blocking(&mut self) -> Option<Vec<Request>> {
         let waits = self.held_back.take().or_else(|| self.linger());
         let first = waits.or_else(|| self.receiver.blocking_recv())?;
         Some(self.fill(first))
     }
 
-    /// Who got an answer often comes back at once. Waiting for that for some microseconds costs
-    /// less than to fall asleep and be woken.
+    /// Callers that got an answer often commit again immediately. Polling for some microseconds
+    /// costs less than sleeping and waking.
     fn linger(&mut self) -> Option<Request> {
         for _ in 0..LINGER {
             match self.receiver.try_recv() {
@@ -139,12 +139,12 @@ impl Requests {
         Some(self.fill(first))
     }
 
-    /// Whether nobody can send any more.
+    /// Whether the queue is closed.
     pub(crate) fn is_closed(&self) -> bool {
         self.receiver.is_closed()
     }
 
-    /// Takes all that waits at once, to be refused.
+    /// Takes all queued commits, to be refused.
     pub(crate) fn take_waiting(&mut self) -> Vec<Request> {
         let mut batch: Vec<Request> = self.held_back.take().into_iter().collect();
         while let Ok(request) = self.receiver.try_recv() {
@@ -176,7 +176,7 @@ impl Requests {
     }
 }
 
-/// What others may ask a store at any time.
+/// The status of a store, which other threads may read at any time.
 #[derive(Debug)]
 pub(crate) struct Status {
     pub(crate) notices: Notices,
@@ -184,10 +184,10 @@ pub(crate) struct Status {
     pub(crate) epoch: AtomicI64,
     unclean_until: Option<Position>,
     health: Mutex<Health>,
-    /// Why nothing is answered any more.
+    /// The error of a store that has stopped.
     stopped: OnceLock<StoreError>,
-    /// Until when we may answer, in nanoseconds since the machine started; for ever without a
-    /// lease.
+    /// Until when this process may answer, in nanoseconds since the machine started; for ever
+    /// without a lease.
     answers_until: AtomicU64,
     pub(crate) commits: AtomicU64,
     pub(crate) batches: AtomicU64,
@@ -229,14 +229,14 @@ impl Status {
         }
     }
 
-    /// Until when we may answer, by the time since the machine started: whatever is told later may
-    /// be older than what a successor has told.
+    /// Sets until when this process may answer, by the time since the machine started: a later
+    /// answer may be older than one of the next owner.
     pub(crate) fn set_lease(&self, until: Duration) {
         let until = u64::try_from(until.as_nanos()).unwrap_or(u64::MAX);
         self.answers_until.store(until, Ordering::Release);
     }
 
-    /// Whether what was read, or is in memory, may be told.
+    /// Whether a value that was read, or is in memory, may be returned.
     pub(crate) fn check_lease(&self) -> Result<(), StoreError> {
         if let Some(error) = self.stopped.get() {
             return Err(error.clone());
@@ -256,7 +256,7 @@ impl Status {
         Err(StoreError::Unavailable { reason })
     }
 
-    /// Answers nothing any more but why.
+    /// Refuses everything with this error from now on.
     pub(crate) fn stop(&self, error: StoreError) {
         self.set_health(Health::Failed { reason: error.to_string() });
         let _ = self.stopped.set(error);
@@ -302,23 +302,23 @@ impl Status {
         self.steps.fetch_add(steps, Ordering::Relaxed);
     }
 
-    /// Counts what was written to the log.
+    /// Counts bytes that were written to the log.
     pub(crate) fn count_log(&self, bytes: u64) {
         self.log_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Counts a batch of so many commits.
+    /// Counts a batch of this many commits.
     pub(crate) fn count_batch(&self, commits: usize) {
         self.batches.fetch_add(1, Ordering::Relaxed);
         self.commits.fetch_add(commits as u64, Ordering::Relaxed);
     }
 }
 
-/// Stands for a writer that is alive.
+/// Marks the store as failed when it is dropped, unless it is disarmed.
 pub(crate) struct FailIfDropped(Option<Arc<Status>>);
 
 impl FailIfDropped {
-    /// The writer has ended in order.
+    /// The writer has ended normally.
     pub(crate) fn disarm(mut self) {
         self.0.take();
     }

@@ -1,4 +1,4 @@
-//! What SQL sees as 'now'.
+//! The time that SQL returns as 'now'.
 
 use std::cell::Cell;
 
@@ -6,7 +6,7 @@ thread_local! {
     static NOW: Cell<Option<i64>> = const { Cell::new(None) };
 }
 
-/// Puts back what was, on unwinding too.
+/// Restores the previous value, on unwinding too.
 struct Restore(Option<i64>);
 
 impl Drop for Restore {
@@ -15,8 +15,8 @@ impl Drop for Restore {
     }
 }
 
-/// Runs `f`; SQL on an [`Image`](crate::Image) inside it sees this as 'now': `CURRENT_TIMESTAMP`,
-/// `datetime('now')`, `unixepoch()`. Holds for this thread.
+/// Runs `f`; SQL on an [`Image`](crate::Image) inside it returns this as 'now':
+/// `CURRENT_TIMESTAMP`, `datetime('now')`, `unixepoch()`. It applies to this thread.
 pub fn at_time<R>(unix_ms: i64, f: impl FnOnce() -> R) -> R {
     let _restore = Restore(NOW.replace(Some(unix_ms)));
     f()

@@ -1,4 +1,4 @@
-//! How a database is opened, and what is fixed about it.
+//! Opens a database with fixed settings.
 
 use std::sync::Arc;
 
@@ -7,11 +7,11 @@ use rusqlite::{Connection, config::DbConfig};
 use crate::{ffi, image::Image};
 
 impl Image {
-    /// Opens the database for reading and writing. While this connection lives another one is
+    /// Opens the database for reading and writing. While this connection exists, another one is
     /// refused with `SQLITE_BUSY`.
     ///
     /// SQL cannot change the pragmas on which the image depends, and an authorizer refuses to
-    /// attach any file or to vacuum into one. Whoever sets another authorizer has to refuse
+    /// attach any file or to vacuum into one. A caller that sets another authorizer has to refuse
     /// `SQLITE_ATTACH` of everything but the empty name as well: with `vfs=` in it, a name reaches
     /// real files.
     pub fn connect(self: &Arc<Self>) -> rusqlite::Result<Connection> {
@@ -23,7 +23,7 @@ impl Image {
         connection.execute_batch(SETUP)?;
         // The image refuses a page beyond the limit when SQLite writes it, which ends the whole
         // transaction; SQLite's own limit would end only the statement. It is some pages higher, so
-        // that the small cache cannot hold all that is in between.
+        // that the small cache cannot hold all pages in between.
         let limit = format!(
             "PRAGMA max_page_count = {}",
             self.limits.pages_max.saturating_add(SPARE_PAGES)
@@ -35,15 +35,15 @@ impl Image {
     }
 }
 
-/// More than the cache holds.
+/// More than the size of the cache.
 const SPARE_PAGES: u32 = 512;
 
 /// The journal is in memory, not off: a statement that fails half way must be undone. Nothing is
 /// synced, since nothing is on a disk. The cache is small, because the pages are in memory already.
 ///
-/// Each statement here is a part of what waking an object takes. What SQLite does by itself is not
-/// asked for: pages of 4,096 bytes, no auto-vacuum, and temporary files, which go through the VFS,
-/// where they are counted.
+/// Each statement here adds to the time of loading an object, so defaults of SQLite are not set:
+/// pages of 4,096 bytes, no auto-vacuum, and temporary files, which go through the VFS, where they
+/// are counted.
 const SETUP: &str = "
     PRAGMA journal_mode = MEMORY;
     PRAGMA locking_mode = EXCLUSIVE;
@@ -51,6 +51,6 @@ const SETUP: &str = "
     PRAGMA cache_size = -256;
 ";
 
-/// Setting one of these would take the database out of the image, or out of its limits.
+/// Changing one of these would move the database out of the image, or beyond its limits.
 pub(crate) const FIXED_PRAGMAS: [&str; 5] =
     ["journal_mode", "locking_mode", "page_size", "temp_store", "max_page_count"];

@@ -13,7 +13,7 @@ use crate::{
 
 const VERSION: u8 = 1;
 
-/// No database is larger, so that garbage cannot ask for all the memory there is.
+/// Maximum pages of a database, so that a malformed delta cannot exhaust memory.
 pub(crate) const PAGES_MAX: u32 = 4 << 20;
 
 /// Builds a delta, page by page in ascending order.
@@ -52,7 +52,7 @@ impl Writer {
     }
 }
 
-/// Walks over a delta. After each page the caller takes its runs off the reader.
+/// Reads a delta. After each page the caller takes its runs off the reader.
 struct Walk<'a> {
     reader: Reader<'a>,
     before: u32,
@@ -87,7 +87,7 @@ impl<'a> Walk<'a> {
         Ok(Some((number, self.reader.checksum()?)))
     }
 
-    /// The page as it becomes, given what it was.
+    /// The new page, from the old one.
     fn forward(&mut self, old: Page, number: u32, sum: u32) -> Result<Page, DeltaError> {
         let mut page = old;
         runs::xor(&mut self.reader, Arc::make_mut(&mut page))?;
@@ -98,7 +98,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The page as it was, given what it became.
+    /// The old page, from the new one.
     fn backward(&mut self, new: Page, number: u32, sum: u32) -> Result<Page, DeltaError> {
         if checksum(&new) != sum {
             return Err(DeltaError::Checksum { page: number });
@@ -125,7 +125,7 @@ fn expect_length(pages: &[Page], expected: u32) -> Result<(), DeltaError> {
     }
 }
 
-/// Puts the pages in place; those beyond the end are dropped.
+/// Replaces the pages; those beyond the end are dropped.
 fn install(pages: &mut [Page], changed: Vec<(u32, Page)>) {
     for (number, page) in changed {
         if let Some(place) = pages.get_mut(number as usize - 1) {
@@ -150,7 +150,7 @@ pub fn pages_after(delta: &[u8]) -> Result<u32, DeltaError> {
     Ok(Walk::new(delta)?.after)
 }
 
-/// Takes a database forward over a delta. On an error nothing is changed.
+/// Applies a delta to a database. On an error nothing is changed.
 pub fn apply(pages: &mut Vec<Page>, delta: &[u8]) -> Result<(), DeltaError> {
     let mut walk = Walk::new(delta)?;
     expect_length(pages, walk.before)?;
@@ -163,13 +163,12 @@ pub fn apply(pages: &mut Vec<Page>, delta: &[u8]) -> Result<(), DeltaError> {
     Ok(())
 }
 
-/// Takes only the wanted pages forward over a delta; the others are already at a later state.
+/// Applies a delta to only the wanted pages; the others are already at a later state.
 ///
-/// For a database put together from pages of different turns. It grows to the length that the
-/// delta says, but never shrinks: a page beyond that length may be from a later turn. Wanted pages
-/// that the delta removes become zeros, which is what a later delta that brings them back starts
-/// from. After the last delta the caller truncates to its [`pages_after`]. On an error nothing is
-/// changed.
+/// For a database that is assembled from pages of different turns. It grows to the length of the
+/// delta, but never shrinks: a page beyond that length may be from a later turn. Wanted pages that
+/// the delta removes become zeros, which is the base of a later delta that adds them again. After
+/// the last delta the caller truncates to its [`pages_after`]. On an error nothing is changed.
 pub fn apply_to(
     pages: &mut Vec<Page>,
     delta: &[u8],
@@ -189,7 +188,7 @@ pub fn apply_to(
     Ok(())
 }
 
-/// Takes a database back to what it was before a delta. On an error nothing is changed.
+/// Reverts a delta of a database. On an error nothing is changed.
 pub fn revert(pages: &mut Vec<Page>, delta: &[u8]) -> Result<(), DeltaError> {
     let mut walk = Walk::new(delta)?;
     expect_length(pages, walk.after)?;

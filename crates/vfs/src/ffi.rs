@@ -1,9 +1,9 @@
-//! SQLite's side of the image: one VFS for each connection.
+//! The VFS of an image: one for each connection.
 //!
-//! A VFS is told of a temporary file, but not of the connection that wants it. So that all
-//! temporary files of a connection can share one budget, each connection is opened with a VFS of
-//! its own ([`slot`]), registered only while it is opened. What SQLite looks up by name later, the
-//! copy that VACUUM makes, falls to the one VFS that stays registered, `steadfast`.
+//! SQLite passes a temporary file to a VFS, but not its connection. All temporary files of a
+//! connection share one budget, so each connection is opened with a VFS of its own ([`slot`]),
+//! registered only while it is opened. Later lookups by name, for the copy that VACUUM makes, find
+//! the one VFS that stays registered, `steadfast`.
 //!
 //! No panic reaches C: every function that SQLite calls does its work inside [`guard`].
 
@@ -30,7 +30,7 @@ pub(crate) fn open(image: &Arc<Image>) -> rusqlite::Result<(Connection, Arc<Leas
     slot::open(image, vfs::METHODS)
 }
 
-/// Answers `failed` if `f` panics.
+/// Returns `failed` if `f` panics.
 fn guard(failed: c_int, f: impl FnOnce() -> c_int) -> c_int {
     catch_unwind(AssertUnwindSafe(f)).unwrap_or(failed)
 }

@@ -1,4 +1,4 @@
-//! The pages of one database, and what they were at the last `accept`.
+//! The pages of one database, and their state at the last `accept`.
 
 use std::{collections::BTreeMap, fmt, mem, sync::Arc};
 
@@ -9,7 +9,7 @@ use crate::{
 };
 use parking_lot::{Mutex, MutexGuard};
 
-/// How large a database and one turn may be. Beyond it SQLite says `SQLITE_FULL`.
+/// Maximum size of a database and of one turn. Beyond it SQLite returns `SQLITE_FULL`.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Pages in the database.
@@ -26,7 +26,7 @@ impl Default for Limits {
     }
 }
 
-/// What a turn has changed.
+/// The changes of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changes {
     /// From the last `accept` to now.
@@ -37,12 +37,12 @@ pub struct Changes {
     pub pages: u32,
 }
 
-/// Why a write was not taken.
+/// Why a write was refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// A limit is reached.
     Full,
-    /// Not one whole page in its place.
+    /// Not one whole page at a page boundary.
     Unaligned,
     /// A page is not in memory and could not be read.
     NotLoaded,
@@ -54,7 +54,7 @@ impl From<NotLoaded> for Refusal {
     }
 }
 
-/// The pages of one database in memory, and what was changed since the last [`accept`].
+/// The pages of one database in memory, and the changes since the last [`accept`].
 ///
 /// [`accept`]: Image::accept
 pub struct Image {
@@ -63,21 +63,21 @@ pub struct Image {
 }
 
 struct State {
-    /// `None` for a page that is not in memory yet. It is as it was at the last `accept`: who
-    /// writes or removes a page reads it first.
+    /// `None` for a page that is not in memory. It is unchanged since the last `accept`: a page is
+    /// read before it is written or removed.
     pages: Vec<Option<Page>>,
     missing: Option<Missing>,
-    /// How many pages there were at the last `accept`.
+    /// The number of pages at the last `accept`.
     accepted: usize,
-    /// What the pages written or removed since then were; `None` for one that did not exist. A page
-    /// of that time that is not in here is still in `pages`, unchanged.
+    /// The previous state of pages written or removed since then; `None` for one that did not
+    /// exist. A page that is not in here is unchanged in `pages`.
     before: BTreeMap<u32, Option<Page>>,
     writes: u64,
     connected: bool,
 }
 
 impl Image {
-    /// A database of these pages; of none, a new one.
+    /// A database of these pages; a new one if there are none.
     pub fn new(pages: Vec<Page>, limits: Limits) -> Arc<Self> {
         Self::of(pages.into_iter().map(Some).collect(), None, limits)
     }
@@ -111,23 +111,23 @@ impl Image {
         self.state.lock()
     }
 
-    /// How many pages there are.
+    /// The number of pages.
     pub fn page_count(&self) -> u32 {
         self.lock().pages.len() as u32
     }
 
-    /// How many pages are in memory.
+    /// The number of pages in memory.
     pub fn loaded(&self) -> usize {
         let state = self.lock();
         state.pages.len() - state.missing.as_ref().map_or(0, Missing::count)
     }
 
-    /// Why a page could not be read, if one could not. The image is of no more use then.
+    /// Why a page could not be read, if one could not. Then the image is not valid any more.
     pub fn fault(&self) -> Option<NotLoaded> {
         self.lock().missing.as_ref().and_then(|it| it.fault().cloned())
     }
 
-    /// All pages as they are now, shared, not copied.
+    /// All current pages, shared, not copied.
     pub fn pages(&self) -> Result<Vec<Page>, NotLoaded> {
         let mut state = self.lock();
         state.need_from(0)?;
@@ -140,12 +140,12 @@ impl Image {
         Ok(self.lock().at(index)?.cloned())
     }
 
-    /// Grows with every page changed or removed: while it is the same, so are the pages.
+    /// Increases with every page changed or removed: while it is the same, so are the pages.
     pub fn writes(&self) -> u64 {
         self.lock().writes
     }
 
-    /// The way from the last [`accept`](Image::accept) to now, or `None` if that is the same, byte
+    /// The changes since the last [`accept`](Image::accept), or `None` if the pages are equal, byte
     /// for byte.
     pub fn changes(&self) -> Option<Changes> {
         let state = self.lock();
@@ -164,18 +164,18 @@ impl Image {
         (!same).then_some(Changes { delta, touched, pages })
     }
 
-    /// What is now becomes the base of the next delta.
+    /// Makes the current state the base of the next delta.
     pub fn accept(&self) {
         let mut state = self.lock();
         state.before.clear();
         state.accepted = state.pages.len();
     }
 
-    /// Back to the last [`accept`](Image::accept): the pages and their number, byte for byte.
+    /// Restores the last [`accept`](Image::accept): the pages and their number, byte for byte.
     ///
-    /// The caller has rolled SQLite back to the same moment, or dropped the connection. In the
-    /// first case the connection may go on: its cache differs from the image at most in free
-    /// pages, whose content SQLite never reads before it has overwritten it.
+    /// The caller has rolled SQLite back to the same state, or dropped the connection. In the first
+    /// case the connection stays usable: its cache differs from the image at most in free pages,
+    /// whose content SQLite never reads before it has overwritten it.
     pub fn rollback(&self) {
         let mut state = self.lock();
         let state = &mut *state;
@@ -191,7 +191,7 @@ impl Image {
         state.writes += 1;
     }
 
-    /// Takes the only place there is for a connection.
+    /// Takes the only slot for a connection.
     pub(crate) fn occupy(&self) -> bool {
         !mem::replace(&mut self.lock().connected, true)
     }
@@ -204,7 +204,7 @@ impl Image {
         (self.lock().pages.len() * PAGE_SIZE) as u64
     }
 
-    /// Fills `out`, with zeros beyond the end. Says whether the database had all of it.
+    /// Fills `out`, with zeros beyond the end. Returns whether the database had all of it.
     pub(crate) fn read(&self, offset: u64, mut out: &mut [u8]) -> Result<bool, Refusal> {
         let mut state = self.lock();
         let (mut index, mut within) = (offset / PAGE_SIZE as u64, offset as usize % PAGE_SIZE);
@@ -249,7 +249,7 @@ impl State {
         Ok(self.known(index))
     }
 
-    /// Reads what is not in memory from this index on.
+    /// Reads the missing pages from this index on.
     fn need_from(&mut self, index: usize) -> Result<(), NotLoaded> {
         if let Some(missing) = &mut self.missing {
             missing.load_from(&mut self.pages, index)?;
@@ -258,12 +258,12 @@ impl State {
         Ok(())
     }
 
-    /// When all pages are there, nobody has to be asked any more.
+    /// Drops the source when all pages are in memory.
     fn let_go(&mut self) {
         self.missing.take_if(|it| it.count() == 0);
     }
 
-    /// The page at this index, which is in memory if it is there.
+    /// The page at this index, which is in memory if it exists.
     fn known(&self, index: usize) -> Option<&Page> {
         self.pages.get(index).and_then(Option::as_ref)
     }
@@ -275,7 +275,7 @@ impl State {
     fn write(&mut self, number: u32, bytes: &Bytes, limits: &Limits) -> Result<(), Refusal> {
         let index = number as usize - 1;
         // When SQLite rolls back it also writes pages that it never changed here. These must not
-        // count: a rollback after `Full` would meet the same limit.
+        // count: a rollback after `Full` would exceed the same limit.
         if self.at(index)?.is_some_and(|page| **page == *bytes) {
             return Ok(());
         }
@@ -312,7 +312,7 @@ impl State {
         }
     }
 
-    /// A database that was larger already, before the limit was lowered, may stay so.
+    /// A database that was larger before the limit was lowered may stay larger.
     fn is_too_long(&self, pages: u32, limits: &Limits) -> bool {
         pages > limits.pages_max && pages as usize > self.accepted.max(self.pages.len())
     }

@@ -1,10 +1,9 @@
-//! SQLite databases whose pages live in memory, and the reversible deltas of their turns.
+//! SQLite databases with pages in memory, and the reversible deltas of their turns.
 //!
 //! An [`Image`] holds the pages of one database. [`Image::connect`] opens it with ordinary SQLite
-//! over a small VFS. What a turn has changed is one compact delta ([`Image::changes`]), which
-//! [`apply`] repeats and [`revert`] takes back, byte for byte. Pages may stay where they are kept
-//! until they are needed ([`Source`]). Nothing here touches a disk: durability comes from whoever
-//! keeps the deltas.
+//! over a small VFS. The changes of a turn are one compact delta ([`Image::changes`]), which
+//! [`apply`] repeats and [`revert`] undoes, byte for byte. Pages can be loaded lazily from a
+//! [`Source`]. Nothing here uses a disk: the caller makes the deltas durable.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 

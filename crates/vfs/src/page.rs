@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 /// The bytes in a page of every database.
 pub const PAGE_SIZE: usize = 4096;
 
-/// One page, shared between all who only read it.
+/// One page, shared between all readers.
 pub type Page = Arc<[u8; PAGE_SIZE]>;
 
 pub(crate) type Bytes = [u8; PAGE_SIZE];
@@ -15,7 +15,7 @@ pub(crate) static ZERO: Bytes = [0; PAGE_SIZE];
 
 static SHARED_ZERO: LazyLock<Page> = LazyLock::new(|| Arc::new(ZERO));
 
-/// The page of zeros, shared, so that growing a database costs no memory until it is written.
+/// The page of zeros, shared, so that growing a database takes no memory until it is written.
 pub(crate) fn zero() -> Page {
     Arc::clone(&SHARED_ZERO)
 }

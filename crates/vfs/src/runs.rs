@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use crate::page::{Bytes, PAGE_SIZE, Page, ZERO, zero};
 
-/// Why a delta could not be used. The pages are as they were.
+/// Why a delta could not be applied. The pages are unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeltaError {
     /// These bytes are not a delta, or not a packed page.
     #[error("a delta is malformed: {0}")]
     Malformed(&'static str),
-    /// A page is not what the delta made, or was made from something else.
+    /// A page does not match the delta.
     #[error("page {page} does not have the checksum that its delta says")]
     Checksum {
         /// The number of the page, from 1.
@@ -22,9 +22,9 @@ pub enum DeltaError {
     /// The database has another length than the one the delta starts from.
     #[error("a delta expects {expected} pages, the database has {actual}")]
     Length {
-        /// The pages there should be.
+        /// The expected number of pages.
         expected: u32,
-        /// The pages there are.
+        /// The actual number of pages.
         actual: usize,
     },
 }
@@ -35,7 +35,8 @@ const GAP: usize = 4;
 /// Bytes compared in one go while nothing differs.
 const BLOCK: usize = 64;
 
-/// Appends how `new` differs from `old`. Appends nothing and says `false` if it does not.
+/// Appends the difference of `new` and `old`. Appends nothing and returns `false` if they are
+/// equal.
 pub(crate) fn write(old: &Bytes, new: &Bytes, out: &mut Vec<u8>) -> bool {
     let Some(mut start) = next_difference(old, new, 0) else { return false };
     let count_at = out.len();
@@ -84,7 +85,7 @@ pub fn pack(page: &[u8; PAGE_SIZE]) -> Vec<u8> {
     packed
 }
 
-/// The page that [`pack`] packed. Refuses anything that is not one whole packed page.
+/// The page that [`pack`] packed. Rejects everything that is not one whole packed page.
 pub fn unpack(bytes: &[u8]) -> Result<Page, DeltaError> {
     if bytes == [0] {
         return Ok(zero());
@@ -95,7 +96,7 @@ pub fn unpack(bytes: &[u8]) -> Result<Page, DeltaError> {
     if reader.is_empty() { Ok(page) } else { Err(DeltaError::Malformed("bytes after the page")) }
 }
 
-/// Calls `run` with ranges that lie inside a page.
+/// Calls `run` with ranges inside a page.
 fn each(reader: &mut Reader<'_>, mut run: impl FnMut(usize, &[u8])) -> Result<(), DeltaError> {
     let count = reader.number()?;
     if count == 0 {
@@ -131,7 +132,7 @@ fn next_difference(old: &Bytes, new: &Bytes, from: usize) -> Option<usize> {
     None
 }
 
-/// Where the run that starts with the difference at `start` ends.
+/// The end of the run that starts with the difference at `start`.
 fn run_end(old: &Bytes, new: &Bytes, start: usize) -> usize {
     let mut end = start + 1;
     let mut at = end;

@@ -1,4 +1,4 @@
-//! Pages that are not in memory yet, and where they come from.
+//! Pages that are not in memory yet, and their source.
 
 use std::{
     ops::RangeInclusive,
@@ -11,33 +11,33 @@ use crate::page::Page;
 /// Pages read at once, when one of them is needed.
 const GROUP: u32 = 16;
 
-/// Pages read at once at most, when they are needed one after the other.
+/// Maximum pages read at once, when they are needed one after the other.
 const GROUP_MAX: u32 = 256;
 
-/// Where the pages of a database come from that are not in memory yet.
+/// The source of the pages of a database that are not in memory.
 pub trait Source: Send + Sync {
     /// Reads these pages, all of them, in order. It is called on the thread that uses the
     /// connection, and may block.
     fn load(&self, pages: RangeInclusive<u32>) -> Result<Vec<Page>, String>;
 }
 
-/// A page could not be had. SQLite hears `SQLITE_IOERR`, now and whenever another page is missing:
-/// an image that has failed once is of no more use.
+/// A page could not be read. SQLite gets `SQLITE_IOERR`, now and for every other missing page: an
+/// image that has failed once is not valid any more.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("page {page} could not be read: {detail}")]
 pub struct NotLoaded {
     /// The number of the page, from 1.
     pub page: u32,
-    /// What the source said.
+    /// The error of the source.
     pub detail: String,
 }
 
-/// What is known of pages that are not in memory.
+/// The missing pages of an image.
 pub(crate) struct Missing {
     source: Arc<dyn Source>,
-    /// How many there are.
+    /// Their number.
     count: usize,
-    /// The page behind those that were read last, and how many these were.
+    /// The page after those that were read last, and how many these were.
     next: u32,
     group: u32,
     fault: Option<NotLoaded>,
@@ -58,7 +58,7 @@ impl Missing {
         self.fault.as_ref()
     }
 
-    /// Reads a page that is missing, and neighbours that are.
+    /// Reads a missing page, and missing neighbours.
     pub(crate) fn load(
         &mut self,
         pages: &mut [Option<Page>],
@@ -68,7 +68,7 @@ impl Missing {
         self.load_group(pages, group)
     }
 
-    /// Reads all that are missing from this page on.
+    /// Reads all missing pages from this page on.
     pub(crate) fn load_from(
         &mut self,
         pages: &mut [Option<Page>],
@@ -85,7 +85,7 @@ impl Missing {
         Ok(())
     }
 
-    /// What to read: who reads one page behind the other gets more and more at once.
+    /// The range to read: sequential reads get more and more pages at once.
     fn group(&mut self, pages: &[Option<Page>], number: u32) -> RangeInclusive<u32> {
         if number == self.next {
             self.group = (2 * self.group).min(GROUP_MAX);

@@ -10,7 +10,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 const CHUNK: usize = 4096;
 
-/// What all temporary files of one connection may take together.
+/// The budget that all temporary files of one connection share.
 pub(crate) struct Budget {
     used: AtomicUsize,
     max: usize,
@@ -58,7 +58,7 @@ impl TempFile {
         self.lock().size as u64
     }
 
-    /// Fills `out`, with zeros beyond the end. Says whether the file had all of it.
+    /// Fills `out`, with zeros beyond the end. Returns whether the file had all of it.
     pub(crate) fn read(&self, offset: u64, out: &mut [u8]) -> bool {
         let content = self.lock();
         let there = (content.size as u64).saturating_sub(offset);
@@ -76,7 +76,7 @@ impl TempFile {
     pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Refusal> {
         let end = offset.checked_add(bytes.len() as u64).ok_or(Refusal::Full)?;
         let end = usize::try_from(end).map_err(|_| Refusal::Full)?;
-        // The list of chunks is memory too, so a hole may not reach beyond the budget either.
+        // The list of chunks is memory too, so a hole may not exceed the budget either.
         if end > self.budget.max {
             return Err(Refusal::Full);
         }
@@ -120,7 +120,7 @@ impl Drop for TempFile {
     }
 }
 
-/// Cuts a buffer where chunks end: the chunk, the place in it, the part of the buffer.
+/// Splits a buffer at the ends of chunks: the chunk, the offset in it, the part of the buffer.
 fn parts_mut(offset: usize, out: &mut [u8]) -> impl Iterator<Item = (usize, usize, &mut [u8])> {
     let first = out.len().min((CHUNK - offset % CHUNK) % CHUNK);
     let (head, tail) = out.split_at_mut(first);
@@ -134,7 +134,7 @@ fn parts_mut(offset: usize, out: &mut [u8]) -> impl Iterator<Item = (usize, usiz
 mod tests {
     use super::*;
 
-    /// Against a plain vector, at places around the ends of chunks.
+    /// Against a plain vector, around the ends of chunks.
     #[test]
     fn a_temporary_file_reads_back_what_was_written_with_zeros_in_its_holes() {
         let file = TempFile::new(Budget::new(100 * CHUNK));

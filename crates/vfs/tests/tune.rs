@@ -1,4 +1,4 @@
-//! Settings of SQLite hold for a whole process, and only before it has other threads: this test is
+//! Settings of SQLite apply to a whole process, and only before it has other threads: this test is
 //! a process of its own, without the threads of a test harness.
 
 #![allow(unsafe_code, reason = "SQLite's count of its memory is read from C")]

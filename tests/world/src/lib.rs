@@ -1,5 +1,5 @@
-//! A program in processes that end without a goodbye, on data that outlives them: in memory, in
-//! SQLite and in PostgreSQL. For tests; whatever goes wrong in here is a panic.
+//! A program in processes that crash, on data that outlives them: in memory, in SQLite and in
+//! PostgreSQL. For tests; every failure in here is a panic.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, clippy::missing_panics_doc, reason = "all of this is a test")]
@@ -27,7 +27,7 @@ use tokio::runtime::Runtime as Tokio;
 
 const START: Timestamp = Timestamp(1_700_000_000_000);
 
-/// Where the data is between two processes.
+/// The location of the data between two processes.
 enum Place {
     Memory(Arc<MemoryStore>, MemoryBlobs),
     /// All in a folder.
@@ -36,22 +36,22 @@ enum Place {
     Database(String, TempDir),
 }
 
-/// A process, or what is the same to its data: all its tasks end where they are.
+/// A process, simulated: all its tasks end where they are.
 struct Process {
     tasks: Tokio,
     app: TestApp,
     store: Arc<dyn Store>,
 }
 
-/// Makes the program, for each process anew.
+/// Makes the program, once for each process.
 type Program = Box<dyn Fn() -> App>;
 
-/// A program, its data, and the process that it is in.
+/// A program, its data, and its current process.
 pub struct World {
     program: Program,
     place: Place,
     clock: ManualClock,
-    /// The stores work here, so that they can be given back at once when a process has ended.
+    /// The stores run here, so that they can be released immediately when a process has ended.
     outside: Tokio,
     process: Option<Process>,
 }
@@ -83,13 +83,13 @@ impl World {
         world
     }
 
-    /// Does something in the process.
+    /// Runs a future in the process.
     pub fn on<T>(&self, something: impl AsyncFnOnce(&TestApp) -> T) -> T {
         let process = self.process.as_ref().unwrap();
         process.tasks.block_on(something(&process.app))
     }
 
-    /// Begins to do something. The process ends after so many commits, or when it is done.
+    /// Starts a future. The process ends after this many commits, or when it is ready.
     pub fn end_during(&mut self, commits: u64, something: impl AsyncFnOnce(&TestApp)) {
         let process = self.process.as_ref().unwrap();
         let last = process.store.activity().commits + commits;
@@ -110,15 +110,15 @@ impl World {
 
     fn end(&mut self) {
         let Process { tasks, app, store } = self.process.take().unwrap();
-        // From here on nothing is written: tasks that end one after the other tell each other of
-        // it, which those of a process that was killed do not.
+        // From here on nothing is written: tasks that end one after the other notify each other of
+        // it, which those of a killed process do not.
         if let Place::Memory(store, _) = &self.place {
             store.crash_at(1, Moment::Before);
         }
         self.outside.block_on(store.close());
         drop(app);
         drop(tasks);
-        // A store that is closed has said goodbye. A process that was killed has not.
+        // Closing a store records a clean shutdown. A killed process does not.
         match &mut self.place {
             Place::Memory(store, _) => *store = Arc::new(store.restart()),
             Place::Folder(folder) => {
@@ -155,8 +155,8 @@ impl World {
     }
 }
 
-/// What a program leaves in memory when it is not stopped has the lock of its files for as long as
-/// the test runs.
+/// The memory of a program that is not stopped has the lock of its files for as long as the test
+/// runs.
 fn unlock(folder: &Path) {
     // A program without buckets has none.
     let _ = std::fs::remove_file(folder.join("blobs").join("lock"));
@@ -165,7 +165,7 @@ fn unlock(folder: &Path) {
 fn tasks(at_once: bool) -> Tokio {
     let mut builder = match at_once {
         true => tokio::runtime::Builder::new_multi_thread(),
-        // What happens is then the same for the same seed.
+        // The same seed then has the same result.
         false => tokio::runtime::Builder::new_current_thread(),
     };
     builder.worker_threads(2).enable_all().build().unwrap()

@@ -10,7 +10,7 @@ pub trait Extension: Default + Send + Sync + 'static {
     /// Adds the part of an application that is merged into this one.
     fn merge(&mut self, other: Self);
 
-    /// Why a program with this part cannot start.
+    /// The problems of this part; a program with problems does not start.
     fn problems(&self) -> Vec<String> {
         Vec::new()
     }

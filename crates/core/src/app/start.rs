@@ -1,4 +1,4 @@
-//! Opening a program: its parts are made on a store, and it begins to work.
+//! Opens a program: builds its parts on a store and starts work.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl App {
-    /// Opens a data folder, or a database by its URL (`postgres://…`), and works on it.
+    /// Opens a data folder, or a database by its URL (`postgres://…`), and starts work.
     pub async fn open(mut self, at: impl AsRef<str>) -> Result<Runtime, StartError> {
         let at = at.as_ref();
         self.check()?;
@@ -42,15 +42,14 @@ impl App {
         started
     }
 
-    /// Works on a store that is open. Whoever opened it closes it.
+    /// Starts work on an open store. The caller closes the store.
     pub async fn start(self, store: Arc<dyn Store>) -> Result<Runtime, StartError> {
         let runtime = self.prepare(store).await?;
         let began = runtime.work().await;
         runtime.or_stop(began).await
     }
 
-    /// Serves calls and questions on a store that is open, and delivers nothing before
-    /// [`Runtime::work`].
+    /// Serves calls and reads on an open store, and delivers nothing before [`Runtime::work`].
     pub async fn prepare(self, store: Arc<dyn Store>) -> Result<Runtime, StartError> {
         self.check_declared()?;
         let is_ours = open::is_ours(&store, &self.name, self.adopts).await?;

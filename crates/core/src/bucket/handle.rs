@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl Client {
-    /// A bucket of the program, which must run already.
+    /// A bucket of the program, which must be running.
     pub fn bucket(&self, bucket: Bucket) -> BucketHandle {
         let way = self.way().ok().and_then(|it| match it {
             Way::Local(running) => running.buckets.clone().map(Way::Local),
@@ -31,8 +31,8 @@ impl Bucket {
 
 /// One bucket of a running program: `runtime.bucket(UPLOADS)`. Cheap to clone.
 ///
-/// A change of the bucket and the event that tells of it are durable when its method returns.
-/// A program in another process has no `writer`, `read` and `copy`: its S3 API streams and copies.
+/// A change of the bucket and its event are durable when the method returns. `writer`, `read` and
+/// `copy` are not available for a program in another process: use its S3 API.
 #[derive(Clone)]
 pub struct BucketHandle {
     way: Option<Way<Buckets>>,
@@ -69,7 +69,7 @@ impl BucketHandle {
         self.put_with(key, bytes, PutOptions::default()).await
     }
 
-    /// Puts a blob, and says more about it.
+    /// Puts a blob with options.
     pub async fn put_with(
         &self,
         key: &str,
@@ -118,7 +118,7 @@ impl BucketHandle {
         buckets.get(&name, &BlobKey::new(key)?, get).await
     }
 
-    /// Deletes a blob; the number that the deletion took, or `None` if there was none.
+    /// Deletes a blob. Returns the sequence number of the deletion, or `None` if there was no blob.
     pub async fn delete(&self, key: &str) -> Result<Option<i64>, BucketError> {
         if let Some(door) = self.door() {
             return Ok(door.delete_blob((self.bucket.name(), key)).await?);

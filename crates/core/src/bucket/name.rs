@@ -1,4 +1,4 @@
-//! Buckets by name, and what a program declares about them.
+//! Names of buckets, and their declarations.
 
 use steadfast_bucket::{BlobEvent, EventType, LifecycleRule, Rule};
 
@@ -27,7 +27,7 @@ impl Bucket {
     }
 }
 
-/// A bucket, and what is set for it. Rules and limits that operators add stay beside it.
+/// The declaration of a bucket. Rules and limits that operators add are kept.
 #[derive(Clone, Debug)]
 pub struct BucketSpec {
     pub(crate) bucket: Bucket,
@@ -40,7 +40,7 @@ impl BucketSpec {
     /// Sends every change of keys that begin with `prefix` to a queue.
     pub fn notify(self, prefix: &str, to: Queue<BlobEvent>) -> Self {
         let events = vec![EventType::ObjectCreate, EventType::ObjectDelete];
-        // One queue may hear of several prefixes.
+        // One queue may get the events of several prefixes.
         let before = self.rules.iter().filter(|it| it.queue == to.name()).count();
         let id = match before {
             0 => to.name().into(),
@@ -56,13 +56,13 @@ impl BucketSpec {
         self
     }
 
-    /// Deletes what is old.
+    /// Deletes old blobs.
     pub fn lifecycle(mut self, rule: LifecycleRule) -> Self {
         self.lifecycle.push(rule);
         self
     }
 
-    /// Accepts blobs of so many bytes at most.
+    /// Sets the maximum size of a blob in bytes.
     pub fn max_blob_bytes(mut self, max: u64) -> Self {
         self.max_blob_bytes = Some(max);
         self

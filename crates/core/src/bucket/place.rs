@@ -1,4 +1,4 @@
-//! Where the contents of blobs are, and the buckets that a program begins with.
+//! Where the contents of blobs are stored, and the declared buckets of a program.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -9,17 +9,17 @@ use steadfast_store::{Entropy, Store};
 
 use super::BucketSpec;
 
-/// Where the contents of blobs are.
+/// Where the contents of blobs are stored.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Place {
-    /// Nowhere: the program has no buckets.
+    /// The program has no buckets.
     #[default]
     None,
     /// In a folder.
     Folder(PathBuf),
     /// In a folder that is only read.
     ReadOnly(PathBuf),
-    /// There.
+    /// In this store of blobs.
     Given(Arc<dyn Blobs>),
 }
 
@@ -69,7 +69,7 @@ impl Declared {
 }
 
 impl BucketSpec {
-    /// Makes the bucket as it is declared. What is so already is not written again.
+    /// Creates or updates the bucket as it is declared. Unchanged settings are not written again.
     pub async fn declare(&self, buckets: &Buckets) -> Result<(), BucketError> {
         let name = BucketName::new(self.bucket.name())?;
         buckets.ensure(&name).await?;

@@ -1,6 +1,5 @@
-//! One attempt to deliver a message: the lease under which it is counted, the task that runs code
-//! of the user's, and the commit with which it ends. Each can be the last line that a process
-//! executes; nothing is lost.
+//! One attempt to deliver a message: the lease that counts it, the task that runs user code, and
+//! the commit that ends it. A process may crash at any line; no message is lost.
 
 use std::{
     any::Any,
@@ -33,20 +32,20 @@ pub(crate) struct Leases {
 pub(crate) enum Claim {
     /// This attempt is counted.
     Held { attempt: u32, lease: Lease, until: Timestamp },
-    /// It is not due before then.
+    /// It is not due before this time.
     NotDue(Timestamp),
     /// Another consumer has the message, or it is settled.
     Lost,
 }
 
 impl Leases {
-    /// Others, with numbers that differ from these.
+    /// Leases with other numbers than these.
     pub(crate) fn beside(&self) -> Self {
         Self { last: self.last.clone(), held: Mutex::default() }
     }
 
-    /// A lease that this process has not given before. The number of an exclusive one is negative,
-    /// so that the next process knows that nothing else that is suspect ran beside it.
+    /// A lease that this process has not used before. An exclusive lease has a negative number: it
+    /// tells the next process that no other suspect message ran at the same time.
     fn next(&self, store: &dyn Store, is_exclusive: bool) -> Lease {
         let number = 1 + self.last.fetch_add(1, Ordering::Relaxed);
         let number = if is_exclusive { -number } else { number };
@@ -80,17 +79,17 @@ impl Leases {
         Ok(positions.iter().zip(outcomes).map(held).collect())
     }
 
-    /// When the lease of a message ends, if one is held.
+    /// The end of the lease of a message, if it has one.
     pub(crate) fn until(&self, position: Position) -> Option<Timestamp> {
         self.held.lock().get(&position).map(|(_, until)| *until)
     }
 
-    /// The delivery has ended, and its lease with it.
+    /// Removes the lease of a delivery that has ended.
     pub(crate) fn ended(&self, position: Position) {
         self.held.lock().remove(&position);
     }
 
-    /// Gives back the leases of deliveries that were stopped, as if they had not begun.
+    /// Returns the leases of cancelled deliveries, as if they had not begun.
     pub(crate) async fn release_all(&self, store: &dyn Store) {
         let held = std::mem::take(&mut *self.held.lock());
         for (position, (lease, _)) in held {
@@ -102,16 +101,16 @@ impl Leases {
     }
 }
 
-/// How an attempt ends.
+/// The end of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It worked. This is committed with the end of the delivery.
+    /// It succeeded. This is committed with the end of the delivery.
     Done(Commit),
     /// Another commit, such as a turn's, has ended the delivery.
     Settled,
-    /// It is tried again after this time, or as the policy says, if attempts are left.
+    /// It is retried after this delay, or after that of the policy, if attempts are left.
     Retry { after: Option<Duration>, error: String },
-    /// It is given up.
+    /// It is a dead letter.
     Bury { why: String },
 }
 
@@ -119,7 +118,7 @@ pub(crate) enum Verdict {
 #[derive(Clone, Debug)]
 pub(crate) struct Ending {
     pub(crate) position: Position,
-    /// Which attempt it was, from 1.
+    /// The number of the attempt, from 1.
     pub(crate) attempt: u32,
     pub(crate) lease: Option<Lease>,
     pub(crate) verdict: Verdict,
@@ -136,15 +135,15 @@ impl Ending {
     }
 }
 
-/// How failed attempts are tried again, and how messages are given up.
+/// The policy for retries and dead letters.
 pub(crate) struct Policy<'a> {
     pub(crate) retry: RetryPolicy,
     pub(crate) give_up: GiveUp<'a>,
 }
 
-/// The end of a message that is given up. Nothing is thrown away.
+/// The end of a message that is given up. No message is deleted.
 pub(crate) enum GiveUp<'a> {
-    /// It stays where it is, dead.
+    /// It stays in its queue, dead.
     Dead,
     /// It moves to another queue.
     Move(Address),
@@ -159,7 +158,7 @@ pub(crate) struct Written {
     /// Nothing if the delivery is settled already.
     pub(crate) commit: Option<Commit>,
     pub(crate) kind: EndKind,
-    /// How long until the message is due again, if it is.
+    /// The delay until the message is due again, if it is retried.
     again: Option<Duration>,
 }
 
@@ -171,7 +170,7 @@ pub(crate) enum EndKind {
 }
 
 impl Written {
-    /// When the message is due again, if it is, after it was committed.
+    /// The time at which the message is due again, if it is retried, once it is committed.
     pub(crate) fn due_again(&self, receipt: &Receipt) -> Option<Timestamp> {
         self.again.map(|it| receipt.at.after(it))
     }
@@ -225,8 +224,8 @@ fn give_up(position: Position, lease: Option<Lease>, error: &str, how: &GiveUp<'
     }
 }
 
-/// Commits the ends of attempts: all in one, or one by one if something is no longer as it was.
-/// Each is answered with its outcome, or with nothing if there was nothing to write.
+/// Commits the ends of attempts: all in one transaction, or one by one if one of them is rejected.
+/// Returns the outcome of each; `None` if there was nothing to write.
 pub(crate) async fn commit(
     store: &dyn Store,
     all: &[Written],
@@ -236,9 +235,9 @@ pub(crate) async fn commit(
     Ok(all.iter().map(|it| it.commit.as_ref().and_then(|_| outcomes.next())).collect())
 }
 
-/// Commits the end of one attempt, and returns when the message is due again, if it is.
-/// Consequences that the store refuses are a failed attempt. A report that it refuses is not made
-/// again: then the message is dead.
+/// Commits the end of one attempt. Returns the time at which the message is due again, if it is
+/// retried. If the store refuses the consequences, the attempt has failed. If it refuses a report,
+/// the message is dead.
 pub(crate) async fn settle(
     store: &dyn Store,
     mut ending: Ending,
@@ -269,8 +268,8 @@ pub(crate) async fn settle(
     }
 }
 
-/// Runs code of the user's in a task of its own, so that a panic harms nobody else. The task ends
-/// when nobody waits for it any more, or with the reason that `over` gives.
+/// Runs user code in a task of its own, so that a panic affects nothing else. The task ends when
+/// its caller is dropped, or with the error that `over` returns.
 pub(crate) async fn run_apart<T: Send + 'static>(
     who: &str,
     work: impl Future<Output = T> + Send + 'static,

@@ -1,4 +1,4 @@
-//! Wakes the loop of an engine, and knows whether it has something to do.
+//! Wakes the loop of an engine, and tracks whether it has work.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ struct State {
 }
 
 impl Bell {
-    /// Has the loop look again.
+    /// Wakes the loop.
     pub(crate) fn ring(&self) {
         let mut state = self.state.lock();
         (state.is_settled, state.rings) = (state.is_over, state.rings + 1);
@@ -31,13 +31,13 @@ impl Bell {
         self.rung.notify_one();
     }
 
-    /// Whether the loop has nothing to do. One whose time has come has not looked since.
+    /// Whether the loop has no work. A loop whose wake-up time has passed still has to run.
     pub(crate) fn is_settled(&self, now: Timestamp) -> bool {
         let state = self.state.lock();
         state.is_settled && state.wake_at.is_none_or(|it| now < it)
     }
 
-    /// Returns when the loop has nothing to do.
+    /// Returns when the loop has no work.
     pub(crate) async fn settled(&self, clock: &StoreClock) {
         loop {
             let idle = self.idle.notified();
@@ -48,22 +48,22 @@ impl Bell {
         }
     }
 
-    /// When the loop has something to do.
+    /// The time at which the loop has work.
     pub(crate) fn wake_at(&self) -> Option<Timestamp> {
         self.state.lock().wake_at
     }
 
-    /// Returns when the bell has rung.
+    /// Returns when the loop is woken.
     pub(super) async fn rung(&self) {
         self.rung.notified().await;
     }
 
-    /// How often the bell has rung.
+    /// The number of wake-ups.
     pub(super) fn rings(&self) -> u64 {
         self.state.lock().rings
     }
 
-    /// Notes that a loop sleeps, unless it was woken since it began to look.
+    /// Records that a loop sleeps, unless it was woken since `rings` was read.
     pub(super) fn sleep(&self, rings: u64, is_settled: bool, wake_at: Option<Timestamp>) {
         let mut state = self.state.lock();
         state.is_settled = is_settled && state.rings == rings;
@@ -73,7 +73,7 @@ impl Bell {
     }
 }
 
-/// Says that the loop has ended, however that came.
+/// Records that the loop has ended, even if it panicked.
 pub(super) struct Closing(pub(super) Arc<Bell>);
 
 impl Drop for Closing {

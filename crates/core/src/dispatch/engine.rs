@@ -1,7 +1,7 @@
-//! The loop behind every delivery: it starts deliveries and reads, hears how they ended, and sleeps
-//! until something happens or becomes due. It never polls.
+//! The loop behind every delivery: it starts deliveries and reads, processes their results, and
+//! sleeps until a result, a notice or a timer wakes it. It never polls.
 //!
-//! One loop serves all targets but queues; each queue that is consumed has its own.
+//! One loop serves all targets but queues; each consumed queue has its own.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,53 +16,54 @@ use super::{
     bell::{Bell, Closing},
 };
 
-/// Failed reads, one after the other, after which the store gets time to come back.
+/// Consecutive failed reads after which reads pause.
 const FAILURES: u32 = 3;
 
-/// How much time that is.
+/// Duration of that pause.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// A part of the work: it knows what is due, and how it is delivered.
+/// A source of work for the loop: it knows which work is due, and delivers it.
 pub(crate) trait Source: Send + 'static {
-    /// Something that was started and has ended.
+    /// The result of a delivery or a read.
     type Ended: Send + 'static;
 
-    /// Whether it hears the notices of the store. Only one source can.
+    /// Whether it gets the notices of the store. Only one source can.
     const HEARS: bool;
 
     /// For the log.
     fn name(&self) -> &str;
 
-    /// Starts deliveries and reads that are due. Nothing may be read while `is_paused`.
+    /// Starts due deliveries and reads. It must not read while `is_paused`.
     fn start(&mut self, tasks: &mut JoinSet<Self::Ended>, is_paused: bool) -> Idle;
 
-    /// Hears how something ended, or that it panicked.
+    /// Processes the result of a delivery or a read, or its panic.
     fn ended(&mut self, ended: Result<Self::Ended, JoinError>) -> Effect;
 
-    /// Hears of commits.
+    /// Processes notices of commits.
     fn hear(&mut self, news: &News);
 
-    /// The leases that are given back when the loop ends.
+    /// The leases that are returned when the loop ends.
     fn leases(&self) -> &Leases;
 }
 
-/// A source that has started all that can start now.
+/// The state of a source that has started everything it can start now.
 pub(crate) struct Idle {
-    /// Whether nothing is due as far as it knows.
+    /// Whether nothing known is due.
     pub(crate) is_settled: bool,
-    /// When to look again, if nothing happens before.
+    /// The time to run again, unless an event wakes the loop before.
     pub(crate) wake_at: Option<Timestamp>,
 }
 
-/// The meaning of an end for the loop.
+/// The effect of a result on the loop.
 pub(crate) enum Effect {
-    /// Nothing more.
+    /// No effect.
     None,
-    /// The store answers.
+    /// A read succeeded.
     Read,
-    /// The store could not be read.
+    /// A read failed.
     Failed(StoreError),
-    /// A decision is not recorded: the same would be delivered again at once.
+    /// A decision is not recorded. Without a pause the message would be delivered again
+    /// immediately.
     Unrecorded,
     /// The store can never be written again.
     Over,
@@ -74,9 +75,9 @@ pub(crate) struct Engine<S: Source> {
     clock: Arc<StoreClock>,
     bell: Arc<Bell>,
     tasks: JoinSet<S::Ended>,
-    /// Reads that failed, one after the other.
+    /// Consecutive failed reads.
     failures: u32,
-    /// The last read failed and will fail again.
+    /// The last read failed with an error that lasts.
     is_lost: bool,
     /// The store can never be written again.
     is_over: bool,
@@ -98,10 +99,10 @@ impl<S: Source> Engine<S> {
         }
     }
 
-    /// Runs until it is told to stop. Tasks that are running then have the time of `grace` to end.
+    /// Runs until `stopping` is set. Tasks in flight then have `grace` to end.
     pub(crate) async fn run(mut self, mut stopping: watch::Receiver<bool>, grace: Duration) {
         let _closing = Closing(self.bell.clone());
-        // Without a store nothing new is started; what is running ends by itself.
+        // Without a store nothing new starts; running tasks end by themselves.
         while !(self.is_over && self.tasks.is_empty()) {
             let wake_at = self.step();
             let wakes = wake_at.is_some();
@@ -118,9 +119,9 @@ impl<S: Source> Engine<S> {
         self.drain(grace).await;
     }
 
-    /// Starts deliveries and reads that are due, and returns when to look again.
+    /// Starts due deliveries and reads, and returns the time to run again.
     fn step(&mut self) -> Option<Timestamp> {
-        // Read before the clock: a caller who rings later may have turned it.
+        // Read before the clock: a caller that wakes the loop later may have advanced the clock.
         let rings = self.bell.rings();
         if self.is_over {
             self.bell.sleep(rings, false, None);
@@ -128,7 +129,7 @@ impl<S: Source> Engine<S> {
         }
         let is_paused = self.clock.now() < self.paused_until;
         let Idle { is_settled, wake_at } = self.source.start(&mut self.tasks, is_paused);
-        // Without a store nothing more happens, however much is due.
+        // Without a store nothing is delivered, however much is due.
         let is_settled = is_settled || is_paused && self.is_lost;
         let resumes_at = is_paused.then_some(self.paused_until);
         let wake_at = wake_at.into_iter().chain(resumes_at).min();
@@ -146,7 +147,7 @@ impl<S: Source> Engine<S> {
                 tracing::warn!(of = self.source.name(), error = %error, "work could not be read");
                 self.failures += 1;
                 (self.is_lost, self.is_over) = (!error.is_retryable(), error.is_over());
-                // One failed read may have been an accident.
+                // A single failed read causes no pause.
                 if FAILURES <= self.failures || self.is_lost {
                     self.pause();
                 }
@@ -158,7 +159,8 @@ impl<S: Source> Engine<S> {
         self.paused_until = self.clock.now().after(PAUSE);
     }
 
-    /// Waits for running tasks. Tasks that take too long are cancelled, and leases are given back.
+    /// Waits for running tasks. Tasks that take too long are cancelled, and their leases are
+    /// returned.
     async fn drain(mut self, grace: Duration) {
         let finished = async { while self.tasks.join_next().await.is_some() {} };
         tokio::select! {
@@ -170,7 +172,7 @@ impl<S: Source> Engine<S> {
     }
 }
 
-/// Reads in a task of its own: a panic is an error as others are.
+/// Reads in a task of its own: a panic becomes an error.
 pub(crate) async fn read_apart<T: Send + 'static>(
     read: impl Future<Output = Result<T, StoreError>> + Send + 'static,
 ) -> Result<T, StoreError> {

@@ -1,6 +1,6 @@
-//! The index beside a store in miniature: notices that come late or never, reads that are old or
-//! fail, little room, operators, and chance. Whatever comes between, no row is lost from sight,
-//! none is in flight twice, and everything is delivered in the end.
+//! The index against a model of a store: notices that are late or lost, stale or failed reads,
+//! little memory, operators, and random order. In every order, no row is lost, none is in flight
+//! twice, and everything is delivered in the end.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -8,7 +8,7 @@ use steadfast_store::{EntityId, Entropy, SeededEntropy};
 
 use super::*;
 
-/// A store and an index, with reads and notices that are on their way.
+/// A store and an index, with reads and notices in flight.
 struct World {
     chance: SeededEntropy,
     now: Timestamp,
@@ -19,7 +19,7 @@ struct World {
     scan: Option<Vec<Work>>,
     reads: Vec<(TargetKey, Vec<Work>)>,
     running: BTreeMap<Position, TargetKey>,
-    /// Deliveries that have ended, of which the index does not know yet.
+    /// Deliveries that have ended, before the index has processed their ends.
     ended: Vec<(Position, TargetKey, End)>,
     /// Settled rows, which an operator may revive.
     settled: Vec<Work>,
@@ -96,7 +96,7 @@ impl World {
         self.last += 1;
         let number = self.below(5) as u8;
         let (position, attempts, forgiven, claim) = (self.last, 0, 0, None);
-        // A target is either, so that both kinds get long backlogs.
+        // A target is one of the two, so that both kinds get long backlogs.
         let (target, ordered) = (target(number), number % 2 == 1);
         let (due_at, queued) = (self.due(), false);
         if self.is_one_in(40) {
@@ -118,7 +118,7 @@ impl World {
         self.index.start_over(self.now);
     }
 
-    /// Starts a read: it sees the store as it is now and is answered later.
+    /// Starts a read: it sees the current store and is answered later.
     fn read(&mut self) {
         let key = |it: &Work| DueCursor { due_at: it.due_at, position: it.position };
         if let Some(cursor) = self.index.begin_scan(self.now) {
@@ -177,7 +177,7 @@ impl World {
             if let Some(work) = self.store.get(&position).filter(|it| it.ordered) {
                 let of = |it: &&Work| TargetKey::of(it) == TargetKey::of(work);
                 let first = self.store.values().find(of).map(|it| it.position);
-                // The notice of an earlier one may be on its way.
+                // The notice of an earlier one may be in flight.
                 let is_late =
                     |it: &Notice| matches!(it, Notice::Due(it) if Some(it.position) == first);
                 let is_excused = self.notices.iter().any(is_late);
@@ -219,7 +219,7 @@ impl World {
         }
     }
 
-    /// Tells the index how a delivery ended.
+    /// Gives the index the end of a delivery.
     fn tell(&mut self) {
         if !self.ended.is_empty() {
             let at = self.below(self.ended.len() as u64) as usize;
@@ -235,7 +235,7 @@ impl World {
     fn end_of(&mut self, position: Position) -> End {
         let later = Timestamp(self.now.0 + 1 + self.below(20) as i64);
         let Some(work) = self.store.get(&position).copied() else { return End::Gone };
-        // A row that is gone or not due yet is found out at delivery.
+        // A row that is settled or not yet due is detected at delivery.
         if self.now < work.due_at {
             return End::Again(work.due_at);
         }
@@ -243,11 +243,11 @@ impl World {
             return End::Unserved;
         }
         match self.below(16) {
-            // Without a write: a delivery that failed, a target in trouble, or a full pool.
+            // Without a write: a delivery that failed, a blocked target, or a full pool.
             0 | 1 => End::Deferred(later),
             2 => End::Rest(later),
             3 => End::NoRoom,
-            // Claimed, and not settled: nobody is told.
+            // Claimed, and not settled: no notice is sent.
             4 => {
                 let due_at = later;
                 self.store.insert(position, Work { due_at, attempts: work.attempts + 1, ..work });
@@ -256,7 +256,7 @@ impl World {
             5 | 6 => {
                 let due_at = self.due();
                 self.write(Work { due_at, attempts: work.attempts + 1, ..work });
-                // The notice of our own commit may come before the end is told.
+                // The notice of our own commit may come before the end is processed.
                 if self.is_one_in(2) {
                     self.hear();
                 }
@@ -274,7 +274,7 @@ impl World {
         }
     }
 
-    /// A pool has room for a target that waits for it.
+    /// A pool has a permit for a target that waits for one.
     fn give_room(&mut self) {
         if !self.blocked.is_empty() {
             let at = self.below(self.blocked.len() as u64) as usize;
@@ -285,7 +285,7 @@ impl World {
         }
     }
 
-    /// An operator revives a row, also one whose end is not told yet.
+    /// An operator revives a row, even one whose end is not processed yet.
     fn revive(&mut self) {
         if !self.settled.is_empty() {
             let at = self.below(self.settled.len() as u64) as usize;
@@ -294,7 +294,7 @@ impl World {
         }
     }
 
-    /// An operator settles a row, or writes one again, that nobody delivers.
+    /// An operator settles or rewrites a row that is not in flight.
     fn operate(&mut self) {
         if self.is_one_in(3) {
             return self.revive();
@@ -346,7 +346,7 @@ impl World {
             })
             .collect();
         let mut seen = BTreeSet::new();
-        // In the order of position, so that the first of an ordered target comes first.
+        // In the order of position, so that the first row of an ordered target is checked first.
         for work in self.store.values() {
             let is_first = seen.insert(TargetKey::of(work));
             let is_behind = work.ordered && (!is_first || unblocked.contains(&work.target));
@@ -359,7 +359,7 @@ impl World {
         let Bounds { timers, targets, .. } = self.index.bounds;
         assert!(self.index.timers.len() <= timers);
         assert!(self.index.dozing.len() <= timers);
-        // Ordered targets whose time has come, and the apart one, need no room.
+        // Ordered targets that are due, and the target with its own limit, are not bounded.
         assert!(self.index.targets.len() <= targets + 6);
     }
 
@@ -382,7 +382,8 @@ impl World {
         self.note_ready();
     }
 
-    /// Without new commits, everything is delivered in the end, woken only at the times told.
+    /// Without new commits, everything is delivered in the end, woken only at the times that the
+    /// index returns.
     fn run_out(&mut self) {
         for _ in 0..20_000 {
             self.hear();

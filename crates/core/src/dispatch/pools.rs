@@ -1,5 +1,5 @@
-//! Places for deliveries, and their order. Kinds of work that may wait for different things share
-//! no places: one that hangs takes its own places and no others.
+//! Permits for deliveries, and the order in which they begin. Kinds of work that may wait for
+//! different resources share no pool: a delivery that hangs holds only permits of its own pool.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -15,23 +15,23 @@ use tokio::sync::oneshot;
 
 use super::{bell::Bell, index::TargetKey};
 
-/// Which places a delivery takes.
+/// Identifies the pool that a delivery takes a permit from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Pool {
-    /// Those of its message type.
+    /// The pool of its message type.
     Type(Box<str>),
-    /// Those of a kind of work, of a name.
+    /// The pool of a kind of work, with a name.
     Of(&'static str, &'static str),
-    /// The one of a target.
+    /// The pool of a target.
     Target(EntityId),
 }
 
-/// All pools. A target that finds no place waits in line for it.
+/// All pools. A target that gets no permit queues for one.
 pub(super) struct Pools {
     pools: Mutex<HashMap<Pool, Places>>,
-    /// Targets that got a place while they waited.
+    /// Targets that got a permit while they waited.
     granted: Mutex<Vec<(TargetKey, Place)>>,
-    /// Wakes the loop when a target has got a place.
+    /// Wakes the loop when a target has got a permit.
     bell: Arc<Bell>,
 }
 
@@ -41,7 +41,7 @@ struct Places {
     waiting: VecDeque<TargetKey>,
 }
 
-/// One place, until it is dropped; then the next in line has it.
+/// One permit. When it is dropped, the next target in the queue gets it.
 pub(super) struct Place {
     pool: Pool,
     pools: Arc<Pools>,
@@ -52,8 +52,8 @@ impl Pools {
         Arc::new(Self { pools: Mutex::default(), granted: Mutex::default(), bell })
     }
 
-    /// A place of `max`; if there is none, the target waits in line. `given` is one of this pool
-    /// that the target has waited for.
+    /// A permit of `max`; if there is none, the target queues for one. `given` is a permit of this
+    /// pool that the target has waited for.
     pub(super) fn enter(
         self: &Arc<Self>,
         pool: &Pool,
@@ -76,12 +76,12 @@ impl Pools {
         None
     }
 
-    /// Whether a target waits in line.
+    /// Whether a target queues for a permit.
     pub(super) fn is_waiting(&self, target: TargetKey) -> bool {
         self.lock().values().any(|it| it.waiting.contains(&target))
     }
 
-    /// Targets that got a place since the last time.
+    /// Targets that got a permit since the last call.
     pub(super) fn granted(&self) -> Vec<(TargetKey, Place)> {
         std::mem::take(&mut *self.granted.lock())
     }
@@ -92,7 +92,7 @@ impl Pools {
 }
 
 impl Place {
-    /// Whether it is one of this pool.
+    /// Whether it is a permit of this pool.
     pub(super) fn is_of(&self, pool: &Pool) -> bool {
         self.pool == *pool
     }
@@ -115,11 +115,11 @@ impl Drop for Place {
     }
 }
 
-/// Places to load and route messages, which takes no time to speak of.
+/// Permits to load and route messages, which is quick.
 pub(super) struct Loading {
     free: AtomicUsize,
     is_wanted: AtomicBool,
-    /// Wakes the loop when one is given back that was wanted.
+    /// Wakes the loop when a permit is returned that the loop waited for.
     bell: Arc<Bell>,
 }
 
@@ -132,13 +132,13 @@ impl Loading {
         Arc::new(Self { free, is_wanted: AtomicBool::new(false), bell })
     }
 
-    /// Whether there is one. Only one task takes them.
+    /// Whether a permit is free. Only one task takes them.
     pub(super) fn is_free(&self) -> bool {
         if 0 < self.free.load(Ordering::SeqCst) {
             return true;
         }
         self.is_wanted.store(true, Ordering::SeqCst);
-        // One may have been given back before it was wanted.
+        // A permit may have been returned before `wanted` was set.
         0 < self.free.load(Ordering::SeqCst)
     }
 
@@ -157,34 +157,34 @@ impl Drop for LoadingPlace {
     }
 }
 
-/// Where one delivery waits for the one before it to the same target. Deliveries begin in the order
-/// of their messages, although each is loaded on its own: each waits until the one before has
-/// begun, or has ended without. If that one found no place and goes back, those behind it go back,
-/// too. Dropped, it lets the next one go.
+/// Starts deliveries to one target in the order of their messages, although each is loaded on its
+/// own. Each waits until the previous one has begun, or has ended without beginning. If the
+/// previous one got no permit and is requeued, the following ones are requeued as well. Dropping
+/// this lets the next one begin.
 pub(super) struct Turnstile {
     before: Option<oneshot::Receiver<()>>,
     next: oneshot::Sender<()>,
 }
 
 impl Turnstile {
-    /// Behind `before`, with what the next one waits for.
+    /// Waits for `before`. Also returns the receiver that the next delivery waits for.
     pub(super) fn new(before: Option<oneshot::Receiver<()>>) -> (Self, oneshot::Receiver<()>) {
         let (next, waits) = oneshot::channel();
         (Self { before, next }, waits)
     }
 
-    /// Returns when the one before has begun; `false` if it went back.
+    /// Returns when the previous delivery has begun; `false` if it was requeued.
     pub(super) async fn come(&mut self) -> bool {
         match self.before.take() {
-            // It is dropped when it has begun, and says so if it goes back.
+            // The sender is dropped when that delivery has begun, and sends if it is requeued.
             Some(before) => before.await.is_err(),
             None => true,
         }
     }
 
-    /// Says that it goes back.
+    /// Requeues the following deliveries as well.
     pub(super) fn go_back(self) {
-        // That nobody is behind it is no matter.
+        // Ignore a receiver that was dropped: no delivery follows.
         let _ = self.next.send(());
     }
 }

@@ -1,10 +1,11 @@
-//! Messages that may have ended a process: which of them may be delivered beside each other.
+//! Messages that may have crashed a process, and which of them may be delivered at the same time.
 //!
-//! A message that waited when a process ended without a clean shutdown is *counted*: each attempt
-//! is claimed before it begins. One that was claimed then is *blamed*: one at a time, beside
-//! counted ones. Only an attempt after which a message could be given up is *exclusive*: nothing
-//! else that is suspect runs beside it. Nobody is alone for longer than [`ALONE_MAX`]: one that
-//! hangs holds up other suspects for so long at most, and nothing that is not suspect.
+//! A message that was pending when a process ended without a clean shutdown is *counted*: each
+//! attempt is claimed before it begins. A message that was claimed at that time is *blamed*: one at
+//! a time, concurrent with counted ones. Only an attempt after which a message could be given up is
+//! *exclusive*: no other suspect message runs at the same time. A delivery is exclusive for
+//! [`ALONE_MAX`] at most: one that hangs delays other suspects no longer than that, and never
+//! messages that are not suspect.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -13,39 +14,39 @@ use steadfast_store::{StoreClock, Timestamp};
 
 use super::bell::Bell;
 
-/// How long one is alone at most, the wait for it included.
+/// Maximum duration of an exclusive delivery, including the wait for it.
 const ALONE_MAX: Duration = Duration::from_secs(30);
 
-/// How careful a delivery must be.
+/// The isolation that a delivery needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Care {
-    /// Its commit alone decides whether it happened.
+    /// None: its commit alone decides whether it happened.
     Plain,
-    /// It may have ended a process, or somebody's lease on it has ended: it is claimed, and thereby
+    /// It may have crashed a process, or its last lease has expired: it is claimed, and thereby
     /// counted, before it is delivered.
     Counted,
-    /// A process ended while it was claimed: at most one of these at a time.
+    /// A process crashed while it was claimed: at most one of these runs at a time.
     Blamed {
         /// It could be given up after this attempt.
         is_last: bool,
     },
 }
 
-/// The suspects of loops that deliver beside each other.
+/// The suspect messages of loops that deliver concurrently.
 #[derive(Clone, Default)]
 pub(crate) struct Suspects(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    /// The loops, which wait for each other's suspects.
+    /// The loops that wait for each other's suspect messages.
     bells: Vec<Arc<Bell>>,
-    /// Deliveries of counted messages under way.
+    /// Deliveries of counted messages in flight.
     counted: usize,
-    /// A blamed one is under way.
+    /// A blamed message is in flight.
     is_blamed: bool,
-    /// And nothing else that is suspect.
+    /// It runs exclusively.
     is_exclusive: bool,
-    /// Since when one waits to be exclusive.
+    /// Since when a message waits to run exclusively.
     wanted_since: Option<Timestamp>,
 }
 
@@ -53,11 +54,11 @@ struct State {
 pub(crate) enum Admission {
     /// It may.
     Yes(Admitted),
-    /// Not before something else ends, or this time.
+    /// Not before another delivery ends, or not before this time.
     Wait(Option<Timestamp>),
 }
 
-/// A delivery that may run, until it is dropped.
+/// A delivery that may run, until this is dropped.
 pub(crate) struct Admitted {
     suspects: Suspects,
     care: Care,
@@ -65,7 +66,7 @@ pub(crate) struct Admitted {
 }
 
 impl Suspects {
-    /// Wakes a loop whenever a suspect is no longer alone.
+    /// Wakes a loop whenever an exclusive delivery ends.
     pub(crate) fn add_loop(&self, bell: Arc<Bell>) {
         self.0.lock().bells.push(bell);
     }
@@ -82,13 +83,14 @@ impl Suspects {
             },
             Care::Blamed { .. } if state.is_blamed => return Admission::Wait(None),
             Care::Blamed { is_last: true } if 0 < state.counted => {
-                // One that wanted it long ago has gone away.
+                // The message that wanted it long ago does not wait any more.
                 state.wanted_since.take_if(|it| it.after(2 * ALONE_MAX) <= now);
                 let until = state.wanted_since.get_or_insert(now).after(ALONE_MAX);
                 if now < until {
                     return Admission::Wait(Some(until));
                 }
-                // They take too long: beside them, and without being given up for it.
+                // The others take too long: run concurrently, without giving the message up
+                // afterwards.
                 (state.wanted_since, state.is_blamed) = (None, true);
             }
             Care::Blamed { is_last } => {
@@ -104,13 +106,13 @@ impl Suspects {
 }
 
 impl Admitted {
-    /// Whether nothing else that is suspect runs beside it.
+    /// Whether no other suspect message runs at the same time.
     pub(crate) fn is_exclusive(&self) -> bool {
         self.is_exclusive
     }
 
-    /// Delivers it. Others that are suspect may begin when it has ended, or when it was alone for
-    /// long enough.
+    /// Delivers the message. Other suspect messages may begin when it has ended, or after
+    /// [`ALONE_MAX`].
     pub(crate) async fn run<T>(self, clock: &StoreClock, delivery: impl Future<Output = T>) -> T {
         if self.care == Care::Plain {
             return delivery.await;

@@ -1,5 +1,5 @@
-//! All targets but queues, as the source of one loop: it asks the index what to do, does it, and
-//! tells the index how it went.
+//! All targets but queues, as the source of one loop: it starts the work that the index returns,
+//! and gives the index the results.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -26,7 +26,7 @@ use super::{
     worker::{Begin, Worker},
 };
 
-/// Everything that can end while the loop waits.
+/// The results that the loop waits for.
 pub(super) enum Ended {
     /// `None` if the store can never be written again.
     Delivery(Position, TargetKey, Option<End>),
@@ -38,15 +38,15 @@ pub(super) struct Targets {
     store: Arc<dyn Store>,
     clock: Arc<StoreClock>,
     worker: Arc<Worker>,
-    /// Also read by those who ask whether work is forgotten.
+    /// Shared with `Dispatcher::forgotten`.
     index: Arc<Mutex<Index>>,
     queues: Option<Arc<dyn QueueListener>>,
     loading: Arc<Loading>,
-    /// Places that targets have waited for.
+    /// Permits that targets have waited for.
     given: HashMap<TargetKey, Place>,
-    /// The end of the last delivery of each target, for which the next one waits.
+    /// The end of the last delivery to each target, which the next one waits for.
     turns: HashMap<TargetKey, oneshot::Receiver<()>>,
-    /// Messages in flight when a process ended. They are delivered one at a time.
+    /// Messages that were in flight when a process crashed. They are delivered one at a time.
     blamed: VecDeque<Work>,
     suspects: Suspects,
 }
@@ -79,7 +79,7 @@ impl Targets {
         let mut index = self.index.lock();
         index.wake(now);
         for (target, place) in self.worker.pools.granted() {
-            // Not while something of it may come back: that has to be the next.
+            // Not while a delivery of the target may be requeued: that row must be the next.
             if index.is_blocked(target) && index.unblock(target, now) {
                 self.given.insert(target, place);
             }
@@ -96,11 +96,11 @@ impl Targets {
                 Ended::Delivery(position, target, end)
             });
         }
-        // A target that does not need its place any more gives it to the next.
+        // A target that does not need its permit any more passes it on.
         self.given.retain(|target, _| index.is_ready(*target));
     }
 
-    /// Starts the next message that may have ended a process, apart from all others.
+    /// Starts the next message that may have crashed a process, apart from all others.
     fn start_blamed(&mut self, tasks: &mut JoinSet<Ended>, now: Timestamp) {
         if self.blamed.is_empty() {
             return;
@@ -151,7 +151,7 @@ impl Source for Targets {
     }
 
     fn ended(&mut self, ended: Result<Ended, JoinError>) -> Effect {
-        // Deliveries and reads run in tasks inside of these, so that no panic comes here.
+        // Deliveries and reads run in tasks of their own, so a panic does not reach this task.
         let Ok(ended) = ended else { return Effect::None };
         let (options, now) = (self.worker.options, self.clock.now());
         let mut index = self.index.lock();
@@ -159,7 +159,8 @@ impl Source for Targets {
             Ended::Delivery(_, _, None) => Effect::Over,
             Ended::Delivery(position, target, Some(end)) => {
                 index.finished(target, position, end, now);
-                // The place may have come, and gone to another, before it was wanted here.
+                // The permit may have come, and gone to another target, before this one waited for
+                // it.
                 if index.is_blocked(target) && !self.worker.pools.is_waiting(target) {
                     index.unblock(target, now);
                 }
@@ -213,8 +214,7 @@ impl Source for Targets {
     }
 }
 
-/// Each place refers to the pools, which hold those that were granted. One that is dropped goes to
-/// the next in line.
+/// A permit refers to the pools, which hold granted permits. Dropping a permit passes it on.
 impl Drop for Targets {
     fn drop(&mut self) {
         self.given.clear();

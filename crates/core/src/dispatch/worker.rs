@@ -1,5 +1,5 @@
-//! One delivery to a handler: load, route, take a place, claim, execute, settle. It can end at any
-//! line; nothing is lost.
+//! One delivery to a handler: load, route, take a permit, claim, execute, settle. A process may
+//! crash at any line; no message is lost.
 
 use std::{
     collections::HashMap,
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::commit_each::commit_each;
 
-/// The points of a delivery, in order. `./test` ends a process at each of them.
+/// The points of a delivery, in order. `./test` kills a process at each of them.
 pub const CRASH_POINTS: &[&str] = &[
     "claim.before",
     "claim.after",
@@ -33,18 +33,19 @@ pub const CRASH_POINTS: &[&str] = &[
     "settle.after",
 ];
 
-/// A target that is in trouble is left alone for so long.
+/// Pause of a target whose delivery could not begin.
 const REST: Duration = Duration::from_millis(500);
 
 /// A delivery that is about to begin.
 pub(super) struct Begin {
     pub(super) position: Position,
     pub(super) target: TargetKey,
-    /// It was under way when a process ended: it is delivered apart from all others, one at a time.
+    /// It was in flight when a process crashed: it is delivered apart from all others, one at a
+    /// time.
     pub(super) is_blamed: bool,
-    /// One of the places to load, for those that share them.
+    /// A permit to load; `None` for targets with a limit of their own.
     pub(super) loading: Option<LoadingPlace>,
-    /// A place that its target has waited for.
+    /// A permit that its target has waited for.
     pub(super) place: Option<Place>,
     pub(super) turn: Turnstile,
 }
@@ -58,8 +59,8 @@ pub(super) struct Worker {
     handlers: HashMap<Box<str>, Arc<dyn Handler>>,
     routers: Vec<Arc<dyn Router>>,
     pub(super) leases: Leases,
-    /// Up to here somebody was at work who did not say goodbye: a message there may be the one that
-    /// ended the process, so its attempts are counted before they begin.
+    /// The last position of a process that ended without a clean shutdown. A message up to here may
+    /// have caused the crash, so its attempts are counted before they begin.
     careful_until: Position,
     pub(super) pools: Arc<Pools>,
 }
@@ -87,8 +88,8 @@ impl Worker {
         }
     }
 
-    /// Delivers a message in a task of its own, so that a panic in code of the user's, in a router
-    /// say, only puts it off. `None` if the store can never be written again.
+    /// Delivers a message in a task of its own, so that a panic in user code, for example in a
+    /// router, only delays it. `None` if the store can never be written again.
     pub(super) async fn deliver(self: &Arc<Self>, begin: Begin) -> Option<End> {
         let (worker, position) = (self.clone(), begin.position);
         let attempt = async move { worker.attempt(begin).await };
@@ -99,7 +100,7 @@ impl Worker {
                 if error.is_over() {
                     return None;
                 }
-                // The message is as it was: it is due again later.
+                // The message is unchanged: it is due again later.
                 let until = self.clock.now().after(Duration::from_secs(1));
                 Some(if error.is_retryable() { End::Rest(until) } else { End::Deferred(until) })
             }
@@ -113,7 +114,7 @@ impl Worker {
 
     async fn attempt(&self, begin: Begin) -> Result<End, StoreError> {
         let Begin { position, target, is_blamed, loading, place, mut turn } = begin;
-        // Should it not be as it was written any more, the commit at its end is refused.
+        // If the message has changed since, the commit at the end is rejected.
         let message = match self.store.notices().fresh(position) {
             None => self.store.message(position).await?,
             fresh => fresh,
@@ -131,10 +132,10 @@ impl Worker {
             return Ok(End::Unserved);
         }
         let leaves = handler.as_ref().is_none_or(|it| it.leaves_the_process());
-        // It may be what ended a process: its attempt is counted before it begins.
+        // It may have crashed a process: its attempt is counted before it begins.
         let suspect = position <= self.careful_until && (!leaves || 0 < attempts);
-        // Deliveries to one target begin in the order of their messages: behind one that went back,
-        // all go back.
+        // Deliveries to one target begin in the order of their messages: if the previous one was
+        // requeued, so is this one.
         if !turn.come().await {
             turn.go_back();
             return Ok(End::NoRoom);
@@ -156,7 +157,7 @@ impl Worker {
         end
     }
 
-    /// Which places a delivery takes, and of how many.
+    /// The pools that a delivery takes permits from, with their sizes.
     fn pools_of(
         &self,
         handler: &Option<Arc<dyn Handler>>,
@@ -173,16 +174,15 @@ impl Worker {
             Places::Of { kind, name, max: more } => (Pool::Of(kind, name), more.unwrap_or(max)),
             Places::OfTarget => return Vec::new(),
         };
-        // Claims of one target may be in each other's way, as those of two timers of a process of
-        // which one cancels the other.
+        // Claims of one target may conflict, for example those of two timers of a process of which
+        // one cancels the other.
         match message.target.filter(|_| suspect && !in_order) {
             Some(target) => vec![(Pool::Target(target), 1), kind],
             None => vec![kind],
         }
     }
 
-    /// Takes these places; `None` if one of them is not free, for which the target then waits
-    /// in line.
+    /// Takes a permit of each pool; `None` if one is missing, and then the target queues for it.
     fn enter(
         &self,
         pools: &[(Pool, usize)],
@@ -221,7 +221,7 @@ impl Worker {
                 Ok(end)
             }
             Err(error) if error.is_over() => Err(error),
-            // The store has it under the lease, which nobody tells the index.
+            // The store has it under the lease, and the index gets no notice of that.
             Err(error) => {
                 tracing::warn!(message_id = position, error = %error, "delivery was not settled");
                 Ok(End::Again(until))
@@ -268,12 +268,12 @@ impl Worker {
         };
         crash::point("settle.before");
         let verdict = match result {
-            // The handler has ended it itself.
+            // The handler has settled it.
             _ if ended.load(Ordering::Acquire) == SETTLED => Verdict::Settled,
             Ok(commit) => Verdict::Done(commit),
             Err(failure) if failure.is_untried => {
                 tracing::debug!(message_id = message.position, error = failure.error, "put off");
-                // Many runs or jobs share a target: the trouble of one is not that of all.
+                // Many runs or jobs share a target: the failure of one must not delay all.
                 let is_shared =
                     handler.as_ref().is_some_and(|it| matches!(it.places(), Places::OfTarget));
                 return self.put_off(message.position, lease, is_shared).await;
@@ -287,7 +287,7 @@ impl Worker {
         Ok(due_again.map_or(End::Gone, End::Again))
     }
 
-    /// Tries a message later that was not tried. That does not count.
+    /// Retries a message later whose attempt did not begin. That attempt does not count.
     async fn put_off(
         &self,
         position: Position,
@@ -295,7 +295,7 @@ impl Worker {
         is_shared: bool,
     ) -> Result<End, StoreError> {
         if let Some(lease) = lease {
-            // Its release makes it due at once.
+            // Its release makes it due immediately.
             if is_shared {
                 self.clock.sleep(REST).await;
             }
@@ -315,8 +315,8 @@ impl Worker {
         Policy { retry, give_up }
     }
 
-    /// Runs the handler in a task of its own, so that neither a panic nor a handler that never
-    /// comes back harms others.
+    /// Runs the handler in a task of its own, so that neither a panic nor a handler that hangs
+    /// affects others.
     async fn run(
         &self,
         handler: Option<Arc<dyn Handler>>,
@@ -337,7 +337,7 @@ impl Worker {
         run_apart("handler", handled, over).await.map_err(Failure::retry)?
     }
 
-    /// Counts the attempts that ended with their process, and has those messages delivered again.
+    /// Counts the attempts that ended with their process, and schedules those messages again.
     /// Returns those that are to be delivered apart from all others.
     pub(super) async fn take_over(&self) -> Result<Vec<Work>, StoreError> {
         let mut blamed = Vec::new();
@@ -351,25 +351,26 @@ impl Worker {
                 let message = self.store.message(orphan.position).await?;
                 let handler = message.as_ref().and_then(|it| self.handler(it));
                 let apart_after = handler.as_ref().map_or(0, |it| it.apart_after());
-                // An ordered one keeps its place in its order.
+                // An ordered message keeps its position in its order.
                 let is_blamed = apart_after <= orphan.attempts && !orphan.ordered;
                 if is_blamed {
                     blamed.push(*orphan);
                 }
-                // Most were only near when another one ended the process: first time at once. One
-                // that is delivered apart from all others need not wait at all.
+                // Most were in flight only by coincidence: the first retry is immediate. One that
+                // is delivered apart from all others need not wait at all.
                 let is_soon = is_blamed || orphan.tries() < 2;
                 let ending = Ending::crashed(orphan, is_soon.then_some(Duration::ZERO));
                 let mut policy = Policy { retry: self.options.retry, give_up: GiveUp::Dead };
                 if let Some((message, handler)) = message.as_ref().zip(handler.as_deref())
                     && policy.retry.attempts_max <= orphan.tries()
                 {
-                    // Its handler may have more patience. If not, somebody may wait for its end.
+                    // Its handler may allow more attempts. Otherwise a caller may wait for the
+                    // failure.
                     policy = self.policy(Some(handler), message);
                 }
                 let written = attempt::write(&ending, &policy, &*self.entropy);
                 if written.kind == EndKind::GivenUp {
-                    // A report may be refused, which must not harm the others.
+                    // A report may be rejected, which must not affect the others.
                     attempt::settle(&*self.store, ending, policy, &*self.entropy).await?;
                 } else {
                     commits.extend(written.commit);

@@ -1,4 +1,4 @@
-//! Any error as an [`Error`]: which code it has, and whether trying again cannot help.
+//! Converts any error into an [`Error`], with its code and whether it is terminal.
 
 use std::any::Any;
 
@@ -23,12 +23,12 @@ impl<E: std::error::Error + 'static> From<E> for Error {
     }
 }
 
-/// Whether it tells of a run that failed with an error that no repetition can cure.
+/// Whether it is the error of a run that failed with a terminal error.
 fn is_failed_run(error: &dyn Any) -> bool {
     matches!(error.downcast_ref(), Some(RunError::Failed { error, .. }) if error.is_terminal())
 }
 
-/// Whether it tells of text that cannot be parsed: the same text fails again.
+/// Whether it is a parsing error: the same text fails again.
 fn is_parsing(error: &dyn Any) -> bool {
     let json = error.downcast_ref::<serde_json::Error>();
     json.is_some_and(|it| !it.is_io())
@@ -44,7 +44,7 @@ fn is_parsing(error: &dyn Any) -> bool {
         || error.is::<store::AddressError>()
 }
 
-/// The code of an error of ours.
+/// The code of an error of this platform.
 fn own_code(error: &dyn Any) -> Option<&str> {
     let run = || error.downcast_ref::<RunError>().map(RunError::code);
     let queue = || error.downcast_ref::<QueueError>().map(QueueError::code);

@@ -37,7 +37,7 @@ use super::{
 pub(super) trait Mail {
     fn priority(&self) -> Priority;
 
-    /// Whether nobody waits for it any more, so that it can be dropped.
+    /// Whether its receiver was dropped, so that it can be dropped as well.
     fn is_abandoned(&self) -> bool;
 }
 
@@ -61,8 +61,8 @@ enum Phase {
     Running,
     /// Waits for its commits.
     Blocked,
-    /// The memory is not what is stored: it is read again when no commit is in flight. If it was
-    /// found to be damaged, it is quarantined instead.
+    /// The memory differs from the store: the object is read again when no commit is in flight. If
+    /// it was found to be damaged, it is quarantined instead.
     Doomed(Option<CallError>),
     /// Its stored data is damaged.
     Quarantined(CallError),
@@ -169,7 +169,7 @@ impl<M: Mail, R> Actor<M, R> {
         }
     }
 
-    /// The mail that `TakeMail` would hand out.
+    /// The mail that `TakeMail` would return.
     pub(super) fn next_mail(&self) -> Option<&M> {
         self.can_run().then(|| self.mailbox.peek()).flatten()
     }
@@ -250,7 +250,7 @@ impl<M: Mail, R> Actor<M, R> {
         }
     }
 
-    /// Whether the mailbox takes another call. Callers that have gone away leave their places.
+    /// Whether the mailbox takes another call. Calls whose callers were dropped do not count.
     fn has_room(&mut self, limit: usize) -> bool {
         if limit <= self.mailbox.calls() {
             self.mailbox.retain_calls(|it| !it.is_abandoned());
@@ -316,7 +316,7 @@ impl<M: Mail, R> Actor<M, R> {
         self.leave_doomed(outputs);
     }
 
-    /// Moves on from `Doomed` when the last commit is answered: what is stored is known then.
+    /// Leaves `Doomed` when the last commit is answered: the stored state is known then.
     fn leave_doomed(&mut self, outputs: &mut Vec<Output<M, R>>) {
         let Phase::Doomed(damage) = &mut self.phase else { return };
         if !self.in_flight.is_empty() {
@@ -343,7 +343,7 @@ impl<M: Mail, R> Actor<M, R> {
         let complete = |it, result| outputs.push(Output::Complete(it, result));
         self.in_flight.answered(commit, result, complete);
         match self.phase {
-            // While it runs or waits for a thread, the burst finds out.
+            // While it runs or waits for a thread, the burst detects the failure.
             Phase::Idle | Phase::Blocked if self.in_flight.has_failed() => {
                 self.doom(None, outputs);
             }

@@ -1,4 +1,4 @@
-//! The surface that a program writes against: classes, their messages, and the turn that a handler
+//! The API that a program is written against: classes, their messages, and the turn that a handler
 //! gets. It builds the type-erased [`Class`] that the executor runs.
 
 mod address;
@@ -24,8 +24,7 @@ use super::{
 };
 use crate::{Body, Error, Result};
 
-/// A class of objects. The class is a value: its fields are what its handlers need from outside.
-///
+/// A class of objects. The class is a value: its fields are the dependencies of its handlers.
 /// ```
 /// # use serde::{Deserialize, Serialize};
 /// use steadfast::{Handle, Object, Result, Turn};
@@ -61,8 +60,8 @@ pub trait Object: Send + Sync + Sized + 'static {
     /// end.
     const MIGRATIONS: &'static [&'static str] = &[];
 
-    /// Texts of connections that are answered at once, without a turn and without waking the
-    /// object: what comes in, and what goes back.
+    /// Texts of connections with fixed replies, as pairs of text and reply. They need no turn and
+    /// do not load the object.
     const AUTO_REPLY: &'static [(&'static str, &'static str)] = &[];
 
     /// The address of one object: plain data, nothing is looked up.
@@ -70,27 +69,26 @@ pub trait Object: Send + Sync + Sized + 'static {
         Address::new(name.into())
     }
 
-    /// Somebody wants to connect, over HTTP everybody who may call. `Err` refuses, and nothing was
-    /// changed. What is told here to the connection arrives first; more than may wait for one
-    /// (`unread_bytes_max`) ends it. A class that does not say otherwise takes no connections.
+    /// Accepts a connection. `Err` refuses it, and nothing was changed. Over HTTP every caller that
+    /// may call the object can connect. Events that this turn sends to the connection arrive first;
+    /// more than `unread_bytes_max` closes it. By default a class refuses connections.
     fn connected(&self, turn: &Turn<Self>, connection: &Connection) -> Result<()> {
         let _ = (turn, connection);
         Err(Error::terminal(format!("class `{}` takes no connections", Self::CLASS))
             .with_code(NOT_LIVE))
     }
 
-    /// A text came in from a connection. `Err` is told to the connection, which stays. A class that
-    /// does not say otherwise only tells.
+    /// Receives a text from a connection. `Err` is sent to the connection, which stays open. By
+    /// default a class refuses texts.
     fn received(&self, turn: &Turn<Self>, connection: &Connection, text: &str) -> Result<()> {
         let _ = (turn, connection, text);
         Err(Error::terminal(format!("class `{}` takes no texts", Self::CLASS))
             .with_code("not_received"))
     }
 
-    /// A connection ended, for whatever reason; it is not among the connections any more. This is
-    /// called once for each one that was accepted. One that ended with the process is heard of
-    /// before the object does anything else. Its end is no matter of choice: after an `Err` it is
-    /// gone all the same.
+    /// A connection has ended; it is no longer in the list of connections. This is called once for
+    /// each accepted connection. For connections that ended with the process, it is called before
+    /// any other turn of the object. An `Err` does not keep the connection.
     fn closed(&self, turn: &Turn<Self>, connection: &Connection, closed: &Closed) -> Result<()> {
         let _ = (turn, connection, closed);
         Ok(())
@@ -107,7 +105,7 @@ pub trait Handle<M: Body>: Object {
     const NAME: &'static str;
     /// Whether it may be called over HTTP.
     const PUBLIC: bool = false;
-    /// What comes back.
+    /// The reply.
     type Reply: Body;
 
     /// Handles a message: a plain synchronous function over the object's database. `Ok` commits the
@@ -144,8 +142,8 @@ fn erase<C: Handle<M>, M: Body>(class: Arc<C>) -> Method {
 }
 
 fn decode<M: Body>(body: &str) -> Result<M, HandlerError> {
-    // A message without fields is `null` to serde or `{}`, as it was declared; to callers it is the
-    // same.
+    // A message without fields is `null` or `{}` to serde, depending on its declaration; callers
+    // may send either.
     match body.trim() {
         "" | "null" => decode_text("null").or_else(|_| decode_text("{}")),
         "{}" => decode_text("{}").or_else(|error| decode_text("null").map_err(|_| error)),
@@ -163,7 +161,7 @@ fn decode_text<M: Body>(body: &str) -> Result<M, HandlerError> {
     Ok(msg)
 }
 
-/// Where in a message something is wrong; `.` is the whole.
+/// The path of the malformed field; `.` is the whole message.
 fn place(path: &serde_path_to_error::Path) -> String {
     let path = path.to_string();
     if path == "?" { ".".into() } else { path }

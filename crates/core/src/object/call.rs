@@ -54,8 +54,8 @@ impl<R> PendingCall<R> {
         Self { caller, ..self }
     }
 
-    /// Makes the call once for this key: a repetition within a day changes nothing and gets the
-    /// reply of the first.
+    /// Makes the call once for this key: a repetition within a day changes nothing and returns the
+    /// reply of the first call.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
@@ -118,7 +118,7 @@ impl Objects {
     {
         let PendingCall { to, message, body, caller, .. } = self.call(to, msg);
         let (to, body, store) = (to?, body?, &*self.scheduler.store);
-        // Of two at once the second would be rejected by the store, with all turns behind it.
+        // Of two concurrent calls, the store would reject the second, and all turns behind it.
         let _alone = self.scheduler.keyed.lock(&key).await;
         if let Some(before) = key.answer::<String>(store).await? {
             return read(message, &before);
@@ -135,7 +135,7 @@ impl Objects {
     }
 
     /// Calls an object by names, with JSON, for callers outside of the program: the turn's
-    /// [`Caller`] is anonymous. An empty body stands for a message without fields.
+    /// [`Caller`] is anonymous. An empty body is a message without fields.
     pub async fn call_json(
         &self,
         class: &str,
@@ -179,7 +179,7 @@ impl Objects {
         self.request(to, request, None).await
     }
 
-    /// Calls an object in whose commit the delivery of a message ends.
+    /// Calls an object; the commit of the turn settles a delivery.
     pub(crate) async fn settle<C: Handle<M>, M: Body, I>(
         &self,
         to: Address<C>,

@@ -19,7 +19,7 @@ use crate::RequestKey;
 /// A hash of message name and body.
 pub(super) type RequestHash = [u8; 16];
 
-/// A key and what it stands for.
+/// A key and the request that it was used for.
 #[derive(Clone, Debug)]
 pub(super) struct Key {
     pub(super) text: Box<str>,
@@ -39,7 +39,7 @@ pub(super) enum StoredKey {
 pub(super) struct ReplyRecord {
     pub(super) expect: Option<Expect>,
     pub(super) write: Write,
-    /// At most so many, with what quoting adds.
+    /// An upper bound, including the escapes of a JSON string.
     pub(super) bytes: usize,
 }
 

@@ -1,11 +1,10 @@
 //! Live connections: the types that handlers see, the outbox of each connection, and the registry
-//! of those that are open. Turns ask for operations on connections; the registry performs them when
-//! the turn is durable.
+//! of open ones. Turns request operations on connections; the registry performs them when the turn
+//! is durable.
 //!
 //! The outbox is held outside of the object, so it outlives the object's eviction. The list of
-//! connections is a table inside of the object (`executor/connection_rows.rs`), so a turn sees it
-//! as it sees everything else, and handles every end once, including ends that came with the end
-//! of the process.
+//! connections is a table inside of the object (`executor/connection_rows.rs`), so it is part of
+//! the turn's transaction. Each end is handled once, even if the process ended with it.
 
 mod connection;
 mod op;

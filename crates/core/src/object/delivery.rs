@@ -1,5 +1,5 @@
-//! How the dispatcher reaches objects: messages and wake-ups become turns, jobs are performed and
-//! their outcomes become messages.
+//! Delivers messages to objects: messages and wake-ups become turns, jobs are performed and their
+//! outcomes become messages.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,10 +21,10 @@ use crate::{
     script::{Scene, Script},
 };
 
-/// Deliveries that wait in mailboxes at once, of all objects.
+/// Maximum deliveries in mailboxes, of all objects.
 const DELIVERIES_MAX: usize = 4_096;
 
-/// What stands beside a message to an object.
+/// The metadata of a message to an object.
 #[derive(Deserialize)]
 struct Beside {
     to: String,
@@ -66,7 +66,7 @@ impl Router for Objects {
     }
 }
 
-/// Gives a message to its object: the turn's commit ends the delivery.
+/// Delivers a message to its object: the turn's commit settles the delivery.
 struct ToObject {
     objects: Objects,
     to: store::Address,
@@ -107,7 +107,7 @@ impl Handler for ToObject {
         false
     }
 
-    /// It waits in the mailbox as long as it takes, and a turn has limits of its own.
+    /// The wait in the mailbox is unbounded, and a turn has limits of its own.
     fn is_timed(&self) -> bool {
         false
     }
@@ -120,7 +120,7 @@ impl Handler for ToObject {
         true
     }
 
-    /// The object counts on its wake-up: it is never given up.
+    /// The object depends on its wake-up: it is never given up.
     fn retry(&self) -> Option<RetryPolicy> {
         self.is_wake.then_some(RetryPolicy { attempts_max: u32::MAX, ..RetryPolicy::DEFAULT })
     }
@@ -136,8 +136,8 @@ fn due_at(message: &Recorded) -> Result<Timestamp, Failure> {
     Ok(Timestamp(wake.due_at))
 }
 
-/// What can be cured by time, by an operator or by new code is tried again. A wake-up always is:
-/// the object may be mended, and then its alarms must ring.
+/// Errors that time, an operator or new code can fix are retried. A wake-up always is: once the
+/// object is repaired, its alarms must fire.
 fn failure(error: &CallError, is_wake: bool) -> Failure {
     let text = format!("{error} ({})", error.code());
     let untried =
@@ -151,7 +151,7 @@ fn failure(error: &CallError, is_wake: bool) -> Failure {
     }
 }
 
-/// Performs a job, and sends its outcome to the object that asked for it.
+/// Performs a job, and sends its outcome to the object that requested it.
 struct ToPerformer {
     performer: Arc<Performer>,
     script: Script,
@@ -197,7 +197,7 @@ impl Handler for ToPerformer {
     }
 }
 
-/// Sends the outcome of a job to the object that asked for it.
+/// Sends the outcome of a job to the object that requested it.
 fn bring_back(job: &Recorded, outcome: &str) -> Result<Commit, Failure> {
     let (beside, to) = Beside::of(job)?;
     let name = beside.outcome.ok_or_else(|| Failure::fatal("the job has no outcome"))?;

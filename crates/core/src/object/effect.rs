@@ -1,5 +1,5 @@
-//! Effects: work outside of a turn. The job is the contract, the performer holds the client, the
-//! outcome comes back as a turn.
+//! Effects: work outside of a turn. The job is the contract, the performer has the client, and the
+//! outcome arrives as a turn.
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
@@ -8,16 +8,16 @@ use steadfast_store::{Address, AddressError, EntityKind, RetryPolicy};
 
 use crate::{Body, Error, Result, script::Says};
 
-/// Work that a turn asks for. Of one kind, so many are under way at once as the dispatcher allows
-/// for one target (16), or as its performer says.
+/// Work that a turn requests. The dispatcher runs at most 16 jobs of one kind concurrently, unless
+/// the performer sets another limit.
 pub trait Job: Body {
     /// Its name. It is stored: it may never change.
     const NAME: &'static str;
-    /// How it is tried again.
+    /// The retry policy.
     const RETRY: RetryPolicy = RetryPolicy::DEFAULT;
-    /// How long one attempt may take.
+    /// Maximum duration of one attempt.
     const TIMEOUT: Duration = Duration::from_mins(2);
-    /// What it leads to.
+    /// The result.
     type Output: Body;
 }
 
@@ -27,27 +27,27 @@ pub trait Perform<J: Job>: Send + Sync + 'static {
     /// idempotency key.
     fn perform(&self, job: J, key: &str) -> impl Future<Output = Result<J::Output>> + Send;
 
-    /// How many are under way at once. They have places of their own: they neither wait for other
-    /// work nor keep it waiting.
+    /// Maximum concurrent jobs. They have a pool of their own: they share no permits with other
+    /// work.
     fn at_once(&self) -> Option<usize> {
         None
     }
 }
 
-/// How a job ended: an ordinary message. List it in `Calls` and `impl Handle<Outcome<J>>`.
+/// The end of a job: an ordinary message. List it in `Calls` and `impl Handle<Outcome<J>>`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct Outcome<J: Job> {
-    /// What was asked for.
+    /// The job that was requested.
     pub job: J,
-    /// What came of it. An error has been tried again as often as [`Job::RETRY`] says.
+    /// The result. An error is final: it was retried according to [`Job::RETRY`].
     pub result: Result<J::Output>,
 }
 
-/// Jobs of a kind that are under way at once, unless their performer says otherwise.
+/// Default maximum of concurrent jobs of one kind.
 const AT_ONCE: usize = 16;
 
-/// A performer whose types are forgotten.
+/// A type-erased performer.
 pub(super) struct Performer {
     pub(super) job: &'static str,
     pub(super) retry: RetryPolicy,
@@ -65,16 +65,16 @@ type Running = Pin<Box<dyn Future<Output = Performed> + Send>>;
 /// Makes the outcome of a job that failed for good.
 type Fail = fn(&str, Error) -> Result<String, serde_json::Error>;
 
-/// How one attempt went.
+/// The result of one attempt.
 pub(super) struct Performed {
     /// The body of the outcome.
     pub(super) outcome: Result<String, serde_json::Error>,
-    /// Why it failed, if it did and may be tried again.
+    /// The error, if the attempt failed and may be retried.
     pub(super) again: Option<String>,
 }
 
-/// Where jobs of a kind wait. Not at the object that asks for them: what takes long outside must
-/// not hold up its alarms, and jobs of one kind must not take all places there are.
+/// The target of jobs of one kind. It is not the object that requests them: slow effects must not
+/// delay its alarms, and jobs of one kind must not take all permits.
 pub(super) fn target(job: &str) -> Result<Address, AddressError> {
     Address::new(EntityKind::System, "effect", job)
 }
@@ -111,7 +111,7 @@ fn performed<J: Job>(body: &str, result: Result<J::Output>) -> Performed {
     Performed { outcome: outcome::<J>(body, result), again }
 }
 
-/// The outcome as it is recorded: the job as it was asked for, and the result.
+/// The recorded outcome: the job and its result.
 fn outcome<J: Job>(body: &str, result: Result<J::Output>) -> Result<String, serde_json::Error> {
     let job: J = serde_json::from_str(body)?;
     serde_json::to_string(&Outcome { job, result })

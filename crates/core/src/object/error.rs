@@ -1,4 +1,4 @@
-//! Why a call got no reply.
+//! Errors of calls.
 
 use steadfast_store::{Address, AddressError, StoreError, limits};
 
@@ -10,15 +10,15 @@ pub enum CallError {
     /// No such class.
     #[error("class `{class}` is not registered")]
     UnknownClass {
-        /// What was asked for.
+        /// The requested name.
         class: String,
     },
     /// The class has no such message.
     #[error("class `{class}` has no message `{message}`")]
     UnknownMessage {
-        /// Which class.
+        /// The class.
         class: String,
-        /// What was asked for.
+        /// The requested name.
         message: String,
     },
     /// The name cannot be one of an object.
@@ -27,113 +27,114 @@ pub enum CallError {
     /// The message is not what the class takes.
     #[error("message `{message}` is malformed at `{path}`: {detail}")]
     Malformed {
-        /// Which message.
+        /// The message.
         message: String,
         /// The field, from the top; `.` is the whole.
         path: String,
-        /// What is wrong with it.
+        /// The problem with it.
         detail: String,
     },
-    /// The handler said no; nothing changed.
+    /// The handler returned an error; nothing changed.
     #[error("{0}")]
     Refused(Error),
     /// The handler panicked; nothing changed.
     #[error("handler of `{message}` panicked: {detail}; nothing was changed")]
     Panicked {
-        /// Which message.
+        /// The message.
         message: String,
-        /// What it said.
+        /// The message of the panic.
         detail: String,
     },
     /// The turn was stopped by a limit, or its transaction did not survive; nothing changed.
     #[error("turn of `{object}` was rolled back: {detail}")]
     RolledBack {
-        /// Which object.
+        /// The object.
         object: String,
-        /// Which limit, or what ended the transaction.
+        /// The limit, or the reason.
         detail: String,
     },
     /// The key is not acceptable.
     #[error("idempotency key has {len} bytes, it must have 1 to {max}", max = limits::KEY_BYTES_MAX)]
     Key {
-        /// How long it is.
+        /// Its length.
         len: usize,
     },
-    /// The key stands for another request.
+    /// The key was used for another request.
     #[error("idempotency key `{key}` was used for another request; use a new key")]
     KeyReused {
-        /// Which key.
+        /// The key.
         key: String,
     },
-    /// Too many calls wait.
+    /// The mailbox is full.
     #[error("mailbox of `{object}` is full; try again in a moment")]
     Busy {
-        /// Which object.
+        /// The object.
         object: String,
     },
-    /// A handler called an object, which may be the one that runs it, and would wait for ever.
+    /// A handler called an object. The call could be to the object that runs the handler, and would
+    /// wait for ever.
     #[error("`{object}` was called from a handler, which cannot wait; send it a message instead")]
     Nested {
-        /// Which object.
+        /// The object.
         object: String,
     },
     /// The migrations of the class do not run on this object; nothing changed.
     #[error("`{object}` cannot be migrated: {detail}")]
     Migration {
-        /// Which object.
+        /// The object.
         object: String,
-        /// Which one, and why.
+        /// The migration and its error.
         detail: String,
     },
-    /// What is stored of this object is damaged. Others are not affected.
+    /// The stored data of this object is damaged. Others are not affected.
     #[error(
         "`{object}` is damaged and was taken out of service: {detail}; restore it from a backup"
     )]
     Corrupt {
-        /// Which object.
+        /// The object.
         object: String,
-        /// What was found.
+        /// The damage.
         detail: String,
     },
-    /// Somebody else was first: the turn was not committed.
+    /// Another commit was first: the turn was not committed.
     #[error("turn of `{object}` was not committed: {detail}; call again")]
     Lost {
-        /// Which object.
+        /// The object.
         object: String,
-        /// What was found.
+        /// The reason.
         detail: String,
     },
-    /// The reply is not what was expected.
+    /// The reply has an unexpected form.
     #[error("reply of `{message}` cannot be read: {detail}; the turn is committed")]
     Reply {
-        /// Which message.
+        /// The message.
         message: String,
-        /// What is wrong with it.
+        /// The problem with it.
         detail: String,
     },
     /// The class takes no connections.
     #[error("class `{class}` takes no connections")]
     NotLive {
-        /// Which class.
+        /// The class.
         class: String,
     },
-    /// Too many connections are there.
+    /// The object has too many connections.
     #[error("`{object}` takes no further connection, {max} are there; try again later")]
     TooManyConnections {
-        /// Which object.
+        /// The object.
         object: String,
-        /// How many may be there.
+        /// The maximum.
         max: usize,
     },
     /// The connection has ended.
     #[error("connection {connection} of `{object}` has ended; connect again")]
     NotConnected {
-        /// Which object.
+        /// The object.
         object: String,
-        /// Which connection.
+        /// The connection.
         connection: i64,
     },
-    /// The store gave no answer.
+    /// The store could not be used.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

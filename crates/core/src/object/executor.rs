@@ -48,7 +48,8 @@ pub(super) use self::{
     turn_state::{Registry, TurnState},
 };
 
-/// About what an open database takes beside its pages: schema, prepared statements, a small cache.
+/// Approximate size of an open database without its pages: schema, prepared statements, a small
+/// cache.
 const CONNECTION_BYTES: usize = 128 << 10;
 
 pub(super) struct TurnExecutor {
@@ -179,7 +180,7 @@ impl TurnExecutor {
         TurnState::new(self.address.clone(), database, self.class.served.clone())
     }
 
-    /// About how many bytes it takes in memory.
+    /// Approximate size in memory.
     pub(super) fn memory(&self) -> usize {
         CONNECTION_BYTES
             + match &self.database {
@@ -194,7 +195,7 @@ impl TurnExecutor {
         self.fault().filter(|it| matches!(it, CallError::Corrupt { .. }))
     }
 
-    /// Why a page could not be read, if one could not: then nothing in memory can be trusted.
+    /// Why a page could not be read, if one could not: then the memory of the object is not valid.
     fn fault(&self) -> Option<CallError> {
         let unknown = |state: &TurnState| {
             let fault = state.database.fault()?;
@@ -210,7 +211,7 @@ impl TurnExecutor {
         }
     }
 
-    /// A handler cannot keep its turn; if it could, its connection could not be trusted.
+    /// A handler must not keep its turn: its connection could not be reused safely.
     fn kept(&self) -> CallError {
         CallError::rolled_back(&self.address, "its turn was kept by the handler")
     }
@@ -254,7 +255,7 @@ impl TurnExecutor {
             self.class.template.learn(state.tables.present());
         }
         match self.fault() {
-            // The commits were whole; the failure came after them.
+            // The commits are complete; the failure came after them.
             Some(_) if !result.commits.is_empty() => TurnResult { usable: false, ..result },
             Some(fault) => TurnResult::unusable(fault),
             None => result,
@@ -271,7 +272,7 @@ impl TurnExecutor {
         match request {
             Request::Delete => return self.delete(settle),
             Request::Closed { id, closed } => return self.closed(*id, closed, at.now),
-            // A wake-up of an object that is gone: nothing is to be made for it.
+            // A wake-up of a deleted object: do not create the object again.
             Request::Wake { .. } if self.seq == 0 => return self.settle(settle),
             Request::Call { .. }
             | Request::Wake { .. }
@@ -318,7 +319,7 @@ impl TurnExecutor {
         if let Some(state) = Rc::into_inner(state) {
             self.database = DatabaseState::Open(state);
         }
-        // Whatever the handler made of it.
+        // This counts even if the handler ignored the error.
         if let Some(fault) = self.fault() {
             return TurnResult::unusable(fault);
         }
@@ -344,7 +345,7 @@ impl TurnExecutor {
         }
     }
 
-    /// Returns to the end of the last turn that succeeded.
+    /// Restores the end of the last successful turn.
     fn undo(&mut self) -> rusqlite::Result<()> {
         self.state().clear();
         self.state_mut().database.rollback()?;

@@ -1,9 +1,9 @@
-//! The fields of a message, found out from how its type reads itself. A console can make a form of
-//! them, and a class need not declare a schema.
+//! The fields of a message, derived from its `Deserialize` implementation. A console can make a
+//! form of them, and a class need not declare a schema.
 //!
 //! A derived `Deserialize` asks its deserializer for a struct and names the fields; each field then
-//! asks for the type that it wants. A deserializer that answers every such request with an error
-//! that carries the request learns the shape and needs no value.
+//! asks for its type. A deserializer that answers every such request with an error that carries the
+//! request learns the shape and needs no value.
 
 use std::{
     fmt,
@@ -23,8 +23,8 @@ use crate::Body;
 pub struct MessageView {
     /// Its name within the class.
     pub name: &'static str,
-    /// Its fields in the order of their declaration; `None` if it is no struct, or reads itself in
-    /// its own way. Then only JSON can say what is in it.
+    /// Its fields in the order of their declaration; `None` if it is no struct or has a custom
+    /// `Deserialize`. Then it must be written as JSON.
     pub fields: Option<Vec<MessageField>>,
 }
 
@@ -52,13 +52,13 @@ pub enum FieldKind {
     Boolean,
     /// One of these names.
     Choice(Vec<&'static str>),
-    /// Everything else: a list, a map, a struct, or a type that reads itself in its own way.
+    /// Everything else: a list, a map, a struct, or a type with a custom `Deserialize`.
     Json,
 }
 
 /// The fields of a message, in the order of their declaration.
 pub(super) fn fields_of<M: Body>() -> Option<Vec<MessageField>> {
-    // A `Deserialize` that was written by hand may not expect to be refused.
+    // A custom `Deserialize` may panic on this error.
     catch_unwind(AssertUnwindSafe(find_fields::<M>)).unwrap_or_default()
 }
 
@@ -89,7 +89,7 @@ fn field_of<M: Body>(name: &'static str) -> MessageField {
     MessageField { name, optional, kind }
 }
 
-/// The request of a type that reads itself, given back to it as an error.
+/// The request of a `Deserialize` implementation, returned to it as an error.
 #[derive(Debug, PartialEq, Eq)]
 enum Request {
     Struct(&'static [&'static str]),
@@ -113,7 +113,8 @@ impl de::Error for Request {
     }
 }
 
-/// Stands for a whole message: without a field it asks for the fields, else for that one.
+/// A deserializer of a whole message: without a field it finds the fields, else the type of that
+/// field.
 struct MessageProbe {
     field: Option<(&'static str, FieldProbe)>,
 }
@@ -181,7 +182,7 @@ impl<'de> MapAccess<'de> for MessageProbe {
     }
 }
 
-/// Stands for the value of a field, or for one variant of an enum there.
+/// A deserializer of the value of a field, or of one variant of an enum.
 struct FieldProbe {
     variant: Option<&'static str>,
     optional: bool,

@@ -1,5 +1,5 @@
-//! Looking at objects: who they are, what is in them, and what happened to them. Everything is read
-//! from the store, so only what is durable is seen, and a class need not be served here.
+//! Inspection of objects: lists, contents and history. Everything is read from the store, so only
+//! durable state is visible, and the class need not be served here.
 
 mod changes;
 mod describe;
@@ -41,7 +41,7 @@ use super::{
 /// Objects of a class that are counted.
 const COUNT_MAX: usize = 1_000;
 
-/// A statement that did not end at its deadline is left alone after this.
+/// Time after the deadline of a statement; then it is abandoned.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// A class in a list.
@@ -53,7 +53,7 @@ pub struct ClassView {
     pub name: String,
     /// Whether this program serves it; the others are stored here by other programs.
     pub served: bool,
-    /// How many of its objects exist, up to 1,000.
+    /// The number of its objects, up to 1,000.
     pub objects: usize,
     /// Whether there are more than that.
     pub more: bool,
@@ -62,15 +62,15 @@ pub struct ClassView {
 /// A part of the list of classes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassList {
-    /// The classes; fewer than were asked for if the objects of some were deleted.
+    /// The classes; fewer than the limit if all objects of some were deleted.
     pub classes: Vec<ClassView>,
-    /// The class behind which the next part begins; `None` at the end.
+    /// The class after which the next page begins; `None` at the end.
     pub next: Option<String>,
 }
 
 impl Objects {
-    /// The classes that are served here, and those of objects that exist, in the order of
-    /// addresses, behind one of them.
+    /// The classes that are served here, and those of existing objects, in the order of addresses,
+    /// after one of them.
     pub async fn look_at_classes(
         &self,
         after: Option<&str>,
@@ -98,7 +98,7 @@ impl Objects {
         Ok(ClassList { classes, next })
     }
 
-    /// The objects of a class whose names begin with `prefix`, by name, behind a name.
+    /// The objects of a class whose names begin with `prefix`, by name, after a name.
     pub async fn look_at_class(
         &self,
         class: &str,
@@ -114,8 +114,8 @@ impl Objects {
         Ok(found)
     }
 
-    /// The last turns of an object, newest first, or those from a position on. Those of another
-    /// object are not found.
+    /// The last turns of an object, newest first, or those from a position on. Turns of other
+    /// objects are not returned.
     pub async fn look_at_turns(
         &self,
         class: &str,
@@ -130,7 +130,7 @@ impl Objects {
         Ok(turns)
     }
 
-    /// An object as it was after a turn; without one as it is.
+    /// An object after a turn; without a turn, its current state.
     pub async fn look_back(
         &self,
         class: &str,
@@ -144,15 +144,15 @@ impl Objects {
         Ok(self.past(&object, turn, &permit).await?.held(export))
     }
 
-    /// Runs one statement that only reads, on an object as it is or was. It is stopped after two
-    /// seconds, and when nobody waits for the answer any more.
+    /// Runs one read-only statement on the current or a past state of an object. It is stopped
+    /// after two seconds, and when the caller is dropped.
     pub async fn query(&self, class: &str, name: &str, query: Query) -> Result<Rows, InspectError> {
         let (object, _) = self.find(class, name).await?;
         let place = in_time(self.program.inspection.queries.clone()).await?;
         self.ask(object, query, Arc::new(place)).await
     }
 
-    /// Reads rows of one table or view, behind the first `offset`.
+    /// Reads rows of one table or view, after the first `offset`.
     pub async fn look_at_rows(
         &self,
         class: &str,
@@ -168,7 +168,7 @@ impl Objects {
         self.ask(object, query, permit).await
     }
 
-    /// What one turn changed: the rows before and after it.
+    /// The changes of one turn: the rows before and after it.
     pub async fn look_at_turn(
         &self,
         class: &str,
@@ -190,10 +190,10 @@ impl Objects {
         .await
     }
 
-    /// Everything that is known of an object.
+    /// Describes an object.
     pub async fn look_at(&self, class: &str, name: &str) -> Result<ObjectView, InspectError> {
         let (object, _) = self.find(class, name).await?;
-        // Behind its own name as prefix it is the first.
+        // With its own name as prefix it is the first.
         let found = self.store().objects(class, name, None, 1).await?.pop();
         let Some(summary) = found.filter(|it| it.address == object) else {
             return Err(InspectError::UnknownObject { object: object.to_string() });
@@ -223,7 +223,8 @@ impl Objects {
 }
 
 impl Objects {
-    /// Runs a statement. The place is free when the statement has ended, even if nobody waited.
+    /// Runs a statement. The permit is released when the statement has ended, even if the caller is
+    /// gone.
     async fn ask(
         &self,
         object: store::Address,
@@ -238,13 +239,13 @@ impl Objects {
             let _place = place;
             query::run(past, &query, now, stopped)
         });
-        // A statement looks at the clock between two instructions of SQLite. Should one of those
-        // take long, for example a sort, the asker need not wait for it.
+        // A statement checks the clock between two instructions of SQLite. If one instruction takes
+        // long, for example a sort, the caller does not wait for it.
         let answer = tokio::time::timeout(reader::TIME + GRACE, asked).await;
         answer.unwrap_or(Err(InspectError::TooLong { seconds: reader::TIME.as_secs() }))
     }
 
-    /// An object as it was, put together away from the async threads: a large one takes long.
+    /// A past state of an object, assembled on a blocking thread: a large one takes long.
     async fn past(
         &self,
         object: &store::Address,
@@ -264,7 +265,7 @@ impl Objects {
     }
 }
 
-/// A place that is free soon. Who waits for long has more use for an error.
+/// A permit, if one is free soon. A caller that would wait long gets an error instead.
 async fn in_time(places: Arc<Semaphore>) -> Result<OwnedSemaphorePermit, InspectError> {
     match tokio::time::timeout(reader::TIME, places.acquire_owned()).await {
         Ok(place) => place.map_err(|_| StoreError::Closed.into()),
@@ -272,7 +273,7 @@ async fn in_time(places: Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Inspect
     }
 }
 
-/// One of the places, held by everything that works on one question.
+/// A permit, held by everything that works on one query.
 type Place = Arc<OwnedSemaphorePermit>;
 
 /// Stops a statement when the future that waits for it is dropped.
@@ -285,7 +286,7 @@ impl Drop for StopOnDrop {
     }
 }
 
-/// Runs SQL away from the async threads.
+/// Runs SQL on a blocking thread.
 async fn apart<T: Send + 'static>(
     f: impl FnOnce() -> Result<T, InspectError> + Send + 'static,
 ) -> Result<T, InspectError> {

@@ -64,13 +64,13 @@ impl ObjectsBuilder {
         self
     }
 
-    /// Turns start runs of these workflows alone, and name objects of these classes.
+    /// Turns can start runs of only these workflows, and name objects of only these classes.
     pub(crate) fn workflows(mut self, names: Box<[&'static str]>) -> Self {
         self.workflows = Some(names);
         self
     }
 
-    /// Jobs give what the script says.
+    /// Jobs return the scripted results.
     pub(crate) fn scripted(mut self, script: Script) -> Self {
         self.script = script;
         self
@@ -117,7 +117,7 @@ impl ObjectsBuilder {
 }
 
 impl Objects {
-    /// Begins to put objects together that live in a store.
+    /// Builds the objects of a store.
     pub fn builder(store: Arc<dyn Store>) -> ObjectsBuilder {
         ObjectsBuilder {
             store,
@@ -187,7 +187,7 @@ impl Objects {
         public.map(|(name, method)| MessageView { name, fields: (method.fields)() }).collect()
     }
 
-    /// How many objects are in memory.
+    /// The number of objects in memory.
     pub fn awake(&self) -> usize {
         self.scheduler.table.count()
     }

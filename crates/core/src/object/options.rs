@@ -1,4 +1,4 @@
-//! What objects may take.
+//! Options and limits of objects.
 
 use std::time::Duration;
 
@@ -12,15 +12,15 @@ pub struct ObjectOptions {
     pub threads: usize,
     /// Calls that may wait for one object.
     pub mailbox_max: usize,
-    /// Objects in memory; beyond it those that were not used for the longest time go to sleep.
+    /// Maximum objects in memory; beyond it, the least recently used ones are evicted.
     pub awake_max: usize,
-    /// Bytes of objects in memory, about; beyond it the same happens.
+    /// Approximate maximum bytes of objects in memory; beyond it, the same happens.
     pub awake_bytes_max: usize,
-    /// An object that is not used for so long, at most twice as long, goes to sleep.
+    /// Idle time after which an object is evicted; at most twice as long.
     pub idle_time: Duration,
-    /// How long the SQL of one turn may take.
+    /// Maximum SQL time of one turn.
     pub turn_time: Duration,
-    /// How long the migrations of one object may take.
+    /// Maximum time of the migrations of one object.
     pub migration_time: Duration,
     /// Bytes that one turn may change.
     pub delta_bytes_max: usize,
@@ -30,9 +30,9 @@ pub struct ObjectOptions {
     pub connections_max: usize,
     /// Live connections of all objects.
     pub all_connections_max: usize,
-    /// Bytes that may wait for one connection to be read; beyond it the connection is dropped.
+    /// Maximum unread bytes of one connection; beyond it the connection is closed.
     pub unread_bytes_max: usize,
-    /// How alarms are tried again whose handlers fail.
+    /// The retry policy of alarms whose handlers fail.
     pub alarm_retry: RetryPolicy,
 }
 

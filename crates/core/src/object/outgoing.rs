@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use steadfast_store::{self as store, Due, InvalidInput, Json, Message, Task};
 
-/// A message on its way out of a turn.
+/// A message that a turn sends.
 #[doc(hidden)]
 pub struct Sending {
     pub(crate) target: store::Address,
@@ -12,14 +12,14 @@ pub struct Sending {
     pub(crate) message_type: &'static str,
     pub(crate) data: Json,
     pub(crate) metadata: Json,
-    /// It waits so long before it may be delivered.
+    /// The delay before it may be delivered.
     pub(crate) delay: Duration,
     /// It waits for earlier ones to the same target.
     pub(crate) ordered: bool,
 }
 
 impl Sending {
-    /// As it is stored.
+    /// The stored form.
     pub(crate) fn message(self, due: Due) -> Result<Message, InvalidInput> {
         let Self { target, action, message_type, data, metadata, delay, ordered } = self;
         let due = if delay.is_zero() { due } else { Due::After(delay) };

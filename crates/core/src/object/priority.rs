@@ -1,4 +1,4 @@
-//! Two priorities: calls, for which somebody waits, and deliveries, which can be many.
+//! Two priorities: calls, whose callers wait, and deliveries, which can be many.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ pub(super) enum Priority {
     Delivery,
 }
 
-/// A queue that hands out calls before deliveries, and lets no delivery starve.
+/// A queue that returns calls before deliveries, and lets no delivery starve.
 pub(super) struct PriorityQueue<T> {
     calls: VecDeque<T>,
     deliveries: VecDeque<T>,

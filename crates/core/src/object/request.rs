@@ -18,8 +18,8 @@ pub enum Caller {
     /// The program itself: another turn, a run, a consumer, an alarm, a route of an application.
     #[default]
     Internal,
-    /// Somebody outside, by the HTTP API or a live connection. There is no access control yet that
-    /// would know more.
+    /// A caller outside of the program, over the HTTP API or a live connection. Access control of
+    /// turns does not know more yet.
     Anonymous,
 }
 
@@ -27,15 +27,15 @@ pub enum Caller {
 pub(super) enum Request {
     /// A message, by its name.
     Call { message: Box<str>, body: Box<str>, key: Option<Key>, caller: Caller },
-    /// Alarms that ring; this wake-up was due then.
+    /// Due alarms; this wake-up was due then.
     Wake { due_at: Timestamp },
-    /// Somebody connects.
+    /// A connection to accept.
     Connected(Box<NewConnection>),
-    /// A connection said something.
+    /// A text from a connection.
     Received { id: ConnectionId, text: Box<str> },
     /// A connection ended.
     Closed { id: ConnectionId, closed: Closed },
-    /// The end of the object.
+    /// Deletes the object.
     Delete,
 }
 
@@ -49,7 +49,7 @@ impl Request {
         }
     }
 
-    /// What the log says about it.
+    /// The name for the log.
     pub(super) fn label(&self) -> &str {
         match self {
             Request::Call { message, .. } => message,

@@ -1,5 +1,5 @@
 //! The scheduler: which object runs on which thread and when, and which objects are in memory. It
-//! feeds the actor of each object and performs what the actor asks for.
+//! feeds the actor of each object and performs the actor's outputs.
 //!
 //! Lock order: part of the table, slot of an object, connection registry, queue of operations. The
 //! pool, templates, failures and outboxes are leaves. The store is called without a lock: it may

@@ -1,4 +1,4 @@
-//! The outer end of a connection: what a server holds for its client, or a program for itself.
+//! The client end of a live connection, for a server or for the program itself.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,21 +11,20 @@ use super::{
     scheduler::{Scheduler, ServedClass},
 };
 
-/// The first wait when an object has no time, and the longest.
+/// The first wait when an object is busy, and the longest.
 const PAUSE: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
-/// Attempts to bring in a text while the object has no time.
+/// Attempts to deliver a text while the object is busy.
 const ATTEMPTS: u32 = 10;
 
-/// One end of a live connection. When it is dropped the connection has ended, and the object hears
-/// of it.
+/// One end of a live connection. Dropping it ends the connection and notifies the object.
 pub struct LiveSocket {
     scheduler: Arc<Scheduler>,
     class: Arc<ServedClass>,
     object: store::Address,
     id: ConnectionId,
     outbox: Arc<Outbox>,
-    /// How it ended, if it was closed from here.
+    /// The reason, if it was closed from here.
     closed: Option<Closed>,
     place: Option<Place>,
 }
@@ -44,7 +43,7 @@ impl Objects {
         let id = scheduler.connections.next_id();
         let outbox = Outbox::new(scheduler.options.unread_bytes_max);
         let new = NewConnection { id, arrival, outbox: outbox.clone() };
-        // From here on the object hears of its end, whatever becomes of this future.
+        // From here on the object is notified of the end, even if this future is dropped.
         let mut socket = LiveSocket {
             scheduler: scheduler.clone(),
             class: found.clone(),
@@ -58,7 +57,7 @@ impl Objects {
         match accepted {
             Ok(_) => Ok(socket),
             Err(error) => {
-                // It may have been accepted all the same if nobody knows.
+                // If the outcome is unknown, the connection may have been accepted.
                 if error.surely_unapplied() {
                     socket.place = None;
                 }
@@ -67,13 +66,12 @@ impl Objects {
         }
     }
 
-    /// How many live connections there are.
+    /// The number of live connections.
     pub fn connections(&self) -> usize {
         self.scheduler.connections.count()
     }
 
-    /// Ends all live connections in order, takes no new ones, and waits until their objects have
-    /// heard of it.
+    /// Closes all live connections, takes no new ones, and waits until their objects are notified.
     pub async fn hang_up(&self) {
         self.scheduler.connections.stop().await;
     }
@@ -89,8 +87,8 @@ impl LiveSocket {
         self.id
     }
 
-    /// Brings a text in. The future is ready when the turn that received it is durable. While the
-    /// object has no time it waits.
+    /// Delivers a text. The future is ready when the turn that received it is durable. While the
+    /// object is busy, it waits.
     pub async fn send(&self, text: &str) -> Result<(), CallError> {
         if let Some(reply) = self.auto_reply(text) {
             self.outbox.push(Event { text: reply.into(), number: None });
@@ -115,8 +113,7 @@ impl LiveSocket {
         replies.iter().find(|it| it.0 == text).map(|it| it.1)
     }
 
-    /// What the connection is told next, or its end.
-    ///
+    /// The next event for the connection, or its end.
     /// # Cancel safety
     ///
     /// If the future is dropped, nothing is lost.
@@ -124,12 +121,12 @@ impl LiveSocket {
         self.outbox.next().await
     }
 
-    /// Waits until the object or the server has ended the connection and nothing waits to be told.
+    /// Waits until the object or the server has ended the connection and all events are read.
     pub async fn ended(&self) -> Closed {
         self.outbox.ended().await
     }
 
-    /// Ends the connection, and waits until the object has heard of it.
+    /// Ends the connection, and waits until the object is notified.
     pub async fn close(mut self, closed: Closed) {
         self.closed = Some(closed);
         if let Some(parting) = self.parting() {
@@ -137,12 +134,12 @@ impl LiveSocket {
         }
     }
 
-    /// Says how the connection ended, before it is dropped.
+    /// Sets the reason of the end, before this is dropped.
     pub fn was_closed(&mut self, closed: Closed) {
         self.closed.get_or_insert(closed);
     }
 
-    /// Has the object hear of the end, however long that takes.
+    /// Notifies the object of the end, without a time limit.
     fn parting(&mut self) -> Option<impl Future<Output = ()> + Send + 'static> {
         let place = self.place.take()?;
         let (scheduler, class) = (self.scheduler.clone(), self.class.clone());
@@ -157,7 +154,7 @@ impl LiveSocket {
                     Ok(_) => return,
                     Err(error) if error.is_retryable() => {}
                     Err(CallError::Store(StoreError::Unknown { .. })) => {}
-                    // The next process finds it in the object.
+                    // The next process finds it in the table of the object.
                     Err(error) => {
                         let object = object.to_string();
                         tracing::warn!(object, error = %error, "object did not hear of an end");

@@ -1,5 +1,5 @@
-//! An object in the store: how it is read, which pages are read later, when its pages are written
-//! as images, and how it is seen as it was. Nothing here runs a turn.
+//! Objects in the store: reading them, loading pages lazily, writing page images, and restoring
+//! past states. Nothing here runs a turn.
 
 mod checkpoint;
 mod history;

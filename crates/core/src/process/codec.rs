@@ -5,23 +5,23 @@ use steadfast_store::{InvalidInput, Json};
 
 use super::Body;
 
-/// A message cannot be written down or read back.
+/// A message cannot be serialized or read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodecError {
-    /// It is not written as type and data.
+    /// It is not serialized as type and data.
     #[error(
         "a message must be written as type and data: use serde(tag = \"type\", content = \"data\")"
     )]
     Shape,
-    /// It does not fit what the process knows.
+    /// It is not one of the messages of the process.
     #[error("`{message_type}` is not a message of this process: {reason}")]
     Unknown {
         /// Its type.
         message_type: String,
-        /// What serde says, with the place.
+        /// The message of serde, with the path.
         reason: String,
     },
-    /// The store does not take it.
+    /// The store rejects it.
     #[error(transparent)]
     Invalid(#[from] InvalidInput),
 }
@@ -39,7 +39,7 @@ pub(crate) fn encode(message: &impl Body) -> Result<(String, Json), CodecError> 
         return Err(CodecError::Shape);
     }
     let json = Json::of(&data)?;
-    // What cannot be read back must not get into a stream: every later input would meet it.
+    // A message that cannot be read must not get into a stream: every later input would read it.
     decode_as(message, &message_type, data)?;
     Ok((message_type, json))
 }

@@ -1,10 +1,10 @@
-//! Why an input was not taken.
+//! Errors of inputs.
 
 use steadfast_store::{AddressError, StoreError};
 
 use super::{CodecError, Refused};
 
-/// Why an input was not taken. Nothing was recorded, except where the store does not know itself.
+/// Why an input was not accepted. Nothing was recorded, unless the store does not know the outcome.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum InputError {
     /// It is not a message of this process.
@@ -13,38 +13,38 @@ pub enum InputError {
     /// There is no such process.
     #[error("there is no process `{name}`")]
     Process {
-        /// Which.
+        /// The requested name.
         name: String,
     },
     /// It belongs to another instance or to none.
     #[error("the input belongs to {belongs}, not to `{given}`")]
     Instance {
-        /// To which.
+        /// The instance that it belongs to.
         belongs: String,
-        /// Where it was sent.
+        /// The instance that it was sent to.
         given: String,
     },
     /// The process refuses it in its present state.
     #[error("the process refuses the input: {0}")]
     Refused(#[from] Refused),
-    /// The id of the input stands for another one.
+    /// The key was used for another input.
     #[error("idempotency key `{key}` was used for another input; use a new key")]
     KeyReused {
-        /// Which key.
+        /// The key.
         key: String,
     },
-    /// Others kept deciding first.
+    /// Concurrent decisions kept winning.
     #[error("instance `{instance}` was changed by others {attempts} times in a row; try again")]
     Contended {
-        /// Which instance.
+        /// The instance.
         instance: String,
-        /// How often it was tried.
+        /// The number of attempts.
         attempts: u32,
     },
-    /// No such name.
+    /// The name is not valid.
     #[error(transparent)]
     Name(#[from] AddressError),
-    /// The store gave no answer.
+    /// The store could not be used.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -1,4 +1,4 @@
-//! What a stream records.
+//! The events that a stream records.
 
 use std::time::Duration;
 
@@ -9,26 +9,26 @@ use super::{Action, Actions, Process};
 pub enum Event<I, O> {
     /// The instance began.
     Began,
-    /// With this input.
+    /// The first input.
     InitiatedBy(I),
     /// A further input.
     Received(I),
-    /// It answered.
+    /// A reply.
     Replied(O),
-    /// It sent a command.
+    /// A command.
     Sent(O),
-    /// It said that something happened.
+    /// A published event.
     Published(O),
-    /// It gave itself an input, so much later.
+    /// An input for the instance itself, after this delay.
     Scheduled(Duration, I),
-    /// It ended.
+    /// The instance ended.
     Completed,
 }
 
 /// One record in the stream of this process.
 pub type EventOf<P> = Event<<P as Process>::Input, <P as Process>::Output>;
 
-/// The records of an input and of what was decided on it.
+/// The events of an input and of its decisions.
 pub fn translate<P: Process>(
     begins: bool,
     input: P::Input,

@@ -1,4 +1,4 @@
-//! Carrying out what a process sends.
+//! Executes the commands of a process.
 
 use std::{pin::Pin, sync::Arc};
 
@@ -7,11 +7,11 @@ use crate::Failure;
 
 /// Executes the outputs of a process. Its dependencies are its fields.
 pub trait Execute<P: Process>: Send + Sync + 'static {
-    /// Executes one output; what comes back is the next input, recorded exactly once. Write it as
-    /// `async fn execute(&self, output: …, key: &str) -> Result<Option<…>, Failure>`.
+    /// Executes one output; the returned input is recorded exactly once. Write it as `async fn
+    /// execute(&self, output: …, key: &str) -> Result<Option<…>, Failure>`.
     ///
-    /// It may run again after a crash, with the same `key`: what must not happen twice outside
-    /// needs it.
+    /// It may run again after a crash, with the same `key`: pass the key on to effects that must
+    /// not happen twice.
     fn execute(
         &self,
         output: P::Output,

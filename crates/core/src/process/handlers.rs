@@ -1,4 +1,4 @@
-//! How the dispatcher reaches a process: commands are executed, schedules come back as inputs.
+//! Delivers messages to processes: commands are executed, schedules become inputs.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::{
     dispatch::{Delivery, Places},
 };
 
-/// Executes what a process sent, and gives it what comes back.
+/// Executes a command, and gives the process the returned input.
 pub(super) struct Sent<P: Process> {
     pub(super) runner: Arc<Runner<P>>,
     pub(super) executor: Arc<dyn AnyExecutor<P>>,
@@ -25,7 +25,7 @@ impl<P: Process> Handler for Sent<P> {
         let Some(input) = self.executor.execute_boxed(output, &key).await? else {
             return Ok(Commit::default());
         };
-        // What comes back may be for another instance.
+        // The returned input may be for another instance.
         let Some(name) = P::route(&input) else { return Ok(Commit::default()) };
         feed(&self.runner, &name, &input, &delivery).await
     }
@@ -59,7 +59,7 @@ impl<P: Process> Handler for Scheduled<P> {
     }
 }
 
-/// The input is decided in the commit that ends the delivery, so it is decided exactly once.
+/// The input is decided in the commit that settles the delivery, so it is decided exactly once.
 async fn feed<P: Process>(
     runner: &Runner<P>,
     name: &str,
@@ -70,7 +70,7 @@ async fn feed<P: Process>(
     match runner.input(name, input, Some(&key), Some(delivery)).await {
         Ok(_) => Ok(Commit::default()),
         Err(InputError::Store(StoreError::Invalid(error))) => Err(fatal(StoreError::from(error))),
-        // A store that does not know, or a stream that this code cannot read: another time.
+        // The outcome is unknown, or this code cannot read the stream: retry.
         Err(error @ (InputError::Store(_) | InputError::Contended { .. })) => {
             Err(Failure::retry(error.to_string()))
         }

@@ -1,4 +1,4 @@
-//! What an instance has come to: its stream, folded.
+//! An instance of a process: its folded stream.
 
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -6,14 +6,14 @@ use steadfast_store::{Address, Json, Snapshot, Store, StoreError, Version, limit
 
 use super::{Event, EventOf, InputError, Process, record};
 
-/// An instance as the stream tells it.
+/// An instance, folded from its stream.
 pub(super) struct Instance<P: Process> {
     pub(super) state: P::State,
     pub(super) version: Version,
     pub(super) completed: bool,
-    /// Whether it has ever scheduled something, so that there may be something to cancel.
+    /// Whether it has ever scheduled an input, so that there may be one to cancel.
     pub(super) scheduled: bool,
-    /// Messages since its state was last kept.
+    /// Messages since its last snapshot.
     pub(super) unkept: Version,
 }
 
@@ -32,7 +32,7 @@ impl<P: Process> Clone for Instance<P> {
 /// Messages of one page while a stream is read.
 const PAGE: usize = 500;
 
-/// After so many messages the state is kept, so that long streams need not be read whole.
+/// Messages after which a snapshot is written, so that long streams need not be read whole.
 const KEEP_AFTER: Version = 200;
 
 impl<P: Process> Instance<P> {
@@ -45,12 +45,14 @@ impl<P: Process> Instance<P> {
     pub(super) async fn load(store: &dyn Store, stream: &Address) -> Result<Self, InputError> {
         let snapshot = store.snapshot(stream.id()).await?;
         let mut instance = snapshot.as_ref().and_then(Self::thaw).unwrap_or_else(Self::new);
-        // The end stays the end, also for other code and after most of the stream was forgotten.
+        // A completed instance stays completed, for other code as well and after retention has
+        // deleted its stream.
         instance.completed |= snapshot.as_ref().is_some_and(is_of_the_end);
         loop {
             let page = store.read_stream(stream.id(), instance.version + 1, PAGE).await?;
             for message in &page {
-                // It was readable when it was written: a stream that is not is a fault of ours.
+                // It was readable when it was written: an unreadable stream is a defect of this
+                // program.
                 let event = record::event::<P>(message).map_err(|error| {
                     let reason = format!("message {}: {error}", message.position);
                     StoreError::Corrupt { reason }
@@ -73,17 +75,17 @@ impl<P: Process> Instance<P> {
         self.state = P::evolve(std::mem::take(&mut self.state), event);
     }
 
-    /// Whether enough has happened since its state was last kept.
+    /// Whether enough messages were recorded since the last snapshot.
     pub(super) fn is_long(&self) -> bool {
         KEEP_AFTER <= self.unkept
     }
 
-    /// What is to be kept of it; `None` if its state cannot be written down, which is no reason to
-    /// stop: the stream is still there.
+    /// A snapshot; `None` if the state cannot be serialized, which is no reason to stop: the stream
+    /// is still there.
     pub(super) fn freeze(&self, stream: &Address) -> Option<Snapshot> {
         let frozen = Json::of(&(&self.state, self.completed, self.scheduled)).ok();
         let frozen = frozen.filter(|it| it.as_str().len() <= limits::DATA_BYTES_MAX);
-        // That it has ended must be kept in any case, under a version that no code has.
+        // The completion must be recorded in any case, under a version that no code has.
         let (state, code) = match frozen {
             Some(state) => (state, P::VERSION),
             None if self.completed => (Json::of(&((), true, self.scheduled)).ok()?, i32::MIN),
@@ -92,7 +94,7 @@ impl<P: Process> Instance<P> {
         Some(Snapshot { stream: stream.id(), version: self.version, code, state })
     }
 
-    /// A snapshot of other code, or one that does not fit, is as good as none.
+    /// A snapshot of other code, or one that cannot be read, is ignored.
     fn thaw(snapshot: &Snapshot) -> Option<Self> {
         if snapshot.code != P::VERSION {
             return None;
@@ -101,14 +103,14 @@ impl<P: Process> Instance<P> {
         Some(Self { state, version: snapshot.version, completed, scheduled, unkept: 0 })
     }
 
-    /// The state as JSON, for people.
+    /// The state as JSON, for views.
     pub(super) fn shown(&self) -> Result<Value, StoreError> {
         serde_json::to_value(&self.state)
             .map_err(|error| StoreError::Corrupt { reason: error.to_string() })
     }
 }
 
-/// Whether the instance had ended when the snapshot was made, whatever its state looks like.
+/// Whether the instance had completed when the snapshot was made.
 fn is_of_the_end(snapshot: &Snapshot) -> bool {
     let frozen = serde_json::from_str::<(IgnoredAny, bool, bool)>(snapshot.state.as_str());
     frozen.is_ok_and(|(_, completed, _)| completed)

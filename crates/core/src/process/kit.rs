@@ -1,4 +1,4 @@
-//! Given, when, then: tests of a process in plain words, without a store. [`Stage`] runs the whole.
+//! Given, when, then: tests of a process without a store. [`Stage`] runs a whole process.
 //!
 //! ```
 //! # use serde::{Deserialize, Serialize};
@@ -40,19 +40,19 @@
 pub use super::stage::Stage;
 use super::{Action, Actions, Event, Process, Refused, translate};
 
-/// A process that has seen some inputs.
+/// A process that has decided some inputs.
 pub struct Given<P: Process> {
     state: P::State,
     begun: bool,
     completed: bool,
 }
 
-/// What a process decided.
+/// The decision of a process.
 pub struct When<P: Process> {
     decided: Result<Actions<P>, Refused>,
 }
 
-/// A process that has decided these inputs, one after the other.
+/// A process that has decided these inputs, in this order.
 ///
 /// # Panics
 ///
@@ -89,7 +89,7 @@ impl<P: Process> Given<P> {
         &self.state
     }
 
-    /// After completion inputs are ignored, whatever `decide` would say.
+    /// After completion inputs are ignored, whatever `decide` would return.
     fn decide(&self, input: &P::Input) -> Result<Actions<P>, Refused> {
         if self.completed { Ok(Vec::new()) } else { P::decide(input, &self.state) }
     }
@@ -109,19 +109,19 @@ impl<P: Process> Given<P> {
 }
 
 impl<P: Process> When<P> {
-    /// It decides this.
+    /// Asserts that it decides this.
     #[track_caller]
     pub fn then(self, actions: impl IntoIterator<Item = Action<P::Input, P::Output>>) {
         assert_eq!(self.decided, Ok(actions.into_iter().collect()));
     }
 
-    /// It records the input and decides nothing.
+    /// Asserts that it records the input and decides nothing.
     #[track_caller]
     pub fn then_nothing(self) {
         self.then([]);
     }
 
-    /// It refuses, and the reason contains this.
+    /// Asserts that it refuses, with a reason that contains this.
     #[track_caller]
     pub fn then_refused(self, reason: &str) {
         match self.decided {

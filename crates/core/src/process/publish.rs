@@ -14,12 +14,12 @@ use super::{
     record::{Beside, stream},
 };
 
-/// An output that a process published, as a queue has it.
+/// An output that a process published, as a message of a queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Published {
     /// The process.
     pub process: String,
-    /// Which instance of it.
+    /// The instance.
     pub instance: String,
     /// The type of the output.
     #[serde(rename = "type")]
@@ -35,11 +35,11 @@ impl Published {
     }
 }
 
-/// Makes the message that a subscriber gets; `None` if it wants none of this.
+/// Makes the message for a subscriber; `None` if the subscriber ignores this output.
 type Subscriber =
     Arc<dyn Fn(&Published) -> Result<Option<Message>, InputError> + Send + Sync + 'static>;
 
-/// Who gets what processes publish, by the names of the processes.
+/// The subscribers of processes, by the name of the process.
 #[derive(Clone, Default)]
 pub(super) struct Subscribers(Arc<RwLock<BTreeMap<&'static str, Vec<Subscriber>>>>);
 
@@ -57,7 +57,7 @@ impl Subscribers {
         );
     }
 
-    /// Gives another process an input for what this one publishes.
+    /// Gives another process an input for outputs that this one publishes.
     pub(super) fn add_process<P: Process, Q: Process>(
         &self,
         input: impl Fn(P::Output) -> Option<Q::Input> + Send + Sync + 'static,
@@ -74,7 +74,7 @@ impl Subscribers {
         );
     }
 
-    /// The messages for all subscribers, and the stream that they stand in.
+    /// The messages for all subscribers, and the stream that they are appended to.
     pub(super) fn messages<P: Process>(
         &self,
         instance: &Address,
@@ -116,7 +116,7 @@ fn letter(published: &Published) -> Result<Message, CodecError> {
     Ok(Message::new(&published.message_type, Json::of(published)?)?.action(ENQUEUE))
 }
 
-/// Delivered as what the other process scheduled for itself would be.
+/// It is delivered like an input that the other process has scheduled.
 fn input_for<Q: Process>(input: &Q::Input) -> Result<Message, CodecError> {
     let (message_type, data) = codec::encode(input)?;
     let beside = Json::of(&Beside { process: Q::NAME.into(), after_ms: None })?;

@@ -31,9 +31,9 @@ pub(crate) fn encoded<P: Process>(input: &P::Input) -> Result<(String, String, V
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Beside {
-    /// The process whose message it is, so that the dispatcher finds its way.
+    /// The process that the message belongs to, so that the dispatcher finds its handler.
     pub(super) process: String,
-    /// How much later a schedule is due.
+    /// The delay of a schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) after_ms: Option<u64>,
 }
@@ -55,7 +55,7 @@ pub(super) fn messages<P: Process>(
     let ends = events.contains(&Event::Completed);
     let each = events.iter().enumerate().map(|(index, event)| {
         let mut message = message::<P>(stream, event)?;
-        // A schedule of the decision that ends it would only be cancelled.
+        // The end of the instance would cancel a schedule of the same decision.
         if ends && matches!(event, Event::Scheduled(..)) {
             message = message.without_task();
         }
@@ -64,7 +64,7 @@ pub(super) fn messages<P: Process>(
     each.collect()
 }
 
-/// An input that came after the end.
+/// An input after completion.
 pub(super) fn ignored<P: Process>(input: &P::Input) -> Result<Message, CodecError> {
     Ok(incoming::<P>(input)?.action("ignore"))
 }
@@ -72,7 +72,7 @@ pub(super) fn ignored<P: Process>(input: &P::Input) -> Result<Message, CodecErro
 fn message<P: Process>(stream: &Address, event: &EventOf<P>) -> Result<Message, CodecError> {
     let work = |message: Message, after: Duration, after_ms: Option<u64>| {
         let beside = Beside { process: P::NAME.into(), after_ms };
-        // A schedule must not hold up the commands behind it.
+        // A schedule must not block the commands behind it.
         let ordered = P::ORDERED && after_ms.is_none();
         let task = Task { target: stream.clone(), ordered, due: Due::After(after) };
         Ok::<Message, CodecError>(message.metadata(Json::of(&beside)?)?.task(task))
@@ -109,7 +109,7 @@ fn outgoing<P: Process>(output: &P::Output) -> Result<Message, CodecError> {
     Ok(Message::new(&message_type, data)?.schema(P::SCHEMA))
 }
 
-/// Reads a message of a stream; `None` for an input that was ignored.
+/// Reads a message of a stream; `None` for an ignored input.
 pub(super) fn event<P: Process>(message: &Recorded) -> Result<Option<EventOf<P>>, CodecError> {
     Ok(Some(match message.action.as_str() {
         "begin" => Event::Began,
@@ -131,7 +131,7 @@ pub(super) fn event<P: Process>(message: &Recorded) -> Result<Option<EventOf<P>>
     }))
 }
 
-/// Reads what a message says, brought to the form of today.
+/// Reads the body of a message, converted to the current schema.
 pub(super) fn body<P: Process, T: super::Body>(message: &Recorded) -> Result<T, CodecError> {
     let unknown =
         |reason: String| CodecError::Unknown { message_type: message.message_type.clone(), reason };

@@ -1,4 +1,5 @@
-//! The processes of a program, by name: the door for HTTP, the command line and the dispatcher.
+//! The processes of a program, by name: the entry point for HTTP, the command line and the
+//! dispatcher.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -24,7 +25,7 @@ pub struct Processes {
     subscribers: Subscribers,
 }
 
-/// An instance, for people.
+/// An instance, for views.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct InstanceView {
     /// Its state, as JSON.
@@ -41,7 +42,7 @@ impl Processes {
         Self { store, by_name: BTreeMap::new(), subscribers: Subscribers::default() }
     }
 
-    /// Adds a process and what executes its commands.
+    /// Adds a process with its executor.
     pub fn with<P: Process>(mut self, executor: impl Execute<P>) -> Self {
         let runner = Arc::new(Runner::<P>::new(self.store.clone(), self.subscribers.clone()));
         let sent = Arc::new(Sent { runner: runner.clone(), executor: Arc::new(executor) });
@@ -56,7 +57,7 @@ impl Processes {
         self
     }
 
-    /// Gives a process an input for what another one publishes.
+    /// Gives a process an input for outputs that another one publishes.
     pub fn follow<P: Process, Q: Process>(
         self,
         input: impl Fn(P::Output) -> Option<Q::Input> + Send + Sync + 'static,
@@ -85,7 +86,7 @@ impl Processes {
         self.input_json(P::NAME, &name, &message_type, data, key).await
     }
 
-    /// Gives an input by its names: the door for those who know no types.
+    /// Gives an input by names, with JSON.
     pub async fn input_json(
         &self,
         process: &str,
@@ -97,7 +98,7 @@ impl Processes {
         self.get(process)?.input(instance, message_type, data, key).await
     }
 
-    /// Looks at an instance; `None` if it never began.
+    /// Describes an instance; `None` if it never began.
     pub async fn look(
         &self,
         process: &str,
@@ -118,7 +119,7 @@ impl Router for Processes {
     }
 }
 
-/// A process whose types are forgotten.
+/// A type-erased process.
 #[async_trait]
 trait AnyProcess: Send + Sync {
     async fn input(

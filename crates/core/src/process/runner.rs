@@ -15,25 +15,25 @@ use super::{
 };
 use crate::dispatch::Delivery;
 
-/// How often a decision is made again because somebody else decided first.
+/// Maximum attempts of a decision under concurrent changes.
 const ATTEMPTS_MAX: u32 = 20;
 
-/// Schedules that the commit of an end cancels.
+/// Maximum schedules that the commit of a completion cancels.
 const CANCELLED_MAX: usize = 5_000;
 
-/// Instances whose state is held in memory.
+/// Maximum instances in memory.
 const HELD_MAX: usize = 10_000;
 
 /// The result of an input.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decided {
-    /// The place of the input in the stream.
+    /// The version of the input in the stream.
     pub version: Version,
     /// The decisions on it, in order.
     pub outputs: Vec<Output>,
-    /// Whether it came after the end, so that it was only recorded.
+    /// Whether the instance had completed, so that the input was only recorded.
     pub ignored: bool,
-    /// Whether it had been decided before, under the same key.
+    /// Whether it was decided before, under the same key.
     pub repeated: bool,
 }
 
@@ -49,7 +49,7 @@ pub struct Output {
 }
 
 impl Decided {
-    /// The answer to the input, if the process gave one.
+    /// The reply to the input, if there is one.
     pub fn reply(&self) -> Option<&Output> {
         self.outputs.iter().find(|it| it.action == "reply")
     }
@@ -58,9 +58,9 @@ impl Decided {
 /// Runs one process on a store.
 pub(super) struct Runner<P: Process> {
     pub(super) store: Arc<dyn Store>,
-    /// States that are likely to be asked for again. A stale one is found out by its version.
+    /// A cache of instances. A stale entry is detected by its version.
     held: Mutex<HashMap<EntityId, Instance<P>>>,
-    /// One decides at a time, for each part of the instances.
+    /// Serializes decisions of instances that share a lock.
     turns: [tokio::sync::Mutex<()>; 256],
     subscribers: Subscribers,
 }
@@ -71,7 +71,7 @@ impl<P: Process> Runner<P> {
         Self { store, held: Mutex::default(), turns, subscribers }
     }
 
-    /// Decides an input, once for each key. With a delivery, its end is part of the same commit.
+    /// Decides an input, once for each key. With a delivery, the same commit settles it.
     pub(super) async fn input(
         &self,
         name: &str,
@@ -81,7 +81,7 @@ impl<P: Process> Runner<P> {
     ) -> Result<Decided, InputError> {
         check_route::<P>(name, input)?;
         let stream = record::stream::<P>(name)?;
-        // Those who race for one instance would only make each other decide again.
+        // Concurrent decisions of one instance would only conflict.
         let _turn = self.turns[usize::from(stream.id().shard())].lock().await;
         let mut instance = match self.take(stream.id()) {
             Some(instance) => instance,
@@ -89,7 +89,7 @@ impl<P: Process> Runner<P> {
         };
         for _ in 0..ATTEMPTS_MAX {
             let step = match self.step(&stream, instance, input, key, delivery).await {
-                // An input that is refused now may have been taken before.
+                // An input that is refused now may have been accepted before.
                 Err(InputError::Refused(refused)) => {
                     let before = self.find(&stream, input, key, delivery).await?;
                     return before.ok_or(InputError::Refused(refused));
@@ -118,7 +118,7 @@ impl<P: Process> Runner<P> {
                 Outcome::Rejected(Rejection::KeyReused { key }) => {
                     return Err(InputError::KeyReused { key });
                 }
-                // Somebody else was first: decide again on what is known now.
+                // Another commit was first: decide again on the new state.
                 Outcome::Rejected(Rejection::Version { .. } | Rejection::NotPending { .. })
                     if !delivery.is_some_and(Delivery::is_lost) => {}
                 Outcome::Rejected(rejection) => {
@@ -131,8 +131,8 @@ impl<P: Process> Runner<P> {
         Err(InputError::Contended { instance: name.into(), attempts: ATTEMPTS_MAX })
     }
 
-    /// The decisions on an input with this key, if there are any. The commit is one that cannot be
-    /// applied: a key is looked at before anything is expected.
+    /// The recorded decisions on an input with this key. The commit cannot be applied: the store
+    /// checks the key before the expectations.
     async fn find(
         &self,
         stream: &Address,
@@ -197,7 +197,7 @@ impl<P: Process> Runner<P> {
                 commit = self.cancel_schedules(stream, commit, delivery).await?;
             }
         }
-        // Retention may forget a stream that has ended, but not how it ended.
+        // Retention may delete a completed stream, but not its outcome.
         if instance.is_long() || (!ignored && instance.completed) {
             instance.unkept = 0;
             commit.writes.extend(instance.freeze(stream).map(Write::Snapshot));
@@ -205,7 +205,7 @@ impl<P: Process> Runner<P> {
         Ok(Step { commit, after: instance, outputs, input: at, ignored })
     }
 
-    /// Schedules have no meaning after the end.
+    /// Schedules have no effect after completion.
     async fn cancel_schedules(
         &self,
         stream: &Address,
@@ -217,7 +217,7 @@ impl<P: Process> Runner<P> {
         loop {
             let pending = self.store.pending(Some(stream.id()), after, 500).await?;
             let Some(last) = pending.last() else { return Ok(commit) };
-            // A commit has its limits; what is left comes later and is ignored.
+            // A commit is bounded; the remaining schedules are delivered later and ignored.
             if CANCELLED_MAX < commit.writes.len() {
                 return Ok(commit);
             }
@@ -234,14 +234,14 @@ impl<P: Process> Runner<P> {
         }
     }
 
-    /// The decisions when the input came first.
+    /// The decisions of the first time.
     async fn recall(&self, first: Position) -> Result<Decided, InputError> {
         let read = async |position| {
             let missing = || StoreError::Corrupt { reason: format!("{position} is missing") };
             self.store.message(position).await?.ok_or_else(missing)
         };
         let mut message = read(first).await?;
-        // The first append of an instance begins with its beginning.
+        // The first append of an instance begins with this message.
         if message.action == "begin" {
             message = read(first + 1).await?;
         }
@@ -270,16 +270,16 @@ impl<P: Process> Runner<P> {
 
     fn hold(&self, id: EntityId, instance: Instance<P>) {
         let mut held = self.held.lock();
-        // Little comes after the end.
+        // Few inputs follow completion.
         if instance.completed {
             held.remove(&id);
             return;
         }
-        // The hot ones are soon there again.
+        // Instances in use are soon cached again.
         if HELD_MAX <= held.len() {
             held.clear();
         }
-        // A later one may have come before us.
+        // A later version may be cached already.
         if held.get(&id).is_none_or(|it| it.version < instance.version) {
             held.insert(id, instance);
         }
@@ -291,7 +291,7 @@ struct Step<P: Process> {
     commit: Commit,
     after: Instance<P>,
     outputs: Vec<Output>,
-    /// Which message of the append is the input.
+    /// The index of the input in the append.
     input: usize,
     ignored: bool,
 }
@@ -314,7 +314,7 @@ fn remember<I: super::Body>(
 ) -> Result<Remember, InputError> {
     let (message_type, data) = codec::encode(input)?;
     let request = format!("{message_type}\n{}", data.as_str());
-    // The ids of deliveries are ours, the keys of callers are theirs: they must not meet.
+    // Ids of deliveries and keys of callers need separate scopes: they must not collide.
     let scope = match delivery {
         Some(_) => Address::new(EntityKind::System, "delivery", &stream.id().to_string())?.id(),
         None => stream.id(),

@@ -1,4 +1,4 @@
-//! A whole process on a store in memory, with a clock that the test turns.
+//! A whole process on a store in memory, with a virtual clock.
 
 use std::{marker::PhantomData, sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use steadfast_store::{
 use super::{Decided, EventOf, Execute, InputError, Process, Processes, record};
 use crate::Dispatcher;
 
-/// A process with everything around it: store, clock, dispatcher and executor.
+/// A whole process under test: store, clock, dispatcher and executor.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -67,7 +67,7 @@ pub struct Stage<P: Process> {
 }
 
 impl<P: Process> Stage<P> {
-    /// Sets everything up; the clock stands still.
+    /// Starts everything; time passes only by [`Stage::advance`].
     pub async fn new(executor: impl Execute<P>) -> Result<Self, StoreError> {
         let clock = ManualClock::at(Timestamp(1_700_000_000_000));
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
@@ -80,17 +80,17 @@ impl<P: Process> Stage<P> {
         Ok(Self { store, clock, processes, dispatcher, process: PhantomData })
     }
 
-    /// Gives an input and waits until everything that it leads to now is done.
+    /// Gives an input and waits until all work that is due now is done.
     pub async fn input(&self, input: P::Input) -> Result<Decided, InputError> {
         let decided = self.processes.input::<P>(&input, None).await?;
         self.dispatcher.settled().await;
         Ok(decided)
     }
 
-    /// Lets time pass and waits until everything that becomes due is done.
+    /// Lets time pass and waits until all work that becomes due is done.
     pub async fn advance(&self, duration: Duration) {
         let until = self.clock.now().after(duration);
-        // In small steps, so that what is due on the way happens at its time.
+        // In small steps, so that work runs at its due time.
         let step = (duration / 100).max(Duration::from_millis(1));
         while self.clock.now() < until {
             self.clock.advance(step.min(until.since(self.clock.now())));
@@ -98,7 +98,7 @@ impl<P: Process> Stage<P> {
         }
     }
 
-    /// What the stream of an instance records.
+    /// The recorded events of an instance.
     pub async fn events(&self, name: &str) -> Result<Vec<EventOf<P>>, InputError> {
         let stream = Address::new(EntityKind::Process, P::NAME, name)?;
         let messages = self.store.read_stream(stream.id(), 1, usize::MAX).await?;
@@ -106,12 +106,12 @@ impl<P: Process> Stage<P> {
         Ok(events.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
     }
 
-    /// What an instance knows, as JSON.
+    /// The state of an instance, as JSON.
     pub async fn state(&self, name: &str) -> Result<Option<Value>, InputError> {
         Ok(self.processes.look(P::NAME, name).await?.map(|it| it.state))
     }
 
-    /// The time on the stage.
+    /// The virtual clock.
     pub fn clock(&self) -> &ManualClock {
         &self.clock
     }

@@ -1,4 +1,4 @@
-//! What operators change about messages that nobody handles: many in one commit.
+//! Changes by operators to messages that are not in flight: many in one commit.
 
 use serde::{Serialize, de::DeserializeOwned};
 use steadfast_store::{Commit, Outcome, Rejection};
@@ -14,8 +14,8 @@ use crate::{commit_each::commit_each, dispatch::window::End, idempotency::read};
 pub(super) const TOGETHER: usize = 100;
 
 impl Queues {
-    /// Commits changes of messages while nobody else has them, and says how many happened. The
-    /// last changes stay, 1 to 100 of them, for [`Self::change_last`].
+    /// Commits changes of messages that no consumer holds, and returns how many succeeded. The last
+    /// 1 to 100 changes stay, for [`Self::change_last`].
     pub(super) async fn change_first(
         &self,
         queue: &QueueState,
@@ -29,8 +29,8 @@ impl Queues {
         Ok(changed)
     }
 
-    /// Commits the last changes, and records the answer with them under the key of this handle.
-    /// The answer is made from how many of them happened.
+    /// Commits the last changes, and records the answer with them under the key of this handle. The
+    /// answer is made from the number of changes that succeeded.
     pub(super) async fn change_last<T: Serialize + DeserializeOwned>(
         &self,
         queue: &QueueState,
@@ -58,7 +58,7 @@ impl Queues {
             Outcome::Rejected(Rejection::KeyReused { key }) => {
                 return Err(QueueError::KeyReused { key });
             }
-            // Somebody else has changed one of them: each for itself.
+            // Another commit has changed one of them: commit one by one.
             Outcome::Rejected(_) => drop(held),
         }
         let done = answer(self.change_some(queue, changes).await?);
@@ -71,7 +71,7 @@ impl Queues {
         }
     }
 
-    /// Commits changes together, and says how many happened.
+    /// Commits changes together, and returns how many succeeded.
     pub(super) async fn change_some(
         &self,
         queue: &QueueState,
@@ -93,7 +93,7 @@ impl Queues {
     }
 }
 
-/// Whether nobody else has it. A dead one is in no window.
+/// Whether no consumer holds it. A dead message is in no window.
 fn take(held: &mut Held<&QueueState>, candidate: &Candidate) -> bool {
     candidate.letter.as_ref().is_none_or(|it| held.hold(it))
 }

@@ -1,4 +1,4 @@
-//! Who consumes the messages of a queue.
+//! Consumers of queues.
 
 use std::{collections::VecDeque, pin::Pin, sync::Arc, time::Duration};
 
@@ -16,11 +16,11 @@ use crate::{
 
 /// Consumes the messages of a queue one by one, several at a time.
 pub trait Consumer: Send + Sync + 'static {
-    /// What is sent to the queue.
+    /// The type of the messages.
     type Message: Body;
 
-    /// Handles one message and says how that ended. An error or a panic is a retry; a terminal
-    /// error buries it.
+    /// Handles one message and settles it. An error or a panic is a retry; after a terminal error
+    /// the message is a dead letter.
     fn deliver(
         &self,
         delivery: Delivery<Self::Message>,
@@ -29,23 +29,23 @@ pub trait Consumer: Send + Sync + 'static {
 
 /// Consumes the messages of a queue in batches, by size and time.
 pub trait BatchConsumer: Send + Sync + 'static {
-    /// What is sent to the queue.
+    /// The type of the messages.
     type Message: Body;
 
-    /// Handles a batch: settle some one by one, and the rest at the end. An error or a panic is a
-    /// retry of those that were not settled.
+    /// Handles a batch: settle single messages, and all others at the end. An error or a panic is a
+    /// retry of the messages that are not settled.
     fn deliver(
         &self,
         batch: Batch<Self::Message>,
     ) -> impl Future<Output = Result<SettledBatch>> + Send;
 }
 
-/// How a queue is consumed.
+/// Concurrency and timeout of a consumer.
 #[derive(Clone, Copy, Debug)]
 pub struct ConsumeOptions {
-    /// Messages, or batches, under way at once.
+    /// Maximum concurrent messages or batches.
     pub concurrency: usize,
-    /// How long one may take; then it counts as failed.
+    /// Maximum duration of one; a longer one fails.
     pub timeout: Duration,
 }
 
@@ -55,14 +55,14 @@ impl Default for ConsumeOptions {
     }
 }
 
-/// Messages that came together. As an iterator it gives them away one by one; what is left when it
-/// is settled is the rest.
+/// Messages that are delivered together. As an iterator it yields them one by one; settling the
+/// batch settles those that were not taken.
 pub struct Batch<T> {
     deliveries: VecDeque<Delivery<T>>,
     decisions: Decisions,
 }
 
-/// Says that a batch was settled.
+/// Proof that a batch was settled.
 #[must_use = "give it back from the consumer"]
 #[derive(Debug)]
 pub struct SettledBatch(Verdict);
@@ -73,7 +73,7 @@ impl<T> Batch<T> {
         self.deliveries.iter().map(|it| &it.message)
     }
 
-    /// How many are left.
+    /// The number of messages that are left.
     pub fn len(&self) -> usize {
         self.deliveries.len()
     }
@@ -88,18 +88,18 @@ impl<T> Batch<T> {
         self.decisions.decide(settled.position, settled.verdict);
     }
 
-    /// The rest was handled.
+    /// Settles the remaining messages as done.
     pub fn done(self) -> SettledBatch {
         SettledBatch(Verdict::Done(Commit::default()))
     }
 
-    /// The rest is delivered again after so long.
+    /// Retries the remaining messages after this delay.
     pub fn retry_after(self, delay: Duration) -> SettledBatch {
         let error = "the consumer asked for a retry".into();
         SettledBatch(Verdict::Retry { after: Some(delay), error })
     }
 
-    /// The rest is given up at once.
+    /// Moves the remaining messages to the dead letters.
     pub fn bury(self, why: impl Into<String>) -> SettledBatch {
         SettledBatch(Verdict::Bury { why: why.into() })
     }
@@ -143,7 +143,8 @@ impl<C: Consumer> Consume for One<C> {
     }
 }
 
-/// A consumer in a test: deliveries end as the script says, and reach it when all is said.
+/// A consumer in a test: deliveries end as scripted, and reach the consumer when the script is
+/// over.
 pub(super) struct Scripted {
     pub(super) queue: &'static str,
     pub(super) consumer: Arc<dyn Consume>,

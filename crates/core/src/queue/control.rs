@@ -1,4 +1,4 @@
-//! What operators do to a queue as a whole.
+//! Operations on a whole queue.
 
 use std::sync::Arc;
 
@@ -9,38 +9,38 @@ use super::{
     state::{QueueState, Rules},
 };
 
-/// So many dead-letter queues may lead from one to the next.
+/// Maximum length of a chain of dead-letter queues.
 const CHAIN_MAX: usize = 16;
 
 impl Queues {
-    /// Makes a queue, or gives it other settings.
+    /// Creates a queue, or changes its settings.
     pub async fn configure(&self, name: &str, settings: QueueSettings) -> Result<(), QueueError> {
         settings.check(name)?;
-        // Two at once could close a circle that neither sees.
+        // Two concurrent changes could form a cycle that neither of them detects.
         let _alone = self.shared.configuring.lock().await;
         self.check_circle(name, &settings).await?;
         let change = move |it: &Rules| Some(Rules { settings: settings.clone(), ..it.clone() });
         self.change_rules(self.queue(name).await?, "configured", change).await
     }
 
-    /// Delivers nothing more from a queue until it is resumed. What is under way ends.
+    /// Stops delivery from a queue until it is resumed. Deliveries in flight continue.
     pub async fn pause(&self, name: &str) -> Result<(), QueueError> {
         let queue = self.known(name).await?;
         let change = |it: &Rules| (!it.paused).then(|| Rules { paused: true, ..it.clone() });
         self.change_rules(queue.clone(), "paused", change).await?;
-        // It may be paused for long; the messages in its window would get old.
+        // It may be paused for long; its window would become stale.
         queue.window().start_over();
         Ok(())
     }
 
-    /// Goes on.
+    /// Resumes delivery.
     pub async fn resume(&self, name: &str) -> Result<(), QueueError> {
         let queue = self.known(name).await?;
         let change = |it: &Rules| it.paused.then(|| Rules { paused: false, ..it.clone() });
         self.change_rules(queue, "resumed", change).await
     }
 
-    /// In a task of its own: what is recorded is also in force here, although the caller has gone.
+    /// In a task of its own: a recorded change must also take effect here if the caller is dropped.
     async fn change_rules(
         &self,
         queue: Arc<QueueState>,
@@ -54,18 +54,18 @@ impl Queues {
             Ok(changed) => changed,
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
-                // The program ends.
+                // The program is stopping.
                 Err(_) => Err(StoreError::Closed.into()),
             },
         }
     }
 
-    /// Whether nothing is delivered from it.
+    /// Whether it is paused.
     pub async fn is_paused(&self, name: &str) -> Result<bool, QueueError> {
         Ok(self.known(name).await?.rules().paused)
     }
 
-    /// Dead letters must not come back to where they died.
+    /// Rejects a cycle of dead-letter queues.
     pub(super) async fn check_circle(
         &self,
         name: &str,

@@ -1,4 +1,4 @@
-//! A message under way to its consumer: it is settled once, because settling takes it away.
+//! A message that is delivered to its consumer. Settling consumes it, so it is settled once.
 
 use std::{collections::HashMap, fmt, ops::Deref, sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::{
     object::Lists,
 };
 
-/// What an error of a consumer means.
+/// The verdict for an error of a consumer.
 pub(super) fn verdict_of(error: &Error) -> Verdict {
     let text = format!("{error:?}");
     if error.is_terminal() {
@@ -21,7 +21,7 @@ pub(super) fn verdict_of(error: &Error) -> Verdict {
     }
 }
 
-/// What was decided so far about the messages that one call of a consumer got.
+/// The decisions on the messages of one delivery.
 #[derive(Clone, Default)]
 pub(super) struct Decisions(Arc<Mutex<HashMap<Position, Verdict>>>);
 
@@ -40,7 +40,7 @@ impl Decisions {
     }
 }
 
-/// A letter on its way, with all that is needed to end its delivery.
+/// A message in delivery, with everything that is needed to settle it.
 pub(super) struct RawDelivery {
     pub(super) letter: Letter,
     pub(super) attempt: u32,
@@ -56,12 +56,12 @@ pub(super) struct RawDelivery {
 /// [`retry_after`](Delivery::retry_after), [`bury`](Delivery::bury) and
 /// [`settle_with`](Delivery::settle_with) ends it; an error or a panic of the consumer is a retry.
 pub struct Delivery<T> {
-    /// What was sent.
+    /// The message.
     pub message: T,
     raw: RawDelivery,
 }
 
-/// Says that a delivery was settled.
+/// Proof that a delivery was settled.
 #[must_use = "give it back from the consumer, or to its batch"]
 #[derive(Debug)]
 pub struct Settled {
@@ -70,7 +70,7 @@ pub struct Settled {
 }
 
 impl<T: Body> Delivery<T> {
-    /// Reads the message; what cannot be read is buried.
+    /// Reads the message; one that cannot be read becomes a dead letter.
     pub(super) fn open(raw: RawDelivery) -> Option<Self> {
         match serde_json::from_str(raw.letter.message.data.as_str()) {
             Ok(message) => Some(Self { message, raw }),
@@ -84,7 +84,7 @@ impl<T: Body> Delivery<T> {
     }
 }
 
-/// Reaches the rest of the program: starts runs, calls objects, sends.
+/// A client of the program: starts runs, calls objects, sends messages.
 impl<T> Deref for Delivery<T> {
     type Target = Client;
 
@@ -94,8 +94,8 @@ impl<T> Deref for Delivery<T> {
 }
 
 impl<T> Delivery<T> {
-    /// The same at every delivery of this message and for no other: the key for what must not
-    /// happen twice.
+    /// The same for every delivery of this message, and for no other: the idempotency key for
+    /// effects outside.
     pub fn id(&self) -> String {
         self.position().to_string()
     }
@@ -104,12 +104,12 @@ impl<T> Delivery<T> {
         self.raw.letter.message.position
     }
 
-    /// Which attempt this is, from 1.
+    /// The number of the attempt, from 1.
     pub fn attempt(&self) -> u32 {
         self.raw.attempt
     }
 
-    /// Why the last failed attempt failed, also one in the queue whose dead letter it is.
+    /// The last error, including attempts in the queue that it was moved from.
     pub fn last_error(&self) -> Option<&str> {
         self.raw.letter.message.last_error.as_deref()
     }
@@ -119,23 +119,23 @@ impl<T> Delivery<T> {
         self.raw.letter.message.created_at
     }
 
-    /// The queue that it comes from.
+    /// The name of its queue.
     pub fn queue(&self) -> &str {
         &self.raw.queue
     }
 
-    /// It was handled.
+    /// Settles the message as done.
     pub fn done(self) -> Settled {
         self.settled(Verdict::Done(Commit::default()))
     }
 
-    /// It is delivered again after so long, if it has retries left.
+    /// Retries the message after this delay, if it has retries left.
     pub fn retry_after(self, delay: Duration) -> Settled {
         let error = "the consumer asked for a retry".into();
         self.settled(Verdict::Retry { after: Some(delay), error })
     }
 
-    /// It is given up at once: it moves to the dead letters.
+    /// Moves the message to the dead letters.
     pub fn bury(self, why: impl Into<String>) -> Settled {
         self.settled(Verdict::Bury { why: why.into() })
     }
@@ -144,8 +144,8 @@ impl<T> Delivery<T> {
         Settled { position: self.position(), verdict }
     }
 
-    /// Hands the work to an object: the delivery is done in the very commit of that turn. If the
-    /// object refuses, it is not done. How long the object takes does not count against the time of
+    /// Calls an object; the commit of its turn settles this message. If the object refuses, the
+    /// message is not settled. The time that the object takes does not count against the timeout of
     /// the consumer.
     pub async fn settle_with<C: Handle<M>, M: Body, I>(
         self,

@@ -1,98 +1,98 @@
-//! Why something could not be done with a queue.
+//! Errors of queues.
 
 use steadfast_store::{AddressError, InvalidInput, Position, StoreError};
 
 use crate::KeyError;
 
-/// Why something could not be done with a queue.
+/// Why an operation on a queue failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum QueueError {
-    /// Nothing was ever sent to it, and nobody declared it.
+    /// The queue has no messages, and it was never declared.
     #[error("there is no queue `{queue}`; send to it, or make it with PUT")]
     UnknownQueue {
         /// Its name.
         queue: String,
     },
-    /// Not a name.
+    /// The name is not valid.
     #[error("`{queue}` cannot be the name of a queue: {reason}")]
     Name {
-        /// What was given.
+        /// The text that was given.
         queue: String,
-        /// Why not.
+        /// The rule.
         reason: String,
     },
-    /// A setting that cannot be.
+    /// A setting is not valid.
     #[error("queue `{queue}`: {field} {rule}")]
     Setting {
-        /// Which queue.
+        /// The queue.
         queue: String,
         /// The setting.
         field: &'static str,
-        /// What it must be.
+        /// The rule.
         rule: String,
     },
-    /// Dead letters would go round for ever.
+    /// The dead-letter queues form a cycle.
     #[error("queue `{queue}`: its dead letters would come back to it, by way of `{by}`")]
     Circle {
-        /// Which queue.
+        /// The queue.
         queue: String,
-        /// The queue that leads back.
+        /// The queue that closes the cycle.
         by: String,
     },
-    /// It holds as many messages as it may.
+    /// The queue is full.
     #[error("queue `{queue}` is full: {max} messages wait; try again later, or raise maxMessages")]
     Full {
-        /// Which queue.
+        /// The queue.
         queue: String,
-        /// How many may wait.
+        /// The maximum.
         max: u64,
     },
     /// A message is too large.
     #[error("message {index} has {len} bytes, queue `{queue}` takes {max}; put it into a bucket")]
     TooLarge {
-        /// Which queue.
+        /// The queue.
         queue: String,
-        /// Which of the messages sent, from 0.
+        /// The index of the message, from 0.
         index: usize,
         /// Its length.
         len: usize,
-        /// What the queue takes.
+        /// The maximum.
         max: usize,
     },
-    /// Too many messages at once, or none.
+    /// Too many messages in one request, or none.
     #[error("{count} messages cannot be sent at once; send 1 to {max}")]
     BatchLength {
-        /// How many were given.
+        /// The number of messages.
         count: usize,
-        /// How many can be.
+        /// The maximum.
         max: usize,
     },
     /// A number out of its range.
     #[error("{field} {rule}")]
     Argument {
-        /// Which argument.
+        /// The argument.
         field: &'static str,
-        /// What it must be.
+        /// The rule.
         rule: String,
     },
     /// It is not in this queue.
     #[error("message {id} is not in queue `{queue}`: it was consumed, moved, or is being handled")]
     UnknownMessage {
-        /// Which queue.
+        /// The queue.
         queue: String,
-        /// Which message.
+        /// The message.
         id: Position,
     },
-    /// The key stands for another request.
+    /// The key was used for another request.
     #[error("idempotency key `{key}` was used for another request; use a new key")]
     KeyReused {
-        /// Which key.
+        /// The key.
         key: String,
     },
-    /// What was given cannot be kept.
+    /// The store rejects the message.
     #[error(transparent)]
     Invalid(#[from] InvalidInput),
-    /// The store could not do it.
+    /// The store could not be used.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

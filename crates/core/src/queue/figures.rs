@@ -1,4 +1,4 @@
-//! What a queue looks like: settings, depth, age and rates.
+//! Views of queues: settings, depth, age and rates.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::workflow::Time;
 
-/// A look at one queue.
+/// A view of one queue.
 #[derive(Clone, Debug)]
 pub struct QueueView {
     /// Its name.
@@ -22,15 +22,15 @@ pub struct QueueView {
     pub paused: bool,
     /// Whether this program consumes it.
     pub consumed: bool,
-    /// Messages that wait or are held.
+    /// Messages that are pending or in flight.
     pub depth: QueueDepth,
-    /// Messages that this program handles now.
+    /// Messages that consumers of this program handle now.
     pub in_hand: usize,
-    /// How long the oldest has been there.
+    /// Age of the oldest message.
     pub oldest_age: Option<Duration>,
-    /// What goes through it.
+    /// Messages per second.
     pub rates: Rates,
-    /// How it was before, oldest first.
+    /// Earlier samples, oldest first.
     pub history: Vec<Sample>,
 }
 
@@ -39,18 +39,18 @@ pub struct QueueView {
 pub struct QueuePage {
     /// The queues.
     pub queues: Vec<QueueView>,
-    /// The queue behind which the next part begins; `None` at the end.
+    /// The queue after which the next page begins; `None` at the end.
     pub next: Option<String>,
 }
 
 impl QueueView {
-    /// Messages that may be delivered now. The store counts those that a consumer of this process
-    /// holds, too.
+    /// Messages that may be delivered now. The store also counts those that a consumer of this
+    /// process has.
     pub fn ready(&self) -> u64 {
         self.depth.ready.saturating_sub(self.in_hand as u64)
     }
 
-    /// Messages that a consumer holds.
+    /// Messages in flight.
     pub fn in_flight(&self) -> u64 {
         self.depth.leased + self.depth.ready.min(self.in_hand as u64)
     }
@@ -83,7 +83,7 @@ impl Queues {
         let more = limit < names.len();
         names.truncate(limit);
         let next = names.last().filter(|_| more).cloned();
-        // Within a part by name, as people expect.
+        // Within a page, sorted by name.
         names.sort_unstable();
         let mut queues = Vec::new();
         for name in &names {
@@ -97,7 +97,7 @@ impl Queues {
         self.view(&*self.known(name).await?).await
     }
 
-    /// The names of queues from which a consumer of the program takes.
+    /// The names of queues that this program consumes.
     pub fn consumed(&self) -> impl Iterator<Item = &str> {
         self.shared.consumed.keys().map(|it| &**it)
     }
@@ -125,8 +125,8 @@ impl Queues {
         })
     }
 
-    /// Looks at the queues in which something happened since the last look, so that their history
-    /// can be shown. An idle program asks the store nothing.
+    /// Samples the queues whose counters have changed since the last sample. An idle program does
+    /// not query the store.
     pub(super) async fn sample(&self) {
         for queue in self.open_queues() {
             if queue.samples.is_old(queue.meter.total())
@@ -137,7 +137,7 @@ impl Queues {
         }
     }
 
-    /// Looks at the queues now and then, until the program ends.
+    /// Samples the queues at intervals, until the program ends.
     pub(super) async fn watch(self) {
         let mut stopping = self.shared.stop.subscribe();
         loop {
@@ -151,6 +151,6 @@ impl Queues {
 }
 
 async fn stopped(stopping: &mut watch::Receiver<bool>) {
-    // An error means that nobody is left who could say so.
+    // An error means that the sender is gone: the program ends.
     let _ = stopping.wait_for(|it| *it).await;
 }

@@ -1,5 +1,5 @@
 //! Changes of a queue that are recorded under an idempotency key: a repetition changes nothing and
-//! gives what the first request gave.
+//! returns the answer of the first request.
 
 use serde::de::DeserializeOwned;
 use steadfast_store::{Commit, Outcome, Position, Rejection};
@@ -9,7 +9,7 @@ use super::{Acked, QueueError, Queues, pull::AckOf, state::QueueState};
 use crate::{RequestKey, idempotency::read};
 
 impl Queues {
-    /// What the key of this handle was recorded with, if it has one.
+    /// The recorded answer of the key of this handle, if there is one.
     pub(super) async fn before<T: DeserializeOwned>(&self) -> Result<Option<T>, QueueError> {
         match &self.key {
             Some(key) => Ok(key.answer(&*self.shared.store).await?),
@@ -18,7 +18,7 @@ impl Queues {
     }
 
     /// Serializes operations of several commits that have one key, so that the second finds the
-    /// answer of the first, also if it is for another queue.
+    /// answer of the first, even for another queue.
     pub(super) async fn alone(&self) -> Option<MutexGuard<'_, ()>> {
         match &self.key {
             Some(key) => Some(self.shared.keyed.lock(key).await),
@@ -26,7 +26,7 @@ impl Queues {
         }
     }
 
-    /// Acknowledges in one commit, which records the answer. A lease that is lost is left out.
+    /// Acknowledges in one commit, which records the answer. A lost lease is left out.
     pub(super) async fn ack_once(
         &self,
         queue: &QueueState,

@@ -1,4 +1,4 @@
-//! How much goes through a queue: counts per second of the last minute, in memory.
+//! Throughput of a queue: counts per second of the last minute, in memory.
 
 use parking_lot::Mutex;
 
@@ -9,7 +9,7 @@ use crate::dispatch::attempt::EndKind;
 
 const SECONDS: usize = 60;
 
-/// What can happen to a message.
+/// Events of a message that are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Happening {
     Sent,
@@ -36,13 +36,13 @@ impl From<EndKind> for Happening {
 pub struct Rates {
     /// Sent.
     pub sent: f64,
-    /// Handed to consumers.
+    /// Delivered to consumers.
     pub delivered: f64,
     /// Handled.
     pub done: f64,
-    /// To be tried again.
+    /// Retried.
     pub retried: f64,
-    /// Given up.
+    /// Moved to the dead letters.
     pub dead: f64,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Meter(Mutex<Counts>);
 
 struct Counts {
     first: i64,
-    /// The second that each place stands for, and its counts.
+    /// The second of each slot, and its counts.
     seconds: [(i64, [u64; 5]); SECONDS],
     totals: [u64; 5],
 }
@@ -81,7 +81,7 @@ impl Meter {
     pub(super) fn rates(&self, now: Timestamp) -> Rates {
         let second = now.0.div_euclid(1_000);
         let counts = self.0.lock();
-        // Not longer than we have looked.
+        // Not longer than the time since the first count.
         let span = second.saturating_sub(counts.first).saturating_add(1).clamp(1, SECONDS as i64);
         let of = |what: Happening| {
             let recent = counts.seconds.iter().filter(|it| second - span < it.0 && it.0 <= second);
@@ -96,7 +96,7 @@ impl Meter {
         }
     }
 
-    /// All that was counted: a change means that something happened.
+    /// The sum of all counts: it changes with every event.
     pub(super) fn total(&self) -> u64 {
         self.0.lock().totals.iter().sum()
     }

@@ -1,4 +1,4 @@
-//! Queues by name, and what a program declares about them.
+//! Names of queues, and their declarations.
 
 use std::{fmt, marker::PhantomData, time::Duration};
 
@@ -28,8 +28,8 @@ impl<T> Queue<T> {
         self.name
     }
 
-    /// Where to send what is not to be delivered before so long:
-    /// `turn.send(MAIL.after(day), mail)`.
+    /// A destination for messages that are delivered after a delay: `turn.send(MAIL.after(day),
+    /// mail)`.
     pub const fn after(self, delay: Duration) -> Later<T> {
         Later { queue: self, delay }
     }
@@ -39,12 +39,12 @@ impl<T> Queue<T> {
         QueueSpec { queue: self, settings }
     }
 
-    /// The queue with so many retries.
+    /// The queue with this maximum of retries.
     pub fn retries(self, limit: u32) -> QueueSpec<T> {
         self.with(QueueSettings { max_retries: limit, ..QueueSettings::default() })
     }
 
-    /// The queue with a place for what is given up.
+    /// The queue with a dead-letter queue.
     pub fn dead_letters(self, to: Queue<T>) -> QueueSpec<T> {
         self.with(QueueSettings::default()).dead_letters(to)
     }
@@ -64,7 +64,7 @@ impl<T> fmt::Debug for Queue<T> {
     }
 }
 
-/// A queue, and how its messages are delivered. What an operator sets goes before it.
+/// The declaration of a queue. Settings of an operator override it.
 #[derive(Clone, Debug)]
 pub struct QueueSpec<T> {
     pub(crate) queue: Queue<T>,
@@ -72,7 +72,7 @@ pub struct QueueSpec<T> {
 }
 
 impl<T> QueueSpec<T> {
-    /// What is given up moves there.
+    /// Sets the dead-letter queue.
     pub fn dead_letters(mut self, to: Queue<T>) -> Self {
         self.settings.dead_letter_queue = Some(to.name().into());
         self
@@ -85,7 +85,7 @@ impl<T> From<Queue<T>> for QueueSpec<T> {
     }
 }
 
-/// A queue, and how long a message waits before it may be delivered.
+/// A queue with a delay for its messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Later<T> {
     queue: Queue<T>,

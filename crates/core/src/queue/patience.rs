@@ -1,5 +1,5 @@
-//! How long a consumer may take. Waiting for the mailbox of an object does not count: the consumer
-//! can do nothing about it.
+//! The timeout of a consumer. The wait for the mailbox of an object does not count: the consumer
+//! cannot shorten it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,7 +7,7 @@ use parking_lot::{Mutex, MutexGuard};
 use steadfast_store::StoreClock;
 use tokio::sync::Notify;
 
-/// The time of one call of a consumer.
+/// The elapsed time of one delivery.
 #[derive(Clone)]
 pub(super) struct Patience(Arc<Shared>);
 
@@ -20,18 +20,18 @@ struct Shared {
 
 #[derive(Default)]
 struct Paused {
-    /// How many wait, and since when there are any.
+    /// The number of waits in progress, and since when there are any.
     waiting: usize,
     since: Duration,
-    /// How long it was before.
+    /// The duration of earlier waits.
     total: Duration,
 }
 
-/// As long as it is there, time does not count.
+/// While it exists, time does not count.
 pub(super) struct Pause(Arc<Shared>);
 
 impl Patience {
-    /// Counts from now on.
+    /// Starts to count.
     pub(super) fn new(clock: Arc<StoreClock>) -> Self {
         let (paused, changed) = (Mutex::default(), Notify::new());
         let began = clock.elapsed();
@@ -47,7 +47,7 @@ impl Patience {
         Pause(self.0.clone())
     }
 
-    /// Returns when as much time as this has counted.
+    /// Returns when this much time has counted.
     pub(super) async fn over(&self, timeout: Duration) {
         let shared = &*self.0;
         loop {
@@ -65,7 +65,7 @@ impl Patience {
             if left.is_zero() {
                 return;
             }
-            // One that pauses meanwhile is seen when this is over.
+            // A pause that begins meanwhile is noticed after this sleep.
             shared.clock.sleep(left).await;
         }
     }

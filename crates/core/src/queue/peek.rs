@@ -1,17 +1,17 @@
-//! Looking into a queue without consuming.
+//! Reads messages of a queue without consuming them.
 
 use steadfast_store::{DueCursor, Letter, Position, Recorded, State, Timestamp};
 
 use super::{QueueError, Queues, state::QueueState};
 
-/// Which messages of a queue.
+/// A state of messages in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeekState {
-    /// Those that wait, due or not.
+    /// Pending messages, due or not.
     Pending,
-    /// Those that a consumer has.
+    /// Messages in flight.
     InFlight,
-    /// Those that were given up here.
+    /// Dead letters.
     Dead,
 }
 
@@ -29,28 +29,28 @@ impl PeekState {
     }
 }
 
-/// A message in a queue, seen from outside.
+/// A message in a queue, for views.
 #[derive(Clone, Debug)]
 pub struct Peeked {
     /// The message.
     pub message: Recorded,
-    /// How far it is.
+    /// Its state.
     pub state: PeekState,
-    /// Attempts in this queue so far.
+    /// Attempts in this queue.
     pub attempts: u32,
     /// When it is due, or when its lease ends, if it has not ended.
     pub due_at: Option<Timestamp>,
-    /// Attempts before it came into this queue.
+    /// Attempts before it was moved to this queue.
     pub attempts_before: u32,
-    /// The queue that it was sent to, if that was another one.
+    /// The queue that it was first sent to, if that was another one.
     pub from: Option<String>,
-    /// Why the last attempt failed.
+    /// The error of the last attempt.
     pub last_error: Option<String>,
 }
 
 impl Queues {
-    /// Shows messages of a queue: those that wait and those in flight in due order, the dead ones
-    /// in the order in which they were sent, behind a message.
+    /// Lists messages of a queue after a message: pending and in-flight ones in due order, dead
+    /// ones in the order in which they were sent.
     pub async fn peek(
         &self,
         name: &str,
@@ -88,7 +88,7 @@ impl Queues {
         self.shown(&queue, state, found).await
     }
 
-    /// Messages that wait: neither leased nor in flight here.
+    /// Pending messages: neither leased nor in flight here.
     async fn waiting(
         &self,
         queue: &QueueState,
@@ -103,7 +103,7 @@ impl Queues {
             let page = store.letters(queue.address.id(), after, Timestamp::MAX, size).await?;
             let Some(last) = page.last() else { break };
             after = DueCursor { due_at: last.due_at(), position: last.message.position };
-            // Many may be held, however few are wanted.
+            // Many may be in flight, however few are wanted.
             size = (2 * size).clamp(200, 1_000);
             let window = queue.window();
             found.extend(page.into_iter().filter(|it| {
@@ -116,7 +116,7 @@ impl Queues {
         Ok(found)
     }
 
-    /// What is being handled in this process without a lease.
+    /// Messages in flight in this process without a lease.
     async fn in_flight(
         &self,
         queue: &QueueState,
@@ -127,7 +127,7 @@ impl Queues {
             return Ok(Vec::new());
         }
         let store = &self.shared.store;
-        // Messages in flight are due, and stand before the rest.
+        // Messages in flight are due, and come before the others.
         let found = store.letters(queue.address.id(), DueCursor::START, now, limit + 512).await?;
         let window = queue.window();
         let is_in_flight = |it: &Letter| window.is_in_flight(it.message.position);
@@ -170,7 +170,7 @@ impl Queues {
         Ok(shown.collect())
     }
 
-    /// The queues that messages were sent to, where it was another one.
+    /// The queues that messages were first sent to, where that was another one.
     pub(super) async fn origins(
         &self,
         queue: &QueueState,

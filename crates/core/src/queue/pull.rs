@@ -1,7 +1,7 @@
 //! Consumers outside of the process: they pull messages under a lease and acknowledge them.
 //!
-//! A lease that has ended can still be acknowledged as long as nobody else has got the message:
-//! late is better than twice. After that the acknowledgement is told that it is lost.
+//! An expired lease can still be acknowledged as long as no other consumer has got the message:
+//! this avoids a second delivery. After that the acknowledgement is reported as lost.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -35,9 +35,9 @@ const LEASE_MAX: Duration = Duration::from_hours(24);
 pub struct Pulled {
     /// The message.
     pub letter: Letter,
-    /// Which attempt this is, from 1.
+    /// The number of the attempt, from 1.
     pub attempt: u32,
-    /// What to acknowledge it with.
+    /// The lease to acknowledge.
     pub lease: LeaseId,
     /// When the lease ends.
     pub until: Timestamp,
@@ -72,18 +72,18 @@ impl FromStr for LeaseId {
     }
 }
 
-/// What became of acknowledgements.
+/// The result of acknowledgements.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Acked {
-    /// So many are done.
+    /// Messages that are done.
     pub acked: usize,
-    /// So many are delivered again, or given up.
+    /// Messages that are retried, or have become dead letters.
     pub retried: usize,
-    /// These were not ours any more: somebody else got them, or they were settled.
+    /// Lost leases: another consumer got the message, or it was settled.
     pub lost: Vec<LeaseId>,
 }
 
-/// What is recorded of a pulled message. Its body stays where it is.
+/// The record of a pulled message. Its body stays in the queue.
 #[derive(Serialize, Deserialize)]
 struct PulledRecord {
     lease: LeaseId,
@@ -97,7 +97,7 @@ impl LeaseId {
         Self { position, number: number.cast_signed() }
     }
 
-    /// Whether it was given out by this queue.
+    /// Whether this queue issued it.
     fn is_of(self, queue: &QueueState) -> bool {
         self.number.cast_unsigned() & 0xffff == u64::from(mark(queue))
     }
@@ -115,14 +115,14 @@ fn recording(key: &RequestKey, pulled: &[Pulled]) -> Result<Commit, QueueError> 
     Ok(Commit::of(key.write_answer(&records)?))
 }
 
-/// Tells the leases of queues apart.
+/// Distinguishes the leases of queues.
 fn mark(queue: &QueueState) -> u16 {
     let id = queue.address.id().0;
     u16::from_be_bytes([id[14], id[15]])
 }
 
 impl Queues {
-    /// Takes up to so many messages that are due, each under a lease.
+    /// Takes up to `max` due messages, each under a lease.
     pub async fn pull(
         &self,
         name: &str,
@@ -160,8 +160,8 @@ impl Queues {
         Ok(pulled)
     }
 
-    /// Takes messages that are due from the window, which it fills. None if there are none, or the
-    /// queue is paused. The caller must put them down.
+    /// Takes due messages from the window, and fills it if necessary. None if there are none, or
+    /// the queue is paused. The caller must finish them.
     pub(super) async fn take_due(
         &self,
         queue: &QueueState,
@@ -174,15 +174,15 @@ impl Queues {
             if !letters.is_empty() {
                 return Ok(letters);
             }
-            // News may still be on its way to us of what others know to be durable. Nobody hears
-            // that a queue is empty unless the store says so.
+            // Notices of durable messages may be in flight. An empty result must be confirmed by
+            // the store.
             if !is_sure {
                 queue.window().look_again();
                 is_sure = true;
             }
             let (store, clock) = (&*self.shared.store, &*self.shared.clock);
             let is_read = queue.fill(store, clock, 1, queue.fitting(wanted)).await?;
-            // Somebody else may have read meanwhile.
+            // Another task may have read meanwhile.
             if !is_read && queue.window().len() == 0 {
                 break;
             }
@@ -190,9 +190,9 @@ impl Queues {
         Ok(Vec::new())
     }
 
-    /// Claims messages for somebody outside; with a key in one commit, which records the leases.
-    /// `None` if somebody else was first, with the key or with a message, or if all messages had
-    /// to be given up.
+    /// Claims messages for a consumer outside; with a key in one commit, which records the leases.
+    /// `None` if another commit was first, with the key or with a message, or if all messages
+    /// became dead letters.
     async fn lend(
         &self,
         queue: &QueueState,
@@ -206,7 +206,7 @@ impl Queues {
         // The store counts from the commit, which is later: a lease does not end before this.
         let until = self.shared.clock.now().after(lasts);
         let pull = |letter: Letter| {
-            // Not guessed by another consumer, and not given out again after a restart.
+            // The number must not be guessable, and must not be reused after a restart.
             let lease = LeaseId::new(letter.message.position, self.shared.entropy.next(), queue);
             Pulled { attempt: letter.tries() + 1, letter, lease, until }
         };
@@ -238,7 +238,7 @@ impl Queues {
             let claimed = receipt.as_ref().and_then(|it| it.claimed.iter().find(is_it));
             let Some(claimed) = claimed else { continue };
             held.finish(claimed.position, End::Again(claimed.until));
-            // With a key, the answer is as it is recorded.
+            // With a key, the recorded answer is returned.
             if self.key.is_none() {
                 (it.attempt, it.until) = (claimed.attempt, claimed.until);
             }
@@ -247,7 +247,7 @@ impl Queues {
         Ok(Some(lent))
     }
 
-    /// Messages that were pulled before, without those that retention has removed since.
+    /// Messages that were pulled before, without those that retention has deleted since.
     async fn pulled_before(&self, records: Vec<PulledRecord>) -> Result<Vec<Pulled>, QueueError> {
         let mut pulled = Vec::new();
         for it in records {
@@ -261,7 +261,7 @@ impl Queues {
         Ok(pulled)
     }
 
-    /// Holds letters. Those whose attempts are used up are given up.
+    /// Holds messages. Those without attempts left become dead letters.
     pub(super) async fn hold_all<'a>(
         &self,
         queue: &'a QueueState,
@@ -295,8 +295,8 @@ impl Queues {
         Ok(())
     }
 
-    /// Ends deliveries of pulled messages: `acks` are done, `retries` are delivered again, after so
-    /// long or as the queue says.
+    /// Settles pulled messages: `acks` are done, `retries` are delivered again after the given
+    /// delay or that of the queue.
     pub async fn ack(
         &self,
         name: &str,
@@ -337,7 +337,7 @@ impl Queues {
         if let Some(key) = &self.key {
             return self.ack_once(&queue, commits, answer, key).await;
         }
-        // All at once where possible: what is not ours any more does not harm the others.
+        // One commit if possible: lost leases must not affect the others.
         let written: Vec<_> = commits.iter().map(|it| it.written.clone()).collect();
         let outcomes = attempt::commit(&*self.shared.store, &written).await?;
         for (ack, outcome) in commits.into_iter().zip(outcomes) {
@@ -352,7 +352,7 @@ impl Queues {
         Ok(answer)
     }
 
-    /// Counts a delivery that has ended, and finds its message before the news is here.
+    /// Counts a settled delivery, and updates the window before the notice arrives.
     pub(super) fn acked(&self, queue: &QueueState, ack: &AckOf, receipt: &Receipt) {
         let now = self.shared.clock.now();
         if let Some(due_at) = ack.written.due_again(receipt) {
@@ -361,7 +361,7 @@ impl Queues {
         queue.meter.count(ack.written.kind.into(), 1, now);
     }
 
-    /// Which attempt a lease is for, if it is still in force in this queue.
+    /// The attempt of a lease, if the lease is still valid in this queue.
     async fn tries_of(&self, id: LeaseId) -> Result<Option<u32>, QueueError> {
         let message = self.shared.store.message(id.position).await?;
         Ok(message.and_then(|it| match it.state {
@@ -371,7 +371,7 @@ impl Queues {
     }
 }
 
-/// An acknowledgement, and what is written for it.
+/// An acknowledgement, and its writes.
 pub(super) struct AckOf {
     pub(super) id: LeaseId,
     is_ack: bool,
@@ -384,7 +384,7 @@ impl Acked {
     }
 }
 
-/// Has the loop look again at the end, however that comes: messages may have been read for it.
+/// Wakes the loop when it is dropped: messages may have been read for the loop.
 struct Woken<'a>(&'a QueueState);
 
 impl Drop for Woken<'_> {

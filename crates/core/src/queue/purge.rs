@@ -1,4 +1,4 @@
-//! Emptying a queue, and what is too old to stay in one.
+//! Purges a queue, and expires old messages.
 
 use std::time::Duration;
 
@@ -12,11 +12,12 @@ use super::{
 };
 
 impl Queues {
-    /// Takes all messages out of a queue that nobody handles, or those that wait, or the dead ones.
-    /// They are cancelled: their record stays for as long as records do. Says how many.
+    /// Cancels the messages of a queue that are not in flight: all, the pending ones, or the dead
+    /// ones. Their records stay until their retention is over. Returns the number of cancelled
+    /// messages.
     ///
     /// The last commit, of at most 100 messages, records the key of this handle. After a crash
-    /// before it, a repetition removes what is left and counts only that.
+    /// before it, a repetition cancels the remaining messages and counts only those.
     pub async fn purge(
         &self,
         name: &str,
@@ -44,8 +45,8 @@ impl Queues {
         self.change_last(&queue, &changes, |last| purged + last).await
     }
 
-    /// Cancels what could have been delivered for longer than its queue keeps messages. Says how
-    /// many: none while the clock cannot be trusted.
+    /// Cancels messages that were deliverable for longer than the retention of their queue. Returns
+    /// their number: none while the clock is not reliable.
     pub async fn sweep(&self) -> Result<u64, QueueError> {
         let Some(now) = self.shared.clock.deletion_time() else { return Ok(0) };
         let (mut expired, mut last) = (0, None);
@@ -63,12 +64,13 @@ impl Queues {
 
     async fn expire(&self, queue: &QueueState, now: Timestamp) -> Result<u64, QueueError> {
         let Some(keep) = queue.rules().settings.retention_ms else { return Ok(0) };
-        // Longer than that, not just as long.
+        // Strictly longer than that.
         let keep_ms = i64::try_from(keep).unwrap_or(i64::MAX);
         let before = Timestamp(now.0.saturating_sub(keep_ms).saturating_sub(1));
         let why = format!("expired: nobody consumed it within {:?}", Duration::from_millis(keep));
         let (mut expired, mut after) = (0, DueCursor::START);
-        // In due order: what is delayed, tried again or moved has its time from then on.
+        // In due order: the retention of a delayed, retried or moved message begins at its due
+        // time.
         loop {
             let page = self.shared.store.letters(queue.address.id(), after, before, CHUNK).await?;
             let Some(last) = page.last() else { return Ok(expired) };
@@ -84,7 +86,7 @@ impl Queues {
     }
 }
 
-/// Takes a message out of its queue for good.
+/// Cancels a message.
 fn cancelling(it: Candidate, why: &str) -> (Candidate, Commit) {
     let (position, as_, lease) = (it.message.position, SettledAs::Cancelled, it.lease());
     let error = Some(why.to_owned());

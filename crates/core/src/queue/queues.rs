@@ -1,4 +1,4 @@
-//! The queues of a program: those that it declares and consumes, and all that were ever sent to.
+//! The queues of a program: those that it declares or consumes, and all with messages.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -30,7 +30,7 @@ use crate::{
     script::Script,
 };
 
-/// What a program says about its queues.
+/// The queue declarations of a program.
 #[derive(Default)]
 pub(crate) struct Declared {
     pub(super) settings: BTreeMap<&'static str, QueueSettings>,
@@ -49,7 +49,7 @@ impl Declared {
         self.settings.insert(name, settings);
     }
 
-    /// Deliveries end as the script says.
+    /// Deliveries end as scripted.
     pub(crate) fn scripted(mut self, script: &Script) -> Self {
         if script.is_written() {
             for (queue, (consumer, _)) in &mut self.consumers {
@@ -83,7 +83,7 @@ impl Declared {
         self.consumers.insert(name, (Arc::new(Many(consumer)), options));
     }
 
-    /// Dead letters must not come back to where they died.
+    /// Finds cycles of dead-letter queues.
     pub(crate) fn circles(&self) -> Vec<String> {
         let after = |name: &str| self.settings.get(name)?.dead_letter_queue.as_deref();
         let comes_back = |name: &str| {
@@ -96,7 +96,7 @@ impl Declared {
 }
 
 impl Queues {
-    /// The queues as they are declared. Nothing is consumed yet.
+    /// The declared queues. Nothing is consumed yet.
     pub(crate) fn new(
         declared: Declared,
         store: Arc<dyn Store>,
@@ -127,8 +127,8 @@ impl Queues {
         Self { shared, key: None }
     }
 
-    /// Records the next change under a key: pause, resume, pull, ack, purge, redrive or edit. Made
-    /// again with the same key, the change is not repeated and gives what it gave.
+    /// Records the next change under a key: pause, resume, pull, ack, purge, redrive or edit. A
+    /// repetition with the same key changes nothing and returns the same answer.
     pub fn keyed(&self, key: impl Into<Option<RequestKey>>) -> Self {
         Self { shared: self.shared.clone(), key: key.into() }
     }
@@ -138,9 +138,10 @@ impl Queues {
         self.shared.declared.contains_key(name) || self.shared.consumed.contains_key(name)
     }
 
-    /// Opens what is known, takes over what earlier owners left unfinished, and begins to consume.
+    /// Opens the known queues, takes over the unfinished work of earlier owners, and starts the
+    /// consumers.
     pub(crate) async fn begin(&self, grace: Duration) -> Result<(), StoreError> {
-        // Before the first look, so that nothing falls between them.
+        // Listen before the first read, so that no notice is missed.
         self.shared.store.notices().listen();
         self.open_known().await?;
         self.take_over().await?;
@@ -160,7 +161,7 @@ impl Queues {
     }
 
     /// Counts the attempts that ended with their process. Those messages are delivered again, each
-    /// without another one beside it that could be to blame; or they are given up.
+    /// without another suspect message in flight, or become dead letters.
     async fn take_over(&self) -> Result<(), StoreError> {
         let (store, entropy) = (&self.shared.store, &*self.shared.entropy);
         loop {
@@ -168,7 +169,7 @@ impl Queues {
             if orphans.is_empty() {
                 return Ok(());
             }
-            // Nothing else that is suspect was under way when the process ended.
+            // No other suspect message was in flight when the process ended.
             let is_alone = orphans.len() == 1 && self.shared.blamed.lock().is_empty();
             let ids: Vec<EntityId> = orphans.iter().map(|it| it.target).collect();
             let names = store.addresses(&ids).await?;
@@ -180,7 +181,8 @@ impl Queues {
                 };
                 let settings = self.open(queue.class()).await?.rules().settings;
                 self.shared.blamed.lock().insert(work.position);
-                // Its last attempt, with others beside it: it is not given up for what they did.
+                // Its last attempt, concurrent with others: those may have caused the crash, so it
+                // is not given up.
                 if let Some((lease, _)) = work.claim
                     && !is_alone
                     && settings.attempts_max() <= work.tries()
@@ -188,7 +190,7 @@ impl Queues {
                     commits.push(Commit::of(Write::Release { position: work.position, lease }));
                     continue;
                 }
-                // Most were only near when another one ended the process: at once.
+                // Most were in flight only by coincidence: retry immediately.
                 let ending = Ending::crashed(work, Some(Duration::ZERO));
                 commits.extend(attempt::write(&ending, &settings.policy(), entropy).commit);
             }
@@ -219,7 +221,7 @@ impl Queues {
         }
     }
 
-    /// The names of queues behind one, in the order of addresses: `a-b` comes before `a`, because a
+    /// The names of queues after one, in the order of addresses: `a-b` comes before `a`, because a
     /// slash follows.
     pub async fn names_behind(
         &self,
@@ -243,7 +245,7 @@ impl Queues {
         Ok(self.open(name).await?)
     }
 
-    /// A queue whose name is one.
+    /// A queue with a valid name.
     pub(super) async fn open(&self, name: &str) -> Result<Arc<QueueState>, StoreError> {
         let id = queue_address(name).map_err(InvalidInput::from)?.id();
         if let Some(queue) = self.shared.open.lock().get(&id) {
@@ -252,7 +254,7 @@ impl Queues {
         let declared = self.shared.declared.get(name);
         let leases = self.shared.leases.beside();
         let queue = Arc::new(QueueState::open(&*self.shared.store, name, declared, leases).await?);
-        // Somebody else may have opened it meanwhile.
+        // Another task may have opened it meanwhile.
         Ok(self.shared.open.lock().entry(id).or_insert(queue).clone())
     }
 
@@ -266,7 +268,7 @@ impl Queues {
         {
             return Ok(queue);
         }
-        // A look at what is not there leaves nothing behind.
+        // Inspecting a queue that does not exist leaves no state behind.
         self.shared.open.lock().remove(&queue.address.id());
         Err(QueueError::UnknownQueue { queue: name.into() })
     }
@@ -275,7 +277,7 @@ impl Queues {
         self.shared.open.lock().values().cloned().collect()
     }
 
-    /// Waits until consumers have nothing to do now.
+    /// Waits until the consumers have no work.
     pub(crate) async fn settled(&self) {
         while !self.is_settled() {
             for queue in self.consumed_queues() {
@@ -284,13 +286,13 @@ impl Queues {
         }
     }
 
-    /// Whether consumers have nothing to do now.
+    /// Whether the consumers have no work.
     pub(crate) fn is_settled(&self) -> bool {
         let now = self.shared.clock.now();
         self.consumed_queues().iter().all(|it| it.bell.is_settled(now))
     }
 
-    /// When consumers have something to do.
+    /// The next time at which the consumers have work.
     pub(crate) fn next_wake(&self) -> Option<steadfast_store::Timestamp> {
         self.consumed_queues().iter().filter_map(|it| it.bell.wake_at()).min()
     }
@@ -300,12 +302,12 @@ impl Queues {
         self.open_queues().into_iter().filter(is_consumed).collect()
     }
 
-    /// Takes nothing new, and waits for nothing.
+    /// Stops the consumers without waiting.
     pub(crate) fn let_go(&self) {
         self.shared.stop.send_replace(true);
     }
 
-    /// Finishes what is under way and takes nothing new.
+    /// Stops the consumers, and waits for deliveries in flight.
     pub async fn stop(&self) {
         self.shared.stop.send_replace(true);
         let tasks = std::mem::take(&mut *self.shared.tasks.lock());
@@ -317,7 +319,7 @@ impl Queues {
 }
 
 impl DispatcherBuilder {
-    /// Tells queues of messages that wait there.
+    /// Sends the queues notices of their messages.
     pub fn queues(self, queues: Queues) -> Self {
         self.queue_listener(queues)
     }
@@ -326,7 +328,7 @@ impl DispatcherBuilder {
 impl QueueListener for Queues {
     fn heard(&self, works: &[Work]) {
         let now = self.shared.clock.now();
-        // Those of one commit are mostly for one queue.
+        // Most commits have messages for one queue.
         for works in works.chunk_by(|one, next| one.target == next.target) {
             let queue = self.shared.open.lock().get(&works[0].target).cloned();
             let Some(queue) = queue else { continue };

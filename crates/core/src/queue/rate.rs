@@ -1,22 +1,22 @@
-//! How many messages may be delivered in a second.
+//! Rate limit of a queue, in messages per second.
 
 use std::time::Duration;
 
 use steadfast_store::Timestamp;
 
-/// What may be delivered at once, at most: what a quarter of a second allows, or one.
+/// The burst: messages of a quarter of a second, or one.
 const BURST_SECONDS: f64 = 0.25;
 
-/// Counts what is delivered against what is allowed.
+/// A token bucket.
 #[derive(Debug, Default)]
 pub(super) struct Rate {
-    /// What is left of the allowance, as of then.
+    /// The remaining tokens, as of `at`.
     left: f64,
     at: Option<Timestamp>,
 }
 
 impl Rate {
-    /// How many of so many may be delivered now; or when one may.
+    /// The number of `wanted` messages that may be delivered now; or when one may.
     pub(super) fn allows(
         &mut self,
         per_second: Option<f64>,
@@ -28,7 +28,7 @@ impl Rate {
         let elapsed = self.at.map_or(f64::MAX, |at| now.since(at).as_secs_f64());
         self.left = (self.left + elapsed * rate).min(burst);
         self.at = Some(now);
-        // A whole message must fit; chance errors of the sum must not cost a millisecond.
+        // A whole message must fit; rounding errors of the sum must not cost a millisecond.
         let whole = (self.left + 1e-6).floor();
         if 1.0 <= whole {
             return Ok(wanted.min(whole as usize));

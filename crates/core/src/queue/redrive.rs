@@ -1,4 +1,4 @@
-//! Giving dead letters another chance: to where they were sent, or elsewhere; at once or at a rate.
+//! Redrives messages: to the queue they were sent to, or to another one; immediately or at a rate.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -20,43 +20,43 @@ use crate::dispatch::window::End;
 /// Messages read at once.
 pub(super) const CHUNK: usize = 200;
 
-/// Which messages, and how fast.
+/// The selection, the destination and the rate.
 #[derive(Clone, Debug, Default)]
 pub struct Redrive {
-    /// To which queue; without it, each to the one that it was sent to.
+    /// The destination; without it, each message goes to the queue that it was sent to.
     pub to: Option<String>,
     /// Only these.
     pub ids: Option<Vec<Position>>,
     /// Only those whose last error contains this.
     pub error_contains: Option<String>,
-    /// So many become due each second.
+    /// The rate at which they become due.
     pub rate_per_second: Option<f64>,
-    /// Nothing is moved; it is only said what would be.
+    /// Nothing is moved; only the result is computed.
     pub dry_run: bool,
 }
 
-/// What was moved, or would be.
+/// The result of a redrive or a dry run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Redriven {
-    /// Messages that fit.
+    /// Messages that matched.
     pub matched: u64,
     /// Messages that were moved.
     pub moved: u64,
-    /// How long until the last of them is due.
+    /// Time until the last of them is due.
     pub lasts: Duration,
     /// The first of them.
     pub first: Vec<Position>,
 }
 
-/// A message that can be given another chance.
+/// A message that can be redriven.
 pub(super) struct Candidate {
     pub(super) message: Recorded,
-    /// As it waits; `None` if it is dead.
+    /// The pending message; `None` if it is dead.
     pub(super) letter: Option<Letter>,
 }
 
 impl Candidate {
-    /// The lease on it that has ended, if there is one.
+    /// Its expired lease, if there is one.
     pub(super) fn lease(&self) -> Option<Lease> {
         match self.letter.as_ref()?.message.state {
             Some(State::InFlight { lease, .. }) => Some(lease),
@@ -75,10 +75,10 @@ impl Candidate {
 }
 
 impl Queues {
-    /// Moves messages that wait or are dead in a queue to where they are tried again.
+    /// Redrives pending and dead messages of a queue.
     ///
     /// The last commit, of at most 100 messages, records the key of this handle. After a crash
-    /// before it, a repetition moves what is left and counts only that.
+    /// before it, a repetition moves the remaining messages and counts only those.
     pub async fn redrive(&self, name: &str, what: &Redrive) -> Result<Redriven, QueueError> {
         let queue = self.known(name).await?;
         if what.rate_per_second.is_some_and(|it| !(0.001..=1e6).contains(&it)) {
@@ -88,7 +88,7 @@ impl Queues {
         if let Some(to) = &what.to {
             queue_address(to).map_err(|error| QueueError::name(to, &error))?;
         }
-        // A dry run changes nothing: it waits for nobody and ignores the key.
+        // A dry run changes nothing: it needs no lock and ignores the key.
         let _alone = if what.dry_run { None } else { self.alone().await };
         if !what.dry_run
             && let Some(before) = self.before().await?
@@ -139,8 +139,9 @@ impl Queues {
         Ok(())
     }
 
-    /// Replaces a message by one with another body, which is delivered to where the first was sent,
-    /// or elsewhere. The id of the new one comes back; the old one is cancelled, not lost.
+    /// Replaces a message by one with another body, which goes to the queue that the first was sent
+    /// to, or to another one. Returns the id of the new message; the old one is cancelled, not
+    /// deleted.
     pub async fn edit(
         &self,
         name: &str,
@@ -187,7 +188,7 @@ impl Queues {
         Ok(key.find(&*self.shared.store).await?.map(|it| it.position))
     }
 
-    /// One message that waits or is dead in a queue, by its id.
+    /// One pending or dead message of a queue, by its id.
     pub(super) async fn candidate(
         &self,
         queue: &QueueState,
@@ -211,7 +212,7 @@ impl Queues {
         }
     }
 
-    /// The next messages of a walk through what waits, and then what is dead.
+    /// The next messages of a scan: first the pending, then the dead.
     pub(super) async fn next_page(
         &self,
         queue: &QueueState,
@@ -227,7 +228,7 @@ impl Queues {
             return Ok((!some.is_empty()).then_some(page));
         }
         if let Some(after) = walk.waiting {
-            // What comes into the queue while we walk is left alone.
+            // Messages that are sent during the scan are skipped.
             let until = *walk.until.get_or_insert(store.totals().await?.position);
             let page = store.letters(id, after, Timestamp::MAX, CHUNK).await?;
             walk.waiting = page
@@ -255,7 +256,7 @@ impl Queues {
     }
 }
 
-/// Where a walk through a queue is, or what of a few messages is left.
+/// The cursor of a scan of a queue, or the remaining ids.
 pub(super) struct Walk {
     ids: Option<Vec<Position>>,
     waiting: Option<DueCursor>,
@@ -265,7 +266,7 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// Through all that is there, or only to these.
+    /// A scan of all messages, or of only these.
     pub(super) fn new(ids: Option<&[Position]>) -> Self {
         let ids = ids.map(|it| it.iter().copied().collect::<BTreeSet<_>>().into_iter().collect());
         let (waiting, dead, until) = (Some(DueCursor::START), 0, None);
@@ -273,7 +274,7 @@ impl Walk {
     }
 }
 
-/// Whether nobody holds it: a lease that has ended holds nothing.
+/// Whether no consumer has it: an expired lease does not count.
 fn is_free(letter: &Letter, now: Timestamp) -> bool {
     match letter.message.state {
         Some(State::Pending { .. }) => true,
@@ -287,8 +288,8 @@ fn moving(candidate: &Candidate, to: Address, after: Duration) -> Commit {
     taken_out(candidate).write(Write::Move { position, lease, to, error, after })
 }
 
-/// The beginning of a commit that takes a message from where it is: nobody holds it, or it is dead
-/// and is brought back.
+/// The first writes of a commit that moves a message: it must not be in flight, and a dead one is
+/// revived.
 pub(super) fn taken_out(candidate: &Candidate) -> Commit {
     let position = candidate.message.position;
     match &candidate.letter {
@@ -301,7 +302,8 @@ pub(super) fn taken_out(candidate: &Candidate) -> Commit {
     }
 }
 
-/// What waits where it would go is not moved: it would lose its delay and its attempts.
+/// A message that is pending at its destination is not moved: it would lose its delay and its
+/// attempts.
 fn stays(candidate: &Candidate, queue: &QueueState, what: &Redrive) -> bool {
     candidate.letter.is_some()
         && match &what.to {

@@ -22,11 +22,11 @@ pub struct Sample {
     pub oldest_age_ms: u64,
 }
 
-/// The samples of a queue reach this far back.
+/// The samples of a queue cover this time.
 const REACH: Duration = Duration::from_hours(1);
 
-/// The most samples of a queue. If there are more, every second one goes, and the time between two
-/// samples doubles.
+/// Maximum samples of a queue. If there are more, every second one is dropped, and the interval
+/// doubles.
 const SAMPLES_MAX: usize = 120;
 
 /// The shortest time between two samples.
@@ -39,7 +39,7 @@ pub(super) struct Samples(Mutex<Ring>);
 struct Ring {
     samples: VecDeque<Sample>,
     period: Duration,
-    /// How many messages had gone through the queue at the last sample.
+    /// The counters of the queue at the last sample.
     total: Option<u64>,
 }
 
@@ -57,7 +57,7 @@ impl Samples {
         ring.samples.iter().copied().collect()
     }
 
-    /// Whether something happened since the last sample.
+    /// Whether the counters have changed since the last sample.
     pub(super) fn is_old(&self, total: u64) -> bool {
         self.0.lock().total != Some(total)
     }
@@ -84,7 +84,7 @@ impl Ring {
     }
 }
 
-/// The queue a moment before it changed: nothing happened in the time between.
+/// A sample just before a change: nothing happened in between.
 fn still(last: Sample, gap: Duration) -> Sample {
     let gap_ms = gap.as_millis() as u64;
     let older = if last.depth == 0 { 0 } else { last.oldest_age_ms + gap_ms };

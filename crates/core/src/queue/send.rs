@@ -1,4 +1,4 @@
-//! Sending: one, a batch, later; and what a queue refuses.
+//! Sends messages: one, a batch, or with a delay; and the limits of a queue.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{Body, RequestKey};
 /// Messages that can be sent at once.
 pub const SEND_MAX: usize = 1_000;
 
-/// No message waits longer than this before it may be delivered.
+/// Maximum delay of a message.
 const DELAY_MAX: Duration = Duration::from_hours(366 * 24);
 
 /// A message to be sent: its body as JSON, and how long it waits.
@@ -21,17 +21,17 @@ const DELAY_MAX: Duration = Duration::from_hours(366 * 24);
 pub struct Outgoing {
     /// The body.
     pub body: Json,
-    /// Not before then.
+    /// The delay before it may be delivered.
     pub delay: Duration,
 }
 
 impl Queues {
-    /// Sends a message. When this returns it is durable. Its id comes back.
+    /// Sends a message, and returns its id. It is durable when this returns.
     pub async fn send<T: Body>(&self, to: Queue<T>, msg: &T) -> Result<Position, QueueError> {
         self.send_after(to, msg, Duration::ZERO).await
     }
 
-    /// Sends a message that is not to be delivered before so long.
+    /// Sends a message that is delivered after a delay.
     pub async fn send_after<T: Body>(
         &self,
         to: Queue<T>,
@@ -53,8 +53,8 @@ impl Queues {
         self.send_json(to.name(), all?, None).await
     }
 
-    /// Sends messages to a queue by its name. With a key, a repetition sends nothing more and
-    /// answers with the same ids.
+    /// Sends messages to a queue by its name. With a key, a repetition sends nothing and returns
+    /// the same ids.
     pub async fn send_json(
         &self,
         name: &str,
@@ -73,7 +73,7 @@ impl Queues {
             None => None,
         };
         if let Err(refused) = self.check_room(&queue, &all).await {
-            // A repetition may find the queue filled by the very first one.
+            // The first request may have filled the queue.
             let before = match &remember {
                 Some(key) => key.find(&*self.shared.store).await?,
                 None => None,
@@ -97,14 +97,14 @@ impl Queues {
         match self.shared.store.commit(commit).await? {
             Outcome::Committed(receipt) => {
                 let sent: Vec<Position> = receipt.appended.iter().map(|it| it.1).collect();
-                // Who pulls now finds them, before the news is here.
+                // A consumer that pulls now finds them before the notice arrives.
                 let (mut window, now) = (queue.window(), self.shared.clock.now());
                 for (position, delay) in sent.iter().zip(delays) {
                     window.expect(*position, receipt.at.after(delay), now);
                 }
                 Ok(sent)
             }
-            // They stand one behind the other.
+            // Their positions are consecutive.
             Outcome::Duplicate(it) => Ok((it.position..).take(count).collect()),
             // Nothing else is expected.
             Outcome::Rejected(_) => {

@@ -1,4 +1,4 @@
-//! How the messages of a queue are delivered.
+//! Delivery settings of a queue.
 
 use std::time::Duration;
 
@@ -13,24 +13,25 @@ use crate::dispatch::attempt::{GiveUp, Policy};
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct QueueSettings {
-    /// Retries after the first attempt; then the message is given up.
+    /// Retries after the first attempt; then the message becomes a dead letter.
     pub max_retries: u32,
-    /// The wait after the first failure; it doubles with each further one, up to five minutes, and
-    /// half of it is chance.
+    /// The delay after the first failure. It doubles with each further one, up to five minutes, and
+    /// half of it is random.
     pub retry_delay_ms: u64,
-    /// Where a message goes that is given up. Without one it stays here, dead.
+    /// The dead-letter queue. Without one a dead letter stays in this queue.
     pub dead_letter_queue: Option<String>,
-    /// Messages that a batch consumer gets at once, at most.
+    /// Maximum messages of a batch.
     pub batch_size: usize,
-    /// How long a batch that is not full waits for more.
+    /// Maximum wait of a batch that is not full.
     pub batch_timeout_ms: u64,
-    /// How long a message that is due waits for a consumer before it expires; without it, for ever.
+    /// Maximum time that a due message waits for a consumer before it expires; no limit by default.
     pub retention_ms: Option<u64>,
-    /// Messages that may wait; one more is refused, unless an object or a run sends it.
+    /// Maximum pending messages; further ones are refused, except those that objects and runs send.
     pub max_messages: Option<u64>,
-    /// Bytes of one message.
+    /// Maximum bytes of one message.
     pub max_message_bytes: usize,
-    /// Messages delivered per second to consumers in the process, at most. Who pulls sets the pace.
+    /// Maximum messages per second to consumers in the process. Consumers that pull have no rate
+    /// limit.
     pub rate_per_second: Option<f64>,
 }
 
@@ -50,19 +51,19 @@ impl Default for QueueSettings {
     }
 }
 
-/// No wait between attempts is longer than this, unless a consumer asks for it.
+/// Maximum delay between attempts, unless a consumer sets a longer one.
 const DELAY_MAX: Duration = Duration::from_mins(5);
 
 /// The longest time that a setting may name.
 const YEAR_MS: u64 = 366 * 24 * 3_600 * 1_000;
 
 impl QueueSettings {
-    /// Attempts in all.
+    /// Maximum attempts.
     pub(super) fn attempts_max(&self) -> u32 {
         self.max_retries.saturating_add(1)
     }
 
-    /// Failed attempts are repeated; then the message moves to the dead letters, or stays here,
+    /// Failed attempts are retried; then the message moves to the dead-letter queue, or stays here,
     /// dead.
     pub(super) fn policy(&self) -> Policy<'static> {
         let retry = RetryPolicy {
@@ -78,7 +79,7 @@ impl QueueSettings {
         Duration::from_millis(self.batch_timeout_ms)
     }
 
-    /// Whether they can be those of this queue.
+    /// Checks the settings for this queue.
     pub(crate) fn check(&self, queue: &str) -> Result<(), QueueError> {
         let wrong = |field: &'static str, rule: String| {
             Err(QueueError::Setting { queue: queue.into(), field, rule })

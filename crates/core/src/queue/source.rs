@@ -1,5 +1,5 @@
-//! A queue that is consumed in this process, as the source of its loop: it hands out messages that
-//! are due while there is room, and reads on in time.
+//! A consumed queue as the source of its loop: it delivers due messages while there is capacity,
+//! and reads ahead.
 
 use std::sync::Arc;
 
@@ -33,12 +33,12 @@ pub(super) struct ConsumedQueue {
     /// Since when the first message that is ready waits for a full batch.
     waiting_since: Option<Timestamp>,
     rate: Rate,
-    /// Messages that are ready but were not admitted the last time.
+    /// Ready messages that were not admitted the last time.
     refused: usize,
 }
 
 pub(super) enum Ended {
-    /// Whether the decisions are recorded.
+    /// An error if the decisions are not recorded.
     Batch(Result<(), StoreError>),
     Read(Result<(), StoreError>),
 }
@@ -46,7 +46,7 @@ pub(super) enum Ended {
 /// Whether a batch can be delivered.
 enum Next {
     Now(usize),
-    /// Not before something else ends, or this time.
+    /// Not before another delivery ends, or not before this time.
     Wait(Option<Timestamp>),
 }
 
@@ -74,7 +74,8 @@ impl ConsumedQueue {
         if self.consumer.is_batch() { settings.batch_size } else { 1 }
     }
 
-    /// Starts batches while there is room; returns when the next one can start, if that is known.
+    /// Starts batches while there is capacity; returns when the next one can start, if that is
+    /// known.
     fn start_batches(
         &mut self,
         tasks: &mut JoinSet<Ended>,
@@ -160,12 +161,12 @@ impl ConsumedQueue {
         Next::Now(size)
     }
 
-    /// Reads on before all messages are taken.
+    /// Reads ahead before all messages are taken.
     fn start_read(&mut self, tasks: &mut JoinSet<Ended>, settings: &QueueSettings, now: Timestamp) {
         let size = self.batch_size(settings);
         let page = (size * self.options.concurrency).clamp(size, PAGE.max(size));
         let page = self.queue.fitting(page);
-        // Those that have to wait must not keep others from being read.
+        // Messages that have to wait must not keep others from being read.
         let wanted = page.div_ceil(2).max(size) + self.refused.min(PAGE);
         if self.reading || !self.queue.window().would_read(wanted, now) {
             return;
@@ -181,7 +182,7 @@ impl ConsumedQueue {
 impl Source for ConsumedQueue {
     type Ended = Ended;
 
-    /// The dispatcher tells it of them.
+    /// The dispatcher passes its notices on.
     const HEARS: bool = false;
 
     fn name(&self) -> &str {
@@ -196,10 +197,11 @@ impl Source for ConsumedQueue {
             self.start_read(tasks, &rules.settings, now);
         }
         let next = self.queue.window().next();
-        // What is due already waits for a read or for room, and both ring.
+        // Due messages wait for a read or for capacity, and both wake the loop.
         let is_ahead = now < next && next < Timestamp::MAX && !rules.paused;
         wake_at = wake_at.into_iter().chain(is_ahead.then_some(next)).min();
-        // What could start has started. If the store has trouble, nothing is due before it is over.
+        // Everything that could start has started. While the store fails, nothing is due before the
+        // pause ends.
         Idle { is_settled: true, wake_at }
     }
 

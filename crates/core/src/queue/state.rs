@@ -1,4 +1,4 @@
-//! One queue in this process: its settings, what is known of its messages, and its figures.
+//! One queue in this process: its settings, its window of messages, and its counters.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -49,9 +49,9 @@ pub(super) struct Shared {
     /// The last position of a process that ended without a clean shutdown. A message up to here may
     /// have caused that, so its attempts are counted before they begin.
     pub(super) careful_until: Position,
-    /// Messages that were being delivered when a process ended.
+    /// Messages that were in flight when a process crashed.
     pub(super) blamed: Mutex<HashSet<Position>>,
-    /// Held by deliveries that are suspect.
+    /// The suspect messages that are in flight.
     pub(super) suspects: Suspects,
     pub(super) leases: Leases,
     /// Held by operations of several commits, by key.
@@ -63,7 +63,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// How careful the delivery of a message must be.
+    /// The isolation that the delivery of a message needs.
     pub(super) fn care(&self, letter: &Letter, settings: &QueueSettings) -> Care {
         let position = letter.message.position;
         if self.blamed.lock().contains(&position) {
@@ -90,7 +90,7 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    /// Settings that only newer code knows are no reason to stop.
+    /// Ignores settings that only newer code has.
     fn read(text: &str) -> serde_json::Result<Self> {
         let mut record: Value = serde_json::from_str(text)?;
         let known = serde_json::to_value(QueueSettings::default())?;
@@ -117,9 +117,9 @@ impl Rules {
 
 pub(super) struct QueueState {
     pub(super) name: Arc<str>,
-    /// Where its messages wait.
+    /// The target of its messages.
     pub(super) address: Address,
-    /// Where its rules are recorded.
+    /// The stream of its settings.
     record: Address,
     rules: Mutex<(Version, Rules)>,
     window: Mutex<QueueWindow>,
@@ -136,7 +136,7 @@ pub(super) struct QueueState {
 }
 
 impl QueueState {
-    /// Opens a queue with what is recorded about it, or else with what was declared.
+    /// Opens a queue with its recorded settings, or else with the declared ones.
     pub(super) async fn open(
         store: &dyn Store,
         name: &str,
@@ -159,7 +159,7 @@ impl QueueState {
             reader: tokio::sync::Mutex::default(),
             meter: Meter::default(),
             samples: Samples::default(),
-            // Until we know better, as large as they may be.
+            // Until the average is known, the maximum.
             letter_bytes: AtomicUsize::new(128 << 10),
             bell: Arc::default(),
         })
@@ -169,7 +169,7 @@ impl QueueState {
         self.rules.lock().1.clone()
     }
 
-    /// Whether it takes a message as large as this, one of several that are sent.
+    /// Checks the size of a message, one of several that are sent.
     pub(super) fn check_size(&self, index: usize, body: &Json) -> Result<(), QueueError> {
         let (len, max) = (body.as_str().len(), self.rules().settings.max_message_bytes);
         if len <= max {
@@ -178,13 +178,13 @@ impl QueueState {
         Err(QueueError::TooLarge { queue: self.name.to_string(), index, len, max })
     }
 
-    /// Whether an operator has made it, or changed it.
+    /// Whether an operator has created or changed it.
     pub(super) fn is_recorded(&self) -> bool {
         0 < self.rules.lock().0
     }
 
-    /// Records other rules; `None` leaves them as they are. A key is recorded even then: a
-    /// repetition must not change the rules after somebody else did.
+    /// Records other settings; `None` leaves them as they are. A key is recorded even then: a
+    /// repetition must not change the settings after another operator did.
     pub(super) async fn change(
         &self,
         store: &dyn Store,
@@ -211,7 +211,8 @@ impl QueueState {
             }
             let outcome = store.commit(commit).await;
             if outcome.as_ref().is_err_and(|it| !it.surely_unapplied()) {
-                // Perhaps they are in force now; if that cannot be read, the next change sees it.
+                // The change may have been recorded; if the read fails, the next change reads
+                // again.
                 let _ = self.read_again(store).await;
                 self.wake();
             }
@@ -231,7 +232,7 @@ impl QueueState {
                 Outcome::Rejected(Rejection::KeyReused { key }) => {
                     return Err(QueueError::KeyReused { key });
                 }
-                // Somebody else changed them: decide anew, on theirs.
+                // Another operator changed them: decide again on the new settings.
                 Outcome::Rejected(_) => self.read_again(store).await?,
             }
         }
@@ -252,7 +253,7 @@ impl QueueState {
         self.window.lock()
     }
 
-    /// Reads what is due, up to so many, if the window has room for it; `false` if not.
+    /// Reads up to `wanted` due messages, if the window has room; `false` if it has none.
     pub(super) async fn fill(
         &self,
         store: &dyn Store,
@@ -279,20 +280,20 @@ impl QueueState {
         Ok(true)
     }
 
-    /// How many messages of a page fit into the memory for one queue.
+    /// The number of messages of a page that fit into the memory for one queue.
     pub(super) fn fitting(&self, page: usize) -> usize {
         const BYTES: usize = 8 << 20;
         page.min((BYTES / self.letter_bytes.load(Ordering::Relaxed).max(1)).max(1))
     }
 
-    /// Has its loop look again.
+    /// Wakes its loop.
     pub(super) fn wake(&self) {
         self.bell.ring();
     }
 }
 
-/// Messages of a queue that somebody delivers or changes. Those that are still here when it is
-/// dropped are looked for again.
+/// Messages of a queue that a task delivers or changes. Messages that are not finished when it is
+/// dropped are read again.
 pub(super) struct Held<D: Deref<Target = QueueState>> {
     queue: D,
     positions: Vec<Position>,
@@ -303,7 +304,7 @@ impl<D: Deref<Target = QueueState>> Held<D> {
         Self { queue, positions }
     }
 
-    /// Takes one that nobody else has; `false` if somebody has.
+    /// Takes a message that is not in flight; `false` if it is.
     pub(super) fn hold(&mut self, letter: &Letter) -> bool {
         let is_held = self.queue.window().hold(letter);
         if is_held {
@@ -312,7 +313,7 @@ impl<D: Deref<Target = QueueState>> Held<D> {
         is_held
     }
 
-    /// Ends one. If it is not here, nothing happens: whoever has it keeps it.
+    /// Finishes one. A message of another holder is not changed.
     pub(super) fn finish(&mut self, position: Position, end: End) {
         if let Some(at) = self.positions.iter().position(|it| *it == position) {
             self.positions.swap_remove(at);
@@ -334,7 +335,7 @@ impl<D: Deref<Target = QueueState>> Drop for Held<D> {
     }
 }
 
-/// A read that has not come back. If it fails or is dropped, it is wanted again.
+/// A read in progress. If it fails or is dropped, it is repeated.
 struct Unread<'a>(&'a QueueState);
 
 impl Drop for Unread<'_> {

@@ -10,7 +10,7 @@ use crate::dispatch::window::{End, Entry, Rest, Window};
 #[derive(Debug)]
 pub(super) struct QueueWindow {
     window: Window,
-    /// Of the rows that are ready.
+    /// The messages of ready rows.
     letters: HashMap<Position, Letter>,
 }
 
@@ -21,27 +21,27 @@ impl Default for QueueWindow {
 }
 
 impl QueueWindow {
-    /// Takes in that work was written.
+    /// Processes a notice of written work.
     pub(super) fn hear(&mut self, work: &Work, now: Timestamp) {
         if self.window.learn(Entry::of(work)) {
             self.window.place(Entry::of(work), now);
         }
     }
 
-    /// Takes in early what will be news: that a letter is due then.
+    /// Records in advance that a message will be due then, before the notice arrives.
     pub(super) fn expect(&mut self, position: Position, due_at: Timestamp, now: Timestamp) {
         if !self.window.is_in_flight(position) {
             self.window.place(Entry { position, due_at, attempts: 0 }, now);
         }
     }
 
-    /// Has the store asked again for all that is due.
+    /// Reads all due messages again.
     pub(super) fn look_again(&mut self) {
         self.window.read_again();
     }
 
-    /// Forgets which messages are ready: they are read again, and those in flight when they end,
-    /// whatever was not heard of it.
+    /// Clears the ready messages: they are read again, and those in flight when they end, even if
+    /// notices were lost.
     pub(super) fn start_over(&mut self) {
         self.window.forget();
         self.window.doubt();
@@ -52,14 +52,14 @@ impl QueueWindow {
         self.window.would_read(wanted, now)
     }
 
-    /// Where to read on, if there is room and something to read. The answer goes to `read` or
-    /// `read_failed`.
+    /// The cursor to read from, if there is room and something to read. The result goes to `read`
+    /// or `read_failed`.
     pub(super) fn wants_read(&mut self, wanted: usize, now: Timestamp) -> Option<DueCursor> {
         self.window.begin_read(wanted, now)
     }
 
-    /// Takes in what was due at `until`; with `next`, the store holds no more of it, and that is
-    /// when something else becomes due.
+    /// Takes in the messages that were due at `until`. With `next`, the store has no more of them,
+    /// and `next` is the time at which another one becomes due.
     pub(super) fn read(&mut self, letters: Vec<Letter>, until: Timestamp, next: Option<Timestamp>) {
         let rows: Vec<Entry> = letters.iter().map(entry).collect();
         self.window.read(&rows, until, next.map_or(Rest::More, Rest::Later));
@@ -71,7 +71,7 @@ impl QueueWindow {
         self.letters.extend(new);
     }
 
-    /// The store could not be asked; it will be wanted again.
+    /// A read failed; it is repeated.
     pub(super) fn read_failed(&mut self) {
         self.window.read_failed();
     }
@@ -85,7 +85,7 @@ impl QueueWindow {
         self.window.ready().len()
     }
 
-    /// Takes the first letters off that `fits` says yes to; the others stay.
+    /// Takes the first messages that `fits` accepts; the others stay.
     pub(super) fn take(
         &mut self,
         max: usize,
@@ -108,7 +108,7 @@ impl QueueWindow {
         placed.into_iter().flatten().for_each(|it| self.window.place(it, now));
     }
 
-    /// Whether somebody handles it.
+    /// Whether it is in flight.
     pub(super) fn is_in_flight(&self, position: Position) -> bool {
         self.window.is_in_flight(position)
     }
@@ -117,7 +117,7 @@ impl QueueWindow {
         self.window.in_flight()
     }
 
-    /// When to look again, if nothing happens before.
+    /// The time at which to read again, if nothing happens before.
     pub(super) fn next(&self) -> Timestamp {
         self.window.next_due()
     }

@@ -1,5 +1,5 @@
-//! One delivery of a batch to a consumer: claim if need be, let the consumer decide, commit its
-//! decisions. It can end at any line; nothing is lost.
+//! One delivery of a batch to a consumer: claim if necessary, run the consumer, commit its
+//! decisions. A process may crash at any line; no message is lost.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ use crate::dispatch::{
     window::End,
 };
 
-/// The points of a delivery, in order. `./test` ends a process at each of them.
+/// The points of a delivery, in order. `./test` kills a process at each of them.
 pub const QUEUE_CRASH_POINTS: &[&str] = &[
     "queue.claim.before",
     "queue.claim.after",
@@ -35,7 +35,7 @@ pub(super) struct BatchWorker {
     pub(super) consumer: Arc<dyn Consume>,
     /// Each attempt is counted before it begins.
     pub(super) is_claimed: bool,
-    /// Nothing else that is suspect runs beside it.
+    /// No other suspect message runs at the same time.
     pub(super) is_exclusive: bool,
     pub(super) timeout: Duration,
 }
@@ -55,7 +55,7 @@ impl BatchWorker {
         admitted: Admitted,
     ) -> Result<(), StoreError> {
         let positions: Vec<Position> = letters.iter().map(|it| it.message.position).collect();
-        // Whatever happens, they are looked at again.
+        // Messages that are not finished are read again.
         let held = Held::new(self.queue.clone(), positions);
         let attempt = self.attempt(letters, held);
         let recorded = admitted.run(&self.shared.clock, attempt).await;
@@ -95,7 +95,7 @@ impl BatchWorker {
                 Some(Outcome::Committed(receipt)) => {
                     it.due_again(&receipt).map_or(End::Gone, End::Again)
                 }
-                // Somebody else has settled or claimed it.
+                // Another owner has settled or claimed it.
                 Some(Outcome::Rejected(_) | Outcome::Duplicate(_)) => End::Unknown,
             };
             self.queue.meter.count(it.kind.into(), 1, now);
@@ -104,7 +104,7 @@ impl BatchWorker {
         Ok(())
     }
 
-    /// Counts the attempts before they begin, where that is needed.
+    /// Counts the attempts before they begin, if necessary.
     async fn claim(
         &self,
         letters: Vec<Letter>,
@@ -139,8 +139,8 @@ impl BatchWorker {
         Ok(attempts)
     }
 
-    /// Those whose last lease has ended: they are given up under it, and no attempt is counted for
-    /// that.
+    /// Messages whose last lease has expired: they become dead letters under it, without another
+    /// attempt.
     fn used_up(&self, letters: Vec<Letter>) -> (Vec<Attempt>, Vec<Letter>) {
         let attempts_max = self.queue.rules().settings.attempts_max();
         let (mut over, mut rest) = (Vec::new(), Vec::new());
@@ -157,8 +157,8 @@ impl BatchWorker {
         (over, rest)
     }
 
-    /// Runs the consumer in a task of its own, so that neither a panic nor one that never comes
-    /// back harms others.
+    /// Runs the consumer in a task of its own, so that neither a panic nor a consumer that hangs
+    /// affects others.
     async fn consume(&self, attempts: Vec<Attempt>) -> Vec<Ending> {
         let decisions = Decisions::default();
         let patience = Patience::new(self.shared.clock.clone());
@@ -196,7 +196,7 @@ impl BatchWorker {
         ends.into_iter().map(ending).collect()
     }
 
-    /// Why it failed, if it did.
+    /// Returns the error, if it failed.
     async fn run(&self, raw_deliveries: Vec<RawDelivery>, patience: Patience) -> Option<String> {
         let over = async {
             patience.over(self.timeout).await;
@@ -205,7 +205,7 @@ impl BatchWorker {
         run_apart("consumer", self.consumer.clone().consume(raw_deliveries), over).await.err()
     }
 
-    /// Decisions are worth some patience with a store that has trouble.
+    /// Retries a busy store: the decisions must not be lost.
     async fn commit(&self, written: &[Written]) -> Result<Vec<Option<Outcome>>, StoreError> {
         let mut tried = 0;
         loop {

@@ -1,4 +1,4 @@
-//! `Client`: what may be asked of a running program.
+//! `Client`: the operations of a running program.
 
 use std::sync::{Arc, Weak};
 
@@ -14,10 +14,10 @@ use crate::{
     workflow::{RunAddress, RunError, Started, Workflow},
 };
 
-/// Reaches a program while it runs. Cheap to clone, and no clone keeps the program running: a
-/// performer, an executor or a consumer may hold one. [`App::client`](crate::App::client) gives it
-/// before the program has started; [`Runtime`] is one itself. `steadfast::connect` gives one for a
-/// program in another process.
+/// A client of a running program. Cheap to clone, and no clone keeps the program running: a
+/// performer, an executor or a consumer may hold one. [`App::client`](crate::App::client) returns
+/// one before the program has started; [`Runtime`] derefs to one. `steadfast::connect` returns one
+/// for a program in another process.
 #[derive(Clone)]
 pub struct Client {
     reach: Reach,
@@ -36,9 +36,9 @@ impl Default for Client {
     }
 }
 
-/// Takes messages from outside of the program: a queue, or an event of a run.
+/// A destination for messages from outside of the program: a queue, or an event of a run.
 pub trait Receive<M> {
-    /// Why a message was not taken.
+    /// Why a message was not accepted.
     type Error;
 
     #[doc(hidden)]
@@ -61,14 +61,13 @@ impl Client {
         Self { reach: Reach::Remote(door), caller: Caller::default() }
     }
 
-    /// The same client, which calls objects for this caller: see
-    /// [`Turn::caller`](crate::Turn::caller). A program in another process knows its callers
-    /// itself.
+    /// A client that calls objects for this caller: see [`Turn::caller`](crate::Turn::caller). A
+    /// program in another process determines its callers itself.
     pub fn by(&self, caller: Caller) -> Self {
         Self { caller, ..self.clone() }
     }
 
-    /// The way to the program: into this process, while it runs, or out of it.
+    /// The program in this process, while it runs, or the transport to another process.
     pub(crate) fn way(&self) -> Result<Way<Arc<Running>>, StoreError> {
         let here = match &self.reach {
             Reach::Local(here) => here,
@@ -115,8 +114,8 @@ impl Client {
         }
     }
 
-    /// Connects to an object. The connection is there when the turn that accepted it is durable.
-    /// A program in another process takes connections as WebSockets only.
+    /// Connects to an object. It returns when the turn that accepted the connection is durable. A
+    /// program in another process takes connections as WebSockets only.
     pub async fn connect<C: Object>(
         &self,
         to: Address<C>,
@@ -136,14 +135,14 @@ impl Client {
         }
     }
 
-    /// Sends a message to a queue, at once or [after](Queue::after) a delay, or an
-    /// [event](RunAddress::event) to a run. It is durable when this returns. To reach an object
+    /// Sends a message to a queue, immediately or [after](Queue::after) a delay, or an
+    /// [event](RunAddress::event) to a run. It is durable when this returns. To send to an object
     /// from outside, [call](Self::call) it.
     pub async fn send<M: Body, D: Receive<M>>(&self, to: D, msg: M) -> Result<(), D::Error> {
         to.receive(self, msg).await
     }
 
-    /// Starts a run of a workflow, or finds it there: what may be executed twice may do this.
+    /// Starts a run of a workflow, or finds it: starting it again is harmless.
     pub async fn start<W: Workflow>(
         &self,
         run: RunAddress<W>,

@@ -1,4 +1,4 @@
-//! The runs that are awake: each is driven by one task, which others poke.
+//! The active runs: each is driven by one task, which other tasks notify.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -11,10 +11,10 @@ use tokio::sync::{Notify, mpsc};
 
 use super::{ctx::Ctx, record::Progress, state::UnderWay, wake::WakeUp};
 
-/// For a run that is driven: a wake-up, or the news that its record has grown.
+/// A notification of a driver: a wake-up, or new entries in the record.
 pub(super) type Poke = Option<WakeUp>;
 
-/// Whether to stop.
+/// Whether the drivers stop.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stop {
     No,
@@ -26,7 +26,7 @@ pub(super) enum Stop {
 #[derive(Default)]
 pub(super) struct Active {
     runs: Mutex<HashMap<EntityId, Awake>>,
-    /// A run is no longer awake.
+    /// A run has become inactive.
     asleep: Notify,
 }
 
@@ -36,10 +36,10 @@ struct Awake {
     activation: Activation,
 }
 
-/// The part of a run that is awake that its driver shares with others.
+/// The state of an active run that its driver shares with other tasks.
 #[derive(Clone, Default)]
 pub(super) struct Activation {
-    /// Commits of the run take turns, so that others can change a run that records without pause.
+    /// Serializes commits of the run, so that others can change a run that records continuously.
     pub(super) turn: Arc<tokio::sync::Mutex<()>>,
     /// For views.
     ctx: Arc<Mutex<Option<Ctx>>>,
@@ -52,7 +52,7 @@ impl Activation {
 }
 
 impl Active {
-    /// The attempts in flight and the progress of a run; `None` if it is not awake.
+    /// The attempts in flight and the progress of a run; `None` if it is not active.
     pub(super) fn under_way(&self, run: EntityId) -> Option<(Vec<UnderWay>, Option<Progress>)> {
         let shown = self.runs().get(&run)?.activation.ctx.clone();
         let Some(ctx) = shown.lock().clone() else { return Some((Vec::new(), None)) };
@@ -78,7 +78,7 @@ impl Active {
         runs.iter().filter(|it| it.1.workflow == workflow).map(|it| *it.0).collect()
     }
 
-    /// Tells the driver of a run. The poke comes back if the run is not awake.
+    /// Notifies the driver of a run. The notification is returned if the run is not active.
     pub(super) fn poke(&self, run: EntityId, poke: Poke) -> Result<(), Poke> {
         match self.runs().get(&run) {
             Some(awake) => awake.pokes.send(poke).map_err(|it| it.0),
@@ -86,7 +86,7 @@ impl Active {
         }
     }
 
-    /// Makes a run awake; `None` if it is.
+    /// Makes a run active; `None` if it already is.
     pub(super) fn enter(
         &self,
         run: EntityId,
@@ -100,7 +100,7 @@ impl Active {
         Some((activation, poked))
     }
 
-    /// Makes a run asleep, unless somebody has poked it meanwhile.
+    /// Makes a run inactive, unless it was notified meanwhile.
     pub(super) fn leave(
         &self,
         run: EntityId,
@@ -114,7 +114,7 @@ impl Active {
         poke
     }
 
-    /// The driver of a run has gone, and with a panic it has not left.
+    /// The driver of a run has ended; after a panic the run is still in the table.
     pub(super) fn left(&self, run: EntityId, has_panicked: bool) {
         if has_panicked {
             self.runs().remove(&run);
@@ -122,7 +122,7 @@ impl Active {
         self.asleep.notify_waiters();
     }
 
-    /// Waits until this run sleeps, or all of them.
+    /// Waits until this run, or every run, is inactive.
     pub(super) async fn until_asleep(&self, run: Option<EntityId>) {
         loop {
             let asleep = self.asleep.notified();

@@ -1,5 +1,5 @@
-//! Starting a run. If there is room it is driven at once, by the task that makes it: its wake-up is
-//! held by us from the beginning, so that only the next process would deliver it.
+//! Starts a run. If there is capacity, the task that creates it also drives it: this process holds
+//! the first wake-up from the beginning, so that only the next process would deliver it.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -22,26 +22,26 @@ use super::{
 };
 use crate::RequestKey;
 
-/// Longer than any process lives: the next one takes it over.
+/// Longer than any process runs: the next owner takes it over.
 const AS_LONG_AS_WE_LIVE: Duration = Duration::from_hours(24 * 365);
 
-/// If it is not known whether a run was made, it is looked for after so long.
+/// If it is unknown whether a run was created, it is searched after this time.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// The record that stands with a key.
+/// The record of a start under a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartedRecord {
     /// The id of the run.
     pub id: String,
-    /// Whether the first request made it.
+    /// Whether the first request created it.
     pub created: bool,
 }
 
-/// How a start ended.
+/// The result of a start.
 enum Made {
-    /// With the positions of its first message and of its wake-up.
+    /// Created, with the positions of its first message and of its wake-up.
     Fresh(Position, Position),
-    /// The run was there.
+    /// The run existed.
     Found,
     /// The key was recorded by another request, perhaps for another id.
     Repeated,
@@ -49,7 +49,7 @@ enum Made {
 
 type Answer = oneshot::Sender<Result<Started, RunError>>;
 
-/// The commit that makes a run, unless it is there.
+/// The commit that creates a run, unless it exists.
 pub(super) fn starting(
     run: &Address,
     input: Value,
@@ -71,16 +71,16 @@ impl Runs {
         }
     }
 
-    /// Starts a run, or finds it there.
+    /// Starts a run, or finds it.
     pub(super) async fn begin(&self, run: &Address, input: Value) -> Result<Started, RunError> {
-        // The key is of this start, and of nothing that the run does.
+        // The key belongs to this start, and not to other operations of the run.
         let (key, runs) = (self.key.as_ref(), self.keyed(None));
         let Some((driver, pokes)) = runs.room_for(run) else {
             let made = self.make(run, input, wake::AT_ONCE, key).await?;
             return self.started(run, &made, key).await;
         };
         let (answer, answered) = oneshot::channel();
-        // In a task of its own, so that the run is not left alone if nobody waits for the answer.
+        // In a task of its own, so that the run is driven even if the caller is dropped.
         tokio::spawn(runs.make_and_drive(driver, pokes, input, key.cloned(), answer));
         answered.await.unwrap_or(Err(StoreError::Closed.into()))
     }
@@ -118,12 +118,12 @@ impl Runs {
                 Err(error)
             }
         };
-        // That nobody waits for the answer is no matter.
+        // Ignore a receiver that was dropped.
         let _ = answer.send(answered);
         self.keep_driving(driver, pokes).await;
     }
 
-    /// Commits a run, and its key with it.
+    /// Commits a run together with its key.
     async fn make(
         &self,
         run: &Address,
@@ -148,8 +148,8 @@ impl Runs {
         })
     }
 
-    /// The answer to a start. The key of one that found its run is recorded here: a repetition
-    /// must not make the run after it was deleted.
+    /// The answer to a start. A start that found its run records its key here: a repetition must
+    /// not create the run after it was deleted.
     async fn started(
         &self,
         run: &Address,
@@ -173,8 +173,8 @@ impl Runs {
         Ok(Started { created: false, status })
     }
 
-    /// Nobody knows whether the run was made. If it was, its wake-up is held by us, and nobody else
-    /// will drive it.
+    /// It is unknown whether the run was created. If it was, this process holds its wake-up, and no
+    /// delivery will drive it.
     async fn look_for(self, run: Address, lease: Lease) {
         let (store, clock) = (&self.shared.store, &self.shared.clock);
         loop {

@@ -1,5 +1,5 @@
-//! Where in its branches a run is. Each branch is a sequence of its own, so that what runs side by
-//! side is told apart in a replay, whichever is first.
+//! The branches of a run. Each branch is a sequence of its own, so that a replay can identify
+//! concurrent steps in any order.
 
 use std::{
     pin::Pin,
@@ -8,7 +8,7 @@ use std::{
 
 use super::{ctx::Ctx, record::Key};
 
-/// What the scopes of the branches of a combination begin with.
+/// The prefix of the scopes of the branches of a combination.
 pub(super) fn within(key: &Key) -> String {
     let Key { scope, kind, name, count } = key;
     format!("{scope}{kind}{name}#{count}.")
@@ -27,7 +27,7 @@ impl<'a, F: Future> Branch<'a, F> {
         Self { ctx, scope: format!("{}{number}/", within(of)), future: Box::pin(future) }
     }
 
-    /// Goes on with it, as the branch that the run is in now.
+    /// Polls it as the current branch of the run.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<F::Output> {
         let before = self.ctx.enter(self.scope.clone());
         let polled = self.future.as_mut().poll(context);
@@ -35,7 +35,7 @@ impl<'a, F: Future> Branch<'a, F> {
         polled
     }
 
-    /// Goes on with it, unless it has ended before.
+    /// Polls it, unless it has ended.
     pub(super) fn poll_into(&mut self, context: &mut Context<'_>, result: &mut Option<F::Output>) {
         if result.is_none()
             && let Poll::Ready(value) = self.poll(context)

@@ -16,7 +16,7 @@ use crate::{
     object::{CallKey, Lists},
 };
 
-/// An object that has no time, or a store that is away, is waited for.
+/// A busy object or an unavailable store is retried.
 const RETRY: Retry = Retry::exponential(Duration::from_millis(100))
     .limit(u32::MAX)
     .delay_max(Duration::from_mins(1));

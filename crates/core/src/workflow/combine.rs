@@ -1,4 +1,4 @@
-//! Several things at once, and the first of several: plain futures, told apart by their branch.
+//! Concurrent branches, and the first of several: plain futures, identified by their branch.
 
 use std::{future::poll_fn, panic::Location, task::Poll, time::Duration};
 
@@ -19,7 +19,7 @@ pub enum Either<A, B> {
 }
 
 impl Ctx {
-    /// Both, side by side, to their ends; the first error in the order of writing.
+    /// Runs both concurrently to their ends; returns the first error in source order.
     #[track_caller]
     pub fn join<A: Send, B: Send>(
         &self,
@@ -44,7 +44,7 @@ impl Ctx {
         }
     }
 
-    /// The first of two that is ready; the other is dropped. Which one it was is recorded.
+    /// The first of two that is ready; the other is dropped. The winner is recorded.
     #[track_caller]
     pub fn select<A: Send, B: Send>(
         &self,
@@ -84,7 +84,7 @@ impl Ctx {
         won
     }
 
-    /// The value, or `None` if the time is over first.
+    /// The value, or `None` after the timeout.
     #[track_caller]
     pub fn timeout<T: Send>(
         &self,
@@ -101,8 +101,8 @@ impl Ctx {
         }
     }
 
-    /// `body` for each item, at most `limit` at once; the results in the order of the items. The
-    /// first error in that order, when all have ended.
+    /// Runs `body` for each item, at most `limit` at once; returns the results in the order of the
+    /// items. The first error in that order is returned when all have ended.
     #[track_caller]
     pub fn map<X, T, F, Fut>(
         &self,
@@ -124,7 +124,7 @@ impl Ctx {
                 branches.map(|(it, body)| (Branch::new(self, &key, it, body), None)).collect();
             poll_fn(|context| {
                 let mut active = 0;
-                // Whoever has ended makes room for another.
+                // A branch that has ended frees its slot.
                 for (branch, result) in all.iter_mut().filter(|it| it.1.is_none()) {
                     if active == limit.max(1) {
                         break;

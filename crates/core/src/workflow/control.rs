@@ -1,4 +1,4 @@
-//! What is done with a run from outside: events, pause, resume, retry, terminate, restart.
+//! Operations on a run from outside: events, pause, resume, retry, terminate, restart.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::dispatch::Delivery;
 
-/// What is recorded with a key: how far the record of the run went then.
+/// The record of a change under a key: the length of the record of the run after it.
 #[derive(Serialize, Deserialize)]
 pub(super) struct ChangedRecord {
     /// The position of the first message of the run: no other run of this id has it.
@@ -27,7 +27,7 @@ pub(super) struct ChangedRecord {
     pub(super) at: i64,
 }
 
-/// What is to be recorded, what the table of runs says then, and whether the run is to wake.
+/// The entry of a change, the new row in the table of runs, and whether the run must wake.
 #[derive(Clone)]
 struct Change {
     entry: Entry,
@@ -40,7 +40,7 @@ impl Change {
         Self { entry, row: Some((status, None)), wakes: false }
     }
 
-    /// It goes on.
+    /// The run continues.
     fn on(entry: Entry) -> Self {
         Self { wakes: true, ..Self::to(entry, RunStatus::Queued) }
     }
@@ -69,7 +69,7 @@ impl Change {
 }
 
 impl Runs {
-    /// Tells a run of an event. It is kept until the run waits for one of this name.
+    /// Sends an event to a run. It is kept until the run waits for one of this name.
     pub async fn send_event(
         &self,
         workflow: &str,
@@ -82,7 +82,7 @@ impl Runs {
         self.change(workflow, id, move |head, _| told(head, &event)).await
     }
 
-    /// Tells a run of an event that was sent to it. The delivery ends in the same commit.
+    /// Delivers an event that was sent to a run. The same commit settles the delivery.
     pub(super) async fn deliver_event(
         &self,
         run: &Address,
@@ -92,7 +92,7 @@ impl Runs {
         self.change_now(run, |head, _| told(head, &event), Some(delivery)).await
     }
 
-    /// Has a run stand still: attempts that are under way end and are recorded, nothing new begins.
+    /// Pauses a run: attempts in flight end and are recorded, nothing new begins.
     pub async fn pause(&self, workflow: &str, id: &str) -> Result<(), RunError> {
         self.change(workflow, id, move |head, _| match &head.status {
             Status::Complete(_) | Status::Errored(_) | Status::Terminated => Err("it has ended"),
@@ -104,7 +104,7 @@ impl Runs {
         .await
     }
 
-    /// Lets a run go on that stands still. Its timers are as far away as they were.
+    /// Resumes a paused run. Its timers are shifted by the duration of the pause.
     pub async fn resume(&self, workflow: &str, id: &str) -> Result<(), RunError> {
         self.change(workflow, id, move |head, now| match &head.status {
             Status::Complete(_) | Status::Errored(_) | Status::Terminated => Err("it has ended"),
@@ -117,8 +117,8 @@ impl Runs {
         .await
     }
 
-    /// Tries the steps of a run that wait for their next attempt now. Later attempts wait as
-    /// before, and sleeps and events are waited for as they were.
+    /// Retries the steps of a run that wait for their next attempt now. Later attempts wait as
+    /// before; sleeps and waits for events do not change.
     pub async fn retry(&self, workflow: &str, id: &str) -> Result<(), RunError> {
         let run = address(workflow, id)?;
         self.check(workflow)?;
@@ -140,7 +140,7 @@ impl Runs {
         .await
     }
 
-    /// Ends a run. What is under way in it is given up.
+    /// Terminates a run. Attempts in flight are dropped.
     pub async fn terminate(&self, workflow: &str, id: &str) -> Result<(), RunError> {
         let options = self.shared.workflows.get(workflow).map(|it| it.options);
         let keep = options.unwrap_or(RunOptions::DEFAULT).keep_terminated;
@@ -154,8 +154,8 @@ impl Runs {
         .await
     }
 
-    /// Lets a run that has ended or stands still begin anew; with `from`, behind what it has
-    /// recorded before that step.
+    /// Restarts a run that has ended or is paused; with `from`, after the results that it recorded
+    /// before that step.
     pub async fn restart(
         &self,
         workflow: &str,
@@ -180,7 +180,7 @@ impl Runs {
         .await
     }
 
-    /// Adds an entry, decided on what the run is now.
+    /// Appends an entry that is decided on the current state of the run.
     async fn change(
         &self,
         workflow: &str,
@@ -191,12 +191,13 @@ impl Runs {
         + 'static,
     ) -> Result<(), RunError> {
         let (runs, run) = (self.clone(), address(workflow, id)?);
-        // In a task of its own: a step of the run itself may ask, and go on only when the run does.
+        // In a task of its own: a step of the run itself may call this, and continue only when the
+        // run does.
         let changed = tokio::spawn(async move { runs.change_now(&run, decide, None).await });
         changed.await.unwrap_or(Err(StoreError::Closed.into()))
     }
 
-    /// What the key of this handle was recorded with, if it has one.
+    /// The record of the key of this handle, if there is one.
     pub(super) async fn changed_before(&self) -> Result<Option<ChangedRecord>, RunError> {
         match &self.key {
             Some(key) => Ok(key.answer(&*self.shared.store).await?),
@@ -251,11 +252,11 @@ impl Runs {
                     let last = receipt.appended.last().map_or(head.version, |it| it.0);
                     break (last, head.status);
                 }
-                // The delivery has ended before.
+                // The delivery was settled before.
                 Outcome::Rejected(
                     Rejection::NotPending { position } | Rejection::LeaseLost { position },
                 ) if delivery.is_some_and(|it| it.message.position == position) => return Ok(()),
-                // Somebody else was first, or its time has just come: look again.
+                // Another commit was first, or a timer is due: read again.
                 Outcome::Rejected(Rejection::Version { .. } | Rejection::NotPending { .. }) => {}
                 Outcome::Duplicate(_) => return Ok(()),
                 Outcome::Rejected(Rejection::KeyReused { key }) => {
@@ -266,14 +267,14 @@ impl Runs {
                 }
             }
         };
-        // If it is not awake, the wake-up is on its way.
+        // If it is not active, the wake-up will be delivered.
         let _ = self.shared.active.poke(run.id(), None);
         self.shared.watchers.tell(run.id(), version, Some(status));
         Ok(())
     }
 
     /// The commit of a change with the key of this handle. Without a change it records the key
-    /// alone: a repetition must not change the run after somebody else did.
+    /// alone: a repetition must not change the run after another request did.
     fn change_commit(
         &self,
         run: &Address,
@@ -296,17 +297,17 @@ impl Runs {
     }
 }
 
-/// How many messages a write appends.
+/// The number of messages that a write appends.
 fn appended(write: &Write) -> usize {
     if let Write::Append { messages, .. } = write { messages.len() } else { 0 }
 }
 
-/// How an event changes a run.
+/// The change of a run by an event.
 fn told(head: &RunHead, event: &Entry) -> Result<Option<Change>, &'static str> {
     if head.status.is_final() {
         return Err("it takes no events any more");
     }
-    // One that stands still need not wake, and one that is awake or on its way is queued.
+    // A paused run need not wake, and an active one or one with a pending wake-up is queued.
     Ok(Some(Change {
         entry: event.clone(),
         row: matches!(head.status, Status::Waiting).then_some((RunStatus::Queued, None)),
@@ -314,7 +315,7 @@ fn told(head: &RunHead, event: &Entry) -> Result<Option<Change>, &'static str> {
     }))
 }
 
-/// The step of this name that was recorded first.
+/// The first recorded step of this name.
 fn find(fold: &RunFold, step: &str, run: &Address) -> Result<Key, RunError> {
     let named = || fold.branch("").map(|it| &it.key).filter(|it| it.name == step);
     let found = named().find(|it| it.kind == "step").or_else(|| named().next());

@@ -25,7 +25,7 @@ pub(super) struct Inner {
     state: Mutex<State>,
 }
 
-/// The surroundings of a run.
+/// The environment of a run.
 pub(super) struct Around {
     pub(super) run: Address,
     pub(super) clock: Arc<StoreClock>,
@@ -35,10 +35,10 @@ pub(super) struct Around {
     pub(super) buckets: Option<Buckets>,
 }
 
-/// Progress that a run reports is cut to this.
+/// Maximum bytes of reported progress; the rest is cut off.
 const PROGRESS_BYTES_MAX: usize = 4_000;
 
-/// Where in the code of the workflow something is asked for.
+/// The source line of an operation of the workflow.
 pub(super) type Line = &'static Location<'static>;
 
 impl Ctx {
@@ -51,33 +51,33 @@ impl Ctx {
         self.0.around.run.name()
     }
 
-    /// A bucket of the program. What is done with it is outside of the run's record: do it in a
+    /// A bucket of the program. Changes of it are not part of the run's record: make them in a
     /// step.
     pub fn bucket(&self, bucket: Bucket) -> BucketHandle {
         BucketHandle::new(self.0.around.buckets.clone().map(Way::Local), bucket)
     }
 
-    /// The clock of the store, for the bodies of steps: what it says is not recorded. Elsewhere
-    /// use [`now`](Ctx::now).
+    /// The clock of the store, for the bodies of steps: its time is not recorded. Elsewhere use
+    /// [`now`](Ctx::now).
     pub fn clock(&self) -> &StoreClock {
         &self.0.around.clock
     }
 
-    /// The time, as it was when this was first asked for here.
+    /// The time; the first call records it for every replay.
     #[track_caller]
     pub fn now(&self) -> impl Future<Output = Result<Timestamp>> + Send {
         let line = Location::caller();
         async move { Ok(Timestamp(self.value("now", line, || self.clock_now().0).await?)) }
     }
 
-    /// A number by chance, the same in every replay.
+    /// A random number, the same in every replay.
     #[track_caller]
     pub fn random(&self) -> impl Future<Output = Result<u64>> + Send {
         let line = Location::caller();
         async move { self.value("random", line, || self.0.around.entropy.next()).await }
     }
 
-    /// A UUID by chance, the same in every replay.
+    /// A random UUID, the same in every replay.
     #[track_caller]
     pub fn uuid(&self) -> impl Future<Output = Result<String>> + Send {
         let (line, entropy) = (Location::caller(), &self.0.around.entropy);
@@ -103,9 +103,8 @@ impl Ctx {
         decode(&key, value)
     }
 
-    /// Says how far the run is: what it is doing, and how many percent are done if that is known.
-    /// Whoever looks sees it at once; it is recorded with what comes next. Also for the bodies of
-    /// steps.
+    /// Reports the progress of the run: a message, and a percentage if it is known. Views show it
+    /// immediately; it is recorded with the next entry. Bodies of steps may call it.
     pub fn progress(&self, message: impl Into<String>, percent: impl Into<Option<f64>>) {
         let percent = percent.into().filter(|it| !it.is_nan()).map(|it| it.clamp(0.0, 100.0));
         let mut message = message.into();
@@ -123,13 +122,13 @@ impl Ctx {
         self.0.around.clock.now()
     }
 
-    /// Goes to another branch; returns the one before.
+    /// Enters another branch; returns the previous one.
     pub(super) fn enter(&self, scope: String) -> String {
         std::mem::replace(&mut self.state().scope, scope)
     }
 
-    /// The next key of this name here. Where the code does not fit the record it goes no further; a
-    /// run that is paused begins nothing, so that all of it is as far away as it was.
+    /// The next key of this name in the branch. It never returns if the code does not match the
+    /// record, or while the run is paused.
     pub(super) async fn key(&self, kind: &'static str, name: &str, line: Line) -> Key {
         let key = poll_fn(|_| {
             let mut state = self.state();
@@ -161,14 +160,14 @@ impl Ctx {
         self.state().give(now, entry, None);
     }
 
-    /// Gives the result of a step or call; the commit that records it removes the stored reply.
+    /// Records the result of a step or call; the commit that records it removes the stored reply.
     pub(super) fn give_result(&self, entry: Entry, call: Option<CallKey>) {
         let now = self.clock_now();
         self.state().give_all(now, Given { entry, sends: None, call });
     }
 
-    /// Waits until everything that was given so far is durable: only then may something leave. A
-    /// run that is paused begins nothing.
+    /// Waits until everything that was recorded so far is durable: only then may an effect begin.
+    /// It does not return while the run is paused.
     pub(super) async fn may_act(&self) {
         let number = self.state().given;
         poll_fn(|_| {

@@ -1,4 +1,4 @@
-//! A workflow as it is registered: its types are forgotten, JSON in, JSON out.
+//! A registered workflow: type-erased, JSON in, JSON out.
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
@@ -9,22 +9,22 @@ use crate::{Error, Result};
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// How many runs of a workflow are awake at once, and how long they are kept when they have ended.
+/// Concurrency of the runs of a workflow, and their retention after the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunOptions {
-    /// Runs that are awake at once; others wait, those that go on before those that begin. Runs
-    /// that sleep do not count.
+    /// Maximum active runs; others are queued, resumed runs before new ones. Sleeping runs do not
+    /// count.
     pub concurrency: usize,
-    /// How long runs are kept that ended well.
+    /// Retention of completed runs.
     pub keep_complete: Duration,
-    /// How long runs are kept that failed.
+    /// Retention of failed runs.
     pub keep_errored: Duration,
-    /// How long runs are kept that were ended from outside.
+    /// Retention of terminated runs.
     pub keep_terminated: Duration,
 }
 
 impl RunOptions {
-    /// 256 at once; kept for a month, failed ones for three.
+    /// 256 active runs; retention of one month, of three for failed ones.
     pub const DEFAULT: RunOptions = RunOptions {
         concurrency: 256,
         keep_complete: DAY.saturating_mul(30),

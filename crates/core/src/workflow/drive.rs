@@ -31,7 +31,7 @@ use super::{
     wake::WakeUp,
 };
 
-/// When a busy store is asked again.
+/// Retry interval while the store is busy.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// One run that is driven by one task.
@@ -40,15 +40,15 @@ pub(super) struct Driver {
     workflow: Arc<Definition>,
     pub(super) run: Address,
     machine: Machine,
-    /// The run as it was made, if that was just now.
+    /// The fold of a run that was just created.
     fresh: Option<RunFold>,
     activation: Activation,
-    /// Its place among those that are awake, as long as it is driven.
+    /// Its permit, as long as it is driven.
     #[expect(dead_code, reason = "it is held, not read")]
     place: Place,
 }
 
-/// The code of a run on its way through the record. It is dropped when the run sleeps.
+/// The code of a run that is being replayed. It is dropped when the run sleeps.
 struct Code {
     ctx: Ctx,
     future: Option<Running>,
@@ -57,7 +57,7 @@ struct Code {
 impl Drop for Code {
     fn drop(&mut self) {
         let future = self.future.take();
-        // The user's destructors may panic.
+        // User destructors may panic.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(future))) {
             let (run, error) = (&self.ctx.0.around.run, crate::dispatch::panic_message(&*panic));
             tracing::error!(run = %run, error, "run panicked when it was dropped");
@@ -66,13 +66,13 @@ impl Drop for Code {
 }
 
 impl Driver {
-    /// Of a run that was just made; we hold its first wake-up.
+    /// A run that was just created; this process holds its first wake-up.
     pub(super) fn made(&mut self, fold: RunFold, wake_up: WakeUp) {
         self.fresh = Some(fold);
         self.machine.wake_ups.push(wake_up);
     }
 
-    /// Drives the run until it ends, sleeps, or stands still.
+    /// Drives the run until it ends, sleeps, or is paused.
     async fn drive(&mut self, pokes: &mut mpsc::UnboundedReceiver<Poke>) -> Result<(), StoreError> {
         self.machine.begin();
         loop {
@@ -86,7 +86,7 @@ impl Driver {
         }
     }
 
-    /// Performs the actions of the machine. `false` if the code is to begin anew.
+    /// Performs the actions of the machine. `false` if the code must be replayed from its start.
     async fn replay(
         &mut self,
         code: &mut Code,
@@ -130,10 +130,10 @@ impl Driver {
         action
     }
 
-    /// Reads the run, and begins its code.
+    /// Reads the run, and starts its code.
     async fn load(&mut self) -> Result<Code, StoreError> {
         let (store, folds) = (&*self.runs.shared.store, &self.runs.shared.folds);
-        // A store that has failed can still be read, but nothing may begin.
+        // A failed store can still be read, but nothing may begin.
         if let Health::Failed { reason } = store.health() {
             return Err(StoreError::Failed { reason });
         }
@@ -148,8 +148,8 @@ impl Driver {
         Ok(Code { ctx, future })
     }
 
-    /// How many attempts ended with their process since the run last did something. Those before
-    /// are no matter of the step that comes now.
+    /// The number of attempts that crashed since the last entry of the run. Earlier ones do not
+    /// concern the current step.
     async fn cut_off(&mut self, fold: &RunFold) -> Result<u32, StoreError> {
         let mut most = 0;
         for wake_up in &mut self.machine.wake_ups {
@@ -194,9 +194,9 @@ impl Driver {
         }
     }
 
-    /// Messages that others have recorded.
+    /// Messages that others have appended.
     async fn read_new(&self, ctx: &Ctx) -> Result<Vec<Recorded>, StoreError> {
-        // The lock is not held while the store is asked: only this task changes the fold.
+        // The lock is not held during the read: only this task changes the fold.
         let version = ctx.state().fold.head.version;
         let store = &self.runs.shared.store;
         store.read_stream(self.run.id(), version + 1, usize::MAX >> 1).await
@@ -207,7 +207,7 @@ impl Driver {
         self.runs.shared.store.commit(commit).await
     }
 
-    /// Waits, unless we stop.
+    /// Waits, unless the program stops.
     async fn pause(
         &self,
         pause: Duration,
@@ -229,7 +229,7 @@ impl Driver {
     }
 }
 
-/// A run is no longer driven, also after a panic.
+/// Makes a run inactive when its driver ends or panics.
 struct Left<'a> {
     runs: &'a Runs,
     run: EntityId,
@@ -242,7 +242,7 @@ impl Drop for Left<'_> {
 }
 
 impl Runs {
-    /// Has a run driven: by its driver, or by a new task, which has this place.
+    /// Wakes a run: by its driver, or by a new task with this permit.
     pub(super) fn wake(&self, run: &Address, wake_up: WakeUp, place: Place) {
         let (mut poke, mut place) = (Some(wake_up), place);
         while self.shared.workflows.contains_key(run.class()) {
@@ -261,7 +261,7 @@ impl Runs {
         }
     }
 
-    /// A driver for a run that has none. The place comes back if it has one.
+    /// A driver for a run that has none. The permit is returned if the run has one.
     pub(super) fn awaken(
         &self,
         run: &Address,
@@ -278,14 +278,14 @@ impl Runs {
         Ok((driver, pokes))
     }
 
-    /// Drives until nobody wants anything of the run.
+    /// Drives the run until there are no more notifications.
     pub(super) async fn keep_driving(
         self,
         mut driver: Driver,
         mut pokes: mpsc::UnboundedReceiver<Poke>,
     ) {
         let run = driver.run.id();
-        // The user's code may panic where nobody expects it.
+        // User code may panic anywhere.
         let _left = Left { runs: &self, run };
         let mut is_wanted = !driver.machine.wake_ups.is_empty();
         loop {
@@ -303,8 +303,8 @@ impl Runs {
         }
     }
 
-    /// The run was not driven. The delivery of the wake-up hears of that when it is dropped, and
-    /// tries again; one that we hold ourselves is given back.
+    /// The run was not driven. The delivery of the wake-up is retried when its sender is dropped; a
+    /// wake-up that this process holds is released.
     async fn not_done(&self, wake_up: WakeUp) {
         if let (None, Some(lease)) = (&wake_up.delivery, wake_up.lease)
             && self.give_back(wake_up.position, lease).await.is_err()
@@ -313,7 +313,7 @@ impl Runs {
         }
     }
 
-    /// Gives a wake-up back that we hold, to be delivered like any other.
+    /// Releases a wake-up that this process holds, so that it is delivered like others.
     async fn give_back(&self, position: Position, lease: Lease) -> Result<(), StoreError> {
         let release = Commit::of(Write::Release { position, lease });
         match self.shared.store.commit(release).await {
@@ -332,12 +332,12 @@ impl Runs {
         }
     }
 
-    /// Begins nothing any more, gives up what is under way, and waits for nothing.
+    /// Stops all drivers without waiting; attempts in flight are dropped.
     pub(crate) fn let_go(&self) {
         self.shared.stop.send_replace(Stop::Now);
     }
 
-    /// Begins nothing at once any more, waits for what is under way, and then gives it up.
+    /// Starts nothing new, waits for attempts in flight, and drops them after `grace`.
     pub async fn stop(&self, grace: Duration) {
         let clock = &self.shared.clock;
         self.shared.stop.send_replace(Stop::Soon);
@@ -349,12 +349,12 @@ impl Runs {
         self.idle().await;
     }
 
-    /// Waits until no run is awake.
+    /// Waits until no run is active.
     pub(crate) async fn idle(&self) {
         self.shared.active.until_asleep(None).await;
     }
 
-    /// Whether no run is awake.
+    /// Whether no run is active.
     pub(crate) fn is_idle(&self) -> bool {
         self.shared.active.is_empty()
     }

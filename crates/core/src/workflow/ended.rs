@@ -20,12 +20,12 @@ use crate::{Error, Result};
 pub struct RunEnded<W: Workflow> {
     /// The id of the run.
     pub id: String,
-    /// What it ended with. One that was terminated is an error of the code `terminated`.
+    /// Its output or error. A terminated run has an error with the code `terminated`.
     pub result: Result<W::Output>,
 }
 
 impl OnEnd {
-    /// The message that goes out with this entry; `None` if it is not an end.
+    /// The message for this entry; `None` if it is not an end.
     pub(super) fn message(
         &self,
         run: &Address,
@@ -52,10 +52,10 @@ impl OnEnd {
             | Entry::Waits { .. }
             | Entry::Progress(_) => return Ok(None),
         };
-        // It was checked when the run was started.
+        // The start of the run has checked it.
         let Ok(to) = self.to.parse::<Address>() else { return Ok(None) };
         match self.notification(&to, run, &result) {
-            // With its envelope it may be too large or too deep for a message.
+            // With its envelope it may exceed the limits of a message.
             Err(error) => {
                 let text =
                     format!("the output does not fit into a message ({error}); read the run");

@@ -1,5 +1,4 @@
-//! The end of what is kept: runs that have ended are erased, whole, when their time is over or
-//! somebody wants it.
+//! Deletes runs that have ended: when their retention is over, or on request.
 
 use std::time::Duration;
 
@@ -11,15 +10,15 @@ use steadfast_store::{
 use super::{RunError, Runs, runs::address, wake};
 use crate::object::sweep_run_replies;
 
-/// Runs and messages looked at together.
+/// Runs and messages read together.
 const PAGE: usize = 8;
 
-/// When a run that cannot be erased yet is looked at again.
+/// When a run that cannot be deleted yet is checked again.
 const AGAIN: Duration = Duration::from_hours(24);
 
 impl Runs {
-    /// Erases a run that has ended, as if it had never been: its id is free. What it sent and was
-    /// given up goes with it.
+    /// Deletes a run that has ended; its id can be used again. Dead letters of the run are deleted
+    /// with it.
     pub async fn delete(&self, workflow: &str, id: &str) -> Result<(), RunError> {
         let run = address(workflow, id)?;
         loop {
@@ -38,22 +37,22 @@ impl Runs {
                 Err(Rejection::HasWork { .. }) => {
                     return Err(wrong("messages that it sent are still to be delivered"));
                 }
-                // Somebody else has done something with it: look again.
+                // Another commit has changed it: read again.
                 Err(_) => {}
             }
         }
     }
 
-    /// Erases the runs whose time is over, and says how many: none while the clock cannot be
-    /// trusted. One that sent a message that was given up is kept for as long as that message. Also
-    /// removes the stored replies to calls of ended runs.
+    /// Deletes the runs whose retention is over, and returns their number: none while the clock is
+    /// not reliable. A run with a dead letter is kept for as long as that message. Also deletes the
+    /// stored replies to calls of ended runs.
     pub async fn sweep(&self, keep_dead: Duration) -> Result<usize, StoreError> {
         sweep_run_replies(&*self.shared.store).await?;
         let Some(now) = self.shared.clock.deletion_time() else { return Ok(0) };
         let (mut erased, mut before) = (0, Vec::new());
         loop {
             let due = self.shared.store.expired_runs(now, PAGE).await?;
-            // Those that stay are not met again, unless their rows are damaged.
+            // Runs that stay are not read again, unless their rows are damaged.
             if due.is_empty() || due == before {
                 return Ok(erased);
             }
@@ -64,15 +63,15 @@ impl Runs {
     }
 
     async fn erase_old(&self, run: &Address, dead_until: Timestamp) -> Result<bool, StoreError> {
-        // Somebody may have let it begin anew.
+        // It may have been restarted.
         let Some((version, _)) = self.row(run).await?.filter(|(_, it)| it.is_final()) else {
             return Ok(false);
         };
         if self.erase(run, version, dead_until).await?.is_ok() {
             return Ok(true);
         }
-        // It has still work: another time, so that others come before it until then. If it has
-        // begun anew meanwhile, it has a time of its own.
+        // It still has pending work: check later, so that others come first. A run that was
+        // restarted meanwhile has a retention of its own.
         let later = Commit::of(Write::KeepRun { run: run.id(), keep: AGAIN });
         let unchanged = Expect::Version { stream: run.id(), version };
         self.shared.store.commit(later.expect(unchanged)).await?;
@@ -93,10 +92,10 @@ impl Runs {
         dead_until: Timestamp,
     ) -> Result<Result<(), Rejection>, StoreError> {
         let (store, stream) = (&self.shared.store, run.id());
-        // Who drives it may not have heard of its end, and must not meet another run of this id.
+        // Its driver may not have processed its end yet, and must not drive another run of this id.
         self.shared.active.until_asleep(Some(stream)).await;
         let unchanged = || Commit::default().expect(Expect::Version { stream, version });
-        // Wake-ups that nobody needs any more, unless it has just begun anew.
+        // Wake-ups that are not needed any more, unless it has just been restarted.
         for message in store.pending(Some(run.id()), 0, 200).await? {
             if message.action == "run" {
                 store.commit(unchanged().write(wake::cancel(message.position))).await?;

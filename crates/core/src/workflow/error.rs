@@ -1,10 +1,10 @@
-//! Why something could not be done with a run.
+//! Errors of runs.
 
 use steadfast_store::{AddressError, StoreError};
 
 use crate::{Body, Error, KeyError};
 
-/// Why something could not be done with a run.
+/// Why an operation on a run failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum RunError {
     /// No such workflow.
@@ -26,7 +26,7 @@ pub enum RunError {
         /// The text that was given.
         id: String,
     },
-    /// Something is not JSON of the right kind.
+    /// A value is not JSON of the right kind.
     #[error("{what} cannot be taken: {detail}")]
     Malformed {
         /// The thing that was given.
@@ -37,39 +37,39 @@ pub enum RunError {
     /// It has failed.
     #[error("run `{run}` failed: {error}")]
     Failed {
-        /// Which run.
+        /// The run.
         run: String,
         /// The error that it failed with.
         error: Error,
     },
-    /// It is not in a state in which that could be done.
+    /// The operation is not possible in the status of the run.
     #[error("run `{run}` is {status}; {why}")]
     WrongStatus {
-        /// Which run.
+        /// The run.
         run: String,
-        /// How far it is.
+        /// Its status.
         status: &'static str,
-        /// Why that does not fit.
+        /// The reason.
         why: &'static str,
     },
     /// The run has no such step.
     #[error("run `{run}` has not recorded a step `{step}`")]
     UnknownStep {
-        /// Which run.
+        /// The run.
         run: String,
         /// The name that was asked for.
         step: String,
     },
-    /// The key stands for another request.
+    /// The key was used for another request.
     #[error("idempotency key `{key}` was used for another request; use a new key")]
     KeyReused {
-        /// Which key.
+        /// The key.
         key: String,
     },
     /// The name cannot be one.
     #[error(transparent)]
     Name(#[from] AddressError),
-    /// The store gave no answer.
+    /// The store could not be used.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -84,7 +84,7 @@ impl From<KeyError> for RunError {
 }
 
 impl RunError {
-    /// Writes what is given to a run as JSON.
+    /// Serializes a value for a run.
     pub(crate) fn json(what: &'static str, value: &impl Body) -> Result<String, Self> {
         let malformed =
             |error: serde_json::Error| RunError::Malformed { what, detail: error.to_string() };

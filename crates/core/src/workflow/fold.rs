@@ -1,5 +1,5 @@
-//! One run, folded from its record. A driver replays the code of the run on it, and a view shows
-//! it, so that a view cannot say anything else than a replay finds.
+//! One run, folded from its record. Drivers replay the code on the fold and views show it, so that
+//! a view always agrees with a replay.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -21,7 +21,7 @@ const VALUE_BYTES: usize = 48;
 const ATTEMPT_BYTES: usize = 100;
 const STEP_BYTES: usize = 400;
 
-/// The outcome of one thing that the run did.
+/// The outcome of one operation of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum StepResult {
     Value(Value),
@@ -37,7 +37,7 @@ pub(super) struct AttemptRecord {
     pub(super) error: Option<Error>,
 }
 
-/// One thing that the run did or waits for.
+/// One operation of the run, finished or in progress.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct StepRecord {
     pub(super) key: Key,
@@ -47,7 +47,7 @@ pub(super) struct StepRecord {
     pub(super) result: Option<StepResult>,
     /// When the next attempt is due, if the last one failed.
     pub(super) retry_at: Option<Timestamp>,
-    /// How many steps had a result before this one.
+    /// The number of steps that had a result before this one.
     number: Option<usize>,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct RunFold {
     by_key: HashMap<Key, usize>,
     /// The steps of each branch that have a result, in the order of their results.
     by_branch: HashMap<String, Vec<usize>>,
-    /// How many steps have a result.
+    /// The number of steps with a result.
     results: usize,
     /// Events by their name.
     pub(super) events: BTreeMap<String, VecDeque<UntakenEvent>>,
@@ -81,14 +81,14 @@ pub(super) struct RunFold {
     pub(super) ended_at: Option<Timestamp>,
     /// When the code of the run last recorded something.
     pub(super) acted_at: Timestamp,
-    /// Grows with each restart.
+    /// Increases with each restart.
     pub(super) generation: u32,
     /// The inputs of the steps; only a fold for a view has them.
     inputs: Option<Inputs>,
 }
 
 impl RunFold {
-    /// A run that was just made.
+    /// A run that was just created.
     pub(super) fn begun(first: Position, last: Position, input: Value) -> Self {
         Self {
             head: RunHead::begun(first, last),
@@ -109,12 +109,12 @@ impl RunFold {
         }
     }
 
-    /// Of an empty record.
+    /// The fold of an empty record.
     pub(super) fn empty() -> Self {
         Self { head: RunHead::empty(), ..Self::begun(0, 0, Value::Null) }
     }
 
-    /// Of an empty record, for a view.
+    /// The fold of an empty record, for a view.
     pub(super) fn for_view() -> Self {
         Self { inputs: Some(Inputs::default()), ..Self::empty() }
     }
@@ -218,7 +218,7 @@ impl RunFold {
         }
     }
 
-    /// The record of a key; it began then if this is the first entry of it.
+    /// The record of a key, created at this time if this is its first entry.
     fn begin(&mut self, key: Key, began_at: Timestamp) -> &mut StepRecord {
         let place = self.place(key, began_at);
         &mut self.steps[place]
@@ -269,7 +269,7 @@ impl RunFold {
         }
     }
 
-    /// Timers and retries are as far away as they were when the run was paused.
+    /// Shifts timers and retries by the duration of the pause.
     fn resume(&mut self, shift_ms: i64) {
         let later = |at: &mut i64| *at = at.saturating_add(shift_ms);
         for step in &mut self.steps {
@@ -281,13 +281,13 @@ impl RunFold {
         self.waits.iter_mut().filter_map(|it| it.until.as_mut()).for_each(later);
     }
 
-    /// Forgets all steps, or those from one on.
+    /// Removes all steps, or those from one on.
     fn restart(&mut self, from: Option<&Key>) {
         self.generation += 1;
         (self.ended_at, self.progress) = (None, None);
         self.waits.clear();
-        // Outside of branches nothing goes on beside a step: what was recorded before it came
-        // before it.
+        // Outside of branches, steps are sequential: results that were recorded before this step
+        // precede it.
         self.results = from.and_then(|key| self.step(key)?.number).unwrap_or(0);
         let kept = self.results;
         self.steps.retain(|it| it.number.is_some_and(|it| it < kept));

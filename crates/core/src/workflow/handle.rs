@@ -1,4 +1,4 @@
-//! One run, with its types: what it gives is what its workflow says.
+//! One run, with the types of its workflow.
 
 use std::{marker::PhantomData, time::Duration};
 
@@ -12,8 +12,7 @@ use crate::{
     object::{Destination, Sending},
 };
 
-/// Names an event that runs wait for, and says what comes with it.
-///
+/// Names an event that runs wait for, with the type of its payload.
 /// ```
 /// use steadfast::Event;
 ///
@@ -80,8 +79,8 @@ impl<W: Workflow, T: Body> Receive<T> for RunEvent<W, T> {
 }
 
 impl Ctx {
-    /// The next event of this kind: in their order, each taken once. One that came before is there
-    /// at once.
+    /// The next event of this kind, in the order of arrival, each taken once. An event that arrived
+    /// earlier is returned immediately.
     #[track_caller]
     pub fn wait_for<T: Body>(&self, event: Event<T>) -> impl Future<Output = Result<T>> + Send {
         self.event(event.name)
@@ -95,7 +94,7 @@ impl Client {
     }
 }
 
-/// One run of a program: [`Client::run`] gives it.
+/// One run of a program: [`Client::run`] returns it.
 pub struct RunHandle<W> {
     client: Client,
     run: RunAddress<W>,
@@ -106,7 +105,7 @@ impl<W: Workflow> RunHandle<W> {
         (W::NAME, self.run.id())
     }
 
-    /// How far it is.
+    /// Its status.
     pub async fn status(&self) -> Result<Status, RunError> {
         match self.client.way()? {
             Way::Local(it) => Ok(it.runs.run(W::NAME, self.run.id()).await?.status),
@@ -114,9 +113,9 @@ impl<W: Workflow> RunHandle<W> {
         }
     }
 
-    /// Waits until it has ended, and gives what it ended with. One that failed is
-    /// [`RunError::Failed`]; one that was terminated or stands still is [`RunError::WrongStatus`].
-    /// When the program stops before, it is the error `closed`.
+    /// Waits until it has ended, and returns its output. A failed run returns [`RunError::Failed`];
+    /// a terminated or paused one [`RunError::WrongStatus`]. If the program stops first, the error
+    /// is `closed`.
     pub async fn wait(&self) -> Result<W::Output, RunError> {
         let status = match self.client.way()? {
             Way::Remote(door) => door.wait(self.names()).await?,
@@ -147,7 +146,7 @@ impl<W: Workflow> RunHandle<W> {
         }
     }
 
-    /// Tells it of an event, which is kept until the run waits for one of this name.
+    /// Sends it an event, which is kept until the run waits for one of this name.
     pub async fn send<T: Body>(&self, event: Event<T>, payload: T) -> Result<(), RunError> {
         match self.client.way()? {
             Way::Local(running) => {
@@ -160,7 +159,7 @@ impl<W: Workflow> RunHandle<W> {
         }
     }
 
-    /// Has it stand still: attempts that are under way end and are recorded, nothing new begins.
+    /// Pauses it: attempts in flight end and are recorded, nothing new begins.
     pub async fn pause(&self) -> Result<(), RunError> {
         match self.client.way()? {
             Way::Local(it) => it.runs.pause(W::NAME, self.run.id()).await,
@@ -168,7 +167,7 @@ impl<W: Workflow> RunHandle<W> {
         }
     }
 
-    /// Lets it go on. Its timers are as far away as they were.
+    /// Resumes it. Its timers are shifted by the duration of the pause.
     pub async fn resume(&self) -> Result<(), RunError> {
         match self.client.way()? {
             Way::Local(it) => it.runs.resume(W::NAME, self.run.id()).await,
@@ -176,7 +175,7 @@ impl<W: Workflow> RunHandle<W> {
         }
     }
 
-    /// Ends it. What is under way in it is given up.
+    /// Terminates it. Attempts in flight are dropped.
     pub async fn terminate(&self) -> Result<(), RunError> {
         match self.client.way()? {
             Way::Local(it) => it.runs.terminate(W::NAME, self.run.id()).await,

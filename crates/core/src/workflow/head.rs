@@ -16,7 +16,7 @@ pub(super) struct RunHead {
     pub(super) paused_at: Option<Timestamp>,
     /// The pending wake-up for the next timer.
     pub(super) timer: Option<Position>,
-    /// Where its end is told.
+    /// The object that is notified of its end.
     pub(super) on_end: Option<OnEnd>,
 }
 
@@ -99,7 +99,7 @@ impl RunHead {
         }
     }
 
-    /// How long it has been paused.
+    /// The duration of the pause so far.
     pub(super) fn paused_for(&self, now: Timestamp) -> i64 {
         self.paused_at.map_or(0, |at| now.0.saturating_sub(at.0).max(0))
     }

@@ -1,4 +1,4 @@
-//! The history of a run: every entry of its record, for who wants to see it.
+//! The history of a run: every entry of its record, for views.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -17,10 +17,10 @@ pub struct HistoryEntry {
     pub number: i64,
     /// When it was recorded.
     pub at: Time,
-    /// What it is: started, done, failed, tried, timer, event, took, paused, resumed, terminated,
+    /// The type: started, done, failed, tried, timer, event, took, paused, resumed, terminated,
     /// restarted, completed, errored, wake, waits, progress or sent.
     pub entry: String,
-    /// What it says.
+    /// The fields of the entry.
     #[serde(flatten)]
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub fields: Map<String, Value>,
@@ -49,13 +49,13 @@ impl HistoryEntry {
         Ok(Self { number, at, entry, fields })
     }
 
-    /// Whether it is the last one, unless the run begins anew.
+    /// Whether it ends the run; a restart may follow.
     pub fn is_end(&self) -> bool {
         matches!(self.entry.as_str(), "completed" | "errored" | "terminated")
     }
 }
 
-/// Times are written like everywhere outside of the record.
+/// Writes times in the format of the API.
 fn write_times(fields: &mut Map<String, Value>) {
     let write = |value: &mut Value| {
         if let Some(millis) = value.as_i64() {
@@ -70,8 +70,9 @@ fn write_times(fields: &mut Map<String, Value>) {
 }
 
 impl Runs {
-    /// What is recorded of a run, from behind an entry on. There are fewer entries than `limit` at
-    /// the end, and where they would have more than 8 MiB. The first is read however large it is.
+    /// The recorded entries of a run, after an entry. The result has fewer than `limit` entries at
+    /// the end of the record, or if it would exceed 8 MiB. The first entry is returned whatever its
+    /// size.
     pub async fn history(
         &self,
         workflow: &str,

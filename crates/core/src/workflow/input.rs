@@ -1,5 +1,5 @@
 //! The inputs of the steps of a run, for views: a driver does not need them. The input of a call is
-//! recorded with its first attempt, and that of a send is the message that stands behind its entry.
+//! recorded with its first attempt, and that of a send is the message that follows its entry.
 
 use std::collections::HashMap;
 
@@ -43,7 +43,7 @@ impl Inputs {
         }
     }
 
-    /// Forgets those of other steps.
+    /// Removes those of other steps.
     pub(super) fn retain(&mut self, is_kept: impl Fn(&Key) -> bool) {
         self.known.retain(|key, _| is_kept(key));
         self.unnamed.retain(|it| is_kept(&it.0));
@@ -79,7 +79,7 @@ mod tests {
         assert!(small.message.is_some() && small.bytes == INPUT_BYTES_MAX);
         let large = StepInput::new("object/a/b".into(), &body(INPUT_BYTES_MAX + 1));
         assert_eq!((large.message, large.bytes), (None, INPUT_BYTES_MAX + 1));
-        // Whatever its depth, an entry with it can be recorded.
+        // An entry with it can be recorded, whatever its depth.
         for depth in 120..=127 {
             let deep = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
             let input = Some(StepInput::new("object/a/b".into(), &deep));

@@ -1,4 +1,4 @@
-//! Lists of runs: newest first, from the table that each commit of a run keeps.
+//! Lists of runs: newest first, from the table that each commit of a run updates.
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
@@ -8,35 +8,35 @@ use steadfast_store::{RunCursor, RunFilter, RunStatus, RunSummary, Timestamp};
 
 use super::{Phase, RunError, Runs, runs::address, view::Time};
 
-/// Runs are counted up to so many.
+/// Maximum runs that are counted.
 const COUNT_MAX: usize = 10_000;
 
-/// Which runs are wanted.
+/// A filter of runs.
 #[derive(Clone, Debug, Default)]
 pub struct RunQuery {
-    /// Of which workflow.
+    /// The workflow.
     pub workflow: String,
-    /// Only those that are so far.
+    /// Filter by status.
     pub status: Option<Phase>,
-    /// Only those whose ids begin with this.
+    /// Filter by a prefix of the id.
     pub prefix: String,
-    /// Only those that began then or later.
+    /// Filter by start time: this or later.
     pub since: Option<Time>,
-    /// Only those that began before.
+    /// Filter by start time: earlier than this.
     pub until: Option<Time>,
     /// The `next` of the page before.
     pub after: Option<String>,
-    /// How many at most.
+    /// Maximum runs of the page.
     pub limit: usize,
 }
 
-/// A part of a list of runs, newest first.
+/// A page of a list of runs, newest first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RunPage {
     /// The runs.
     pub items: Vec<RunItem>,
-    /// Where the next part begins; null at the end.
+    /// The cursor of the next page; null at the end.
     pub next: Option<String>,
 }
 
@@ -49,21 +49,21 @@ pub struct RunItem {
     pub id: String,
     /// Its workflow.
     pub workflow: String,
-    /// How far it is.
+    /// Its status.
     pub status: Phase,
     /// When it was started.
     pub created_at: Time,
-    /// When something was last recorded of it.
+    /// The time of the last entry of its record.
     pub changed_at: Time,
 }
 
-/// How many runs of a workflow there are.
+/// The number of runs of a workflow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WorkflowCounts {
     /// The workflow.
     pub name: String,
-    /// Runs by their status, counted up to 10,000; one that none has is left out.
+    /// Runs by status, counted up to 10,000; a status without runs is left out.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub runs: BTreeMap<Phase, u64>,
 }
@@ -89,7 +89,7 @@ impl Runs {
                     items.push(item);
                 }
             }
-            // Of those that are awake the table says what they were before.
+            // The table has the previous status of active runs.
             if limit < items.len() || page.len() <= limit {
                 break;
             }
@@ -101,7 +101,7 @@ impl Runs {
         Ok(cut(items, limit))
     }
 
-    /// How far a run is. Reads one row, however long the record of the run is.
+    /// The status of a run. Reads one row, however long the record of the run is.
     pub async fn phase(&self, workflow: &str, id: &str) -> Result<Phase, RunError> {
         let run = address(workflow, id)?;
         match self.shared.store.run(run.id()).await? {
@@ -110,7 +110,7 @@ impl Runs {
         }
     }
 
-    /// Those that are awake: there are never many.
+    /// The active runs: there are never many.
     async fn list_awake(
         &self,
         query: &RunQuery,
@@ -134,7 +134,7 @@ impl Runs {
         Ok(cut(items, query.limit.max(1)))
     }
 
-    /// How many runs of each workflow there are, counted up to 10,000.
+    /// The number of runs of each workflow, counted up to 10,000.
     pub async fn counts(&self) -> Result<Vec<WorkflowCounts>, RunError> {
         let mut all = Vec::new();
         for (name, _) in self.workflows() {

@@ -1,4 +1,4 @@
-//! Looking at one run from outside, and waiting until it grows.
+//! Views of one run, and waiting for new entries.
 
 use steadfast_store::{Address, Timestamp, Version};
 
@@ -13,7 +13,7 @@ use super::{
 pub(super) const BOUNDED_PAGE: usize = 50;
 
 impl Runs {
-    /// What a run looks like.
+    /// A view of a run.
     pub async fn look(&self, workflow: &str, id: &str) -> Result<RunView, RunError> {
         let run = address(workflow, id)?;
         let around = self.around(&run);
@@ -24,8 +24,8 @@ impl Runs {
         }
     }
 
-    /// What a run looks like, unless its record has more entries or bytes than this: then `None`,
-    /// after a read of at most 50 entries more.
+    /// A view of a run, unless its record has more entries or bytes than this: then `None`, after a
+    /// read of at most 50 more entries.
     pub async fn look_within(
         &self,
         workflow: &str,
@@ -55,7 +55,7 @@ impl Runs {
         }
     }
 
-    /// How many entries the record of a run has.
+    /// The number of entries in the record of a run.
     pub async fn length(&self, workflow: &str, id: &str) -> Result<Version, RunError> {
         let run = address(workflow, id)?;
         match self.shared.store.version(run.id()).await? {
@@ -70,9 +70,9 @@ impl Runs {
         self.check(run.class()).err().unwrap_or(unknown)
     }
 
-    /// What a run looked like after the change that was made under the key of this handle; without
-    /// a key, what it looks like now. A repetition gets the same view as the first request: it is
-    /// made from the record alone, and leaves out what was in progress.
+    /// A view of a run after the change that was made under the key of this handle; without a key,
+    /// the current view. A repetition gets the same view as the first request: it is made from the
+    /// record alone, and leaves out attempts in flight.
     pub async fn look_then(&self, workflow: &str, id: &str) -> Result<RunView, RunError> {
         let run = address(workflow, id)?;
         let Some(changed) = self.changed_before().await? else {
@@ -87,13 +87,13 @@ impl Runs {
         Ok(RunView::of(&fold, &run, &around))
     }
 
-    /// Waits until more is recorded of a run than `after` entries.
+    /// Waits until the record of a run has more than `after` entries.
     pub async fn grown(&self, workflow: &str, id: &str, after: Version) -> Result<(), RunError> {
         let run = address(workflow, id)?;
-        // First the watcher, then the look: nothing falls between them.
+        // Watch before the read, so that no change is missed.
         let mut watcher = self.shared.watchers.watch(run.id());
         if self.shared.store.version(run.id()).await? <= after {
-            // The sender is there as long as the watcher.
+            // The sender exists as long as the watcher.
             let _ = watcher.news.wait_for(|it| after < it.version).await;
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! What is recorded of a run: the messages of its stream, each as JSON.
+//! The record of a run: the messages of its stream, each as JSON.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -6,21 +6,21 @@ use steadfast_store::{InvalidInput, Json, Message, Recorded, StoreError};
 
 use crate::Error;
 
-/// Bytes of what a step may give.
+/// Maximum bytes of the result of a step.
 pub(super) const RESULT_BYTES_MAX: usize = 1_000_000;
 
 /// One entry. The type of the message is its tag.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "entry", rename_all = "camelCase")]
 pub(super) enum Entry {
-    /// It began with this, and its end is told there.
+    /// It began with this input; this object is notified of its end.
     #[serde(rename_all = "camelCase")]
     Started {
         input: Value,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         on_end: Option<OnEnd>,
     },
-    /// Something gave a value; a step says which attempt, and when that began.
+    /// An operation returned a value; a step has its attempt, and when that began.
     Done {
         key: Key,
         value: Value,
@@ -38,7 +38,7 @@ pub(super) enum Entry {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         input: Option<StepInput>,
     },
-    /// An attempt of a step failed; the next one is due then.
+    /// An attempt of a step failed; the next one is due at this time.
     #[serde(rename_all = "camelCase")]
     Tried {
         key: Key,
@@ -48,37 +48,37 @@ pub(super) enum Entry {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         input: Option<StepInput>,
     },
-    /// Something waits until then.
+    /// A timer until this time.
     #[serde(rename_all = "camelCase")]
     Timer { key: Key, due_at: i64 },
-    /// An event came.
+    /// An event arrived.
     Event { name: String, payload: Value },
     /// The event at this version was taken.
     Took { key: Key, event: i64 },
-    /// It stands still, and why.
+    /// It is paused; the report is the reason, if it paused itself.
     Paused { report: Option<Report> },
-    /// It goes on, with timers so much later.
+    /// It was resumed; timers are shifted by this time.
     #[serde(rename_all = "camelCase")]
     Resumed { shift_ms: i64 },
-    /// Steps that wait for their next attempt are tried now.
+    /// Steps that wait for their next attempt are retried now.
     Retried,
-    /// It was ended from outside.
+    /// It was terminated.
     Terminated,
-    /// It begins anew, or from a step on.
+    /// It was restarted, from its start or from a step on.
     Restarted { from: Option<Key> },
-    /// It ended with this.
+    /// It completed with this output.
     Completed { output: Value },
-    /// It failed with this.
+    /// It failed with this error.
     Errored { error: Error },
-    /// The store wakes it: at the first of the times that it waits for, or at once if it waits for
-    /// nothing.
+    /// The store wakes it: at the first of the times that it waits for, or immediately if it waits
+    /// for nothing.
     Wake {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         waits: Vec<Wait>,
     },
     /// It waits for events alone.
     Waits { waits: Vec<Wait> },
-    /// It says how far it is.
+    /// It reported progress.
     Progress(Progress),
 }
 
@@ -122,37 +122,38 @@ impl StepInput {
     pub(super) fn new(to: String, body: &str) -> Self {
         let is_small = body.len() <= INPUT_BYTES_MAX;
         let message: Option<Value> = if is_small { serde_json::from_str(body).ok() } else { None };
-        // It stands two levels deep in its entry.
+        // It is nested two levels deep in its entry.
         let message = message.filter(|it| Json::of(&[[it]]).is_ok());
         Self { to, message, bytes: body.len() }
     }
 }
 
-/// A null that is there is a value.
+/// An explicit null is a value.
 pub(super) fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(from).map(Some)
 }
 
-/// What a run waits for: a sleep, an event, or the next attempt of a step or call.
+/// A wait of a run: a sleep, an event, or the next attempt of a step or call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Wait {
     pub(super) key: Key,
-    /// Until when; for an event, until it comes.
+    /// The time; without one, until the event arrives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) until: Option<i64>,
 }
 
-/// How far a run is, in its own words.
+/// The progress of a run, as its code reports it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
-    /// What it is doing.
+    /// The current activity.
     pub message: String,
     /// From 0 to 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub percent: Option<f64>,
 }
 
-/// Names one thing that a run does: where in its branches, what, and which one of that name.
+/// Identifies one operation of a run: its branch, kind and name, and its number among those of the
+/// same name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct Key {
     /// The branch; empty outside of all.
@@ -176,20 +177,20 @@ impl std::fmt::Display for Key {
     }
 }
 
-/// Why a run stands still that nobody has paused.
+/// Why a run has paused itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// What is wrong, and what to do.
+    /// The reason, and the next step.
     pub reason: String,
-    /// Which thing of its branch it is, from 1.
+    /// The number of the operation in its branch, from 1.
     #[serde(default)]
     pub position: Option<usize>,
-    /// What the record has there.
+    /// The operation in the record.
     pub expected: Option<String>,
-    /// What the code did instead.
+    /// The operation of the code.
     pub found: Option<String>,
-    /// Where in the code.
+    /// The source line.
     pub line: Option<String>,
 }
 
@@ -201,14 +202,14 @@ impl Report {
 }
 
 impl Key {
-    /// For what the run itself gives.
+    /// The key of the output of the run itself.
     pub(super) fn of_the_run() -> Self {
         Self { scope: String::new(), kind: "the run".into(), name: String::new(), count: 1 }
     }
 }
 
 impl Entry {
-    /// The entry that a message of a run is; `None` for what the run has sent.
+    /// The entry of a message of a run; `None` for a message that the run has sent.
     pub(super) fn of(message: &Recorded) -> Result<Option<Self>, StoreError> {
         if message.target.is_some() && message.action != "run" {
             return Ok(None);
@@ -231,7 +232,7 @@ impl Entry {
         Some((key, input.as_ref()?))
     }
 
-    /// Whether it says what the code of the run did.
+    /// Whether it records an operation of the run's code.
     pub(super) fn is_act(&self) -> bool {
         use Entry::{Done, Failed, Timer, Took, Tried};
         matches!(self, Done { .. } | Failed { .. } | Tried { .. } | Timer { .. } | Took { .. })
@@ -264,7 +265,7 @@ impl Entry {
     }
 }
 
-/// A value as JSON, not larger than may be recorded.
+/// A value as JSON, within the limit of a record.
 pub(super) fn encode(what: &Key, value: &impl Serialize) -> Result<Value, Error> {
     let unserializable = |error: &dyn std::fmt::Display| {
         Error::terminal(format!("{what} gave what cannot be kept as JSON: {error}"))

@@ -1,19 +1,19 @@
-//! How often and when a step is tried again.
+//! Retry policies of steps.
 
 use std::time::Duration;
 
-/// How waits between attempts grow.
+/// The growth of delays between attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backoff {
-    /// Always the same.
+    /// The same delay each time.
     Constant,
-    /// By the first one each time.
+    /// The first delay is added each time.
     Linear,
-    /// Twice as long each time.
+    /// The delay doubles each time.
     Exponential,
 }
 
-/// How often and when a step is tried again whose body fails.
+/// The retry policy of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
     limit: u32,
@@ -23,22 +23,22 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// Five times, after 1, 2, 4, 8 and 16 seconds.
+    /// Five retries, after 1, 2, 4, 8 and 16 seconds.
     pub const DEFAULT: Retry = Retry::exponential(Duration::from_secs(1));
-    /// Not at all.
+    /// No retries.
     pub const NEVER: Retry = Retry::constant(Duration::ZERO).limit(0);
 
-    /// After the same time each time.
+    /// A constant delay.
     pub const fn constant(delay: Duration) -> Self {
         Self::new(delay, Backoff::Constant)
     }
 
-    /// After a time that grows by `first` each time.
+    /// A delay that grows by `first` each time.
     pub const fn linear(first: Duration) -> Self {
         Self::new(first, Backoff::Linear)
     }
 
-    /// After a time that doubles each time.
+    /// A delay that doubles each time.
     pub const fn exponential(first: Duration) -> Self {
         Self::new(first, Backoff::Exponential)
     }
@@ -47,20 +47,20 @@ impl Retry {
         Self { limit: 5, delay, backoff, delay_max: Duration::from_hours(1) }
     }
 
-    /// So many times: there is one attempt more than retries.
+    /// Sets the maximum of retries: there is one attempt more.
     pub const fn limit(mut self, retries: u32) -> Self {
         self.limit = retries;
         self
     }
 
-    /// The longest wait, an hour unless it is said here.
+    /// Sets the maximum delay; an hour by default.
     pub const fn delay_max(mut self, longest: Duration) -> Self {
         self.delay_max = longest;
         self
     }
 
-    /// How long to wait after a failed attempt, from 1; `None` if that was the last. `chance` is
-    /// from 0 to 1, and makes the wait up to a quarter longer, so that many do not come at once.
+    /// The delay after a failed attempt, from 1; `None` if it was the last. `chance` is from 0 to
+    /// 1, and makes the delay up to a quarter longer, so that retries spread out.
     pub(super) fn wait(&self, attempt: u32, chance: f64) -> Option<Duration> {
         if self.limit < attempt {
             return None;

@@ -1,11 +1,11 @@
-//! How many runs of a workflow may be awake at once. Who goes on comes before who begins.
+//! Limits the active runs of a workflow. Resumed runs are admitted before new ones.
 
 use std::{collections::VecDeque, sync::Arc};
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
-/// The places of one workflow.
+/// The permits of one workflow.
 pub(super) struct Room(Mutex<Places>);
 
 struct Places {
@@ -14,7 +14,7 @@ struct Places {
     begins: VecDeque<oneshot::Sender<Place>>,
 }
 
-/// One place, until it is dropped.
+/// One permit, until it is dropped.
 pub(super) struct Place(Arc<Room>);
 
 impl Room {
@@ -23,7 +23,7 @@ impl Room {
         Arc::new(Self(Mutex::new(Places { free: places.max(1), goes_on, begins })))
     }
 
-    /// Waits for a place.
+    /// Waits for a permit.
     pub(super) async fn place(self: &Arc<Self>, begins: bool) -> Place {
         let waiting = {
             let mut places = self.places();
@@ -39,11 +39,11 @@ impl Room {
             }
             waiting
         };
-        // The sender is in a queue that is never dropped while somebody waits.
+        // The queue that has the sender is never dropped while a task waits.
         waiting.await.unwrap_or_else(|_| Place(self.clone()))
     }
 
-    /// A place, if there is one.
+    /// A permit, if one is free.
     pub(super) fn try_place(self: &Arc<Self>) -> Option<Place> {
         let mut places = self.places();
         places.free = places.free.checked_sub(1)?;
@@ -58,7 +58,7 @@ impl Room {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut places = self.0.places();
-        // Those who no longer wait have gone away.
+        // Skip waiters that were dropped.
         let next = loop {
             match places.goes_on.pop_front().or_else(|| places.begins.pop_front()) {
                 Some(next) if next.is_closed() => {}
@@ -69,7 +69,8 @@ impl Drop for Place {
             None => places.free += 1,
             Some(next) => {
                 drop(places);
-                // If it has gone away just now, the place comes back and is given on.
+                // If the waiter was dropped just now, the permit is returned and goes to the next
+                // one.
                 let _ = next.send(Place(self.0.clone()));
             }
         }

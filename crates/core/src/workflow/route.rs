@@ -1,4 +1,4 @@
-//! How the dispatcher reaches runs: they are started by messages, and woken by them.
+//! Delivers messages to runs: starts, wake-ups, events.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ use crate::{
     dispatch::{Delivery, Places},
 };
 
-/// A run that is being driven may take as long as it likes; its steps have limits of their own.
+/// An active run has no time limit; its steps have limits of their own.
 const AS_LONG_AS_IT_TAKES: Duration = Duration::from_hours(24 * 365);
 
 #[derive(Deserialize)]
@@ -59,8 +59,8 @@ impl Router for Runs {
         Some(Arc::new(Wake { runs: self.clone(), run, room, begins }))
     }
 
-    /// As many as may be awake, for those that begin. Twice as many for those that go on: when one
-    /// of them ends, the next must be waiting for its place already, or one that begins takes it.
+    /// As many as may be active, for new runs. Twice as many for resumed runs: when one ends, the
+    /// next must already wait for its permit, or a new run takes it.
     fn own_places(&self) -> Vec<(EntityId, usize)> {
         let workflows = self.shared.workflows.iter();
         let both = workflows.flat_map(|it| [(it, true), (it, false)]);
@@ -73,7 +73,7 @@ impl Router for Runs {
     }
 }
 
-/// Does to a run what a turn or a step has sent a message for.
+/// Applies a message of a turn or a step to a run.
 struct Change {
     runs: Runs,
     run: Address,
@@ -82,11 +82,12 @@ struct Change {
 
 #[derive(Clone, Copy)]
 enum Action {
-    /// Makes the run: once, whoever else starts it.
+    /// Creates the run, once.
     Start,
-    /// Ends the run. One that was never started, or has ended, is as it should be.
+    /// Terminates the run. Nothing happens if it was never started or has ended.
     Terminate,
-    /// Tells the run of an event. A run that does not exist or has ended leaves a dead letter.
+    /// Delivers an event to the run. If the run does not exist or has ended, the message becomes a
+    /// dead letter.
     Event,
 }
 
@@ -97,7 +98,7 @@ impl Change {
         match delivery.settle(starting(&self.run, input, on_end, wake::AT_ONCE)?).await? {
             Outcome::Committed(_)
             | Outcome::Duplicate(_)
-            // It is there already.
+            // It exists already.
             | Outcome::Rejected(Rejection::Version { .. }) => Ok(()),
             Outcome::Rejected(rejection) => Err(Failure::retry(rejection.to_string())),
         }
@@ -146,7 +147,7 @@ impl Handler for Change {
     }
 }
 
-/// Lets a run go on. The delivery ends in the commit with which the run goes to sleep or ends.
+/// Wakes a run. The commit with which the run sleeps or ends settles the delivery.
 struct Wake {
     runs: Runs,
     run: Address,
@@ -161,7 +162,7 @@ impl Handler for Wake {
         let (position, lease, attempt) =
             (delivery.message.position, delivery.lease(), delivery.attempt);
         let wake_up = WakeUp { position, lease, attempt, delivery: Some(told) };
-        // One that is awake has its place; another has to wait for one.
+        // An active run has a permit; another one has to wait for one.
         if let Err(Some(wake_up)) = self.runs.shared.active.poke(self.run.id(), Some(wake_up)) {
             let place = self.room.place(self.begins).await;
             self.runs.wake(&self.run, wake_up, place);
@@ -179,7 +180,7 @@ impl Handler for Wake {
         false
     }
 
-    /// A run counts on its wake-up: it is never given up.
+    /// A run depends on its wake-up: it is never given up.
     fn retry(&self) -> Option<RetryPolicy> {
         Some(RetryPolicy { attempts_max: u32::MAX, ..RetryPolicy::DEFAULT })
     }
@@ -192,7 +193,7 @@ impl Handler for Wake {
         Places::OfTarget
     }
 
-    /// A run may be awake for long; most were only near when the process ended.
+    /// A run may be active for long; most were active only by coincidence when the process crashed.
     fn apart_after(&self) -> u32 {
         5
     }

@@ -1,4 +1,4 @@
-//! The runs of a program: started, looked at, waited for.
+//! The runs of a program: start, status, wait.
 
 use std::{
     collections::BTreeMap,
@@ -24,7 +24,7 @@ use crate::{Buckets, Objects, RequestKey, script::Script};
 /// Characters of an id.
 const ID_MAX: usize = 128;
 
-/// The workflows of a program, and the runs of them that are under way.
+/// The workflows of a program, and their active runs.
 #[derive(Clone)]
 pub struct Runs {
     pub(super) shared: Arc<Shared>,
@@ -43,23 +43,24 @@ pub(super) struct Shared {
     pub(super) stop: watch::Sender<Stop>,
     pub(super) watchers: Watchers,
     pub(super) folds: FoldCache,
-    /// Numbers of the leases of wake-ups that we hold; those of deliveries go upwards.
+    /// Numbers of the leases of wake-ups that this process holds; those of deliveries increase from
+    /// 0.
     pub(super) leases: AtomicI64,
 }
 
-/// One run, as its record tells.
+/// One run, from its record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// How far it is.
+    /// Its status.
     pub status: Status,
     /// Its input.
     pub input: Value,
-    /// Its records outside of branches: the key, and the result if there is one.
+    /// Its operations outside of branches: the key, and the result if there is one.
     pub steps: Vec<(String, Option<Value>)>,
 }
 
 impl Runs {
-    /// Runs of no workflows yet, on a store.
+    /// A store without workflows.
     pub fn new(store: Arc<dyn Store>, entropy: Arc<dyn Entropy>, objects: Objects) -> Self {
         let shared = Shared {
             objects,
@@ -79,13 +80,13 @@ impl Runs {
     }
 
     /// Records the next change under a key: a start, an event, pause, resume, terminate or restart.
-    /// Made again with the same key, the change is not repeated. [`Runs::look_then`] and
-    /// [`Runs::started_before`] tell what came of it.
+    /// A repetition with the same key changes nothing. [`Runs::look_then`] and
+    /// [`Runs::started_before`] return the result of the first.
     pub fn keyed(&self, key: impl Into<Option<RequestKey>>) -> Self {
         Self { shared: self.shared.clone(), key: key.into() }
     }
 
-    /// Also runs this workflow. Before anything is started.
+    /// Adds a workflow. Call it before anything is started.
     pub fn with<W: Workflow>(mut self, workflow: W) -> Self {
         let shared = self.unshared();
         let twice = shared.workflows.insert(W::NAME, Arc::new(Definition::of(workflow)));
@@ -93,13 +94,13 @@ impl Runs {
         self
     }
 
-    /// Steps give what the script says. Before anything is started.
+    /// Steps return the scripted results. Call it before anything is started.
     pub(crate) fn scripted(mut self, script: Script) -> Self {
         self.unshared().script = script;
         self
     }
 
-    /// Runs reach these buckets. Before anything is started.
+    /// Gives runs these buckets. Call it before anything is started.
     pub fn with_buckets(mut self, buckets: Option<Buckets>) -> Self {
         self.unshared().buckets = buckets;
         self
@@ -114,7 +115,7 @@ impl Runs {
         self.shared.workflows.iter().map(|(name, it)| (*name, it.options))
     }
 
-    /// Starts a run, or finds it there.
+    /// Starts a run, or finds it.
     pub async fn start<W: Workflow>(
         &self,
         run: RunAddress<W>,
@@ -134,8 +135,8 @@ impl Runs {
         self.begin(&address(workflow, id)?, input).await
     }
 
-    /// Starts a run by names, or finds it there, and waits until it has ended or stands still, or
-    /// until it was waited enough.
+    /// Starts a run by names, or finds it, and waits until it has ended or is paused, or until the
+    /// timeout.
     pub async fn start_json_and_wait(
         &self,
         workflow: &str,
@@ -149,7 +150,7 @@ impl Runs {
         let mut started = self.start_json(workflow, id, input).await?;
         tokio::select! {
             status = self.ended(&run, watcher, started.status.clone()) => {
-                // It is started, also if its status cannot be read.
+                // It is started, even if its status cannot be read.
                 started.status = status.unwrap_or(started.status);
             }
             () = enough => {}
@@ -175,10 +176,10 @@ impl Runs {
         Ok(Run { status, input: fold.input, steps })
     }
 
-    /// Waits until a run has ended or stands still.
+    /// Waits until a run has ended or is paused.
     pub async fn wait(&self, workflow: &str, id: &str) -> Result<Status, RunError> {
         let run = address(workflow, id)?;
-        // First the watcher, then the look: nothing falls between them.
+        // Watch before the read, so that no change is missed.
         let watcher = self.shared.watchers.watch(run.id());
         let status = self.head(&run).await?.status;
         self.ended(&run, watcher, status).await
@@ -191,7 +192,7 @@ impl Runs {
         mut status: Status,
     ) -> Result<Status, RunError> {
         while !status.is_final() && !status.is_paused() {
-            // The sender is there as long as the watcher.
+            // The sender exists as long as the watcher.
             if watcher.news.changed().await.is_err() {
                 break;
             }

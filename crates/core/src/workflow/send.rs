@@ -1,4 +1,4 @@
-//! Messages of a run: they leave with the commit that records that they were sent.
+//! Messages of a run: the commit that records a send also sends the message.
 
 use std::{panic::Location, time::Duration};
 
@@ -13,8 +13,8 @@ use super::{
 use crate::{Body, Error, Result, object::Destination};
 
 impl Ctx {
-    /// Sends a message to a queue, an object or a run, once: that it was sent is in the same
-    /// commit. It is not waited for.
+    /// Sends a message to a queue, an object or a run, once: the record and the message are in the
+    /// same commit. It does not wait for the delivery.
     #[track_caller]
     pub fn send<M: Body, I>(
         &self,
@@ -33,7 +33,7 @@ impl Ctx {
             let now = self.clock_now();
             match sending.and_then(|it| it.message(Due::After(Duration::ZERO))) {
                 Ok(message) => {
-                    // The record has the message itself, behind this entry.
+                    // The record has the message itself, after this entry.
                     let done = Entry::Done { key, value: Value::Null, attempt: None, input: None };
                     self.state().give(now, done, Some(message));
                     Ok(())

@@ -1,8 +1,8 @@
-//! What a run and the one who drives it share.
+//! The state that a run shares with its driver.
 //!
-//! What the code of a run has done is known to it at once, and recorded before anything can leave:
-//! the body of a step begins, and the run ends, only with all of it durable. The code between is
-//! run again anyway after a crash, so it may be ahead of the record.
+//! The code of a run sees its own operations immediately. All of them are durable before an effect
+//! begins: before the body of a step runs, and before the run ends. The code in between runs again
+//! after a crash, so it may be ahead of the record.
 
 use std::{collections::HashMap, panic::Location};
 
@@ -14,14 +14,14 @@ use super::{
 };
 use crate::object::CallKey;
 
-/// Something to be recorded, what is sent with it, and the call whose reply it records.
+/// An entry to be recorded, its messages, and the call whose reply it records.
 pub(super) struct Given {
     pub(super) entry: Entry,
     pub(super) sends: Option<Message>,
     pub(super) call: Option<CallKey>,
 }
 
-/// An attempt that is being made right now.
+/// An attempt in flight.
 #[derive(Clone, Debug)]
 pub(super) struct UnderWay {
     pub(super) key: Key,
@@ -33,26 +33,25 @@ pub(super) struct State {
     pub(super) fold: RunFold,
     /// The branch that is being polled.
     pub(super) scope: String,
-    /// How often each name was used in each branch.
+    /// The number of uses of each name in each branch.
     counts: HashMap<(String, &'static str, String), u32>,
-    /// How many of the known keys of each branch were asked for.
+    /// The number of known keys of each branch that the code has requested.
     asked: HashMap<String, usize>,
-    /// To be recorded. The fold has it already.
+    /// Entries to be recorded. The fold has them already.
     pub(super) new: Vec<Given>,
-    /// How many were given to be recorded, and how many of them are durable.
+    /// The number of entries given so far, and how many of them are durable.
     pub(super) given: u64,
     pub(super) durable: u64,
     pub(super) under_way: Vec<UnderWay>,
     pub(super) in_step: bool,
-    /// What was waited for when it was last polled, and whether a body would begin if everything
-    /// were durable.
+    /// The waits of the last poll, and whether a body would begin if everything were durable.
     pub(super) waits: Vec<Wait>,
     pub(super) wants: bool,
-    /// It cannot go on, and why.
+    /// Why it cannot continue, if it cannot.
     pub(super) stuck: Option<Report>,
-    /// What it last said; the fold has what is recorded of that.
+    /// The last reported progress; the fold has the recorded one.
     pub(super) progress: Option<Progress>,
-    /// How often a process has ended since the last entry of the record.
+    /// The number of crashes since the last entry of the record.
     pub(super) cut_off: u32,
 }
 
@@ -77,21 +76,21 @@ impl State {
         }
     }
 
-    /// Has an entry recorded, and what is sent with it.
+    /// Adds an entry to be recorded, with its messages.
     pub(super) fn give(&mut self, at: Timestamp, entry: Entry, sends: Option<Message>) {
         self.give_all(at, Given { entry, sends, call: None });
     }
 
     pub(super) fn give_all(&mut self, at: Timestamp, given: Given) {
-        // Its version is only known when it is durable; only events are found by theirs.
+        // Its version is known only when it is durable; only events are found by theirs.
         self.fold.apply(0, at, given.entry.clone());
         self.new.push(given);
         self.given += 1;
         self.cut_off = 0;
     }
 
-    /// The next key of this name in the branch that is being polled. If the record has something
-    /// else there, the code has changed: the run stands still.
+    /// The next key of this name in the current branch. If the record has another operation there,
+    /// the code has changed: the run is paused.
     pub(super) fn key(&mut self, kind: &'static str, name: &str, line: &Location<'_>) -> Key {
         let scope = self.scope.clone();
         let count = self.counts.entry((scope.clone(), kind, name.to_owned())).or_default();
@@ -105,11 +104,12 @@ impl State {
             self.stuck.get_or_insert(report);
             return key;
         }
-        // These only begin branches; they are not recorded.
+        // These only open branches; they are not recorded.
         if matches!(kind, "join" | "map") {
             return key;
         }
-        // Within a branch one thing comes after the other: recorded in the order of asking.
+        // Within a branch operations are sequential: they are recorded in the order of the
+        // requests.
         let asked = self.asked.entry(key.scope.clone()).or_default();
         let recorded = self.fold.nth(&key.scope, *asked).map(|it| &it.key);
         *asked += 1;
@@ -130,7 +130,7 @@ impl State {
         Key { scope, kind: kind.into(), name: name.into(), count }
     }
 
-    /// What the record has and the code has not asked for, outside of all branches.
+    /// The recorded operations outside of branches that the code has not requested.
     pub(super) fn unasked(&self) -> Option<Report> {
         let asked = self.asked.get("").copied().unwrap_or(0);
         let key = &self.fold.nth("", asked)?.key;
@@ -143,20 +143,20 @@ impl State {
         })
     }
 
-    /// Whether the branch that is being polled has done all of this before.
+    /// Whether all operations so far in the current branch are replayed.
     pub(super) fn is_replaying(&self) -> bool {
         let asked = self.asked.get(&self.scope).copied().unwrap_or(0);
         !self.in_step && asked < self.fold.branch(&self.scope).len()
     }
 
-    /// Says how far it is. It is recorded with what comes next: it is worth no commit of its own.
+    /// Sets the progress. It is recorded with the next entry: it needs no commit of its own.
     pub(super) fn tell(&mut self, progress: Progress) {
         if !self.is_replaying() {
             self.progress = Some(progress);
         }
     }
 
-    /// What it has said that is not recorded.
+    /// Progress that is not recorded.
     pub(super) fn untold(&self) -> Option<Progress> {
         self.progress.clone().filter(|it| self.fold.progress.as_ref() != Some(it))
     }
@@ -187,7 +187,7 @@ impl State {
         Ok(())
     }
 
-    /// So many of the new entries are durable, with these messages.
+    /// This many of the new entries are durable, with these messages.
     pub(super) fn is_durable(&mut self, count: usize, receipt: &Receipt) {
         self.new.drain(..count);
         self.durable += count as u64;

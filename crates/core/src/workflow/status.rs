@@ -1,4 +1,4 @@
-//! How far a run or a step of it is.
+//! The status of a run or a step.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -7,37 +7,37 @@ use strum::{EnumString, IntoStaticStr};
 use super::record::Report;
 use crate::Error;
 
-/// How far a run is.
+/// The status of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// It is to go on as soon as there is room.
+    /// It waits for capacity.
     Queued,
-    /// It is going on right now.
+    /// It is active.
     Running,
     /// It waits for a time or an event.
     Waiting,
-    /// It stands still until somebody resumes it; the report says why if nobody has paused it.
+    /// It is paused until it is resumed; the report is the reason, if it paused itself.
     Paused(Option<Report>),
-    /// It has ended well, with this.
+    /// It completed with this output.
     Complete(Value),
-    /// It has failed, with this.
+    /// It failed with this error.
     Errored(Error),
-    /// It was ended from outside.
+    /// It was terminated.
     Terminated,
 }
 
 impl Status {
-    /// Whether it will never go on.
+    /// Whether it has ended.
     pub fn is_final(&self) -> bool {
         Phase::of(self).is_final()
     }
 
-    /// Whether it stands still until somebody resumes it.
+    /// Whether it is paused.
     pub fn is_paused(&self) -> bool {
         matches!(self, Status::Paused(_))
     }
 
-    /// As it is written.
+    /// The name of the status.
     pub fn tag(&self) -> &'static str {
         Phase::of(self).word()
     }
@@ -46,13 +46,13 @@ impl Status {
 /// The result of starting a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Started {
-    /// Whether this has made it; if not, it was there.
+    /// Whether this start created it; otherwise it existed.
     pub created: bool,
-    /// How far it is.
+    /// Its status.
     pub status: Status,
 }
 
-/// How far a run is, in one word.
+/// The status of a run, without its result.
 #[derive(
     Clone,
     Copy,
@@ -71,19 +71,19 @@ pub struct Started {
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum Phase {
-    /// It is to go on as soon as there is room.
+    /// It waits for capacity.
     Queued,
-    /// It is going on right now.
+    /// It is active.
     Running,
     /// It waits for a time or an event.
     Waiting,
-    /// It stands still until somebody resumes it.
+    /// It is paused until it is resumed.
     Paused,
-    /// It has ended well.
+    /// It completed.
     Complete,
     /// It has failed.
     Errored,
-    /// It was ended from outside.
+    /// It was terminated.
     Terminated,
 }
 
@@ -99,7 +99,7 @@ impl Phase {
         Phase::Terminated,
     ];
 
-    /// Of a status.
+    /// The phase of a status.
     pub fn of(status: &Status) -> Self {
         match status {
             Status::Queued => Phase::Queued,
@@ -112,44 +112,44 @@ impl Phase {
         }
     }
 
-    /// As it is written.
+    /// The name of the phase.
     pub fn word(self) -> &'static str {
         self.into()
     }
 
-    /// Of a word.
+    /// The phase of a name.
     pub fn named(word: &str) -> Option<Self> {
         word.parse().ok()
     }
 
-    /// Whether it will never go on.
+    /// Whether it has ended.
     pub fn is_final(self) -> bool {
         matches!(self, Phase::Complete | Phase::Errored | Phase::Terminated)
     }
 }
 
-/// How far a step is.
+/// The status of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum StepStatus {
-    /// It is over.
+    /// It has ended.
     Done,
     /// It failed for good.
     Failed,
     /// It waits for a time or an event.
     Waiting,
-    /// It failed, and is tried again.
+    /// An attempt failed, and is retried.
     Retrying,
-    /// It is under way.
+    /// It is in progress.
     Running,
-    /// It was given up: another branch was first, or the run ended.
+    /// It was dropped: another branch was first, or the run ended.
     Dropped,
 }
 
 impl StepStatus {
-    /// As it is written.
+    /// The name of the status.
     pub fn word(self) -> &'static str {
         self.into()
     }

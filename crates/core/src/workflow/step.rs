@@ -1,4 +1,4 @@
-//! One step: it is tried until it succeeds once, and what it gave is recorded.
+//! One step: it is retried until it succeeds once, and its result is recorded.
 
 use std::{
     any::Any,
@@ -25,17 +25,16 @@ use crate::{
     script::{Says, Scene},
 };
 
-/// How long one attempt may take unless the step says otherwise.
+/// Default timeout of one attempt.
 pub(super) const TIMEOUT: Duration = Duration::from_mins(10);
 
-/// An attempt that is cut off by the end of the process is made again; but not for ever, because it
-/// may be what ends it.
+/// Maximum attempts that end with the process: the step may be the cause.
 const CUT_OFFS_MAX: u32 = 8;
 
 type Running<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 type Begin<'a, T> = Box<dyn FnOnce(Retry, Duration) -> Running<'a, T> + Send + 'a>;
 
-/// A step on its way. Await it; before that, say how it is retried.
+/// A step that is being built. Await it; before that, set its retry policy.
 #[must_use = "a step that is not awaited does nothing"]
 pub struct Step<'a, T> {
     retry: Retry,
@@ -45,12 +44,12 @@ pub struct Step<'a, T> {
 }
 
 impl Ctx {
-    /// Runs `body` until it succeeds once, and records what it gave. In a replay it is not run.
+    /// Runs `body` until it succeeds once, and records the result. A replay does not run it.
     ///
-    /// The body may run more than once: an attempt that a crash cut off is repeated. So it may not
-    /// change what it captures (the compiler says that a captured variable escapes, or that the
-    /// closure is not `Fn`): in a replay the body is not run, and the change would be missing.
-    /// Change a variable of the body's own, give it back, and use what the step gives:
+    /// The body may run more than once: an attempt that a crash interrupted is repeated. It must
+    /// not change captured variables (the compiler reports that a captured variable escapes, or
+    /// that the closure is not `Fn`): a replay does not run the body, and the change would be
+    /// missing. Change a local variable of the body, return it, and use the result of the step:
     ///
     /// ```
     /// # use steadfast::{Ctx, Result};
@@ -66,7 +65,7 @@ impl Ctx {
     /// # Ok(total) }
     /// ```
     ///
-    /// What a body would move out of the function it clones first: `let name = name.clone();`.
+    /// A body clones captured values that it would otherwise move: `let name = name.clone();`.
     #[track_caller]
     pub fn step<'a, T, F, Fut>(&'a self, name: &'a str, body: F) -> Step<'a, T>
     where
@@ -89,13 +88,13 @@ impl Ctx {
 }
 
 impl<T> Step<'_, T> {
-    /// How it is tried again.
+    /// Sets the retry policy.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.retry = retry;
         self
     }
 
-    /// How long one attempt may take.
+    /// Sets the timeout of one attempt.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
@@ -117,14 +116,14 @@ impl<T> Future for Step<'_, T> {
     }
 }
 
-/// What is asked for: one step, or a call, and how it is tried.
+/// A step or a call, with its options.
 pub(super) struct Asked<'a> {
     pub(super) kind: &'static str,
     pub(super) name: &'a str,
     pub(super) line: Line,
     pub(super) retry: Retry,
     pub(super) timeout: Duration,
-    /// The key and the input of a call. A step has no input: its body uses what it captures.
+    /// The key and the input of a call. A step has no input: its body uses captured values.
     pub(super) call: Option<(CallKey, StepInput)>,
 }
 
@@ -152,7 +151,7 @@ where
             Err(Error::terminal(text).with_code("process_ended"))
         } else {
             let _under_way = Busy::new(ctx, &key, attempt);
-            // Also before its first await a body may panic.
+            // A body may panic before its first await.
             match catch_unwind(AssertUnwindSafe(&body)) {
                 Ok(body) => try_once::<T>(ctx, &key, body, asked.timeout).await,
                 Err(panic) => Err(panicked(&*panic)),
@@ -181,7 +180,7 @@ where
     }
 }
 
-/// Waits until the next attempt is due, and says which one it is.
+/// Waits until the next attempt is due, and returns its number.
 async fn due(ctx: &Ctx, key: &Key) -> u32 {
     poll_fn(|_| {
         let tried = ctx.state().fold.step(key).and_then(|it| {
@@ -196,7 +195,7 @@ async fn due(ctx: &Ctx, key: &Key) -> u32 {
     .await
 }
 
-/// One attempt, as it is or as a test says.
+/// Makes one attempt, or returns the scripted result of a test.
 async fn try_once<T: Body>(
     ctx: &Ctx,
     key: &Key,
@@ -217,7 +216,7 @@ async fn try_once<T: Body>(
             value.unwrap_or_else(|panic| Err(panicked(&*panic)))?
         }
     };
-    // What the run gets is what a replay would get.
+    // The run gets the same value as a replay.
     let told = T::deserialize(&value).map_err(|error| {
         Error::terminal(format!("{key} gave what cannot be read back from JSON: {error}"))
             .with_code("unserializable_result")
@@ -225,7 +224,7 @@ async fn try_once<T: Body>(
     Ok((value, told))
 }
 
-/// What it gives within a time. A panic is its failure.
+/// Runs the body with a timeout. A panic is an error.
 async fn within<T>(
     ctx: &Ctx,
     body: impl Future<Output = Result<T>> + Send,
@@ -241,7 +240,7 @@ async fn within<T>(
         match polled {
             Ok(Poll::Ready(result)) => Poll::Ready(result),
             Ok(Poll::Pending) => {
-                // Most are ready at once: only others need a timer.
+                // Most bodies are ready immediately: only others need a timer.
                 let left = || timeout.saturating_sub(clock.elapsed().saturating_sub(began));
                 let over = over.get_or_insert_with(|| clock.sleep(left()));
                 over.as_mut().poll(context).map(|()| Err(timed_out(timeout)))
@@ -262,7 +261,7 @@ fn panicked(panic: &(dyn Any + Send)) -> Error {
     Error::retryable(format!("step panicked: {text}")).with_code("step_panicked")
 }
 
-/// A body is under way, until it ends or is given up.
+/// An attempt in flight, until it ends or is dropped.
 struct Busy<'a>(&'a Ctx, Key);
 
 impl<'a> Busy<'a> {

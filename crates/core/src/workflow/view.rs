@@ -1,5 +1,5 @@
-//! Views of runs: steps with their times, and the reasons why a run does not go on. They come from
-//! the fold of the record; only attempts in flight come from memory.
+//! Views of runs: steps with their times, and the reasons why a run is blocked. They come from the
+//! fold of the record; only attempts in flight come from memory.
 
 mod order;
 mod steps;
@@ -21,13 +21,13 @@ use super::{
 };
 use crate::Error;
 
-/// What the record does not say.
+/// The state of a run that is not in its record.
 #[derive(Clone, Debug)]
 pub(super) struct Present {
     pub(super) now: Timestamp,
-    /// What is under way in it; `None` if it is not active.
+    /// Attempts in flight; `None` if the run is not active.
     pub(super) under_way: Option<Vec<UnderWay>>,
-    /// What it has last said, if it is active.
+    /// The last reported progress, if it is active.
     pub(super) progress: Option<Progress>,
     /// Runs of its workflow that are active.
     pub(super) running: usize,
@@ -44,36 +44,36 @@ pub struct RunView {
     pub id: String,
     /// Its workflow.
     pub workflow: String,
-    /// How far it is.
+    /// Its status.
     pub status: Phase,
-    /// What it began with.
+    /// Its input.
     pub input: Value,
-    /// What it ended with.
+    /// Its output.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub output: Option<Value>,
-    /// Why it failed.
+    /// The error, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<FailureView>,
-    /// Why it stands still though nobody has paused it.
+    /// Why it has paused itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub report: Option<Report>,
     /// When it was started.
     pub created_at: Time,
-    /// When something was last recorded of it.
+    /// The time of the last entry of its record.
     pub changed_at: Time,
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Time>,
-    /// How far it is, in short.
+    /// Its progress, in short form.
     pub progress: ProgressView,
-    /// What it has done and does; what a branch does stands together.
+    /// Its operations; those of a branch are together.
     pub steps: Vec<StepView>,
-    /// Why it does not go on; empty while it runs and when it has ended.
+    /// Why it is blocked; empty while it is active and when it has ended.
     pub waiting: Vec<WaitView>,
-    /// Events that came and that it has not taken.
+    /// Events that it has not taken.
     pub events: Vec<EventView>,
-    /// How often it has begun anew.
+    /// The number of restarts.
     pub restarts: u32,
     /// Entries of its history.
     pub version: i64,
@@ -118,7 +118,7 @@ impl RunView {
 
 impl ProgressView {
     fn of(fold: &RunFold, around: &Present, status: Phase, waiting: &[WaitView]) -> Self {
-        // In short.
+        // In short form.
         let label = |key: &Key| if key.name.is_empty() { &key.kind } else { &key.name }.clone();
         let under_way = around.under_way.iter().flatten().map(|it| label(&it.key)).next();
         let waited = || waiting.iter().map(|it| &it.name).find(|it| !it.is_empty()).cloned();
@@ -147,37 +147,37 @@ fn events(fold: &RunFold) -> Vec<EventView> {
     all.into_iter().map(|it| it.1).collect()
 }
 
-/// How far a run is, in short.
+/// The progress of a run, in short form.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ProgressView {
-    /// How far it is.
+    /// Its status.
     pub status: Phase,
-    /// The step that is under way, or what it waits for, or the last one.
+    /// The step in progress, or the one that it waits for, or the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
-    /// What it says itself.
+    /// The progress message of its code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// From 0 to 100, as it says itself.
+    /// The progress of its code, from 0 to 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub percent: Option<f64>,
 }
 
-/// Something that a run has done or does.
+/// An operation of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StepView {
-    /// Its name; empty for what has none.
+    /// Its name; empty for an operation without one.
     pub name: String,
     /// step, sleep, event, call, send, select, now, random, uuid and so on.
     pub kind: String,
-    /// The branch that it is in; empty outside of all.
+    /// Its branch; empty outside of all.
     pub branch: String,
-    /// Which one of this name in its branch, from 1.
+    /// Its number among those of the same name in the branch, from 1.
     pub count: u32,
-    /// How far it is.
+    /// Its status.
     pub status: StepStatus,
     /// When it began.
     pub started_at: Time,
@@ -191,13 +191,13 @@ pub struct StepView {
     /// of its own: its code uses the input of the run and earlier outputs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<StepInput>,
-    /// What it gave.
+    /// Its result.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub output: Option<Value>,
-    /// Why it failed, last.
+    /// The last error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<FailureView>,
-    /// How often it was tried. One that a crash cut off is not among them.
+    /// Its attempts, without those that a crash interrupted.
     pub attempts: Vec<AttemptView>,
 }
 
@@ -210,54 +210,54 @@ pub struct AttemptView {
     pub number: u32,
     /// When it began.
     pub started_at: Time,
-    /// When it ended; nothing while it is under way.
+    /// When it ended; absent while it is in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Time>,
-    /// Why it failed.
+    /// The error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<FailureView>,
 }
 
-/// Why something failed.
+/// An error.
 #[derive(Default, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FailureView {
     /// The stable code.
     pub code: String,
-    /// What happened.
+    /// The message.
     pub message: String,
 }
 
 impl FailureView {
-    /// Of an error.
+    /// The failure of an error.
     pub fn of(error: &Error) -> Self {
         Self { code: error.code().into(), message: error.to_string() }
     }
 }
 
-/// A reason why a run does not go on.
+/// A reason why a run is blocked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WaitView {
-    /// sleep, event, step, call and so on; or queue, pause, report, program.
+    /// The kind: sleep, event, step, call and so on; or queue, pause, report, program.
     pub kind: String,
-    /// The name of what it waits for; empty where there is none.
+    /// The name of the operation; empty where there is none.
     pub name: String,
-    /// Until when.
+    /// The end of the wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Time>,
-    /// The reason as a sentence, with what to do.
+    /// The reason as a sentence, with the next step.
     pub why: String,
 }
 
-/// An event that nobody has taken.
+/// An event that the run has not taken.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EventView {
     /// Its name.
     pub name: String,
-    /// When it came.
+    /// When it arrived.
     pub at: Time,
-    /// What it says.
+    /// Its payload.
     pub payload: Value,
 }

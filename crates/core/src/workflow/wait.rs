@@ -1,5 +1,5 @@
-//! Waits: for a time, and for events. A run that only waits sleeps: it holds no task, and no memory
-//! beyond the fold cache.
+//! Waits: for a time, and for events. A sleeping run has no task, and no memory beyond the fold
+//! cache.
 
 use std::{future::poll_fn, panic::Location, task::Poll, time::Duration};
 
@@ -13,13 +13,13 @@ use super::{
 use crate::{Body, Result};
 
 impl Ctx {
-    /// Waits for so long, whatever happens meanwhile.
+    /// Waits for this duration.
     #[track_caller]
     pub fn sleep(&self, name: &str, duration: Duration) -> impl Future<Output = Result<()>> + Send {
         self.sleep_for(name, duration, Location::caller())
     }
 
-    /// Waits until then; a time that is over is no wait.
+    /// Waits until this time; a past time is no wait.
     #[track_caller]
     pub fn sleep_until(
         &self,
@@ -44,7 +44,7 @@ impl Ctx {
         if self.known(&key).is_none() {
             self.give(Entry::Timer { key: key.clone(), due_at: until().0 });
         }
-        // A pause moves it, so it is looked up each time.
+        // A pause shifts it, so it is read each time.
         poll_fn(|_| match self.known(&key) {
             Some(StepResult::Timer(due_at)) => self.wait_until(&key, due_at),
             Some(StepResult::Value(_) | StepResult::Failed(_)) | None => Poll::Pending,
@@ -53,8 +53,8 @@ impl Ctx {
         Ok(())
     }
 
-    /// The next event of this name: in their order, each taken once. One that came before is there
-    /// at once.
+    /// The next event of this name, in the order of arrival, each taken once. An event that arrived
+    /// earlier is returned immediately.
     #[track_caller]
     pub fn event<T: Body>(&self, name: &str) -> impl Future<Output = Result<T>> + Send {
         let line = Location::caller();
@@ -80,7 +80,7 @@ impl Ctx {
         }
     }
 
-    /// Ready when it is time; otherwise the run waits for it.
+    /// Ready when the time has come; until then the run waits for it.
     pub(super) fn wait_until(&self, key: &Key, due_at: Timestamp) -> Poll<()> {
         let now = self.clock_now();
         let mut state = self.state();

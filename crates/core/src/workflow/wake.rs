@@ -1,6 +1,6 @@
-//! Wake-ups: the messages by which the store has a run go on. All runs of a workflow are two
-//! targets, one for those that begin and one for those that go on, so that many of them hold up
-//! neither other workflows nor each other.
+//! Wake-ups: the messages that wake runs. The runs of a workflow share two targets, one for new
+//! runs and one for resumed runs, so that a backlog delays neither other workflows nor resumed
+//! runs.
 
 use std::time::Duration;
 
@@ -16,23 +16,23 @@ use super::record::{Entry, Wait};
 /// Now.
 pub(super) const AT_ONCE: Due = Due::After(Duration::ZERO);
 
-/// Where the wake-ups of runs go that begin, and of those that go on.
+/// The target of the wake-ups of new runs, and that of resumed ones.
 pub(super) fn target(workflow: &str, begins: bool) -> Result<Address, AddressError> {
     let class = if begins { "workflow-start" } else { "workflow" };
     Address::new(EntityKind::System, class, workflow)
 }
 
-/// Has a run begin.
+/// The wake-up of a new run.
 pub(super) fn beginning(run: &Address, due: Due) -> Result<Message, InvalidInput> {
     message(run, due, Vec::new(), true)
 }
 
-/// Has a run go on at once.
+/// A wake-up that is due immediately.
 pub(super) fn at_once(run: &Address) -> Result<Message, InvalidInput> {
     message(run, AT_ONCE, Vec::new(), false)
 }
 
-/// Has a run go on at the first of the times that it waits for.
+/// A wake-up at the first of the times that a run waits for.
 pub(super) fn wake_up(run: &Address, due: Due, waits: Vec<Wait>) -> Result<Message, InvalidInput> {
     message(run, due, waits, false)
 }
@@ -50,22 +50,22 @@ fn message(
     Ok(message.task(Task { target, ordered: false, due }))
 }
 
-/// A wake-up that a driver has taken.
+/// A wake-up that a driver holds.
 pub(super) struct WakeUp {
     pub(super) position: Position,
     pub(super) lease: Option<Lease>,
-    /// From 1. The attempts before ended with their process.
+    /// From 1. Earlier attempts ended with their process.
     pub(super) attempt: u32,
-    /// The delivery that waits until the wake-up is settled. `None` if the run was made here, and
-    /// we hold its first wake-up.
+    /// The delivery that waits until the wake-up is settled. `None` if this process created the run
+    /// and holds its first wake-up.
     pub(super) delivery: Option<oneshot::Sender<()>>,
 }
 
 impl WakeUp {
-    /// Tells the delivery that the wake-up is settled.
+    /// Notifies the delivery that the wake-up is settled.
     pub(super) fn done(self) {
         if let Some(delivery) = self.delivery {
-            // A delivery that was given up does not listen.
+            // Ignore a delivery that was cancelled.
             let _ = delivery.send(());
         }
     }
@@ -75,7 +75,7 @@ impl WakeUp {
     }
 }
 
-/// Ends the wake-up of a run that no longer waits for it.
+/// Cancels a wake-up that its run no longer needs.
 pub(super) fn cancel(position: Position) -> Write {
     settle(position, None, SettledAs::Cancelled)
 }

@@ -1,4 +1,4 @@
-//! Who waits for news of a run.
+//! Tasks that wait for changes of a run.
 
 use std::collections::HashMap;
 
@@ -8,18 +8,18 @@ use tokio::sync::watch;
 
 use super::Status;
 
-/// The last that was heard of a run: how long its record is, and how far it is if that is known.
+/// The last known state of a run: the length of its record, and its status if that is known.
 #[derive(Clone, Debug, Default)]
 pub(super) struct News {
     pub(super) version: Version,
     pub(super) status: Option<Status>,
 }
 
-/// By run. There is an entry only while somebody waits.
+/// By run. An entry exists only while a task waits.
 #[derive(Default)]
 pub(super) struct Watchers(Mutex<HashMap<EntityId, watch::Sender<News>>>);
 
-/// Somebody who waits.
+/// A task that waits.
 pub(super) struct Watcher<'a> {
     of: &'a Watchers,
     run: EntityId,
@@ -39,11 +39,11 @@ impl Watchers {
         Watcher { of: self, run, news }
     }
 
-    /// Tells all who wait for this run.
+    /// Notifies all tasks that wait for this run.
     pub(super) fn tell(&self, run: EntityId, version: Version, status: Option<Status>) {
         if let Some(sender) = self.entries().get(&run) {
             sender.send_if_modified(|news| {
-                // Two may tell at once; what is newer stays.
+                // Notifications may be concurrent; the newest counts.
                 let is_newer = news.version <= version;
                 if is_newer {
                     *news = News { version, status };
@@ -53,14 +53,14 @@ impl Watchers {
         }
     }
 
-    /// Nobody knows what has become of a run: who waits has to look.
+    /// The outcome of a commit is unknown: waiting tasks have to read.
     pub(super) fn is_unknown(&self, run: EntityId) {
         if let Some(sender) = self.entries().get(&run) {
             sender.send_modify(|news| news.status = None);
         }
     }
 
-    /// A run is gone; the next one of this id has versions of its own.
+    /// A run was deleted; the next one of this id has versions of its own.
     pub(super) fn start_over(&self, run: EntityId) {
         if let Some(sender) = self.entries().get(&run) {
             sender.send_replace(News::default());
@@ -75,7 +75,7 @@ impl Watchers {
 impl Drop for Watcher<'_> {
     fn drop(&mut self) {
         let mut entries = self.of.entries();
-        // Our own receiver still counts.
+        // This receiver is still counted.
         if entries.get(&self.run).is_some_and(|it| it.receiver_count() <= 1) {
             entries.remove(&self.run);
         }

@@ -1,4 +1,4 @@
-//! A program as a value: what it declares, why it cannot start, and what it serves.
+//! A program as a value: its declaration, why it cannot start, and its parts.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ on_all!(
     the_object_that_was_named_hears_once_of_the_end_of_a_run,
 );
 
-/// Starts runs, and rings.
+/// Starts runs, and has an alarm.
 struct Clerk;
 
 #[derive(Serialize, Deserialize)]
@@ -67,7 +67,7 @@ impl Handle<RingDaily> for Clerk {
     }
 }
 
-/// Fails for good on the first day, and works on all others.
+/// Fails for good on the first day, and succeeds on all others.
 impl Handle<Ring> for Clerk {
     const NAME: &'static str = "ring";
     type Reply = ();
@@ -180,7 +180,7 @@ async fn what_is_declared_is_not_written_before_the_program_works(lab: Lab) {
 
 const JOBS: Queue<u32> = Queue::named("jobs");
 
-/// Counts what was said to it.
+/// Counts its messages.
 #[derive(Default)]
 struct Said(Vec<&'static str>);
 
@@ -272,7 +272,7 @@ async fn a_revoked_token_is_refused_by_everybody_who_holds_the_tokens_of_the_pro
     assert!(other.check(Some(&made.secret), "acme").await.is_err());
 }
 
-/// Adds what it is told, and fails at what is negative.
+/// Adds its inputs, and fails at negative ones.
 struct Sum;
 
 const MORE: Event<i64> = Event::named("more");
@@ -312,7 +312,7 @@ async fn a_run_gives_what_its_workflow_says_and_takes_events_by_their_types(lab:
     program.stop().await;
 }
 
-/// Has sums made, and keeps what comes of them.
+/// Starts sums, and keeps their outcomes.
 struct Desk;
 
 #[derive(Serialize, Deserialize)]
@@ -334,7 +334,7 @@ impl Handle<Order> for Desk {
     type Reply = ();
     fn handle(&self, turn: &Turn<Self>, msg: Order) -> Result<()> {
         let started = turn.start(Sum::at(msg.id), 40);
-        // Another message in between is not what starts the run.
+        // Another message in between does not start the run.
         turn.send(turn.address(), Book);
         started.on_end(turn.address());
         Ok(())

@@ -1,5 +1,5 @@
-//! Buckets in a program: a change of a blob comes to an object through a queue, whatever ends the
-//! process on the way, and a run reads what it is about.
+//! Buckets in a program: the event of a blob reaches an object through a queue, wherever the
+//! process crashes, and a run reads the blob.
 
 use serde::{Deserialize, Serialize};
 use steadfast_core::{
@@ -13,7 +13,7 @@ use steadfast_core::{
 const PHOTOS: Bucket = Bucket::named("photos");
 const CHANGES: Queue<BlobEvent> = Queue::named("changes");
 
-/// Knows of each photo of an album what came last, by the number of the change.
+/// Keeps the last change of each photo of an album, by sequence number.
 struct Album;
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -117,7 +117,7 @@ async fn a_change_of_a_blob_comes_to_an_object_and_to_a_run_whatever_ends_the_pr
     let survived = assert_survives_crashes(program, async |app| {
         let photos = app.bucket(PHOTOS);
         photos.put("elsewhere", b"not told").await?;
-        // A client that was cut off may not know whether it put something: it looks first.
+        // A client that was cut off may not know whether its put succeeded: it checks first.
         if photos.head("album/b.png").await?.is_none() {
             photos.put("album/b.png", b"four").await?;
         }
@@ -130,7 +130,7 @@ async fn a_change_of_a_blob_comes_to_an_object_and_to_a_run_whatever_ends_the_pr
         app.settle().await;
         let steps = app.runs().run("count", "b").await?.steps;
         let shown = app.call(Album::at("album"), Show).await?;
-        // What a key has come to, and what the album knows of it, are the same.
+        // The blobs and the album agree.
         let mut told = Vec::new();
         for name in ["b.png", "c.png"] {
             let blob = photos.head(&format!("album/{name}")).await?.expect("it was put");

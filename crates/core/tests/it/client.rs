@@ -1,4 +1,4 @@
-//! A process that starts runs: its executor reaches the program by a client.
+//! A process that starts runs: its executor uses a client of the program.
 
 use serde::{Deserialize, Serialize};
 use steadfast_core::{

@@ -1,4 +1,4 @@
-//! A wall clock that is set while a program works: nothing that is due waits for it.
+//! A wall clock that is set while a program runs: due work is not delayed.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ impl World {
         }
     }
 
-    /// One of each is asked for, and all of it is done without any time passing.
+    /// Requests one of each, and all of it is done without any time passing.
     async fn works(&mut self) {
         self.round += 1;
         let (round, elapsed) = (i64::from(self.round), self.lab.clock.elapsed());
@@ -100,7 +100,7 @@ impl World {
         rung.into_iter().map(|it| it.0).collect()
     }
 
-    /// A run, an alarm, a message and a lease that are over after a nap.
+    /// A run, an alarm, a message and a lease that end after a nap.
     async fn sleep(&mut self) -> String {
         self.round += 1;
         let id = format!("later-{}", self.round);
@@ -117,7 +117,7 @@ impl World {
         id
     }
 
-    /// All of it is over.
+    /// All of them have ended.
     async fn wakes(&self, id: &String) {
         until("the message comes", async || self.post.names().contains(id)).await;
         until("the run ends", async || {

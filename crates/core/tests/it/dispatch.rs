@@ -1,4 +1,4 @@
-//! What the dispatcher promises, on every store.
+//! The guarantees of the dispatcher, on every store.
 
 use std::{sync::Arc, time::Duration};
 
@@ -242,7 +242,7 @@ async fn a_stop_gives_leases_back(lab: Lab) {
     let position = lab.command(&address("a")).await;
     gate.arrived(1).await;
     let stop = tokio::spawn(dispatcher.stop());
-    // The grace ends before the lease does, and the handler has still not come back.
+    // The grace ends before the lease does, and the handler still hangs.
     lab.clock.advance(Duration::from_secs(10));
     while !stop.is_finished() {
         lab.clock.advance(Duration::from_millis(1));
@@ -279,7 +279,7 @@ async fn what_stays_inside_needs_no_claim(lab: Lab) {
     };
     let dispatcher =
         dispatcher(&lab).on("do", Inside(Seen::default(), receive)).start().await.unwrap();
-    // Its first scan may find the message before the notice comes, and try it once more in vain.
+    // Its first scan may find the message before the notice arrives, and try it once more in vain.
     dispatcher.settled().await;
     let before = lab.store.activity().commits;
     let position = lab.command(&address("a")).await;
@@ -292,12 +292,12 @@ async fn what_stays_inside_needs_no_claim(lab: Lab) {
 async fn what_stays_inside_can_be_revived_too(lab: Lab) {
     let seen = Seen::default();
     let fail = |delivery: &steadfast_core::dispatch::Delivery| match delivery.message.state {
-        // Three times, then it is revived and goes well.
+        // Three times, then it is revived and succeeds.
         Some(State::Pending { attempts, .. }) if delivery.attempt != attempts + 1 => unreachable!(),
         _ => Err(Failure::fatal("not today")),
     };
     let first = dispatcher(&lab).on("do", Inside(seen.clone(), fail)).start().await.unwrap();
-    // Its first scan may find the message before the notice comes, and try it once more in vain.
+    // Its first scan may find the message before the notice arrives, and try it once more in vain.
     first.settled().await;
     let position = lab.command(&address("a")).await;
     first.settled().await;
@@ -373,7 +373,7 @@ async fn with_little_room_in_memory_everything_is_still_delivered_in_time() {
     finish(&lab, dispatcher).await;
 }
 
-/// Current thread, so that the first look at the store comes after the end of it.
+/// Current thread, so that the first read of the store is after its end.
 #[tokio::test]
 async fn a_store_that_is_gone_is_not_waited_for_while_the_clock_stands_still() {
     let clock = ManualClock::at(Timestamp(1_000));

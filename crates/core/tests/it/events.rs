@@ -21,7 +21,7 @@ use crate::play::until;
 const PAID: Event<u32> = Event::named("paid");
 const MAIL: Queue<String> = Queue::named("mail");
 
-/// Waits for two payments, and gives their sum.
+/// Waits for two payments, and returns their sum.
 struct Order;
 
 impl Workflow for Order {
@@ -178,7 +178,7 @@ async fn an_event_for_a_run_that_cannot_take_it_is_told() {
     let app = app().test().await.unwrap();
     let refused = app.call(Till::at("t"), Pay { order: "a/b".into(), cents: 1 }).await;
     assert_eq!(refused.unwrap_err().code(), "invalid_input");
-    // A run that does not exist: the message is kept, and says why.
+    // A run that does not exist: the message is kept with the error.
     app.call(Till::at("t"), Pay { order: "nobody".into(), cents: 1 }).await.unwrap();
     app.settle().await;
     let dead = app.store().dead(0, 10).await.unwrap();
@@ -222,7 +222,7 @@ async fn dropping_the_last_runtime_stops_the_program_and_closes_its_store() {
     drop(other);
     until("the store is closed", async || store.objects("till", "", None, 1).await.is_err()).await;
     drop(store);
-    // Reads are refused before the folder is free for the next program, which goes on.
+    // Reads are refused before the folder is free for the next program, which continues.
     let mut next = None;
     until("the folder is free", async || {
         next = match app().open(data).await {
@@ -253,7 +253,7 @@ fn a_program_that_is_dropped_outside_of_its_async_runtime_stops_in_it() {
     }));
 }
 
-/// Tells when it is dropped.
+/// Counts its drops.
 struct Dropped(Arc<AtomicUsize>);
 
 impl Drop for Dropped {
@@ -290,12 +290,12 @@ async fn a_program_under_test_that_is_dropped_ends_like_a_killed_process() {
         !run.steps.is_empty()
     })
     .await;
-    // Nobody turns its clock, so nothing may wait for time to pass.
+    // Nothing advances its clock, so nothing may wait for time to pass.
     drop(app);
     until("the step is gone", async || ended.load(Ordering::SeqCst) == 1).await;
 }
 
-/// Lets nobody in, with a code of its own.
+/// Refuses every connection, with a code of its own.
 struct Gate;
 
 impl Object for Gate {

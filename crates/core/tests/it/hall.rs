@@ -1,4 +1,4 @@
-//! A class with connections for the laws: who is there, what was said, who went and how.
+//! A class with connections for the laws: the members, the lines, and how each connection ended.
 
 use serde::{Deserialize, Serialize};
 use steadfast_core::{Closed, Connection, Error, Handle, Object, Result, Turn, rusqlite::params};
@@ -6,18 +6,18 @@ use steadfast_core::{Closed, Connection, Error, Handle, Object, Result, Turn, ru
 #[derive(Clone, Debug)]
 pub(crate) struct Hall;
 
-/// Says something without a connection.
+/// Adds a line without a connection.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Say {
     pub(crate) text: String,
 }
-/// Tells all something and changes nothing.
+/// Sends an event to all and changes nothing.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Hint;
-/// Deletes the hall in a turn that tells all.
+/// Deletes the hall in a turn that sends an event to all.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Raze;
-/// Who is there by the tables of the class, who by the runtime, and who went how.
+/// The members by the tables of the class, those by the runtime, and how the others ended.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Look;
 
@@ -105,7 +105,7 @@ impl Object for Hall {
         if who == "angry" {
             panic!("as the test wanted");
         }
-        // One of them says little; all of them together say more than a turn may.
+        // One of them sends little; all of them together exceed the limit of a turn.
         let times = if who.starts_with("chatty") { 30 } else { 1 };
         (0..times).for_each(|_| turn.broadcast(&format!("{who} is gone")));
         Ok(())

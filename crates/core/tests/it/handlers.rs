@@ -1,4 +1,4 @@
-//! Handlers that tests watch.
+//! Handlers that tests observe.
 
 use std::{
     sync::{
@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 
 use crate::lab::Lab;
 
-/// What a handler saw, in order: position and attempt.
+/// The deliveries of a handler, in order: position and attempt.
 #[derive(Clone, Default)]
 pub(crate) struct Seen(Arc<Mutex<Vec<(Position, u32)>>>);
 
@@ -67,7 +67,7 @@ where
     }
 }
 
-/// A handler that waits until the test lets it go on, and counts how many wait at once.
+/// A handler that waits until the test opens it, and counts the concurrent waiters.
 #[derive(Clone)]
 pub(crate) struct Gate {
     pub(crate) seen: Seen,
@@ -86,7 +86,7 @@ impl Gate {
         }
     }
 
-    /// Waits until so many have come to the gate since it was made.
+    /// Waits until this many have arrived at the gate since it was made.
     pub(crate) async fn arrived(&self, count: usize) {
         while self.seen.all().len() < count {
             tokio::task::yield_now().await;

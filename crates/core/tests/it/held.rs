@@ -1,4 +1,4 @@
-//! A store in memory that holds commits back until the test lets them through.
+//! A store in memory that holds commits back until the test releases them.
 
 use std::{
     collections::VecDeque,
@@ -21,23 +21,23 @@ pub(crate) type Held = Wrapper<MemoryStore, Hold>;
 pub(crate) struct Hold {
     holds: AtomicBool,
     waiting: Mutex<VecDeque<(Commit, CommitCallback)>>,
-    /// Where a store that fails by chance is in its sequence; 0 for one that does not.
+    /// The position in the random sequence of failures; 0 for none.
     trouble: AtomicU64,
     arrived: Semaphore,
-    /// Who reads images passes here; a test that holds it for writing stops them.
+    /// Reads of images take a read lock; a test with the write lock blocks them.
     pub(crate) images: RwLock<()>,
     pub(crate) images_asked: Semaphore,
-    /// How many images were read.
+    /// The number of images read.
     pub(crate) images_read: AtomicUsize,
     /// Images cannot be read.
     pub(crate) images_away: AtomicBool,
-    /// So many more reads of images go well.
+    /// The number of reads of images that still succeed.
     pub(crate) images_left: AtomicUsize,
-    /// So many more commits find room on the disk; all if it is the largest number.
+    /// The number of commits that still find space on the disk; all if it is the largest number.
     pub(crate) room_left: AtomicUsize,
-    /// So many more commits of a step that is done find the store busy.
+    /// The number of commits of a finished step that find the store busy.
     pub(crate) busy_when_done: AtomicUsize,
-    /// Who has read which runs are expired passes here, as with images.
+    /// Reads of expired runs take a read lock, as with images.
     pub(crate) expired: RwLock<()>,
     pub(crate) expired_asked: Semaphore,
 }
@@ -62,12 +62,12 @@ impl Held {
         Self::around(Arc::new(inner), hold)
     }
 
-    /// Lets everything through, now and from now on.
+    /// Releases everything, now and from now on.
     pub(crate) fn let_go(&self) {
         loop {
             let mut waiting = self.waiting.lock().unwrap();
             let Some((commit, answer)) = waiting.pop_front() else {
-                // Under the lock, so that nothing overtakes what waited.
+                // Under the lock, so that no commit overtakes a waiting one.
                 self.holds.store(false, Ordering::SeqCst);
                 return;
             };
@@ -76,20 +76,20 @@ impl Held {
         }
     }
 
-    /// Commits the first that waits, and answers.
+    /// Commits the first waiting one, and answers.
     pub(crate) fn release(&self) {
         let (commit, answer) = self.next();
         self.inner.submit(commit, answer);
     }
 
-    /// Commits the last that waits, before the others, and answers.
+    /// Commits the last waiting one, before the others, and answers.
     pub(crate) fn release_last(&self) {
         let last = self.waiting.lock().unwrap().pop_back();
         let (commit, answer) = last.expect("a commit waits");
         self.inner.submit(commit, answer);
     }
 
-    /// Commits the first that waits, and answers that nobody knows.
+    /// Commits the first waiting one, and answers that the outcome is unknown.
     pub(crate) fn lose(&self) {
         let (commit, answer) = self.next();
         let lost = |_| answer(Err(StoreError::Unknown { reason: "as the test wanted".into() }));
@@ -103,12 +103,12 @@ impl Hold {
         self.holds.store(true, Ordering::SeqCst);
     }
 
-    /// Returns when one more commit has come.
+    /// Returns when one more commit has arrived.
     pub(crate) async fn came(&self) {
         self.arrived.acquire().await.unwrap().forget();
     }
 
-    /// Answers the first that waits with an error, and does not commit it.
+    /// Answers the first waiting one with an error, and does not commit it.
     pub(crate) fn fail(&self, error: StoreError) {
         self.next().1(Err(error));
     }
@@ -117,7 +117,7 @@ impl Hold {
         self.waiting.lock().unwrap().pop_front().expect("a commit waits")
     }
 
-    /// Fails some commits from now on, and does not tell how others ended; 0 ends that.
+    /// Fails some commits from now on, and loses the answers of others; 0 ends that.
     pub(crate) fn make_trouble(&self, seed: u64) {
         self.trouble.store(seed, Ordering::SeqCst);
     }
@@ -133,7 +133,7 @@ impl Hold {
         before.map_or(u64::MAX, |it| it >> 33) % 20
     }
 
-    /// Why the test wants this commit refused.
+    /// The error with which the test refuses this commit.
     fn refusal(&self, commit: &Commit) -> Option<StoreError> {
         let less = |left: &AtomicUsize| {
             let less = |it: usize| if it == usize::MAX { Some(it) } else { it.checked_sub(1) };

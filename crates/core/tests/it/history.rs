@@ -1,7 +1,7 @@
-//! Is there one order of all operations that explains what every caller saw?
+//! Linearizability: is there one order of all operations that explains every reply?
 //!
-//! The search of Wing and Gong, with Lowe's memory of what was tried. It is quick as long as few
-//! operations stay unknown: different ones may double its work, each of them.
+//! The search of Wing and Gong, with Lowe's memory of tried states. It is quick as long as few
+//! operations stay unknown: each different one may double its work.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -14,7 +14,7 @@ use std::{
     },
 };
 
-/// What an object does when its operations come one after the other.
+/// The behaviour of an object when its operations are sequential.
 pub(crate) trait Model {
     type State: Clone + Eq + Hash;
     type Op: Clone + Debug + PartialEq;
@@ -41,7 +41,7 @@ impl<M: Model> Debug for Operation<M> {
     }
 }
 
-/// An order that explains the history, or `None`. What has no return may be missing in it.
+/// An order that explains the history, or `None`. Operations without a return may be missing in it.
 pub(crate) fn linearization<M: Model>(history: &[Operation<M>]) -> Option<Vec<usize>> {
     assert!(history.len() <= 64, "{} operations: the search takes up to 64", history.len());
     let mut tries: Vec<usize> = (0..history.len()).collect();
@@ -58,13 +58,14 @@ struct Search<'a, M: Model> {
     due: u64,
     /// The order in which operations are tried: the first to return first, the unknown last.
     tries: Vec<usize>,
-    /// What was tried already: the operations placed, and the state after them.
+    /// The states that were tried: the operations placed, and the state after them.
     seen: HashSet<(u64, M::State)>,
     order: Vec<usize>,
 }
 
 impl<M: Model> Search<'_, M> {
-    /// Can what is not yet `placed` follow in this state? If so, `order` says how.
+    /// Can the operations that are not yet `placed` follow in this state? If they can, `order` has
+    /// them.
     fn explains_the_rest(&mut self, placed: u64, state: &M::State) -> bool {
         if placed & self.due == self.due {
             return true;
@@ -77,7 +78,7 @@ impl<M: Model> Search<'_, M> {
             let (next, reply) = M::apply(state, &it.op);
             let fits = match &it.returned {
                 Some((_, seen)) => *seen == reply,
-                // Nobody saw the reply, so without an effect it explains nothing.
+                // No caller saw the reply, so without an effect it explains nothing.
                 None => next != *state,
             };
             if fits {
@@ -91,13 +92,13 @@ impl<M: Model> Search<'_, M> {
         false
     }
 
-    /// What may come next: called before anything that is left has returned.
+    /// The candidates: called before any remaining operation has returned.
     fn candidates(&self, placed: u64) -> Vec<usize> {
         let (mut found, mut first_end) = (Vec::new(), None);
         for index in self.tries.iter().copied().filter(|index| placed & 1 << index == 0) {
             let it = &self.history[index];
             let in_time = it.called <= *first_end.get_or_insert(end(it));
-            // Of equal unknown operations one stands for all.
+            // One of several equal unknown operations is enough.
             let mut others = found.iter().map(|&other: &usize| &self.history[other]);
             let equal = |other: &Operation<M>| other.returned.is_none() && other.op == it.op;
             if in_time && (it.returned.is_some() || !others.any(equal)) {
@@ -112,14 +113,14 @@ fn end<M: Model>(operation: &Operation<M>) -> u64 {
     operation.returned.as_ref().map_or(u64::MAX, |it| it.0)
 }
 
-/// Writes down what concurrent callers do. Its clock counts calls and returns.
+/// Records the operations of concurrent callers. Its clock counts calls and returns.
 pub(crate) struct Recorder<M: Model> {
     clock: AtomicU64,
     /// By the time of the call, which is also the ticket.
     operations: Mutex<BTreeMap<u64, Operation<M>>>,
 }
 
-/// An operation under way. Dropped, its end stays unknown.
+/// An operation in flight. If it is dropped, its outcome stays unknown.
 pub(crate) struct Ticket(u64);
 
 impl<M: Model> Recorder<M> {
@@ -134,7 +135,7 @@ impl<M: Model> Recorder<M> {
         Ticket(called)
     }
 
-    /// To be called after the reply has come. After `finish` it is too late and does nothing.
+    /// To be called after the reply. After `finish` it does nothing.
     pub(crate) fn end(&self, ticket: Ticket, reply: M::Reply) {
         let at = self.tick();
         if let Some(it) = self.operations().get_mut(&ticket.0) {
@@ -255,7 +256,7 @@ mod tests {
         (0..history.len()).all(|it| history[it].returned.is_none() || order.contains(&it))
     }
 
-    /// Tries every way to go on from this order.
+    /// Tries every continuation of this order.
     fn some_order_explains(history: &[Operation<Counter>], order: &[usize]) -> bool {
         let mut left = (0..history.len()).filter(|it| !order.contains(it));
         explains(history, order)
@@ -367,7 +368,8 @@ mod tests {
         }
     }
 
-    /// What an atomic counter gives when callers are interleaved by chance and sometimes killed.
+    /// The history of an atomic counter with randomly interleaved callers that are sometimes
+    /// killed.
     fn simulated(chance: &SeededEntropy, callers: u64, steps: usize) -> Vec<Operation<Counter>> {
         let one_in = |many| chance.next().is_multiple_of(many);
         let recorder = Recorder::<Counter>::new();
@@ -399,7 +401,7 @@ mod tests {
         recorder.finish()
     }
 
-    /// Changes the value that one operation saw. Says whether the chosen one saw any.
+    /// Changes the value that one operation saw. Returns whether the chosen one saw any.
     fn change(history: &mut [Operation<Counter>], chance: &SeededEntropy, by: i64) -> bool {
         let chosen = chance.next() as usize % history.len();
         let Some((_, Value(value))) = &mut history[chosen].returned else { return false };

@@ -1,4 +1,4 @@
-//! A job that ends each process that performs it: its object hears of that in the end.
+//! A job that crashes each process that performs it: its object gets the failure in the end.
 
 use std::{sync::Arc, time::Duration};
 
@@ -129,7 +129,7 @@ async fn a_crash_during_the_last_attempt_of_a_job_is_its_outcome() {
             })
         })
         .await;
-        // The process ends, and nothing that it had in memory is heard of again.
+        // The process crashes, and its memory is lost.
         store.crash_at(1, Moment::Before);
         assert!(app.call(Asker::at("b"), Ask).await.is_err());
         tokio::spawn(app.stop());

@@ -1,5 +1,5 @@
-//! Changes under an idempotency key: made once, also if they come twice at once, after somebody
-//! else's change, or to the next process.
+//! Changes under an idempotency key: made once, also if they are repeated concurrently, after
+//! another change, or in the next process.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ async fn a_repeated_pause_does_not_pause_again_after_a_resume(lab: Lab) {
     assert!(!queues.is_paused("mail").await.unwrap());
     let reused = queues.keyed(key("other")).pause("other").await;
     assert!(matches!(reused, Err(QueueError::KeyReused { .. })), "{reused:?}");
-    // One that changes nothing is recorded as well.
+    // A request that changes nothing is recorded as well.
     let resume = RequestKey::new("Resume", None, "k", b"mail").unwrap();
     queues.keyed(resume.clone()).resume("mail").await.unwrap();
     queues.pause("mail").await.unwrap();
@@ -242,7 +242,7 @@ async fn a_run_is_changed_once_and_shown_as_it_was_then(lab: Lab) {
     assert_eq!(events.len(), 1, "{events:?}");
     keyed("end").terminate("play", "one").await.unwrap();
     let ended = keyed("end").look_then("play", "one").await.unwrap();
-    // A status in which it cannot be done any more is no reason to refuse a repetition.
+    // A repetition succeeds in a status in which the change would not be possible any more.
     keyed("end").terminate("play", "one").await.unwrap();
     keyed("restart").restart("play", "one", None).await.unwrap();
     keyed("restart").restart("play", "one", None).await.unwrap();
@@ -267,7 +267,7 @@ async fn a_run_is_started_once_under_a_key_even_after_it_was_deleted(lab: Lab) {
     assert_eq!(start("a", "two").await.unwrap(), Some(first.clone()), "the id of the first");
     assert_eq!(start("b", "one").await.unwrap_err().code(), "key_reused");
     assert_eq!(runs.run("play", "two").await.unwrap_err().code(), "run_not_found");
-    // One that finds its run is recorded as well.
+    // A start that finds its run is recorded as well.
     let found = RequestKey::new("Found", None, "k", b"one").unwrap();
     let find = async || runs.keyed(found.clone()).start_json("play", "one", json!(1)).await;
     assert!(!find().await.unwrap().created);

@@ -25,7 +25,7 @@ pub(crate) struct Ledger {
     pub(crate) gate: Gate,
 }
 
-/// Where a handler waits until the test lets it go on. Open at first.
+/// A gate where a handler waits until the test opens it. Open at first.
 #[derive(Clone)]
 pub(crate) struct Gate(Arc<(Mutex<bool>, Condvar, Semaphore)>);
 
@@ -45,7 +45,7 @@ impl Gate {
         self.0.1.notify_all();
     }
 
-    /// Returns when a handler has come to the gate.
+    /// Returns when a handler has arrived at the gate.
     pub(crate) async fn reached(&self) {
         self.0.2.acquire().await.unwrap().forget();
     }
@@ -62,21 +62,21 @@ pub(crate) struct Add {
 }
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Read;
-/// Adds, and does it to another one as well.
+/// Adds, and does so in another ledger as well.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct AddBoth {
     pub(crate) other: String,
     pub(crate) by: i64,
 }
-/// Runs SQL that the test brings along, and says what came of it. What begins with `cached ` is run
-/// as a statement that the connection may have kept.
+/// Runs SQL of the test, and returns the results. A statement with the prefix `cached ` is run from
+/// the statement cache.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Sql {
     pub(crate) statements: Vec<String>,
     /// Whether errors are passed on.
     pub(crate) strict: bool,
 }
-/// The first column of what a query finds, as text.
+/// The first column of the result of a query, as text.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Query {
     pub(crate) sql: String,
@@ -86,7 +86,7 @@ pub(crate) struct Cas {
     pub(crate) expected: i64,
     pub(crate) new: i64,
 }
-/// Looks at the total, waits at the gate, and says what it saw.
+/// Reads the total, waits at the gate, and returns the total.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Wait {
     pub(crate) refuse: bool,
@@ -105,7 +105,7 @@ pub(crate) enum Clockwork {
     Cancel { name: String },
     List,
 }
-/// What an alarm of the ledger brings.
+/// The message of an alarm of the ledger.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Ring {
     pub(crate) name: String,
@@ -316,7 +316,7 @@ impl Handle<Rung> for Ledger {
     }
 }
 
-/// Work outside.
+/// A job.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Download {
     failures: u32,
@@ -332,7 +332,7 @@ impl Job for Download {
     type Output = i64;
 }
 
-/// Fails as often as the job says.
+/// Fails as often as the job requests.
 #[derive(Clone, Default)]
 pub(crate) struct Downloader {
     pub(crate) attempts: Arc<AtomicU32>,
@@ -396,7 +396,7 @@ impl Handle<Announce> for Ledger {
     fn handle(&self, turn: &Turn<Self>, _: Announce) -> Result<()> {
         turn.send(AUDIT, Add { by: 3 });
         turn.start(Order::at("o-1"), "a book".into());
-        // What is undone takes along what it sent.
+        // An undone attempt sends nothing.
         let tried: Result<()> = turn.attempt(|| {
             turn.send(AUDIT, Add { by: 4 });
             add(turn, 1)?;

@@ -1,4 +1,4 @@
-//! Delivery under load: a busy object loses nothing, and a slow target stalls nothing else.
+//! Delivery under load: a busy object loses nothing, and a slow target delays nothing else.
 
 use std::{
     sync::{Arc, Mutex},
@@ -35,7 +35,7 @@ on_all!(
 
 const MESSAGES: i64 = 60;
 
-/// Puts what it gets into one ledger, each in the commit of its turn.
+/// Adds its messages to one ledger, each in the commit of its turn.
 struct Booking;
 
 impl Consumer for Booking {
@@ -46,7 +46,7 @@ impl Consumer for Booking {
     }
 }
 
-/// A program whose ledger `busy` is at its gate, in front of which so many others wait.
+/// A program whose ledger `busy` is at its gate, with this many others waiting.
 async fn busy(lab: &Lab, ledger: &Ledger, options: ConsumeOptions) -> Arc<Runtime> {
     ledger.gate.close();
     let builder = App::new("test").object(ledger.clone()).entropy(SeededEntropy::new(1));
@@ -131,7 +131,7 @@ fn futures_poll<F: Future + Unpin>(future: &mut F) -> std::task::Poll<F::Output>
     std::pin::Pin::new(future).poll(&mut context)
 }
 
-/// A kind of job that is never done.
+/// A kind of job that never ends.
 #[derive(Debug, Serialize, Deserialize)]
 struct Hang<const N: usize>;
 
@@ -153,7 +153,7 @@ impl<const N: usize> Perform<Hang<N>> for Never {
     }
 }
 
-/// Sends numbered messages, asks for jobs that hang, starts and ends runs.
+/// Sends numbered messages, requests jobs that hang, starts and ends runs.
 #[derive(Clone, Default)]
 struct Sender {
     gate: Gate,
@@ -292,7 +292,7 @@ async fn start(lab: &Lab, sender: &Sender) -> Runtime {
     builder.start(lab.store.clone()).await.unwrap()
 }
 
-/// Alarms ring, objects hear each other, runs start, queues are consumed: without time passing.
+/// Alarms fire, objects get messages, runs start, queues are consumed: without time passing.
 async fn all_else_moves(lab: &Lab, app: &Runtime, sender: &Sender) {
     let elapsed = lab.clock.elapsed();
     let ring = Clockwork::Set { name: "now".into(), after: Duration::ZERO };
@@ -326,7 +326,7 @@ async fn job_kinds_that_hang_keep_nothing_else_waiting(lab: Lab) {
     })
     .await;
     all_else_moves(&lab, &app, &sender).await;
-    // What was committed a moment ago may not have been heard of yet.
+    // The notice of a recent commit may not have been processed yet.
     until("nothing is forgotten", async || app.forgotten().await.unwrap().is_empty()).await;
 }
 
@@ -364,7 +364,7 @@ async fn what_is_more_than_the_dispatcher_holds_arrives_in_its_order_too(mut lab
     const MANY: i64 = 1_500;
     let sender = Sender::default();
     {
-        // Nothing delivers: what is sent stays, and is found by scans of 1,000 at the next start.
+        // Nothing delivers: messages stay pending, and scans of 1,000 find them at the next start.
         let objects = Objects::builder(lab.store.clone()).class(sender.clone()).start().unwrap();
         objects.call(Sender::at("from"), Send { to: "to".into(), many: MANY }).await.unwrap();
     }
@@ -396,7 +396,7 @@ async fn a_run_that_one_turn_starts_and_ends_is_terminated(lab: Lab) {
 async fn a_backlog_after_a_kill_is_delivered_at_once(mut lab: Lab) {
     let sender = Sender::default();
     {
-        // Nothing delivers: what is sent stays.
+        // Nothing delivers: messages stay pending.
         let objects = Objects::builder(lab.store.clone()).class(sender.clone());
         let objects = objects.start().unwrap();
         for number in 0..20 {

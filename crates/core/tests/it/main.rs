@@ -1,4 +1,4 @@
-//! The dispatcher on every store, with a clock that the test turns.
+//! The platform on every store, with a virtual clock.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Objects on every store: what a turn promises.
+//! Objects on every store: the guarantees of a turn.
 
 mod alarm_faults;
 mod alarms;
@@ -80,7 +80,7 @@ pub(crate) async fn runtime(lab: &Lab, ledger: Ledger) -> Runtime {
         .expect("runtime starts")
 }
 
-/// A program whose parts the test can reach: ledgers, and what the test adds to them.
+/// A program whose parts the test can access: ledgers, and additions of the test.
 pub(crate) struct Program {
     pub(crate) objects: Objects,
     pub(crate) dispatcher: Dispatcher,
@@ -131,7 +131,7 @@ impl Program {
         self.objects.call(to, msg).into_future()
     }
 
-    /// Lets time pass. What becomes due on the way happens at its time.
+    /// Lets time pass. Work that becomes due meanwhile runs at its time.
     pub(crate) async fn advance(&self, duration: Duration) {
         let until = self.clock.now().after(duration);
         self.dispatcher.settled().await;
@@ -159,7 +159,7 @@ impl Program {
 
 type Calling<'a, R> = Pin<Box<dyn Future<Output = Result<R, CallError>> + Send + 'a>>;
 
-/// What has come of a future by now.
+/// The value of a future if it is ready.
 pub(crate) fn by_now<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
     match Pin::new(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(it) => Some(it),
@@ -187,7 +187,7 @@ pub(crate) fn ledger(name: &str) -> steadfast_core::store::Address {
     address_of(EntityKind::Object, Ledger::CLASS, name)
 }
 
-/// So many milliseconds after the start of every lab.
+/// This many milliseconds after the start of every lab.
 pub(crate) fn at(millis: i64) -> i64 {
     let Timestamp(start) = crate::lab::START;
     start + millis

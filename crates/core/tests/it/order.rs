@@ -28,7 +28,7 @@ fn message(target: &Address, ordered: bool) -> Message {
 
 async fn ordered_commands_of_a_target_run_one_at_a_time_in_their_order(lab: Lab) {
     let (target, gate) = (address("t"), Gate::closed());
-    // Some before the start, some after it: more than the window holds.
+    // Some before the start, some after it: more than fit into the window.
     for _ in 0..30 {
         lab.append(&address("a"), vec![message(&target, true)]).await;
     }
@@ -75,7 +75,7 @@ async fn unordered_commands_run_side_by_side_up_to_the_limit_of_their_target(lab
     let messages = (0..10).map(|_| message(&address("t"), false)).collect();
     lab.append(&address("a"), messages).await;
     gate.arrived(OPTIONS.concurrency_per_target).await;
-    // A busy target leaves room for others.
+    // A busy target leaves capacity for others.
     lab.append(&address("a"), vec![message(&address("other"), false)]).await;
     gate.arrived(OPTIONS.concurrency_per_target + 1).await;
     gate.open.add_permits(11);

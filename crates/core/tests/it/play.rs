@@ -65,7 +65,8 @@ impl<const N: usize> Workflow for Named<N> {
     }
 }
 
-/// What bodies and the test share, over all processes: counts, and doors that are closed at first.
+/// State that bodies and the test share, over all processes: counters, and doors that are closed at
+/// first.
 #[derive(Clone, Default)]
 pub(crate) struct Stage {
     counts: Arc<Mutex<BTreeMap<String, u32>>>,
@@ -78,7 +79,7 @@ struct Door {
 }
 
 impl Stage {
-    /// One more; how many that are.
+    /// Increments a counter and returns it.
     pub(crate) fn count(&self, name: &str) -> u32 {
         let mut counts = self.counts.lock().unwrap();
         let count = counts.entry(name.to_owned()).or_default();
@@ -95,12 +96,12 @@ impl Stage {
         self.doors.lock().unwrap().entry(name.to_owned()).or_insert_with(door).clone()
     }
 
-    /// Waits until the test lets one through.
+    /// Waits until the test opens the door for one.
     pub(crate) async fn pass(&self, name: &str) {
         let door = self.door(name);
         let mut open = pin!(door.open.acquire());
         let mut came = false;
-        // Whoever is told that it came finds it waiting, not on its way through.
+        // A test that is notified of the arrival must find it waiting.
         poll_fn(|context| {
             let polled = open.as_mut().poll(context);
             if !std::mem::replace(&mut came, true) {
@@ -113,19 +114,19 @@ impl Stage {
         .forget();
     }
 
-    /// Returns when one more has come to the door.
+    /// Returns when one more has arrived at the door.
     pub(crate) async fn came(&self, name: &str) {
         self.door(name).came.acquire().await.unwrap().forget();
     }
 
-    /// Lets so many through.
+    /// Opens the door for this many.
     pub(crate) fn open(&self, name: &str, many: usize) {
         self.door(name).open.add_permits(many);
     }
 }
 
-/// Waits until something is so. Bounded by time and not by looks: on a busy machine one looks often
-/// before a database has answered once.
+/// Waits until a condition holds. Bounded by time and not by polls: on a busy machine there are
+/// many polls before a database has answered once.
 pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let waits = async {
         while !holds().await {
@@ -136,8 +137,8 @@ pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     assert!(came.is_ok(), "never: {what}");
 }
 
-/// Reads what is to be done. A database whose disk stands still for longer than a lease refuses
-/// reads until it has answered; it is asked again.
+/// Reads due work. A database whose disk hangs for longer than a lease refuses reads until it has
+/// answered; the read is repeated.
 pub(crate) async fn due(store: &dyn Store, after: DueCursor, limit: usize) -> Vec<Work> {
     let mut works = None;
     until("the store answers", async || {
@@ -181,7 +182,7 @@ impl Theatre {
         Self { store, clock, app, stage: play.stage.clone() }
     }
 
-    /// The next process, with this play, after so long.
+    /// The next process, with this play, after this time.
     pub(crate) async fn again(self, play: &Play, away: Duration) -> Self {
         let Self { store, clock, app, .. } = self;
         app.stop().await;
@@ -222,12 +223,12 @@ impl Theatre {
         self.app.runs().history("play", id, 0, 1_000).await.unwrap()
     }
 
-    /// Everything that is to be done, now or later.
+    /// All pending work, due or not.
     pub(crate) async fn works(&self) -> Vec<Work> {
         due(self.store.as_ref(), DueCursor::START, 1_000).await
     }
 
-    /// Waits until nothing is under way, and goes to where the next thing is due.
+    /// Waits until nothing is in flight, and advances the clock to the next due time.
     pub(crate) async fn go_to_next(&self) -> Duration {
         let now = self.clock.now();
         let is_quiet = async || {

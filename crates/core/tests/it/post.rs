@@ -45,7 +45,7 @@ pub(crate) struct Got {
     pub(crate) queue: String,
 }
 
-/// Notes what it gets, and does what the first word says.
+/// Records its messages, and does what the first word says.
 #[derive(Clone)]
 pub(crate) struct Post {
     got: Arc<Mutex<Vec<Got>>>,
@@ -81,7 +81,7 @@ impl Post {
         attempts
     }
 
-    /// When one was delivered.
+    /// The times at which one was delivered.
     pub(crate) fn times(&self, to: &str) -> Vec<Timestamp> {
         self.got().into_iter().filter(|it| it.to == to).map(|it| it.at).collect()
     }
@@ -146,7 +146,7 @@ impl Office {
         self.app.queues().send_all(MAIL, &all).await.unwrap()
     }
 
-    /// Waits until consumers have nothing to do now.
+    /// Waits until the consumers have no work.
     pub(crate) async fn quiet(&self) {
         let is_quiet = async || {
             let all = self.app.queues().page(None, 1_000).await.unwrap().queues;
@@ -158,7 +158,7 @@ impl Office {
         until("it is quiet", is_quiet).await;
     }
 
-    /// Lets time pass. What becomes due on the way happens at its time.
+    /// Lets time pass. Work that becomes due meanwhile runs at its time.
     pub(crate) async fn pass(&self, time: Duration) {
         let end = self.lab.clock.now().after(time);
         loop {
@@ -203,7 +203,7 @@ impl Office {
     }
 }
 
-/// Where messages are.
+/// The positions of messages.
 pub(crate) fn ids(peeked: &[Peeked]) -> Vec<Position> {
     peeked.iter().map(|it| it.message.position).collect()
 }

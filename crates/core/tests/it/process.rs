@@ -177,7 +177,7 @@ async fn hole_11_an_input_after_completion_is_recorded_as_ignored(lab: Lab) {
     let late = shop.input(paid("1")).await;
     assert!(late.ignored && late.outputs.is_empty());
     assert_eq!(stream(&lab, "1").await.last().unwrap(), "ignore Paid");
-    // The state is what it was, also when it is read anew.
+    // The state is the same when it is read again.
     let view = shop.processes.look("order", "1").await.unwrap().unwrap();
     assert_eq!((view.completed, view.version), (true, 10));
 }
@@ -290,7 +290,7 @@ async fn hole_15_a_long_stream_is_kept_as_a_snapshot_that_other_code_does_not_us
     let fresh = || Processes::new(lab.store.clone()).with::<Order>(Carrier::default());
     let view = fresh().look("order", "1").await.unwrap().unwrap();
     assert_eq!((view.version, view.state["items"].clone()), (244, json!(3)));
-    // A snapshot that tells lies is believed only by the code that made it.
+    // A manipulated snapshot is used only by the code version that made it.
     let mut lie = snapshot;
     lie.state = lab::json("[{\"items\":99,\"paid\":true},false,true]");
     lab.committed(steadfast_core::store::Commit::of(Write::Snapshot(lie.clone()))).await;

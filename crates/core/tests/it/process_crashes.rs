@@ -1,5 +1,5 @@
-//! A process that ends at every commit of a run, before it and after it: in the end its streams are
-//! the same as without.
+//! A process that crashes at every commit of a scenario, before it and after it: in the end its
+//! streams are the same as without crashes.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -45,7 +45,7 @@ fn scenario(seed: u64) -> Vec<Step> {
     steps
 }
 
-/// A program that runs on a store until the store ends.
+/// A program that runs on a store until the store crashes.
 struct Program {
     store: Arc<MemoryStore>,
     processes: Processes,
@@ -62,7 +62,7 @@ impl Program {
         Some(Self { store, processes, dispatcher: dispatcher.start().await.ok()? })
     }
 
-    /// Waits until everything that is due is done; if the store ends on the way, starts again.
+    /// Waits until all due work is done; if the store crashes meanwhile, starts again.
     async fn settle(&mut self) -> bool {
         self.quiet().await;
         let crashed = self.store.has_crashed();
@@ -74,7 +74,7 @@ impl Program {
         crashed
     }
 
-    /// Everything that is due is done, or the store has ended on the way.
+    /// All due work is done, or the store has crashed.
     async fn quiet(&self) {
         tokio::select! {
             () = self.dispatcher.settled() => {}
@@ -83,7 +83,7 @@ impl Program {
     }
 }
 
-/// Runs a scenario and ends the process once; returns the streams, and whether it did end.
+/// Runs a scenario with one crash; returns the streams, and whether the crash happened.
 async fn run(steps: &[Step], crash: Option<(usize, Moment)>) -> (Vec<String>, bool) {
     let clock = ManualClock::at(START);
     let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
@@ -99,7 +99,8 @@ async fn run(steps: &[Step], crash: Option<(usize, Moment)>) -> (Vec<String>, bo
                 let given = program.processes.input::<Order>(input, Some(key)).await;
                 let refused = given.as_ref().is_err_and(|it| it.code() == "refused");
                 crashed |= program.settle().await;
-                // Who was not answered gives it again, and who was taken once is never refused.
+                // A caller without an answer repeats the input, and an accepted input is never
+                // refused.
                 taken.extend(given.is_ok().then(|| key.clone()));
                 assert!(!(refused && taken.contains(key)), "{key} was taken before");
                 if given.is_ok() || refused {
@@ -115,15 +116,15 @@ async fn run(steps: &[Step], crash: Option<(usize, Moment)>) -> (Vec<String>, bo
     (streams(&*program.store).await, crashed)
 }
 
-/// What the streams say, without times and positions.
+/// The contents of the streams, without times and positions.
 async fn streams(store: &dyn Store) -> Vec<String> {
     let mut all = Vec::new();
     for id in ["0", "1", "2"] {
         let stream = address_of(EntityKind::Process, "order", id);
         for it in store.read_stream(stream.id(), 1, 1_000).await.unwrap() {
             let (action, kind) = (&it.action, &it.message_type);
-            // Of two that are due together, chance decides which comes first and which is
-            // cancelled.
+            // Of two that are due at the same time, it is random which is delivered first and which
+            // is cancelled.
             let processed = it.processed().filter(|_| action != "schedule");
             all.push(format!("{id}: {action} {kind} {} {processed:?}", it.data.as_str()));
         }

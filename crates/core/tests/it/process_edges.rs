@@ -1,4 +1,4 @@
-//! Ordered commands beside a schedule, and messages at the edge of what can be written down.
+//! Ordered commands with a schedule, and messages at the edge of what JSON can represent.
 
 use std::{
     collections::BTreeMap,
@@ -35,7 +35,7 @@ enum Output {
     Strike(u32),
 }
 
-/// A state that JSON cannot hold: its keys are no texts.
+/// A state that JSON cannot represent: its keys are not texts.
 type Strange = BTreeMap<Vec<u8>, u8>;
 
 impl Process for Bell {
@@ -99,7 +99,7 @@ async fn a_schedule_does_not_hold_up_the_commands_of_an_ordered_process(lab: Lab
 
 async fn what_cannot_be_read_back_is_refused_before_it_is_recorded(lab: Lab) {
     let processes = Processes::new(lab.store.clone()).with::<Bell>(Struck::default());
-    // JSON has no word for it: it would be written as null and never read again.
+    // JSON cannot represent it: it would become null and could never be read again.
     let error = processes.input::<Bell>(&Input::Ring(f64::NAN), None).await.unwrap_err();
     assert_eq!(error.code(), "malformed_message");
     assert_eq!(lab.store.read_all(0, 10).await.unwrap(), []);
@@ -112,7 +112,7 @@ async fn a_state_that_cannot_be_written_down_does_not_keep_an_instance_from_endi
     }
     processes().input::<Bell>(&Input::Stop, None).await.unwrap();
     assert!(processes().input::<Bell>(&Input::Later, None).await.unwrap().ignored);
-    // What the end itself scheduled is recorded, and never due.
+    // A schedule of the decision that ends the instance is recorded, and never due.
     let stream = lab::address_of(EntityKind::Process, "bell", "1");
     let pending = lab.store.pending(Some(stream.id()), 0, 10).await.unwrap();
     assert_eq!(pending, []);

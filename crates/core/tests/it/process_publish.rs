@@ -1,4 +1,4 @@
-//! What processes publish reaches who subscribes, and replies reach who asked.
+//! Published outputs reach subscribers, and replies reach callers.
 
 use serde::{Deserialize, Serialize};
 use steadfast_core::{
@@ -12,7 +12,7 @@ use steadfast_core::{
 
 use crate::{dispatch::on_all, handlers::dispatcher, lab::Lab};
 
-/// Sells things, and says so.
+/// Sells things, and publishes that.
 struct Shop;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -57,7 +57,7 @@ impl Process for Shop {
     }
 }
 
-/// Adds up what is sold.
+/// Adds up the sales.
 struct Books;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -144,7 +144,7 @@ async fn hole_12_a_reply_is_kept_for_who_asks_again(lab: Lab) {
     let first = processes(&lab).input::<Shop>(&Order::Buy(3), Some("ann")).await.unwrap();
     let reply = first.reply().unwrap().clone();
     assert_eq!((reply.message_type.as_str(), &reply.data), ("Receipt", &3.into()));
-    // Another asks, the shop closes, and the process ends: nobody waits for the first any more.
+    // Another caller asks, the shop closes, and the process crashes: the first caller is gone.
     let other = processes(&lab).input::<Shop>(&Order::Buy(4), Some("bob")).await.unwrap();
     assert_eq!(other.reply().unwrap().data, 7);
     processes(&lab).input::<Shop>(&Order::Close, None).await.unwrap();

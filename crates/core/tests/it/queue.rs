@@ -1,4 +1,4 @@
-//! Queues: what is sent is delivered until it is settled.
+//! Queues: a message is delivered until it is settled.
 
 use std::{
     collections::HashMap,
@@ -25,7 +25,7 @@ fn mail(to: &str) -> Mail {
     Mail { to: to.into() }
 }
 
-/// Notes what it gets, and does what the name says.
+/// Records its messages, and does what the name says.
 #[derive(Clone, Default)]
 struct Post {
     seen: Arc<Mutex<Vec<(String, u32)>>>,

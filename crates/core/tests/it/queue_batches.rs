@@ -30,7 +30,7 @@ on_all!(
     a_message_that_is_tried_again_comes_with_others,
 );
 
-/// Notes what comes together, and does with each what its first word says.
+/// Records its batches, and does with each message what its first word says.
 #[derive(Clone)]
 pub(crate) struct Sorter {
     batches: Arc<Mutex<Vec<Vec<String>>>>,
@@ -68,7 +68,7 @@ impl BatchConsumer for Sorter {
                 "terminal" => return Err(Error::terminal("no more")),
                 "panic" => panic!("half way"),
                 "hang" => std::future::pending().await,
-                // Taken out and not settled: it belongs to the rest.
+                // Taken out and not settled: it belongs to the remaining messages.
                 _ => {}
             }
         }
@@ -97,7 +97,7 @@ async fn open(lab: Lab, size: usize) -> (Office, Sorter) {
     (office, sorter)
 }
 
-/// How each one stands: done, dead, or the number of its attempts so far.
+/// The state of each: done, dead, or the number of its attempts.
 async fn states(office: &Office, all: &[i64]) -> Vec<String> {
     let mut states = Vec::new();
     for position in all {
@@ -116,7 +116,7 @@ async fn a_batch_comes_when_it_is_full_or_when_its_time_is_over(lab: Lab) {
     office.send_all(&["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"]).await;
     until("two are full", async || sorter.sizes() == [4, 4]).await;
     until("the two are done", async || office.depth("mail").await == [2, 0, 0, 0]).await;
-    // The rest waits for company. Its time begins when the consumer is free.
+    // The remaining message waits for a full batch. Its time begins when the consumer is free.
     let free = office.lab.clock.now();
     until("the rest came", async || {
         office.lab.clock.advance(Duration::from_millis(10));

@@ -1,5 +1,5 @@
-//! A message that ends the process of its consumer: it is counted, and given up in the end; its
-//! neighbours are not.
+//! A message that crashes the process of its consumer: its attempts are counted, and it is given up
+//! in the end; other messages are not.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::{
     post::{DEAD, MAIL, Mail, OTHER, Post, ids, mail},
 };
 
-/// Processes on one store in memory, each of which ends when the test says so.
+/// Processes on one store in memory, each of which crashes on request.
 struct Processes {
     store: Arc<MemoryStore>,
     clock: ManualClock,
@@ -36,21 +36,21 @@ impl Processes {
         add(builder, self.post.clone()).start(self.store.clone()).await.unwrap()
     }
 
-    /// Ends the process. What it has in memory is never heard of again.
+    /// Crashes the process. Its memory is lost.
     async fn end(&self, app: Runtime) {
         self.store.crash_at(1, Moment::Before);
         assert!(app.queues().send(OTHER, &mail("nobody")).await.is_err());
-        // What it left behind comes to nothing, whenever it ends.
+        // Its remaining tasks have no effect, whenever they end.
         tokio::spawn(app.stop());
         self.clock.advance(Duration::from_millis(1));
     }
 
-    /// Waits until there were so many deliveries in all.
+    /// Waits until there were this many deliveries in all.
     async fn came(&self, count: usize) {
         until("they came", async || self.post.got().len() == count).await;
     }
 
-    /// How a message ended.
+    /// The end of a message.
     async fn end_of(&self, position: Position) -> Option<(SettledAs, u32)> {
         let store: &dyn Store = &*self.store;
         match store.message(position).await.unwrap().unwrap().state.unwrap() {
@@ -74,7 +74,7 @@ async fn a_message_that_ends_each_process_is_counted_and_given_up() {
     let mut processes = Processes::new();
     let mut app = processes.next(consumed).await;
     let sent = send(&app, &["hangs"]).await;
-    // The first process had no reason to be careful; after that each attempt is counted.
+    // The first process had no reason to count; after that each attempt is counted.
     for deliveries in 1..=4 {
         processes.came(deliveries).await;
         processes.end(app).await;
@@ -89,7 +89,7 @@ async fn a_message_that_ends_each_process_is_counted_and_given_up() {
     assert_eq!(errors, expected);
     assert_eq!(processes.post.attempts()["hangs"], [1, 1, 2, 3]);
     assert_eq!(app.queues().show("mail").await.unwrap().depth.ready, 0);
-    // And the next process is at peace.
+    // The next process has no suspects.
     send(&app, &["fine"]).await;
     processes.came(5).await;
     app.stop().await;
@@ -108,7 +108,8 @@ async fn without_retries_neighbours_are_not_given_up_and_the_message_itself_is()
         app = processes.next(once).await;
     }
     processes.post.stage.open("door", 100);
-    // One by one: the first is done, the second ends the process once more, and for the last time.
+    // One by one: the first is done, the second crashes the process once more, and for the last
+    // time.
     let post = processes.post.clone();
     until("it hangs alone", async || post.attempts()["hangs"].len() == 3).await;
     processes.end(app).await;
@@ -133,7 +134,7 @@ async fn neighbours_of_such_a_message_get_one_attempt_more_and_are_not_given_up(
         processes.end(app).await;
         app = processes.next(consumed).await;
     }
-    // All of them are suspect now, and come one by one; nothing hinders those that are innocent.
+    // All of them are suspect now, and are delivered one by one; innocent ones are not delayed.
     processes.post.stage.open("door", 100);
     let post = processes.post.clone();
     let poisoned = || post.attempts()["hangs"].len();
@@ -243,14 +244,15 @@ async fn one_that_hangs_alone_holds_up_nothing_for_longer_than_half_a_minute() {
     processes.came(1).await;
     processes.end(app).await;
     let app = processes.next(both).await;
-    // It is claimed now; what is sent and not consumed before the next end is suspect, too.
+    // It is claimed now; a message that is sent and not consumed before the next crash is suspect,
+    // too.
     processes.came(2).await;
     app.queues().pause("other").await.unwrap();
     let all: Vec<Mail> = (0..20).map(|it| mail(&format!("other {it}"))).collect();
     app.queues().send_all(OTHER, &all).await.unwrap();
     processes.end(app).await;
     let app = processes.next(both).await;
-    // It hangs in its last attempt, without another suspect beside it.
+    // It hangs in its last attempt, without another suspect in flight.
     processes.came(3).await;
     app.queues().resume("other").await.unwrap();
     let fresh = app.queues().send(FRESH, &mail("fresh")).await.unwrap();
@@ -263,7 +265,7 @@ async fn one_that_hangs_alone_holds_up_nothing_for_longer_than_half_a_minute() {
         app.queues().show("other").await.unwrap().depth.oldest.is_none()
     })
     .await;
-    // It is to blame when the process ends now.
+    // It is to blame if the process crashes now.
     processes.end(app).await;
     let app = processes.next(both).await;
     let dead = app.queues().peek("mail-dead", PeekState::Pending, None, 9).await.unwrap();

@@ -1,4 +1,4 @@
-//! What operators do to queues, and what queues refuse.
+//! Operations on queues, and their limits.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ async fn a_paused_queue_delivers_nothing_and_what_is_under_way_ends(lab: Lab) {
     office.post.stage.open("door", 1);
     until("it ended", async || settled_as(&office, sent[0]).await.is_some()).await;
     office.send("d").await;
-    // Another queue, after all of that, so that there was time enough for what must not be.
+    // Another queue, after all of that, so that an unwanted delivery would have happened by now.
     for number in 1..=20 {
         office.app.queues().send(OTHER, &mail("other")).await.unwrap();
         until("it came", async || office.post.got().len() == 1 + number).await;
@@ -156,7 +156,7 @@ async fn what_waits_too_long_expires_and_nothing_else(lab: Lab) {
     let old = office.send_all(&["buried", "waits", "b", "c"]).await;
     queues.send(OTHER, &mail("kept for ever")).await.unwrap();
     office.post.stage.came("door").await;
-    // Not so long that the consumer is given up.
+    // Not so long that the consumer times out.
     let leased = queues.pull("mail", 1, 2 * HOUR).await.unwrap();
     queues.pause("mail").await.unwrap();
     for _ in 0..12 {
@@ -173,7 +173,8 @@ async fn what_waits_too_long_expires_and_nothing_else(lab: Lab) {
     assert_eq!(leased[0].letter.message.position, old[2]);
     assert!(matches!(office.state(old[2]).await, State::InFlight { .. }), "it is leased");
     assert_eq!(settled_as(&office, old[0]).await.unwrap().0, SettledAs::Dead);
-    // The one in hand had its time over in between, and may wait again: then it is old, too.
+    // The lease of the one in flight had expired in between, so it may be pending again: then it is
+    // old, too.
     assert!((1..=2).contains(&expired), "{expired}");
     assert_eq!(office.depth("other").await, [1, 0, 0, 0]);
     office.post.stage.open("door", 9);
@@ -203,7 +204,7 @@ async fn a_full_queue_takes_nothing_more_until_there_is_room(lab: Lab) {
     queues.ack("mail", &[pulled[0].lease], &[]).await.unwrap();
     office.send("d").await;
     assert_eq!(office.depth("mail").await, [2, 1, 0, 0]);
-    // What an object decided is not refused.
+    // A message of an object is not refused.
     for _ in 0..3 {
         office.app.call(Ledger::at("l"), Announce).await.unwrap();
     }
@@ -322,7 +323,7 @@ async fn a_repetition_with_a_key_sends_nothing_more(lab: Lab) {
     assert_eq!(office.depth("mail").await[0], 3);
     let other = queues.send_json("mail", outgoing(&one), Some("k")).await.unwrap_err();
     assert_eq!(other.code(), "key_reused");
-    // A key is one of its queue.
+    // A key belongs to its queue.
     let elsewhere = queues.send_json("other", outgoing(&one), Some("k")).await.unwrap();
     assert_ne!(elsewhere, first[..1]);
     assert_eq!(ids(&office.peek("other", PeekState::Pending).await), elsewhere);
@@ -367,7 +368,7 @@ async fn no_more_is_delivered_in_a_second_than_allowed_and_about_as_much() {
         }
         let expected = rate * 8.0;
         let last = counts[7] as f64;
-        // A quarter of a second's worth may come at once, or one.
+        // A quarter of a second's worth may be delivered at once, or one.
         assert!((expected..=expected + 3.5).contains(&last), "{rate} {batch} {counts:?}");
         for (before, after) in counts.iter().zip(&counts[1..]) {
             assert!((after - before) as f64 <= rate.ceil() + 1.0, "{rate} {batch} {counts:?}");

@@ -1,4 +1,4 @@
-//! What the consumer of a queue can rely on, on every store.
+//! The guarantees for the consumer of a queue, on every store.
 
 use std::{
     sync::{
@@ -104,7 +104,7 @@ async fn waits_between_attempts_double_and_half_of_them_is_chance(lab: Lab) {
     let all = ["fails a", "fails b", "fails c"].map(waits);
     for waits in &all {
         assert_eq!(waits.len(), 6);
-        // Five minutes are the longest.
+        // Five minutes are the maximum.
         for (wait, full) in waits.iter().zip([10, 20, 40, 80, 160, 300]) {
             assert!((full * 500..=full * 1_000).contains(wait), "{all:?}");
         }
@@ -131,10 +131,10 @@ async fn an_error_a_panic_and_silence_are_a_retry(lab: Lab) {
     let office = Office::open(lab, open).await;
     let sent = office.send_all(&["fails", "panics", "hangs", "fine"]).await;
     until("three have ended", async || office.depth("mail").await == [1, 2, 0, 0]).await;
-    // What has ended is put down a moment after it is durable.
+    // A settled message is released a moment after it is durable.
     let in_hand = async || office.app.queues().show("mail").await.unwrap().in_hand;
     until("one is in hand", async || in_hand().await == 1).await;
-    // Its time counts from when its consumer has it.
+    // Its time counts from its delivery to the consumer.
     until("it hangs", async || office.post.attempts().contains_key("hangs")).await;
     office.lab.clock.advance(Duration::from_secs(20));
     until("all have failed twice, one once", async || office.depth("mail").await == [0, 1, 0, 2])
@@ -180,7 +180,7 @@ async fn without_dead_letters_a_message_is_dead_in_place_and_kept(lab: Lab) {
     let sent = office.send("fails").await;
     office.pass(HOUR).await;
     assert_eq!(office.depth("mail").await, [0, 0, 0, 1]);
-    // Nearly as long as what was given up is kept.
+    // Nearly as long as the retention of dead messages.
     office.lab.clock.advance(Duration::from_hours(2_000));
     office.app.queues().sweep().await.unwrap();
     let office = office.again(open).await;
@@ -224,7 +224,7 @@ async fn no_more_are_under_way_than_allowed_and_as_many_as_that(lab: Lab) {
         stage.came("door").await;
     }
     for done in 1..=7 {
-        // Whoever was to come too early would have come by now, or comes and is counted.
+        // An early delivery would have happened by now, or happens and is counted.
         assert_eq!(office.post.got().len(), 2 + done);
         assert_eq!(office.app.queues().show("mail").await.unwrap().in_hand, 3);
         stage.open("door", 1);
@@ -254,7 +254,7 @@ async fn neither_a_hung_consumer_nor_a_long_queue_holds_up_another_queue(lab: La
     assert_eq!(office.depth("mail").await, [10_000, 0, 0, 0]);
     assert_eq!(office.lab.clock.now(), START);
     let Office { app, lab, .. } = office;
-    // Those that hang are not waited for longer than it takes.
+    // Consumers that hang are not waited for longer than the grace period.
     let stop = tokio::spawn(app.stop());
     until("it stops", async || {
         lab.clock.advance(SECOND);
@@ -283,7 +283,7 @@ async fn what_a_stop_interrupts_does_not_count(lab: Lab) {
     office.post.stage.came("door").await;
     let Office { app, mut lab, post } = office;
     let stop = tokio::spawn(app.stop());
-    // The grace ends before the time of the consumer does.
+    // The grace ends before the timeout of the consumer.
     until("it stops", async || {
         lab.clock.advance(Duration::from_millis(1));
         stop.is_finished()
@@ -301,7 +301,7 @@ async fn what_a_stop_interrupts_does_not_count(lab: Lab) {
     office.close().await;
 }
 
-/// A clock that counts how often it is asked.
+/// A clock that counts its reads.
 #[derive(Clone, Debug)]
 struct Asked(ManualClock, Arc<AtomicUsize>);
 
@@ -328,7 +328,7 @@ async fn what_becomes_due_while_there_is_no_room_keeps_nobody_busy() {
     let options = ConsumeOptions { concurrency: 1, ..ConsumeOptions::default() };
     let builder = App::new("test").consume_with(MAIL, post.clone(), options);
     let app = builder.start(store).await.unwrap();
-    // One in hand, one on the shelf, and one that becomes due.
+    // One in flight, one in the window, and one that becomes due.
     for _ in 0..2 {
         app.queues().send(MAIL, &mail("waits")).await.unwrap();
     }

@@ -1,5 +1,5 @@
-//! Random operations on queues, with ends of the process in between, against a small model: what
-//! was sent is always in exactly one place, and nothing is done twice without a reason.
+//! Random operations on queues, with crashes in between, against a small model: every message is
+//! always in exactly one place, and nothing is done twice without a reason.
 
 mod steps;
 
@@ -28,7 +28,7 @@ const ALL: [&str; 3] = ["inside", "outside", "dead"];
 const RETRIES: u32 = 2;
 const LEASE: Duration = Duration::from_secs(30);
 
-/// Does what the number says, and notes what it said was done.
+/// Does what the number says, and records which it settled as done.
 #[derive(Clone, Default)]
 struct Fate(Arc<Mutex<BTreeMap<Position, u32>>>);
 
@@ -51,10 +51,10 @@ impl Consumer for Fate {
     }
 }
 
-/// Where a message is.
+/// The place of a message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Place {
-    /// In a queue: due then, after so many attempts, under a lease or not.
+    /// In a queue: due then, after this many attempts, under a lease or not.
     In {
         queue: &'static str,
         due_at: Timestamp,
@@ -63,14 +63,14 @@ enum Place {
     },
     Done,
     Cancelled,
-    /// It was in the hands of the consumer inside, or of an ended process: the store says.
+    /// It was in flight in the process, or in a crashed one: the store determines its place.
     Unknown,
 }
 
 struct World {
     app: Option<Runtime>,
     store: Arc<dyn Store>,
-    /// The same, if it can be made to end.
+    /// The same, if it can crash.
     memory: Option<Arc<MemoryStore>>,
     clock: ManualClock,
     chance: SeededEntropy,
@@ -79,7 +79,7 @@ struct World {
     places: BTreeMap<Position, Place>,
     leases: Vec<(LeaseId, Position)>,
     paused: bool,
-    /// How often the process has ended.
+    /// The number of crashes.
     ends: u32,
 }
 
@@ -127,7 +127,7 @@ impl World {
         Ok(self.store.letters(id, DueCursor::START, Timestamp::MAX, 10_000).await?)
     }
 
-    /// What the model says is in a queue and not held.
+    /// The messages of a queue that are not in flight, according to the model.
     fn free(&self, of: &str) -> BTreeSet<Position> {
         let now = self.now();
         let is_free = |it: &Place| match it {
@@ -147,7 +147,7 @@ impl World {
         self.app = Some(start(self.store.clone(), &self.fate).await);
     }
 
-    /// The next process, and a model that knows what it finds.
+    /// The next process; the model is updated from the store.
     async fn recover(&mut self) {
         tokio::spawn(self.app.take().unwrap().stop());
         let next = Arc::new(self.memory.take().unwrap().restart());
@@ -158,8 +158,8 @@ impl World {
         self.learn().await;
     }
 
-    /// What the process was about when it ended may have happened or not: the store says, also of
-    /// what nobody was told of. What it had answered has happened.
+    /// Operations in progress at a crash may have happened or not: the store determines it.
+    /// Answered operations have happened.
     async fn learn(&mut self) {
         let mut found = BTreeMap::new();
         for queue in ["outside", "dead"] {
@@ -189,7 +189,7 @@ impl World {
         }
     }
 
-    /// Waits until the consumer inside has nothing to do; `false` if the process ended.
+    /// Waits until the consumer in the process has no work; `false` if the process crashed.
     async fn quiet(&self) -> bool {
         for _ in 0..200_000 {
             let view = self.app().queues().show("inside").await;
@@ -204,7 +204,7 @@ impl World {
         panic!("it never rests: {:?}", self.app().queues().show("inside").await);
     }
 
-    /// Everything is in one place, and the figures say so.
+    /// Everything is in one place, and the views agree.
     async fn check(&self) -> Result<(), QueueError> {
         let now = self.now();
         let mut seen = BTreeMap::new();
@@ -252,7 +252,7 @@ impl World {
         Ok(())
     }
 
-    /// A step, and what must be so after it.
+    /// A step, and the checks after it.
     async fn go(&mut self) {
         let stepped = self.step().await;
         let mut ended = !self.quiet().await;
@@ -268,7 +268,7 @@ impl World {
         }
     }
 
-    /// Time passes, and everything comes to its end.
+    /// Time passes, and everything is settled.
     async fn end(&mut self) {
         if let Some(memory) = &self.memory {
             memory.crash_at(usize::MAX, Moment::Before);

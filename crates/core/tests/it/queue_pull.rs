@@ -1,4 +1,4 @@
-//! Consumers outside of the process: leases, and what an acknowledgement does when it is late.
+//! Consumers outside of the process: leases, and late acknowledgements.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -110,7 +110,7 @@ async fn what_was_sent_is_pulled_at_once(lab: Lab) {
     office.close().await;
 }
 
-/// Another process, or another part of this one: only the store tells of it.
+/// Another process, or another part of this one: only the store shows it.
 async fn what_somebody_else_sent_is_pulled_at_once(lab: Lab) {
     let office = open(lab).await;
     let store = office.lab.store.clone();
@@ -168,7 +168,7 @@ async fn an_acknowledgement_counts_once(lab: Lab) {
     assert_eq!(ack(&office, leases[0]).await, acked(1));
     assert_eq!(ack(&office, leases[0]).await, lost(leases[0]));
     assert_eq!(retry(&office, leases[0], None).await, lost(leases[0]));
-    // One that is lost does not harm its neighbours, nor does one that is named twice.
+    // A lost lease does not affect the others, nor does a lease that is named twice.
     let both = [leases[0], leases[1], leases[1]];
     let answer = office.app.queues().ack("mail", &both, &[(leases[2], None)]).await.unwrap();
     assert_eq!((answer.acked, answer.retried), (1, 1));
@@ -193,7 +193,7 @@ async fn a_retry_comes_back_when_it_is_asked_to(lab: Lab) {
     let again = pull(&office, 9).await;
     assert_eq!((places(&again), again[0].attempt), (places(&pulled[2..]), 2));
     office.lab.clock.advance(Duration::from_mins(2));
-    // The third has had its attempts.
+    // The third has no attempts left.
     assert_eq!(places(&pull(&office, 9).await).len(), 2);
     office.close().await;
 }

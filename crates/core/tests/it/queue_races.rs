@@ -1,4 +1,4 @@
-//! Queues whose consumers, operators and store come in each other's way.
+//! Races of consumers, operators and the store.
 
 use std::{
     sync::{
@@ -23,7 +23,7 @@ use crate::held::Held;
 const JOBS: Queue<u32> = Queue::named("jobs");
 const LEASE: Duration = Duration::from_secs(30);
 
-/// A clock that counts how often it is looked at.
+/// A clock that counts its reads.
 #[derive(Clone, Debug)]
 struct Watch {
     inner: ManualClock,
@@ -45,7 +45,7 @@ impl Clock for Watch {
     }
 }
 
-/// Says what it gets, and waits for a permit before it is done.
+/// Records its messages, and waits for a permit before it is done.
 #[derive(Clone)]
 struct Gate {
     seen: Arc<Mutex<Vec<u32>>>,
@@ -97,7 +97,7 @@ impl Lab {
         Self::on(store, clock, settings, concurrency).await
     }
 
-    /// Without concurrency nobody consumes.
+    /// Without concurrency there is no consumer.
     async fn on(
         store: MemoryStore,
         clock: Watch,
@@ -120,7 +120,7 @@ impl Lab {
         self.runtime.queues().send_all(JOBS, &all).await.unwrap();
     }
 
-    /// Lets everybody do what can be done now.
+    /// Lets every task do its work.
     async fn turn_around(&self) {
         for _ in 0..200 {
             yield_now().await;
@@ -152,7 +152,7 @@ async fn what_somebody_has_pulled_is_not_purged_under_him() {
     let runtime = lab.runtime.clone();
     let purge = tokio::spawn(async move { runtime.queues().purge("jobs", None, None).await });
     lab.store.came().await;
-    // It has seen all of them as they wait, and its first commit is under way.
+    // It has read all of them as pending, and its first commit is in flight.
     let runtime = lab.runtime.clone();
     let pull = tokio::spawn(async move { runtime.queues().pull("jobs", 1, LEASE).await });
     lab.store.came().await;
@@ -188,7 +188,7 @@ async fn two_redrives_of_one_dead_letter_deliver_it_once() {
     lab.store.release();
     assert_eq!(one.await.unwrap().unwrap().moved, 1);
     lab.gate.began().await;
-    // A consumer has it when the other one finds that it came too late.
+    // A consumer has it when the other one finds that it is too late.
     lab.store.let_go();
     assert_eq!(other.await.unwrap().unwrap().moved, 0);
     lab.turn_around().await;
@@ -260,7 +260,7 @@ async fn a_paused_queue_does_not_deliver_what_waited_to_be_delivered_alone() {
     let store = MemoryStore::new(Arc::new(clock.clone()));
     let first = Lab::on(store, clock.clone(), QueueSettings::default(), 0).await;
     first.send(0..2).await;
-    // A process ends while it delivers both.
+    // A process crashes while it delivers both.
     for position in [1, 2] {
         let (lease, lasts) = (Lease { holder: 1, number: position }, LEASE);
         let claim = Commit::of(Write::Claim { position, lease, lasts });
@@ -349,7 +349,7 @@ async fn a_pause_whose_caller_is_gone_is_in_force_when_it_is_recorded() {
     lab.store.let_go();
     lab.turn_around().await;
     assert!(lab.runtime.queues().show("jobs").await.unwrap().paused);
-    // Nor does it matter that nobody knows how the commit ended.
+    // The unknown outcome of the commit does not matter either.
     lab.store.hold();
     let runtime = lab.runtime.clone();
     let resume = tokio::spawn(async move { runtime.queues().resume("jobs").await });

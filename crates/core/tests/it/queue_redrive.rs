@@ -1,4 +1,4 @@
-//! Another chance for what was given up: where to, which, how fast; and looking before.
+//! Redriving messages: destination, selection and rate; and peeking.
 
 use std::{
     sync::{
@@ -39,7 +39,7 @@ fn declared(it: steadfast_core::App) -> steadfast_core::App {
     it.queue(MAIL.retries(0).dead_letters(DEAD)).queue(OTHER.retries(0).dead_letters(DEAD))
 }
 
-/// A program whose dead letters hold these, all of them from the queue of mail.
+/// A program with these dead letters, all of them from the queue of mail.
 async fn open(lab: Lab, dead: &[&str]) -> (Office, Vec<Position>) {
     let office = Office::open(lab, |it, post| declared(it).consume(MAIL, post)).await;
     let sent = office.send_all(dead).await;

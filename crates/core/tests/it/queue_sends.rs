@@ -1,4 +1,4 @@
-//! Who can send to a queue, and what consumers do to the rest of the program.
+//! Senders to a queue, and effects of consumers on the rest of the program.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ on_all!(
     what_an_object_refuses_is_not_done,
 );
 
-/// Sends mail, and takes it.
+/// Sends mail, and receives it.
 struct Clerk;
 
 #[derive(Serialize, Deserialize)]
@@ -88,7 +88,7 @@ impl Handle<Taken> for Clerk {
     }
 }
 
-/// Has a clerk take what it gets.
+/// Settles its messages with a turn of a clerk.
 struct ToClerk(Post);
 
 impl Consumer for ToClerk {
@@ -101,7 +101,7 @@ impl Consumer for ToClerk {
     }
 }
 
-/// Passes on, and starts a run for each.
+/// Forwards each message, and starts a run for it.
 struct Onward;
 
 impl Consumer for Onward {

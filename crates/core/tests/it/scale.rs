@@ -1,4 +1,4 @@
-//! Many rows: one full stream must not be felt by another.
+//! Many rows: one full stream must not delay another.
 
 use steadfast_core::store::Message;
 
@@ -38,7 +38,7 @@ async fn a_command_behind_100_000_others_at_the_start_does_not_wait_for_them(lab
     let urgent = lab.command(&address("quiet")).await;
     let gate = Gate::closed();
     let dispatcher = dispatcher(&lab).on("do", gate.clone()).start().await.unwrap();
-    // Nobody opens the gate: the others stand still, and yet it comes through.
+    // The gate stays closed: the others are blocked, and yet it is delivered.
     while !gate.seen.positions().contains(&urgent) {
         tokio::task::yield_now().await;
     }

@@ -1,4 +1,4 @@
-//! What a program serves, whose store it is, and who calls.
+//! Served classes, the owner of a store, and the caller of a turn.
 
 use std::sync::Arc;
 
@@ -171,7 +171,7 @@ async fn a_check_before_work_stops_the_work_and_not_the_questions(lab: Lab) {
     program.stop().await;
 }
 
-/// A folder and a database without a store in use, as `App::open` takes them.
+/// A folder and a database without a store in use, as arguments of `App::open`.
 async fn places() -> [(Lab, String); 2] {
     let closed = async |lab: Lab| {
         lab.store.close().await;
@@ -208,7 +208,7 @@ async fn a_start_that_fails_closes_the_store_so_that_the_next_one_need_not_wait(
         let failing = || app().before_work(|| Err(Error::terminal("the key is missing")));
         let refused = failing().open(&at).await.err();
         assert!(matches!(refused, Some(StartError::Program { .. })), "{refused:?}");
-        // A store that is still open is refused as taken.
+        // A store that is still open is refused.
         let program = app().open(&at).await.unwrap();
         assert_eq!(program.store().owner().unclean_until, None, "the end was clean");
         program.stop().await;

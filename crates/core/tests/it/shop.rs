@@ -1,4 +1,4 @@
-//! A small process to try things on.
+//! A small process for tests.
 
 use std::{
     sync::{
@@ -14,7 +14,7 @@ use steadfast_core::{
     process::{Action::*, Actions, EventOf, Execute, Process, Refused},
 };
 
-/// An order: paid in time it ships, else it expires; it can be asked how it is.
+/// An order: paid in time it ships, else it expires; its status can be queried.
 pub(crate) struct Order;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -99,7 +99,7 @@ impl Process for Order {
 
 pub(crate) const MINUTE: Duration = Duration::from_mins(1);
 
-/// Ships, and notes under which keys it was asked to.
+/// Ships, and records the keys.
 #[derive(Clone, Default)]
 pub(crate) struct Carrier {
     pub(crate) keys: Arc<Mutex<Vec<String>>>,

@@ -21,7 +21,7 @@ use crate::ledger::Ledger;
 const FIRST: Duration = Duration::from_mins(1);
 const PERIOD: Duration = Duration::from_hours(1);
 
-/// A run that ends well or badly.
+/// A run that completes or fails.
 struct Ends;
 
 impl Workflow for Ends {
@@ -61,9 +61,9 @@ async fn lab(at: Timestamp) -> Lab {
     Lab { clock, store, objects, sweeper, _program: program }
 }
 
-/// Lets the sweeper do what it can do now.
+/// Lets the sweeper do its work.
 async fn look(mut sweeping: Pin<&mut impl Future<Output = ()>>) {
-    // A deletion is a task of its own, which comes to its end whoever waits for it.
+    // A deletion is a task of its own, which completes without a waiter.
     for _ in 0..100 {
         let polled = poll_fn(|cx| Poll::Ready(sweeping.as_mut().poll(cx))).await;
         assert!(polled.is_pending());
@@ -109,7 +109,7 @@ async fn nothing_goes_on_a_time_that_just_jumped_and_all_of_it_a_day_later() {
         clock.advance(PERIOD);
         look(sweeping.as_mut()).await;
         let left = store.read_all(0, 9).await.unwrap().len();
-        // Nothing is committed meanwhile, and that is no reason to forget to sweep.
+        // Nothing is committed meanwhile, and the sweep runs all the same.
         assert_eq!(left, if hours < 24 { 2 } else { 1 }, "after {hours} hours");
     }
 }

@@ -1,4 +1,4 @@
-//! A workflow for the laws: it does what its input says.
+//! A workflow for the laws: its input is its program.
 
 use std::{
     collections::BTreeMap,
@@ -13,15 +13,15 @@ use steadfast_core::{Ctx, Error, Result, Retry, Workflow, workflow::Either};
 
 use crate::ledger::{AUDIT, Add};
 
-/// What a run does, one after the other.
+/// The operations of a run, one after the other.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Do {
-    /// A step; it fails so many times first.
+    /// A step; it fails this many times first.
     Step {
         name: String,
         fails: u32,
     },
-    /// A step that fails for good; the run goes on.
+    /// A step that fails for good; the run continues.
     Refused {
         name: String,
     },
@@ -34,7 +34,7 @@ pub(crate) enum Do {
     Event {
         name: String,
     },
-    /// An event, or not within so long.
+    /// An event, with a timeout.
     EventWithin {
         name: String,
         seconds: u64,
@@ -64,14 +64,14 @@ pub(crate) enum Do {
 
 type Going<'a> = Pin<Box<dyn Future<Output = Result<Value>> + Send + 'a>>;
 
-/// How often each body was run, over all processes.
+/// The number of runs of each body, over all processes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trip {
     pub(crate) bodies: Arc<Mutex<BTreeMap<String, u32>>>,
 }
 
 impl Trip {
-    /// How often the body of a step was run.
+    /// The number of runs of the body of a step.
     pub(crate) fn ran(&self, name: &str) -> u32 {
         self.bodies.lock().unwrap().get(name).copied().unwrap_or(0)
     }

@@ -1,4 +1,4 @@
-//! A store of any kind whose reads of runs are counted, and whose process ends when the test wants.
+//! A store of any kind whose reads of runs are counted, and whose process crashes on request.
 
 use std::sync::{
     Arc,
@@ -20,7 +20,7 @@ pub(crate) struct Watch {
     rows: AtomicUsize,
     /// Messages that were read one by one. The dispatcher does that as well, but not always.
     single: AtomicUsize,
-    /// The process ends before a run records what a step or a call came to.
+    /// The process crashes before a run records the result of a step or a call.
     ends: AtomicBool,
     has_ended: AtomicBool,
 }
@@ -32,12 +32,12 @@ impl Watched {
 }
 
 impl Watch {
-    /// How many were read since this was last asked, of streams and one by one.
+    /// The number of reads since the last call, of streams and one by one.
     pub(crate) fn rows(&self) -> (usize, usize) {
         (self.rows.swap(0, Ordering::SeqCst), self.single.swap(0, Ordering::SeqCst))
     }
 
-    /// Has the process end before a run records what something came to.
+    /// Crashes the process before a run records the next result.
     pub(crate) fn end_before_done(&self) {
         self.ends.store(true, Ordering::SeqCst);
     }

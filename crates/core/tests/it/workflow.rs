@@ -1,4 +1,4 @@
-//! Workflows on every store: what a run promises.
+//! Workflows on every store: the guarantees of a run.
 
 use std::time::Duration;
 
@@ -65,14 +65,14 @@ impl Bench {
         }
     }
 
-    /// Waits until the only thing to do is due later, and goes there; returns how far that was.
+    /// Waits until all pending work is due later, and advances the clock to it; returns that time.
     async fn go_to_next(&self) -> Duration {
         for round in 0.. {
             let now = self.lab.clock.now();
             let later = DueCursor { due_at: now, position: Position::MAX };
             let pending = due(self.lab.store.as_ref(), DueCursor::START, 10).await;
             let next = due(self.lab.store.as_ref(), later, 1).await;
-            // A run that is awake holds its wake-up.
+            // An active run holds its wake-up.
             let is_quiet = pending.iter().all(|it| now < it.due_at && it.claim.is_none());
             if let Some(next) = next.first().filter(|_| is_quiet) {
                 let far = next.due_at.since(now);
@@ -267,7 +267,7 @@ async fn a_run_that_a_turn_starts_is_made_once(lab: Lab) {
     for _ in 0..2 {
         app.call(Ledger::at("a"), Announce).await.unwrap();
     }
-    // The message that starts it is on its way.
+    // The message that starts it is being delivered.
     while app.runs().run("order", "o-1").await.is_err() {
         tokio::task::yield_now().await;
     }
@@ -327,7 +327,7 @@ async fn wherever_the_process_ends_the_outcome_is_the_same() {
         step("a"),
         Do::Join { left: vec![step("b"), nap(3)], right: vec![step("c"), step("d")] },
         Do::EventWithin { name: "e".into(), seconds: 60 },
-        // Not both are due when the process has been away for long.
+        // Only one of the two is due when the process was down for long.
         Do::Select { left: vec![nap(1_000)], right: vec![nap(2), step("f")] },
         Do::Map { items: vec![step("g"), step("h"), step("i")], limit: 2 },
     ];
@@ -336,7 +336,7 @@ async fn wherever_the_process_ends_the_outcome_is_the_same() {
         async |app| {
             app.start(Trip::at("one"), input.clone()).await?;
             let sent = app.runs().send_event("trip", "one", "e", &"came").await;
-            // A scenario that is repeated may find the end.
+            // A repeated scenario may find the end.
             if let Err(error) = sent
                 && error.code() != "wrong_status"
             {

@@ -1,4 +1,4 @@
-//! Calls of runs: one turn each, however long the process is away, and nothing stays behind.
+//! Calls of runs: one turn each, however long the process is down, and nothing is left behind.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -52,7 +52,8 @@ fn parts(lab: &Lab, play: &Play, ledger: &Ledger) -> (Objects, Runs) {
     (objects, runs)
 }
 
-/// The process ends after a turn for a run is durable, and before the run has recorded the reply.
+/// The process crashes after a turn for a run is durable, and before the run has recorded the
+/// reply.
 async fn end_in_a_call(lab: &mut Lab, play: &Play, ledger: &Ledger) {
     let watched = Watched::new(lab.store.clone());
     watched.end_before_done();
@@ -65,7 +66,7 @@ async fn end_in_a_call(lab: &mut Lab, play: &Play, ledger: &Ledger) {
     lab.clock.advance(AWAY);
 }
 
-/// How many replies are kept for runs.
+/// The number of stored replies for runs.
 async fn kept(lab: &Lab) -> usize {
     lab.store.entries("run-call", EntryRange::prefix(b""), 1_000).await.unwrap().len()
 }
@@ -74,7 +75,7 @@ async fn a_call_is_one_turn_however_long_the_process_is_away(mut lab: Lab) {
     let (play, ledger) = (caller(), Ledger::default());
     end_in_a_call(&mut lab, &play, &ledger).await;
     assert_eq!(ledger.handled.load(Ordering::SeqCst), 1);
-    // Others come first, and so does the end of what is old.
+    // Other calls come first, and so does a sweep.
     let (objects, runs) = parts(&lab, &play, &ledger);
     for number in 0..20 {
         let call = objects.call(Ledger::at("l"), Add { by: 100 }).key(format!("key {number}"));
@@ -101,7 +102,7 @@ async fn a_call_that_deletes_its_object_is_one_turn_as_well(mut lab: Lab) {
     let (objects, _) = parts(&lab, &play, &ledger);
     objects.call(Ledger::at("l"), Add { by: 1 }).await.unwrap();
     end_in_a_call(&mut lab, &play, &ledger).await;
-    // Another object of this name is not deleted by the old call.
+    // The old call does not delete another object of this name.
     let (objects, _) = parts(&lab, &play, &ledger);
     objects.call(Ledger::at("l"), Add { by: 5 }).await.unwrap();
     drop(objects);
@@ -163,7 +164,7 @@ async fn a_key_of_an_earlier_version_is_found_however_old_it_is(lab: Lab) {
     let ledger = Ledger::default();
     let app = program(lab.store.clone(), &play, &ledger).await;
     app.start(Play::at("one"), Value::Null).await.unwrap();
-    // Its call was made by a program that kept the reply in the object.
+    // Its call was made by a program that stored the reply in the object.
     let run = address_of(EntityKind::Run, "play", "one").id();
     let first = lab.store.read_stream(run, 1, 1).await.unwrap()[0].position;
     let digest = Sha256::digest(format!("{first}/0/call `add`"));
@@ -205,7 +206,7 @@ async fn a_run_shows_what_it_called_and_sent(lab: Lab) {
     let call = history.iter().find(|it| it.fields.contains_key("input") && it.entry == "done");
     let call = &call.expect("a call").fields["input"];
     assert_eq!(*call, json!({ "to": "object/ledger/l", "message": { "by": 1 }, "bytes": 8 }));
-    // A restart forgets the steps from one on, and their inputs.
+    // A restart removes the steps from one on, and their inputs.
     app.runs().restart("play", "one", Some("a")).await.unwrap();
     app.runs().wait("play", "one").await.unwrap();
     assert_eq!(inputs(&app.runs().look("play", "one").await.unwrap()), expected);

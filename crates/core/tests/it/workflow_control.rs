@@ -1,4 +1,4 @@
-//! What is done with runs from outside: pauses, ends, new beginnings.
+//! Operations on runs from outside: pause, terminate, restart.
 
 use std::time::Duration;
 
@@ -115,7 +115,7 @@ async fn a_retry_ends_the_wait_for_the_next_attempt_and_leaves_sleeps_alone(lab:
     theatre.app.runs().retry("play", "one").await.unwrap();
     until("it is tried again", async || theatre.stage.ran("a") == 2).await;
     theatre.sleeps("one").await;
-    // What was asked for is recorded: the next process does it.
+    // The request is recorded: the next process performs it.
     theatre.app.runs().retry("play", "one").await.unwrap();
     let theatre = theatre.again(&play, Duration::ZERO).await;
     until("the nap begins", async || theatre.stage.ran("a") == 3).await;

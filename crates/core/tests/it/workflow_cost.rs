@@ -1,5 +1,5 @@
-//! What a wake-up, an event and a change from outside cost: as much for a run with a long record as
-//! for one with a short one.
+//! The cost of a wake-up, an event and a change from outside: the same for a run with a long record
+//! as for one with a short one.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ crate::object::on_all!(
     how_far_a_run_is_is_known_without_its_record,
 );
 
-/// Does so many steps, and then what events say.
+/// Does this many steps, and then what events request.
 fn play() -> Play {
     Play::of(|ctx, stage, input| async move {
         for _ in 0..input.as_u64().unwrap_or(0) {
@@ -62,7 +62,7 @@ impl Bench {
     async fn start(&self, id: &str, steps: u64) {
         let started = self.theatre.app.runs().start_json("play", id, json!(steps)).await.unwrap();
         assert!(started.created);
-        // Asking the store all the time would take the time from the steps.
+        // Polling the store would take time from the steps.
         self.theatre.stage.came("ready").await;
         self.theatre.stage.open("ready", 1);
         self.asleep().await;
@@ -72,7 +72,7 @@ impl Bench {
         self.theatre.send(id, "go", &json!(word)).await;
     }
 
-    /// Waits until nothing is to be done now, and no run is awake. No message is read for that.
+    /// Waits until nothing is due, and no run is active. It reads no message.
     async fn asleep(&self) {
         let running = RunQuery {
             workflow: "play".into(),
@@ -90,7 +90,7 @@ impl Bench {
         .await;
     }
 
-    /// Messages that are read until all is quiet.
+    /// The number of messages that are read until everything is idle.
     async fn rows(&self, what: impl Future<Output = ()>) -> usize {
         self.watched.rows();
         what.await;
@@ -108,7 +108,7 @@ impl Bench {
         rows
     }
 
-    /// What is read for each thing that can happen to a run.
+    /// The reads for each operation on a run.
     async fn measure(&self, id: &str, steps: u64) -> Vec<(&'static str, usize)> {
         let runs = self.theatre.app.runs();
         self.start(id, steps).await;
@@ -146,7 +146,8 @@ impl Bench {
     }
 }
 
-/// A wake-up may come so late that the run has done its work: it finds that, and reads a row more.
+/// A wake-up may be so late that the run has done its work: it detects that, and reads one more
+/// row.
 fn assert_same(what: &str, short: usize, long: usize) {
     assert!(short.abs_diff(long) <= 2, "{what}: {short} and {long}");
 }
@@ -190,7 +191,7 @@ async fn what_is_known_of_a_run_is_not_taken_for_another_one_of_its_id(lab: Lab)
     bench.start("one", 5).await;
     runs.terminate("play", "one").await.unwrap();
     assert_eq!(bench.theatre.ends("one").await, Status::Terminated);
-    // Somebody erases it of whom this one does not hear, and the next one has a longer record.
+    // Another program deletes it without a notice here, and the next one has a longer record.
     let (store, objects) = (bench.lab.store.clone(), bench.theatre.app.objects().clone());
     let entropy = Arc::new(SeededEntropy::new(2));
     let other = Runs::new(store, entropy, objects).with(play().on(&bench.theatre.stage));

@@ -1,4 +1,4 @@
-//! Corners of runs: what panics, what is too large, and who is in whose way.
+//! Edge cases of runs: panics, sizes, and conflicts.
 
 use std::{sync::Arc, time::Duration};
 
@@ -39,14 +39,14 @@ async fn held(play: &Play) -> (Arc<Held>, Theatre) {
     (held, theatre)
 }
 
-/// Lets whatever can go on do so, to see that something does not.
+/// Yields to all other tasks, to check that something does not happen.
 async fn yields() {
     for _ in 0..200 {
         tokio::task::yield_now().await;
     }
 }
 
-/// Waits, and turns the clock meanwhile.
+/// Waits, and advances the clock meanwhile.
 async fn in_time(what: &str, clock: &ManualClock, mut holds: impl AsyncFnMut() -> bool) {
     until(what, async || {
         clock.advance(S / 10);
@@ -72,7 +72,7 @@ async fn a_run_that_is_restarted_while_it_is_swept_stays() {
     theatre.completes("one").await;
     theatre.clock.advance(S * 86_400 * 31);
     let runs = theatre.app.runs();
-    // The sweep has read that the run is expired, and goes on when it is not any more.
+    // The sweep has read that the run is expired, and continues when it is not any more.
     let gate = held.expired.write().await;
     held.expired_asked.forget_permits(usize::MAX);
     let sweeper = runs.clone();
@@ -115,7 +115,7 @@ async fn a_run_whose_code_panics_when_dropped_sleeps_wakes_and_can_be_stopped() 
     assert_eq!(theatre.status("one").await, Status::Complete(Value::Null));
     theatre.start("four").await;
     theatre.sleeps("four").await;
-    // Nothing is awake, so that this need not wait for anything.
+    // No run is active, so this need not wait for anything.
     theatre.app.stop().await;
 }
 
@@ -154,7 +154,7 @@ async fn a_run_can_wait_for_very_many_things_at_once() {
 
 #[tokio::test]
 async fn a_float_is_the_same_in_a_replay() {
-    // Those are read as their neighbours if JSON is not read with care.
+    // Careless reading of JSON would return neighbouring floats.
     let floats = [31.245_270_191_439_438, 121.487_919_511_619_45, 9_007_199_254_740_993e-20];
     let play = Play::of(move |ctx, stage, _| async move {
         let read: Vec<f64> = ctx.step("f", async || Ok(floats.to_vec())).await?;
@@ -207,7 +207,7 @@ async fn a_run_that_goes_on_at_once_takes_a_place() {
     let (held, theatre) = held(&play).await;
     theatre.start("one").await;
     theatre.stage.came("a").await;
-    // The event comes while the run is about to sleep.
+    // The event arrives while the run is about to sleep.
     held.hold();
     theatre.stage.open("a", 1);
     held.came().await;
@@ -241,7 +241,7 @@ async fn whoever_waits_hears_of_the_next_run_of_an_id() {
     let runs = theatre.app.runs();
     theatre.start("one").await;
     theatre.stage.open("a", 5);
-    // Somebody still watches the first run, whose history is longer.
+    // A watcher of the first run, whose history is longer, still exists.
     let watcher = runs.clone();
     let page = tokio::spawn(async move { watcher.grown("play", "one", 1_000).await });
     theatre.completes("one").await;
@@ -270,7 +270,7 @@ async fn a_run_that_records_without_pause_can_be_paused() {
     let runs = theatre.app.runs();
     theatre.start("one").await;
     until("it records", async || 10 <= theatre.stage.ran("x")).await;
-    // On a slow store, the run's next commit is always before that of whoever pauses it.
+    // On a slow store, the run's next commit is always before that of a pause.
     held.hold();
     held.came().await;
     let pauser = runs.clone();
@@ -349,7 +349,7 @@ async fn a_run_that_is_driven_apart_does_not_hold_up_the_others() {
     let mut theatres = vec![Theatre::on(store.clone(), clock.clone(), &play).await];
     theatres[0].start("one").await;
     play.stage.came("door").await;
-    // So many processes end in its step that it is a suspect.
+    // Enough processes crash in its step that it is a suspect.
     for _ in 0..5 {
         store.crash_at(1, Moment::Before);
         let _ = store.commit(Commit::append(&target, 9, vec![])).await;
@@ -365,7 +365,7 @@ async fn a_run_that_is_driven_apart_does_not_hold_up_the_others() {
     }
     clock.advance(S * 86_400);
     in_time("the other one runs", &clock, async || play.stage.ran("other") == 1).await;
-    // The bodies of the processes that have ended stand there too.
+    // The bodies of the crashed processes wait there too.
     play.stage.open("door", theatres.len());
     let last = theatres.last().unwrap();
     in_time("the long one ends", &clock, async || last.status("one").await.is_final()).await;

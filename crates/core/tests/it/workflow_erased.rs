@@ -1,8 +1,8 @@
-//! A run that is erased while somebody drives it.
+//! A run that is deleted while it is driven.
 
 use steadfast_core::{App, Ctx, Result, Workflow, workflow::RunQuery};
 
-/// A run whose steps go on for long.
+/// A run with many steps.
 struct Long;
 
 impl Workflow for Long {

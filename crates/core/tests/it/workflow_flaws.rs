@@ -1,4 +1,4 @@
-//! What other engines get wrong: starts, waits and events.
+//! Known flaws of other engines: starts, waits and events.
 
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ async fn a_sleep_ends_when_it_was_to_whoever_runs_it_then(lab: Lab) {
     }
     let theatre = theatre.again(&play, Duration::from_secs(60)).await;
     assert_eq!(theatre.go_to_next().await, Duration::from_secs(40));
-    // One more replay, with all of it over.
+    // One more replay, after all of it.
     theatre.send("seen", "go", &Value::Null).await;
     assert_eq!(theatre.completes("seen").await, json!(100));
     let theatre = theatre.again(&play, Duration::from_secs(400)).await;

@@ -1,4 +1,4 @@
-//! Workflows by chance: wherever the process ends, the outcome is that of a run without an end.
+//! Random workflows: wherever the process crashes, the outcome is that of a run without a crash.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ use crate::{
     trip::{Do, Trip},
 };
 
-/// Longer than everything that a run waits for, but for what loses.
+/// Longer than all waits of a run, except those that lose.
 const ALL_OF_IT: Duration = Duration::from_hours(1);
 const NEVER: u64 = 100 * 60 * 60;
 
-/// Things to do, with branches so deep at most.
+/// Random operations, with this depth of branches at most.
 fn things(chance: &SeededEntropy, depth: u32) -> Vec<Do> {
     (0..=chance.next() % 3).map(|_| thing(chance, depth)).collect()
 }
@@ -36,7 +36,7 @@ fn thing(chance: &SeededEntropy, depth: u32) -> Do {
         7 => Do::Join { left: things(chance, depth - 1), right: things(chance, depth - 1) },
         8 => Do::Map { items: things(chance, depth - 1), limit: 1 + (chance.next() % 2) as usize },
         10 => Do::Event { name: "many".into() },
-        // Which one is first must not depend on how long the process was away.
+        // The winner must not depend on how long the process was down.
         _ => {
             let mut left = vec![Do::Sleep { seconds: NEVER }];
             left.extend(things(chance, depth - 1));
@@ -45,7 +45,7 @@ fn thing(chance: &SeededEntropy, depth: u32) -> Do {
     }
 }
 
-/// What it has sent and is still there, in some order.
+/// Its sent messages that still exist, in any order.
 async fn sent(app: &TestApp) -> Result<Vec<String>> {
     let queue = address_of(EntityKind::Queue, AUDIT.name(), "0").id();
     let pending = app.store().pending(None, 0, 1_000).await?;
@@ -55,7 +55,7 @@ async fn sent(app: &TestApp) -> Result<Vec<String>> {
     Ok(sent)
 }
 
-/// What is recorded of it is recorded once.
+/// Every entry is recorded once.
 async fn assert_no_key_is_known_twice(app: &TestApp) -> Result<()> {
     let history = app.runs().history("trip", "one", 0, 10_000).await?;
     let known = history
@@ -74,8 +74,8 @@ async fn wherever_the_process_ends_a_workflow_by_chance_ends_as_it_would_have() 
     for seed in 1..=60 {
         let chance = SeededEntropy::new(seed);
         let input = things(&chance, 2);
-        // As many events as it can take, at some moments; each the same, because some are sent
-        // again after an end.
+        // As many events as it can take, at random times; all equal, because some are sent again
+        // after a crash.
         let moments = [(); 3].map(|()| Duration::from_secs(chance.next() % 30));
         eprintln!("seed {seed}: {input:?}, events after {moments:?}");
         survived += assert_survives_crashes(

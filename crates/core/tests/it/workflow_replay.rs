@@ -1,4 +1,4 @@
-//! Code that does not fit the record: the run stands still and says where, and nothing is lost.
+//! Code that does not match the record: the run is paused with a report, and nothing is lost.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,8 +25,8 @@ fn steps(names: &'static [&'static str]) -> Play {
     })
 }
 
-/// Runs under `first` until it waits, then under `changed`, which does not fit, and then under
-/// `first` again. Gives the report of the one between.
+/// Runs under `first` until it waits, then under `changed`, which does not match, and then under
+/// `first` again. Returns the report of the second one.
 async fn stands(first: Play, changed: Play) -> Report {
     let Lab { store, clock, .. } = Lab::memory().await;
     let theatre = Theatre::on(store, clock, &first).await;
@@ -42,7 +42,7 @@ async fn stands(first: Play, changed: Play) -> Report {
     assert_eq!((ran(&theatre.stage), steps), before, "nothing was run or recorded");
     let view = theatre.app.runs().look("play", "one").await.unwrap();
     assert_eq!(view.report.as_ref(), Some(&report));
-    // Resumed under code that still does not fit, it stands again.
+    // Resumed under code that still does not match, it pauses again.
     theatre.app.runs().resume("play", "one").await.unwrap();
     assert!(theatre.ends("one").await.is_paused());
     let theatre = theatre.again(&first, Duration::ZERO).await;
@@ -138,7 +138,7 @@ async fn awaiting_what_is_not_durable_stands_still() {
     assert!(report.reason.contains("not durable"), "{report:?}");
 }
 
-/// As above; but the event was taken before it stood still.
+/// As above; but the event was taken before the pause.
 async fn stands_late(changed: Play) -> Report {
     let first = steps(&["a", "b"]);
     let Lab { store, clock, .. } = Lab::memory().await;

@@ -1,4 +1,4 @@
-//! Room for runs: as many as may be awake, who goes on before who begins, and others unharmed.
+//! Concurrency of runs: the limit, resumed runs before new ones, and other work not affected.
 
 use std::{
     sync::{
@@ -62,7 +62,7 @@ async fn no_more_runs_are_awake_than_there_is_room_for_and_all_complete(lab: Lab
     for id in &ids {
         theatre.sleeps(id).await;
     }
-    // All are due when the next process comes: they do not wake all at once.
+    // All are due when the next process starts: they do not all become active.
     let theatre = theatre.again(&play, SECOND).await;
     for id in &ids {
         theatre.completes(id).await;
@@ -131,7 +131,7 @@ async fn who_goes_on_comes_before_who_begins(lab: Lab) {
     }
     theatre.clock.advance(SECOND);
     for _ in 0..6 {
-        // What comes behind them has gone through the dispatcher: they wait for their place.
+        // A later message has gone through the dispatcher: they wait for a permit.
         messages_go_through(&theatre, 10).await;
         theatre.stage.open("door", 1);
         theatre.stage.came("door").await;
@@ -146,7 +146,7 @@ async fn who_goes_on_comes_before_who_begins(lab: Lab) {
     theatre.app.stop().await;
 }
 
-/// A program with plays, and what the test adds.
+/// A program with plays, and additions of the test.
 async fn theatre(lab: &Lab, play: Play, add: impl FnOnce(App) -> App) -> Theatre {
     let (store, clock, stage) = (lab.store.clone(), lab.clock.clone(), play.stage.clone());
     let builder = add(App::new("test").workflow(play));

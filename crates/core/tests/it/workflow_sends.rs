@@ -1,4 +1,4 @@
-//! What leaves a run: messages and progress; and chance, which is the same in each replay.
+//! Outputs of a run: messages and progress; and randomness, which is the same in each replay.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ async fn wherever_the_process_ends_what_was_sent_is_sent_once() {
     })
     .await;
     assert!(16 <= survived, "{survived}");
-    // That all of them are the same says nothing of what they are.
+    // Equal values prove nothing about the values themselves.
     let app = program().test().await.unwrap();
     app.start(Play::at("one"), Value::Null).await.unwrap();
     app.advance(Duration::from_mins(1)).await;
@@ -65,7 +65,7 @@ async fn progress_is_seen_at_once_recorded_once_and_not_said_again_in_a_replay()
             Ok(())
         };
         ctx.step("a", body).await?;
-        // Each has a commit of its own, and nothing new is said in them.
+        // Each has a commit of its own, without new progress.
         for name in ["b", "b", "b"] {
             ctx.step(name, async || Ok(stage.count(name))).await?;
         }
@@ -98,7 +98,7 @@ async fn progress_is_seen_at_once_recorded_once_and_not_said_again_in_a_replay()
     assert_eq!(seen(&theatre).await, ("ends".to_owned(), Some(100.0)));
     let said = theatre.history("one").await.into_iter().filter(|it| it.entry == "progress");
     let said: Vec<Value> = said.map(|it| it.fields["message"].clone()).collect();
-    // What was said in between and never stood when something was recorded is not kept.
+    // Progress between two entries is not recorded.
     assert_eq!(said, ["in a step", "waits", "ends"]);
     theatre.app.stop().await;
 }

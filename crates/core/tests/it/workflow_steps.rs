@@ -1,4 +1,5 @@
-//! What other engines get wrong: steps that fail, take too long, or give what cannot be kept.
+//! Known flaws of other engines: steps that fail, take too long, or return values that cannot be
+//! recorded.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -52,7 +53,7 @@ async fn there_is_one_attempt_more_than_retries_and_waits_between_them_grow_as_s
         let began: Vec<_> = attempts(&app).await.iter().map(|it| it.started_at.0).collect();
         for (pair, wanted) in began.windows(2).zip(seconds) {
             let (waited, wanted) = (pair[1].since(pair[0]), second * wanted);
-            // Up to a quarter more, so that many do not come at once.
+            // Up to a quarter more, so that retries spread out.
             assert!(wanted <= waited && waited <= wanted * 5 / 4, "{retry:?}: {began:?}");
         }
         assert_eq!(began.len(), 4);
@@ -85,7 +86,7 @@ async fn an_attempt_that_takes_too_long_has_failed() {
     assert_eq!(view.steps[0].attempts.len(), 3);
 }
 
-/// A clock that wakes nobody before it is time, as the one of the machine does.
+/// A clock that wakes no sleeper early, like that of the machine.
 #[derive(Debug)]
 struct Strict(ManualClock);
 
@@ -203,7 +204,7 @@ fn nested(levels: usize) -> Value {
     (0..levels).fold(Value::Null, |inner, _| json!([inner]))
 }
 
-/// The code of what a step failed with, or `ok`.
+/// The error code of a step, or `ok`.
 async fn code<T: steadfast_core::Body>(
     ctx: &Ctx,
     name: &str,

@@ -1,5 +1,5 @@
-//! A process that ends in the middle of a step: what is recorded is recorded once, and a step that
-//! ends each process is given up.
+//! A process that crashes in the middle of a step: every result is recorded once, and a step that
+//! crashes each process fails.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{
     play::{Play, Theatre},
 };
 
-/// Processes on one store in memory, each of which ends when the test says so.
+/// Processes on one store in memory, each of which crashes on request.
 struct Processes {
     store: Arc<MemoryStore>,
     clock: ManualClock,
@@ -35,7 +35,7 @@ impl Processes {
         Theatre::on(self.store.clone(), self.clock.clone(), &self.play).await
     }
 
-    /// Ends the process. What it has in memory is never heard of again.
+    /// Crashes the process. Its memory is lost.
     async fn end(&self, theatre: Theatre) {
         self.store.crash_at(1, Moment::Before);
         let refused = theatre.app.start(Play::at("nobody"), Value::Null).await;
@@ -44,8 +44,8 @@ impl Processes {
         self.clock.advance(Duration::from_secs(1));
     }
 
-    /// Whether a body comes to its door, and not the run to its end. Takeovers wait longer and
-    /// longer, so time passes.
+    /// Whether a body arrives at its door before the run ends. Takeovers are delayed more and more,
+    /// so time passes.
     async fn comes_to(&self, door: &str, theatre: &Theatre) -> bool {
         let ended = theatre.app.runs().wait("play", "one");
         let time = async {
@@ -90,8 +90,8 @@ async fn a_step_that_ends_each_process_fails_for_good_and_the_run_may_go_on() {
         assert!(process < 20, "it is never given up");
         processes.end(theatre).await;
     }
-    // Also one that is never to be tried again is made again. One more may be made, because the
-    // first takeover may blame nobody.
+    // A step without retries is repeated as well. There may be one more attempt, because the first
+    // takeover may blame no step.
     let fatal = processes.play.stage.ran("fatal");
     assert!((8..=9).contains(&fatal), "{fatal}");
     assert_eq!(processes.play.stage.ran("first"), 1);
@@ -116,7 +116,7 @@ async fn a_step_is_not_blamed_for_processes_that_ended_before_it_began() {
     processes.play.stage.came("door").await;
     processes.end(theatre).await;
     for _ in ["b", "c", "d"] {
-        // The step before is run again; the process ends in the next one.
+        // The previous step runs again; the process crashes in the next one.
         let theatre = processes.next().await;
         assert!(processes.comes_to("door", &theatre).await, "{:?}", theatre.status("one").await);
         processes.play.stage.open("door", 1);

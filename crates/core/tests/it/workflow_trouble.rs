@@ -1,4 +1,4 @@
-//! Runs on a store that is busy, full, or does not tell how a commit ended.
+//! Runs on a store that is busy, full, or does not return the outcome of a commit.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -33,7 +33,7 @@ async fn yields(many: u64) {
     }
 }
 
-/// A minute in which everything that is due can be done.
+/// A minute in which all due work can be done.
 async fn a_minute(clock: &ManualClock) {
     for _ in 0..60 {
         clock.advance(S);
@@ -41,7 +41,7 @@ async fn a_minute(clock: &ManualClock) {
     }
 }
 
-/// Turns the clock until the run has come to its end.
+/// Advances the clock until the run has ended.
 async fn ends_in_time(theatre: &Theatre, id: &str) -> Status {
     until("it ends", async || {
         theatre.clock.advance(S);
@@ -62,7 +62,7 @@ async fn a_body_is_not_run_again_because_the_disk_is_full() {
     let (held, theatre) = troubled(&play).await;
     theatre.start("one").await;
     theatre.sleeps("one").await;
-    // The event and that it is taken find room, and what the body returned does not.
+    // The event and its entry find space, and the result of the body does not.
     held.room_left.store(2, Ordering::SeqCst);
     theatre.send("one", "go", &Value::Null).await;
     a_minute(&theatre.clock).await;
@@ -117,7 +117,8 @@ async fn a_busy_store_is_not_blamed_on_the_step() {
     let (first, theatre) = troubled(&play).await;
     theatre.start("one").await;
     theatre.stage.came("a").await;
-    // The process ends once. More refusals than a step may end processes must not add to that.
+    // The process crashes once. More refusals than the maximum of crashes of a step must not add to
+    // that.
     let held = Held::new(first.inner.restart());
     held.busy_when_done.store(12, Ordering::SeqCst);
     let next = Theatre::on(held.clone(), theatre.clock.clone(), &play).await;
@@ -190,7 +191,7 @@ fn everything() -> Play {
     .options(RunOptions { concurrency: 2, ..RunOptions::DEFAULT })
 }
 
-/// Starts a run, tells it things of which some get lost, and at last that it is to go on.
+/// Starts a run, sends it events of which some get lost, and at last one that resumes it.
 async fn bother(theatre: &Theatre, id: &str, seed: u64) {
     let runs = theatre.app.runs();
     while runs.start_json("play", id, json!(1)).await.is_err() {

@@ -1,4 +1,4 @@
-//! What runs look like from outside, on every store.
+//! Views of runs, on every store.
 
 use serde_json::{Value, json};
 use steadfast_core::{
@@ -39,7 +39,7 @@ impl Bench {
         self.app.start(Trip::at(id), input).await.unwrap();
     }
 
-    /// Looks until it is so far.
+    /// Polls until it has this status.
     async fn look_until(&self, id: &str, status: Phase) -> RunView {
         for _ in 0..200_000 {
             let view = self.app.runs().look("trip", id).await.unwrap();

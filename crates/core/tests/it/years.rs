@@ -1,4 +1,5 @@
-//! A program that runs for years: nothing grows for ever, and sweeping costs what is forgotten.
+//! A program that runs for years: nothing grows for ever, and a sweep costs in proportion to the
+//! deleted data.
 
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ on_all!(
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// A visitor, who writes to others and is deleted.
+/// A visitor, which sends to others and is deleted.
 struct Visitor;
 
 #[derive(Serialize, Deserialize)]
@@ -74,7 +75,7 @@ impl Consumer for Post {
     }
 }
 
-/// A run that writes to a visitor and posts a letter.
+/// A run that sends to a visitor and to a queue.
 struct Visit;
 
 impl Workflow for Visit {
@@ -113,13 +114,13 @@ async fn app_that(lab: &Lab, keep: Keep) -> TestApp {
         .unwrap()
 }
 
-/// What happens on one day: the same on every day, with other names.
+/// The operations of one day: the same on every day, with other names.
 async fn day(app: &TestApp, number: u32) {
     let name = |what: &str| format!("{what}-{number}");
     for greeted in [name("a"), "host".into()] {
         app.call(Visitor::at(name("guest")), Greet { to: Some(greeted) }).await.unwrap();
     }
-    // Nothing comes of this one but an address.
+    // This one is only addressed.
     let guest = Visitor::at(name("guest"));
     app.call(guest.clone(), Greet { to: Some(name("b")) }).await.unwrap();
     assert!(app.call(guest, Greet { to: Some("nobody".into()) }).await.is_err());
@@ -133,7 +134,7 @@ async fn day(app: &TestApp, number: u32) {
     }
 }
 
-/// How many rows there are, table by table.
+/// The number of rows, table by table.
 async fn rows(lab: &Lab) -> usize {
     lab.store.dump().await.unwrap().rows.len()
 }
@@ -149,7 +150,7 @@ async fn after_a_year_of_constant_load_a_store_is_no_larger_than_after_two_perio
             continue;
         }
         let rows = rows(&lab).await;
-        // What was given up is kept longest, for twenty days, and runs with it.
+        // Dead messages have the longest retention, twenty days, and their runs with them.
         match number {
             40..80 => largest = largest.max(rows),
             80.. => assert!(rows <= largest, "{rows} rows on day {number}, {largest} before"),
@@ -159,13 +160,13 @@ async fn after_a_year_of_constant_load_a_store_is_no_larger_than_after_two_perio
     lab.assert_sound().await;
     app.advance(100 * DAY).await;
     app.sweep().await;
-    // A stream keeps its last message: that of the host, of the queue, and of who sent by hand.
+    // A stream keeps its last message: that of the host, of the queue, and of the manual send.
     let left = lab.store.dump().await.unwrap().rows;
     assert!(left.len() < 25, "{left:#?}");
 }
 
-/// What one more sweep does when there is nothing to forget: its commits, reads and steps. Others
-/// may still be at work beside it for a moment, so the least of some is taken.
+/// The cost of another sweep that finds nothing: its commits, reads and steps. Other tasks may
+/// still run for a moment, so this is the minimum of several.
 async fn sweep_again(app: &TestApp, lab: &Lab) -> [u64; 3] {
     let mut least = [u64::MAX; 3];
     for _ in 0..10 {
@@ -217,7 +218,7 @@ async fn a_run_with_a_dead_message_leaves_with_it_or_when_somebody_wants_it(lab:
     assert_eq!(dead().await, 2);
     app.runs().delete("visit", "deleted").await.unwrap();
     assert_eq!(dead().await, 1);
-    // A run is kept for thirty days, and what was given up for sixty.
+    // The retention of a run is thirty days, and that of dead messages sixty.
     app.advance(31 * DAY).await;
     let is_there = async || app.runs().run("visit", "kept").await.is_ok();
     app.sweep().await;
@@ -235,7 +236,7 @@ async fn a_program_forgets_by_itself(lab: Lab) {
     }
     let before = rows(&lab).await;
     app.advance(100 * DAY).await;
-    // Nobody asks it to.
+    // It runs by itself.
     crate::play::until("it has swept", async || rows(&lab).await < before / 3).await;
     lab.assert_sound().await;
 }

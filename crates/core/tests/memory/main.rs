@@ -1,5 +1,5 @@
-//! What sleeping objects take in memory: next to nothing. Memory belongs to a process, so this test
-//! has one of its own.
+//! Memory of sleeping objects: next to nothing. Memory belongs to a process, so this test has one
+//! of its own.
 
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 #![expect(clippy::unwrap_used, reason = "a test that meets something else has failed")]
@@ -12,11 +12,11 @@ use steadfast_core::{
     store::{ManualClock, SqliteOptions, SqliteStore, Store, Timestamp},
 };
 
-/// Awake they take some 400 MB.
+/// In memory they take some 400 MB.
 const MANY: usize = 6_000;
 const IDLE: Duration = Duration::from_secs(30);
 
-/// Far below that, and far above what the caches of the store take.
+/// Far below that, and far above the size of the store's caches.
 const GROWTH_MIB_MAX: usize = 64;
 
 struct Counter;
@@ -83,7 +83,7 @@ async fn objects_that_sleep_take_no_memory() {
             store.close().await;
             return;
         }
-        // Others must have come to run before time goes on.
+        // Other tasks must run before time advances.
         tokio::task::spawn_blocking(|| ()).await.unwrap();
         if round % 50 == 0 {
             clock.advance(IDLE);

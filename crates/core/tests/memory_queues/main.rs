@@ -1,5 +1,5 @@
-//! What delayed messages take, and what it takes when all of them become due at once: a page of
-//! them at a time. Memory belongs to a process, so this test has one of its own.
+//! Memory of delayed messages, also when all of them become due at once: a page of them at a time.
+//! Memory belongs to a process, so this test has one of its own.
 
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 #![expect(clippy::unwrap_used, reason = "a test that meets something else has failed")]
@@ -21,7 +21,8 @@ const MANY: usize = 100_000;
 const DAY: Duration = Duration::from_hours(24);
 const MAIL: Queue<String> = Queue::named("mail");
 
-/// All of them take 100 MB as they are sent; a page of letters and the caches of the store, 20 MiB.
+/// All of them take 100 MB as they are sent; a page of messages and the caches of the store, 20
+/// MiB.
 const GROWTH_MIB_MAX: usize = 40;
 
 struct Counts(Arc<AtomicUsize>);
@@ -35,7 +36,7 @@ impl BatchConsumer for Counts {
     }
 }
 
-/// The most that was resident so far, and what is now.
+/// The maximum of resident memory, and its current value.
 fn resident_mib() -> (usize, usize) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let of = |name: &str| {

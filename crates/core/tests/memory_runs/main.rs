@@ -1,4 +1,4 @@
-//! What runs take that sleep: rows in the store, no task and next to no memory. Memory belongs to a
+//! Memory of sleeping runs: rows in the store, no task and next to no memory. Memory belongs to a
 //! process, so this test has one of its own.
 
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -15,10 +15,10 @@ use tokio::runtime::Handle;
 const MANY: usize = 10_000;
 const DAY: Duration = Duration::from_hours(24);
 
-/// Far above what the caches of the store and the timers of the dispatcher take.
+/// Far above the size of the store's caches and the dispatcher's timers.
 const GROWTH_MIB_MAX: usize = 100;
 
-/// Tasks come and go around the store and the dispatcher; none is for a run.
+/// The store and the dispatcher have tasks; none is for a run.
 const TASKS_MAX: usize = 50;
 
 struct Nap;
@@ -41,7 +41,7 @@ fn resident_mib() -> usize {
     line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() / 1024
 }
 
-/// Waits until all runs are so far.
+/// Waits until all runs have this status.
 async fn all_are(store: &dyn Store, status: RunStatus) {
     for _ in 0..200_000 {
         if store.count_runs(Nap::NAME, Some(status), MANY).await.unwrap() == MANY {

@@ -1,4 +1,4 @@
-//! Queries, answered from the tables in the plainest way.
+//! Answers queries from the tables, in the simplest way.
 
 use super::tables::Tables;
 use crate::{

@@ -1,4 +1,4 @@
-//! The tables of the store in memory: the plainest form of what the SQL stores keep.
+//! The tables of the store in memory: the simplest form of the tables of the SQL stores.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -158,7 +158,7 @@ impl Tables {
         }
     }
 
-    /// What is known of an entity that is to be erased, if it has ended.
+    /// The facts about an entity that is to be deleted, if it has ended.
     fn erasure(&self, id: EntityId) -> Option<Erasure> {
         let entity = self.entities.get(&id)?;
         let is_aside = entity.address.class() == ERASED;
@@ -205,7 +205,7 @@ impl Tables {
         }
     }
 
-    /// Gives a record to an entity under which nobody looks for it.
+    /// Moves a record to an entity that no query finds.
     fn put_aside(&mut self, id: EntityId, to: EntityId) {
         let all = (id, Version::MIN)..=(id, Version::MAX);
         let record: Vec<_> = self.streams.extract_if(all, |_, _| true).collect();

@@ -1,4 +1,4 @@
-//! Appending: versions, positions, and the work that messages bring with them.
+//! Appends: versions, positions, and the work of messages.
 
 use super::{EntityRow, MessageRow, Work, decide::Batch};
 use crate::{
@@ -16,7 +16,7 @@ impl Batch {
         let before = self.version(id);
         self.moved.entry(id).or_insert(before);
         self.facts.versions.insert(id, before + messages.len() as Version);
-        // What was the last until now is not needed for that any more.
+        // The previous last message does not hold the version any more.
         if let Some(last) = self.facts.lasts.get(&id).copied()
             && !stream.kind().has_state()
         {
@@ -47,7 +47,7 @@ impl Batch {
         self.draft.position += messages.len() as Position;
     }
 
-    /// The origin of a stream, which is `first` if nothing stands in it yet.
+    /// The origin of a stream; `first` if the stream is empty.
     fn origin(&mut self, stream: EntityId, first: Position) -> Position {
         if let Some(origin) = self.facts.origins.get(&stream) {
             return *origin;
@@ -72,7 +72,7 @@ impl Batch {
         self.set_work(position, Some(work));
     }
 
-    /// One that is only addressed so far. It may never begin: the sweep looks at it later.
+    /// An entity that is only addressed. It may never begin: the sweep processes it later.
     pub(super) fn introduce_target(&mut self, address: &Address) {
         if !self.facts.entities.contains(&address.id()) {
             if address.kind().can_end() {

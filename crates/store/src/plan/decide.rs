@@ -1,4 +1,4 @@
-//! Decides each commit of a batch in order. A rejected one leaves no trace for its neighbours.
+//! Decides each commit of a batch in order. A rejected one has no effect on the others.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ pub(crate) fn plan<'a>(
 pub(super) struct Batch {
     pub(super) facts: Facts,
     pub(super) draft: Plan,
-    /// Versions of streams that the commit at hand has moved, with what they were.
+    /// Versions of streams that the current commit has changed, with their previous values.
     pub(super) moved: HashMap<EntityId, Version>,
     pub(super) receipt: Receipt,
 }
@@ -54,8 +54,8 @@ impl Batch {
         }
     }
 
-    /// A key decides before anything else: a repeated request is answered as it was then, even if
-    /// its other expectations no longer hold.
+    /// A key is checked before anything else: a repeated request gets the recorded answer, even if
+    /// its expectations no longer hold.
     fn find_key(&self, commit: &Commit) -> Option<Result<Remembered, Rejection>> {
         commit.writes.iter().find_map(|write| {
             let Write::Remember(it) = write else { return None };
@@ -180,7 +180,7 @@ impl Batch {
         self.facts.versions.get(&stream).copied().unwrap_or(0)
     }
 
-    /// How long the draft's lists are, to cut them back when a commit is rejected.
+    /// The lengths of the draft's lists, to truncate them when a commit is rejected.
     fn lengths(&self) -> Lengths {
         Lengths {
             position: self.draft.position,
@@ -230,7 +230,7 @@ impl Batch {
         for row in self.draft.entities.drain(lengths.entities..) {
             self.facts.entities.remove(&row.address.id());
         }
-        // After that: what was erased may have begun anew.
+        // After that: an erased entity may have begun again.
         self.facts.entities.extend(self.draft.erased.drain(lengths.erased..));
         let put_aside = self.draft.put_aside.drain(lengths.put_aside..);
         self.facts.entities.extend(put_aside.map(|(id, _)| id));

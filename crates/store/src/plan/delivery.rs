@@ -1,4 +1,4 @@
-//! Delivering: claims, how they end, and what happens to a message afterwards.
+//! Delivery: claims, their ends, and the state of a message afterwards.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ impl Batch {
             Some(_) => self.held(position, lease)?,
             None => self.work(position)?,
         };
-        // Without a claim the delivery was not counted yet; a cancelled one was none.
+        // Without a claim the delivery was not counted yet; a cancelled message had none.
         if work.claim.is_none() && as_ != SettledAs::Cancelled {
             work.attempts += 1;
         }
@@ -123,7 +123,7 @@ impl Batch {
             return Err(Rejection::NotSettled { position });
         };
         let (due_at, forgiven, claim) = (self.draft.at, attempts, None);
-        // It goes on where it died, which need not be where it was sent to.
+        // It is delivered to the queue in which it died, which need not be the one it was sent to.
         let (target, ordered, queued) =
             queue.map_or((target, ordered, queued && !ordered), |it| (it, false, true));
         let work = Work { position, target, ordered, due_at, attempts, forgiven, claim, queued };
@@ -163,7 +163,7 @@ impl Batch {
         self.facts.works.get(&position).copied().ok_or(Rejection::NotPending { position })
     }
 
-    /// The work of a message that is claimed under this lease; without one, by nobody.
+    /// The work of a message that is claimed under this lease; without a lease, that is unclaimed.
     pub(super) fn held(&self, position: Position, lease: Option<Lease>) -> Result<Work, Rejection> {
         let work = self.work(position)?;
         match work.claim.map(|(it, _)| it) == lease {

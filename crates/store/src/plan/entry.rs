@@ -1,4 +1,4 @@
-//! Entries: a change takes the next number, and what is removed keeps its own for a time.
+//! Entries: a change increases the revision, and a removed entry keeps its revision for a time.
 
 use super::decide::Batch;
 use crate::{Entry, EntryKey, Put, Rejection};
@@ -12,7 +12,7 @@ impl Batch {
         Err(Rejection::Revision { entry: entry.clone(), expected, actual })
     }
 
-    /// What earlier commits of the batch removed is not known to have been all there was.
+    /// If earlier commits of the batch removed entries, the list may still have others.
     pub(super) fn check_vacant(&self, space: &str) -> Result<(), Rejection> {
         let is_in = |it: &&Entry| it.entry.space() == space && it.value.is_some();
         let changed =

@@ -1,12 +1,12 @@
-//! The end of runs and of other entities, as if they had never been.
+//! Deletes runs and other entities as a whole.
 
 use super::{DeadBrief, EntityRow, Erasure, decide::Batch};
 use crate::{Address, EntityId, EntityKind, Position, Rejection, Timestamp};
 
-/// Messages of one entity that go in one commit, at most.
+/// Maximum messages of one entity that are deleted in one commit.
 pub(crate) const ERASED_MAX: i64 = 2_000;
 
-/// The class of entities that hold records which were put aside, each under its origin.
+/// The class of entities with detached records, each under its origin.
 pub(crate) const ERASED: &str = "erased";
 
 impl Batch {
@@ -39,7 +39,7 @@ impl Batch {
             self.erase_whole(entity, &found);
             return Ok(());
         };
-        // The facts about its messages would have to be told apart.
+        // Facts about its messages from before and after the deletion would mix.
         if self.facts.messages.iter().any(|(_, brief)| brief.stream == entity) {
             return Err(Rejection::JustWritten { entity });
         }
@@ -50,7 +50,8 @@ impl Batch {
         Ok(())
     }
 
-    /// The facts about an entity that is to go; `None` if it is not there, or goes on.
+    /// The facts about an entity that is to be deleted; `None` if it does not exist or has not
+    /// ended.
     fn erasable(&self, entity: EntityId, until: Timestamp) -> Result<Option<Erasure>, Rejection> {
         if self.has_moved(entity) {
             return Err(Rejection::JustWritten { entity });
@@ -64,8 +65,8 @@ impl Batch {
         }
     }
 
-    /// Gives a long record to an entity of its own, under which nobody looks for it. The name is
-    /// free at once, and the sweep removes the record in parts.
+    /// Moves a long record to an entity of its own, which no query finds. The name is free
+    /// immediately, and the sweep deletes the record in parts.
     fn put_aside(&mut self, entity: EntityId, origin: Position) {
         let to = Address::new(EntityKind::System, ERASED, &origin.to_string());
         let to = to.expect("a number is a name");
@@ -87,7 +88,7 @@ impl Batch {
         self.receipt.erased = true;
     }
 
-    /// Its dead messages count no more. Those that this batch has changed were counted then.
+    /// Subtracts its dead messages. Those that this batch has changed were counted then.
     fn uncount(&mut self, found: &Erasure) {
         for dead in &found.dead {
             let goes = found.cut.is_none_or(|it| dead.version <= it);
@@ -116,8 +117,8 @@ impl Batch {
         self.facts.runs.set(entity, None);
     }
 
-    /// Whether this batch has done something with an entity that the rows read from the store do
-    /// not tell. What is settled here was pending there, so that need not be looked for.
+    /// Whether this batch has changed an entity in a way that the rows of the store do not show. A
+    /// message that is settled here was pending there, so it need not be checked.
     fn has_moved(&self, entity: EntityId) -> bool {
         let is_for = |target: Option<EntityId>| target == Some(entity);
         let works = &self.facts.works;

@@ -1,4 +1,4 @@
-//! What the sweep has to look at again, and the numbers of messages that a store keeps.
+//! The rows that the sweep must process again, and the counters of messages.
 
 use super::{Brief, Work, decide::Batch};
 use crate::{EntityId, Expiring, ExpiryList, KeyName, Position, Settled, SettledAs, Timestamp};
@@ -17,8 +17,8 @@ impl Batch {
         self.facts.works.set(position, work);
     }
 
-    /// Writes or removes how a delivery ended, counts what is dead, and has it looked at by the
-    /// sweep.
+    /// Writes or removes the end of a delivery, counts dead messages, and adds them to the list of
+    /// the sweep.
     pub(super) fn set_settled(&mut self, position: Position, settled: Option<Settled>) {
         let queue = |it: &Settled| (it.as_ == SettledAs::Dead).then_some(it.queue);
         let before = self.facts.settled.get(&position).and_then(queue);
@@ -46,8 +46,8 @@ impl Batch {
         self.facts.depths.set(queue, Some((before + waiting, dead_before + dead)));
     }
 
-    /// Nothing needs a message any more that did until now: if the sweep has passed it already, it
-    /// is to look again.
+    /// A message is not needed any more: if the sweep has passed it already, the message is added
+    /// to a list.
     pub(super) fn is_free(&mut self, position: Position) {
         if position <= self.facts.swept {
             self.expires(ExpiryList::Late, position, EntityId::NONE);
@@ -83,7 +83,7 @@ impl Batch {
         }
     }
 
-    /// The sweep never goes back.
+    /// The sweep never moves backwards.
     pub(super) fn swept(&mut self, to: Position) {
         if self.facts.swept < to {
             self.facts.swept = to;

@@ -11,7 +11,7 @@ use crate::{
     Snapshot, Timestamp, Version,
 };
 
-/// The part of a stored message that reviving or forgetting it needs.
+/// The part of a stored message that is needed to revive or delete it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Brief {
     pub(crate) stream: EntityId,
@@ -21,33 +21,33 @@ pub(crate) struct Brief {
     pub(crate) queued: bool,
     /// Whether it is the last of its stream.
     pub(crate) last: bool,
-    /// Whether it is of a process or a run, which has or loses its record as a whole.
+    /// Whether it is of a process or a run, whose record is deleted as a whole.
     pub(crate) recorded: bool,
 }
 
-/// The part of a stored turn that forgetting it needs.
+/// The part of a stored turn that is needed to delete it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TurnBrief {
     pub(crate) entity: EntityId,
     pub(crate) bytes: i64,
-    /// Whether the images hold it. Once they do, they always will.
+    /// Whether the images contain it. Once they do, they always will.
     pub(crate) is_history: bool,
 }
 
-/// The facts about an entity that is to be erased. There are none of one that goes on.
+/// The facts about an entity that is to be deleted. An entity that has not ended has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Erasure {
     /// Work for it, or of it.
     pub(crate) work: Option<Position>,
     /// Whether it is a run that was started.
     pub(crate) is_run: bool,
-    /// Whether it only holds a record that was put aside, which may go at once.
+    /// Whether it has only a detached record, which may be deleted at any time.
     pub(crate) is_aside: bool,
-    /// Its messages that were given up.
+    /// Its dead messages.
     pub(crate) dead: Vec<DeadBrief>,
-    /// Where its record is too long: up to this version the messages go at once.
+    /// The last version that is deleted now, if its record is too long.
     pub(crate) cut: Option<Version>,
-    /// How many messages go at once.
+    /// The number of messages that are deleted now.
     pub(crate) messages: usize,
     /// Of its record.
     pub(crate) origin: Option<Position>,
@@ -55,17 +55,17 @@ pub(crate) struct Erasure {
     pub(crate) last_at: Option<Timestamp>,
 }
 
-/// A message that was given up.
+/// A dead message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DeadBrief {
     pub(crate) position: Position,
     pub(crate) version: Version,
-    /// The queue that it died in, if it did in one.
+    /// The queue in which it died, if it was in one.
     pub(crate) queue: Option<EntityId>,
     pub(crate) at: Timestamp,
 }
 
-/// The rows as the batch sees them. A store fills in what is there; absent means absent.
+/// The rows as the batch sees them. The store loads existing rows; a missing row does not exist.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
     pub(crate) position: Position,
@@ -93,9 +93,9 @@ pub(crate) struct Facts {
     pub(crate) cuts: Table<EntityId, u32>,
     /// Only what this batch writes.
     pub(crate) runs: Table<EntityId, RunSummary>,
-    /// Entities that are to be erased, if they are there and have ended.
+    /// Entities that are to be deleted, if they exist and have ended.
     pub(crate) erasures: Table<EntityId, Erasure>,
-    /// How many more, or fewer, messages wait in queues, and how many are dead there.
+    /// The changes of the numbers of pending and dead messages of queues.
     pub(crate) depths: Table<EntityId, (i64, i64)>,
     pub(crate) expiring: Table<Expiring, bool>,
     pub(crate) entries: Table<EntryKey, Entry>,
@@ -103,7 +103,7 @@ pub(crate) struct Facts {
     pub(crate) spaces: HashSet<Box<str>>,
 }
 
-/// Rows by key, which remembers what changed and can take the last commit's changes back.
+/// Rows by key. It tracks changes and can undo those of the last commit.
 #[derive(Debug)]
 pub(crate) struct Table<K, V> {
     rows: HashMap<K, V>,
@@ -118,7 +118,7 @@ impl<K, V> Default for Table<K, V> {
 }
 
 impl<K: Hash + Eq + Ord + Clone, V: Clone> Table<K, V> {
-    /// Fills in a row that the store holds.
+    /// Adds a row that the store has.
     pub(crate) fn load(&mut self, key: K, row: V) {
         self.rows.insert(key, row);
     }
@@ -127,12 +127,12 @@ impl<K: Hash + Eq + Ord + Clone, V: Clone> Table<K, V> {
         self.rows.get(key)
     }
 
-    /// The keys of the rows that are there.
+    /// The keys of existing rows.
     pub(crate) fn keys(&self) -> Vec<K> {
         self.rows.keys().cloned().collect()
     }
 
-    /// The rows that are there.
+    /// The existing rows.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.rows.iter()
     }
@@ -152,19 +152,19 @@ impl<K: Hash + Eq + Ord + Clone, V: Clone> Table<K, V> {
         self.undo.push((key, old, first));
     }
 
-    /// Takes a row out of sight. In the store it stays as it is, unless something else removes it.
+    /// Hides a row. In the store it does not change, unless another write removes it.
     pub(crate) fn hide(&mut self, key: K) {
         if let Some(row) = self.rows.remove(&key) {
             self.undo.push((key, Some(row), false));
         }
     }
 
-    /// Keeps what was set since the last call.
+    /// Accepts the changes since the last call.
     pub(crate) fn accept(&mut self) {
         self.undo.clear();
     }
 
-    /// Takes back what was set since the last `accept`.
+    /// Undoes the changes since the last `accept`.
     pub(crate) fn reject(&mut self) {
         while let Some((key, old, first)) = self.undo.pop() {
             if first {
@@ -177,7 +177,7 @@ impl<K: Hash + Eq + Ord + Clone, V: Clone> Table<K, V> {
         }
     }
 
-    /// The rows that changed, in key order; `None` for a row that is gone.
+    /// The changed rows, in key order; `None` for a deleted row.
     pub(crate) fn into_changes(mut self) -> Vec<(K, Option<V>)> {
         let mut keys: Vec<K> = self.changed.into_iter().collect();
         keys.sort();

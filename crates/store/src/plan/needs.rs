@@ -1,4 +1,4 @@
-//! Which rows a batch must know before it can be decided.
+//! The rows that a batch needs before it can be decided.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Runs: how far they are, and how long they are kept.
+//! Runs: their status and their retention.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ impl Batch {
         self.facts.runs.set(run.id(), Some(row));
     }
 
-    /// The row of a run is found by the origin of its stream. One that has no message yet takes a
-    /// position for it, once the commit has given its messages theirs.
+    /// The row of a run is found by the origin of its stream. A run without a message reserves a
+    /// position for it, after the messages of the commit have theirs.
     pub(super) fn number_run(&mut self, run: EntityId) {
         if self.facts.runs.get(&run).is_some() && self.facts.origins.get(&run).is_none() {
             self.draft.position += 1;

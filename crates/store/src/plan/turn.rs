@@ -1,4 +1,4 @@
-//! Turns of objects: the head moves on, the log grows, images take its place.
+//! Turns of objects: the head advances, the log grows, images replace it.
 
 use super::{TurnBrief, decide::Batch};
 use crate::{
@@ -121,7 +121,7 @@ impl Batch {
         self.facts.turns.set(position, None);
         self.draft.turns_forgotten.push(position);
         self.receipt.forgotten += 1;
-        // A turn of an object that was deleted since is no part of one that was made anew.
+        // A turn of a deleted object does not belong to a new one of the same name.
         if let Some(head) = self.facts.heads.get(&entity).copied()
             && head.base.number <= position
         {

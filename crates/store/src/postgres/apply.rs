@@ -1,11 +1,11 @@
-//! Writing the rows of a plan: one statement a table, the rows as arrays, all in one round trip.
+//! Writes the rows of a plan: one statement per table, the rows as arrays, all in one round trip.
 
 use futures_util::future::{join, join_all, try_join_all};
 use tokio_postgres::{Client, Error, Statement, types::ToSql};
 
 use crate::{EntityId, EntryKey, Expiring, KeyName, Timestamp, plan::Plan};
 
-/// One statement for each table and way of change, in the order in which they run.
+/// One statement for each table and kind of change, in the order of execution.
 const STATEMENTS: [&str; 40] = [
     "DELETE FROM outcome o USING message m, unnest($1::bytea[], $2::bigint[]) AS c (id, version), \
      entity e WHERE e.id = c.id AND m.origin = e.origin AND m.version <= c.version \
@@ -140,13 +140,13 @@ impl Writes {
         });
         // Sent in this order without waiting: if a write fails, COMMIT rolls back.
         let (written, committed) = join(join_all(writes), client.batch_execute("COMMIT")).await;
-        // In order: those behind a failed one only say that the transaction is aborted.
+        // In order: those after a failed one only report that the transaction is aborted.
         written.into_iter().try_for_each(|it| it.map(|_| ())).map_err(NotWritten::Statement)?;
         committed.map_err(NotWritten::Commit)
     }
 }
 
-/// What failed.
+/// The statement that failed.
 pub(super) enum NotWritten {
     /// A write: COMMIT, sent behind it, rolled back.
     Statement(Error),

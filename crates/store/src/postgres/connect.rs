@@ -25,19 +25,19 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::{link::Link, node, tls::Wish, trouble};
 use crate::{CLOCK_STEP_MAX, Clock, OpenError};
 
-/// Which database, and what time it is.
+/// A database, and the clock.
 #[derive(Clone, Debug)]
 pub struct PostgresOptions {
-    /// `postgres://user@host/database`, with the parameters that libpq knows. Except over a socket
-    /// or to this machine, the server must show a certificate of its name: `sslmode=verify-full`
-    /// is the default, `sslrootcert=FILE` names other roots than those of the machine, and
-    /// `sslmode=disable` does without.
+    /// `postgres://user@host/database`, with the parameters of libpq. Except over a socket or to
+    /// this machine, the server must have a certificate for its name: `sslmode=verify-full` is the
+    /// default, `sslrootcert=FILE` names other roots than those of the machine, and
+    /// `sslmode=disable` turns encryption off.
     pub url: String,
     /// The clock of this machine.
     pub clock: Arc<dyn Clock>,
-    /// A step of the clock beyond this is reported, and deletion by age waits.
+    /// A larger step of the clock is reported, and suspends deletion by age.
     pub clock_step_max: Duration,
-    /// Go on although the database was found to lack acknowledged commits.
+    /// Continue although the database lacks acknowledged commits.
     pub accept_loss: bool,
 }
 
@@ -48,11 +48,11 @@ impl PostgresOptions {
     }
 }
 
-/// Nothing we run takes long; what does is stuck.
+/// All statements of this crate are short; a long one is stuck.
 const SETTINGS: &str = "-c statement_timeout=30s -c lock_timeout=10s \
      -c idle_in_transaction_session_timeout=60s";
 
-/// A durable answer needs the flush; a database that is set to do without is overruled.
+/// A durable answer needs the flush; this overrides the setting of the database.
 const DURABLE: &str = "SELECT set_config('synchronous_commit', 'on', false) \
      WHERE current_setting('synchronous_commit') = 'off'";
 
@@ -63,7 +63,7 @@ pub(super) struct Target {
     config: Config,
     /// `None` if the connection is plain.
     tls: Option<MakeRustlsConnect>,
-    /// For people, without the password.
+    /// The name without the password, for messages.
     pub(super) name: String,
 }
 
@@ -75,7 +75,7 @@ impl Target {
             refused(format!("{}; write postgres://user@host/database", trouble::text(&error)))
         })?;
         let tls = wish.connector(&mut config).map_err(refused)?;
-        // A standby is behind, and one that was the primary may still let us in.
+        // A standby is behind, and a former primary may still accept connections.
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         let options = config.get_options().unwrap_or_default();
         let options = format!("{options} {SETTINGS}");
@@ -86,7 +86,7 @@ impl Target {
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(Duration::from_secs(5));
         }
-        // A server that fell silent must be noticed.
+        // Detects a server that does not answer any more.
         config.keepalives_idle(Duration::from_secs(30)).tcp_user_timeout(Duration::from_secs(30));
         let host = match config.get_hosts().first() {
             Some(Host::Tcp(host)) => host.clone(),
@@ -115,7 +115,7 @@ impl Target {
         Ok(session)
     }
 
-    /// Connections for readers. Each of them is to a database that has all that was acknowledged.
+    /// Connections for readers. Each of them is to a database that has all acknowledged commits.
     pub(super) fn pool(&self, link: Arc<Link>) -> Result<Pool, OpenError> {
         let recycling_method = RecyclingMethod::Fast;
         let config = ManagerConfig { recycling_method };
@@ -149,8 +149,7 @@ impl Target {
     }
 }
 
-/// Drives a connection, and hears what the server warns of. Its error reaches whoever uses the
-/// client.
+/// Drives a connection, and records warnings of the server. The client returns its errors.
 async fn drive<S, T>(mut connection: Connection<S, T>, warned: Arc<AtomicBool>)
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -174,8 +173,8 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Whether the server has warned since the last time: a commit that it warns of is durable
-    /// here, but perhaps not where it should be.
+    /// Whether the server has warned since the last call: a commit with a warning is durable here,
+    /// but perhaps not on a replica.
     pub(super) fn take_warning(&self) -> bool {
         self.warned.swap(false, Ordering::AcqRel)
     }

@@ -1,4 +1,4 @@
-//! Reading what a batch must know: one round trip, however many rows.
+//! Reads the rows that a batch needs: one round trip, however many rows.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! The writer's connection, as the readers see it.
+//! The writer's connection, as readers need it.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::node::Acknowledged;
 use crate::Position;
 
-/// The writer's connection, and what was acknowledged over it.
+/// The writer's connection, and the last batch that was acknowledged over it.
 pub(super) struct Link(Mutex<State>);
 
 struct State {
@@ -32,7 +32,7 @@ impl Link {
         self.state().acknowledged
     }
 
-    /// Takes note of what is about to be acknowledged.
+    /// Records a batch that is about to be acknowledged.
     pub(super) fn acknowledge(&self, acknowledged: Acknowledged) {
         self.state().acknowledged = acknowledged;
     }

@@ -1,5 +1,6 @@
-//! Acknowledged commits that the database lacks: a replica that was behind became the primary, or
-//! a backup was restored. That is noted in the database itself, so that nobody goes on by accident.
+//! Acknowledged commits that the database lacks: a replica that was behind became the primary, or a
+//! backup was restored. The loss is recorded in the database, so that no owner continues by
+//! accident.
 
 use tokio_postgres::{Client, Error, GenericClient};
 
@@ -12,11 +13,10 @@ use crate::{
     sql::{MIGRATIONS, queries},
 };
 
-/// After a loss, positions go on so far behind the last one that was acknowledged: none is given
-/// out twice.
+/// The gap in positions after a loss: no acknowledged position is reused.
 const GAP: i64 = 1_000_000;
 
-/// The schema in which losses are kept: older code would overlook them.
+/// The schema in which losses are recorded: older code would ignore them.
 const SCHEMA: usize = 8;
 
 /// The histories of a store. Each loss begins a new one, whose messages have ids of their own.
@@ -35,13 +35,13 @@ impl Lineages {
         self.0.last().map_or(0, |it| it.1)
     }
 
-    /// In which one a position was given out.
+    /// The history of a position.
     pub(super) fn of(&self, position: Position) -> i64 {
         self.0.iter().rev().find(|it| it.0 < position).map_or(0, |it| it.1)
     }
 }
 
-/// Refuses a store that lacks commits, until somebody has decided to go on without them.
+/// Refuses a store that lacks commits, until an operator has accepted the loss.
 pub(super) async fn check(client: &Client, target: &Target) -> Result<(), OpenError> {
     let failed = |error: Error| target.failed(&error);
     if !node::exists(client, "loss").await.map_err(failed)? {
@@ -60,14 +60,14 @@ pub(super) async fn check(client: &Client, target: &Target) -> Result<(), OpenEr
     }
 }
 
-/// Notes a loss, and returns what is missing.
+/// Records a loss, and returns the lost commits.
 pub(super) async fn note(
     client: &impl GenericClient,
     known: Acknowledged,
     found: Acknowledged,
     at: Timestamp,
 ) -> Result<CommitsLost, Error> {
-    // The database may be of a time before this table.
+    // The database may be older than this table.
     client.batch_execute(MIGRATIONS[SCHEMA - 1].postgres).await?;
     let lost = CommitsLost {
         batches: ((found.commits + 1).min(known.commits), known.commits),
@@ -83,7 +83,7 @@ pub(super) async fn note(
     Ok(lost)
 }
 
-/// Goes on without what is missing, in a new history.
+/// Accepts the loss and begins a new history.
 pub(super) async fn accept(client: &mut Client) -> Result<(), Error> {
     let tx = client.transaction().await?;
     let lost = "SELECT max(lost) FROM loss WHERE begins IS NULL";

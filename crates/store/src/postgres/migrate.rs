@@ -1,4 +1,4 @@
-//! Bringing the schema up to date, by the owner and by nobody else.
+//! Migrations, by the owner alone.
 
 use tokio::task::JoinSet;
 use tokio_postgres::{Client, Error};
@@ -22,8 +22,8 @@ pub(super) async fn check(client: &Client, target: &Target) -> Result<(), OpenEr
     Ok(())
 }
 
-/// Makes what is missing, one transaction for each change, so that one that was interrupted goes
-/// on where it was. A change of a large table may take long: our lease is kept meanwhile.
+/// Applies the missing migrations, one transaction each, so that an interrupted one continues. A
+/// migration of a large table may take long: the lease is renewed meanwhile.
 pub(super) async fn migrate(
     client: &mut Client,
     target: &Target,
@@ -36,7 +36,7 @@ pub(super) async fn migrate(
     if missing().next().is_none() {
         return Ok(());
     }
-    // Ends with this.
+    // Ends when this is dropped.
     let mut alive = JoinSet::new();
     if let Some(epoch) = epoch {
         alive.spawn(stay_alive(target.connect().await.map_err(failed)?, epoch));
@@ -65,12 +65,12 @@ async fn stay_alive(session: Session, epoch: i64) {
     let mut beat = tokio::time::interval(HEARTBEAT);
     loop {
         beat.tick().await;
-        // The change itself finds out whether the store is still ours.
+        // The migration itself detects whether this process still owns the store.
         let _ = node::renew(&session.client, epoch).await;
     }
 }
 
-/// The schema, and what it needs; nothing of an empty database.
+/// The schema, and the schema that it needs; zeros for an empty database.
 async fn read(client: &Client) -> Result<(i64, i64), Error> {
     if !node::exists(client, "meta").await? {
         return Ok((0, 0));

@@ -1,4 +1,4 @@
-//! The node row, which says who owns the store: its lease, and the last batch of the owner.
+//! The node row, which identifies the owner of the store: its lease, and its last batch.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use tokio_postgres::{Client, Error, GenericClient};
 
 use crate::Position;
 
-/// How long the lease lasts without a sign of life.
+/// Duration of the lease after the last heartbeat.
 pub(super) const LEASE: Duration = Duration::from_secs(6);
 
-/// An owner stops answering before its lease is over: clocks do not run equally fast.
+/// An owner stops answering before its lease ends: clocks run at different speeds.
 pub(super) const ANSWERS: Duration = Duration::from_secs(5);
 
-/// How often an idle owner gives a sign of life.
+/// Interval between heartbeats of an idle owner.
 pub(super) const HEARTBEAT: Duration = Duration::from_secs(2);
 
 /// The end of a lease that begins now, in SQL.
@@ -21,9 +21,9 @@ pub(super) const LEASE_END: &str = "clock_timestamp() + interval '6 s'";
 /// The last acknowledged batch: a database that has less has lost commits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Acknowledged {
-    /// Under which epoch.
+    /// The epoch.
     pub(crate) epoch: i64,
-    /// The last batch of this owner, which may have been a mere sign of life.
+    /// The last batch of this owner, which may have been a heartbeat.
     pub(crate) batch: i64,
     /// The last batch with commits.
     pub(crate) commits: i64,
@@ -38,8 +38,8 @@ pub(super) struct Node {
     pub(super) last_batch: i64,
     pub(super) owner: String,
     pub(super) process: String,
-    /// When its lease ends, by the database's clock, in seconds; minus infinity when it has said
-    /// goodbye.
+    /// When its lease ends, by the database's clock, in seconds; minus infinity after a clean
+    /// shutdown.
     pub(super) lease_until: f64,
 }
 
@@ -59,26 +59,26 @@ pub(super) async fn look(client: &Client) -> Result<Option<Node>, Error> {
     }))
 }
 
-/// Whether our schema has this table.
+/// Whether the current schema has this table.
 pub(super) async fn exists(client: &Client, table: &str) -> Result<bool, Error> {
     let sql = "SELECT to_regclass(format('%I.%I', current_schema(), $1::text)) IS NOT NULL";
     let row = client.query_one(sql, &[&table]).await?;
     Ok(row.get(0))
 }
 
-/// Says goodbye, so that the next owner need not wait.
+/// Records a clean shutdown, so that the next owner need not wait.
 pub(super) async fn leave(client: &Client, epoch: i64) -> Result<(), Error> {
     let sql = "UPDATE node SET clean = TRUE, lease_until = '-infinity' WHERE id = 1 AND epoch = $1";
     client.execute(sql, &[&epoch]).await.map(|_| ())
 }
 
-/// Gives a sign of life, and returns whether there is such an owner: 1 or 0.
+/// Renews the lease, and returns whether there is such an owner: 1 or 0.
 pub(super) async fn renew(client: &impl GenericClient, epoch: i64) -> Result<u64, Error> {
     let sql = format!("UPDATE node SET lease_until = {LEASE_END} WHERE id = 1 AND epoch = $1");
     client.execute(&sql, &[&epoch]).await
 }
 
-/// Whether a database lacks something that was acknowledged.
+/// Whether a database lacks an acknowledged batch.
 pub(super) async fn is_behind(client: &Client, known: Acknowledged) -> Result<bool, Error> {
     let sql = "SELECT epoch, last_batch FROM node WHERE id = 1";
     let row = client.query_one(sql, &[]).await?;

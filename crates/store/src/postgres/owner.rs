@@ -1,9 +1,9 @@
-//! Becoming the one owner of a store.
+//! Takes ownership of a store.
 //!
-//! Every batch writes its number into this row under our epoch. Who takes over raises the epoch
-//! first, which waits until the old backend has ended, and only then reads how its last batch
-//! ended. An owner that could not write into this row for the time of its lease answers nothing
-//! any more, so whoever has seen the row unchanged for that long may take over.
+//! Every batch writes its number into the node row under the owner's epoch. A new owner first
+//! raises the epoch, which waits until the old backend has ended, and only then reads the result of
+//! its last batch. An owner that could not write the row for the duration of its lease stops
+//! answering, so a process that has seen the row unchanged for that long may take over.
 
 use std::time::Duration;
 
@@ -21,33 +21,33 @@ use crate::{
     store_clock::ClockRecord,
 };
 
-/// The longest lease that any version has written.
+/// The longest lease of any version.
 const LEASE_MAX: Duration = Duration::from_secs(15);
 
-/// How often we look at another owner.
+/// Interval at which the row of another owner is read.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// So long we wait for somebody else who opens the store, or holds the node row.
+/// Maximum wait for another process that opens the store, or holds the node row.
 const OPENING_MAX: Duration = Duration::from_secs(10);
 
-/// Whoever opens the store holds this lock, by a number that everybody takes and by the schema:
-/// a database may hold several stores.
+/// The advisory lock of processes that open the store. It includes the schema: a database may have
+/// several stores.
 const LOCK: &str = "(7310312, hashtext(current_schema()))";
 
-/// Our ownership of the store.
+/// The ownership of this process.
 pub(super) struct Held {
     pub(super) owner: Owner,
-    /// Our name in the node row.
+    /// The name of this process in the node row.
     pub(super) process: String,
     /// The last position.
     pub(super) position: Position,
     pub(super) lineages: Lineages,
-    /// When we asked for our lease.
+    /// When the lease was requested.
     pub(super) asked_at: Duration,
 }
 
-/// Takes the store, or says who has it; makes it if there is none, and brings its schema up to
-/// date. Nothing of it is touched before it is ours.
+/// Takes the store, or returns its owner; creates it if necessary, and migrates its schema. Nothing
+/// is changed before this process owns it.
 pub(super) async fn take(
     session: &mut Session,
     target: &Target,
@@ -86,13 +86,13 @@ pub(super) async fn take(
     };
     let settled = settle(client, target, held, process, accept_loss).await;
     if settled.is_err() {
-        // The next one need not wait. If that is not possible, it waits.
+        // The next owner need not wait. If this fails, it waits.
         let _ = leave(client, held.0).await;
     }
     settled
 }
 
-/// Tables are made in the first schema of the search path, and looked for there alone.
+/// Tables are created in the first schema of the search path, and only that one is used.
 async fn check_schema(client: &Client, target: &Target) -> Result<(), OpenError> {
     let row = client.query_one("SELECT current_schema() IS NOT NULL", &[]).await;
     if row.map_err(|error| target.failed(&error))?.get(0) {
@@ -101,7 +101,7 @@ async fn check_schema(client: &Client, target: &Target) -> Result<(), OpenError>
     Err(target.refused("no schema of its search_path exists; make one".into()))
 }
 
-/// Brings a store that is ours up to date, and reads where it stands.
+/// Migrates a store that this process owns, and reads its state.
 async fn settle(
     client: &mut Client,
     target: &Target,
@@ -114,7 +114,7 @@ async fn settle(
     if accept_loss {
         loss::accept(client).await.map_err(failed)?;
     } else {
-        // The last owner may have noted one while we waited for its end.
+        // The last owner may have recorded a loss while we waited for its end.
         loss::check(client, target).await?;
     }
     let lineages = Lineages::read(client).await.map_err(failed)?;
@@ -122,7 +122,7 @@ async fn settle(
     let is_suspect = client.query_one(&queries::IS_SUSPECT.replace('?', "$"), &[&suspect]).await;
     let is_suspect: bool = is_suspect.map_err(failed)?.get(0);
     unlock(client).await.map_err(failed)?;
-    // All this may have taken longer than our lease.
+    // All this may have taken longer than the lease.
     let asked_at = SystemClock.elapsed();
     if renew(client, epoch).await.map_err(failed)? != 1 {
         return Err(target.refused("another process took it over meanwhile".into()));
@@ -135,8 +135,8 @@ fn taken(target: &Target, owner: &str) -> OpenError {
     OpenError::Taken { what: target.name.clone(), owner: owner.into() }
 }
 
-/// Whether an owner lives: it does if its row moves within its lease. Of one that has said goodbye
-/// or surely is gone we know without waiting.
+/// Whether an owner is alive: its row changes within its lease. No wait is needed after a clean
+/// shutdown, or if its process has certainly ended.
 async fn lives(client: &Client, node: &Node) -> Result<bool, Error> {
     if node.lease_until == f64::NEG_INFINITY || process::is_gone(&node.process) {
         return Ok(false);
@@ -154,7 +154,7 @@ async fn lives(client: &Client, node: &Node) -> Result<bool, Error> {
         if now.as_ref() != Some(node) {
             return Ok(true);
         }
-        // By our clock, and by the database's: an older version has a longer lease.
+        // By the clock of this machine, and by the database's: an older version has a longer lease.
         let silent = since.elapsed();
         let over = "SELECT lease_until < clock_timestamp() FROM node WHERE id = 1";
         if LEASE_MAX < silent
@@ -165,7 +165,7 @@ async fn lives(client: &Client, node: &Node) -> Result<bool, Error> {
     }
 }
 
-/// Waits for others who open the store. One that does not go on although no owner lives is ended.
+/// Waits for other processes that open the store. A stuck one is terminated if no owner is alive.
 async fn lock(client: &Client, target: &Target) -> Result<(), OpenError> {
     let failed = |error: Error| target.failed(&error);
     let since = Instant::now();
@@ -194,8 +194,8 @@ async fn unlock(client: &Client) -> Result<(), Error> {
     client.execute(&format!("SELECT pg_advisory_unlock{LOCK}"), &[]).await.map(|_| ())
 }
 
-/// Takes the row of an owner that does not live, unless it has moved meanwhile. Returns our epoch,
-/// and up to where deliveries are suspect.
+/// Takes the row of an owner that is not alive, unless it has changed meanwhile. Returns the new
+/// epoch, and the position up to which deliveries are suspect.
 async fn raise(
     client: &Client,
     target: &Target,
@@ -216,7 +216,7 @@ async fn raise(
     let row = loop {
         match client.query_opt(&sql, &params).await {
             Ok(row) => break row,
-            // Its backend may be in the middle of a batch that nobody will ever end.
+            // Its backend may be in a batch that will never end.
             Err(error)
                 if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
                     && since.elapsed() < OPENING_MAX =>

@@ -1,4 +1,4 @@
-//! Reading over connections of a pool.
+//! Reads over pooled connections.
 
 use deadpool_postgres::{Client, Object, PoolError};
 use tokio_postgres::{Error, IsolationLevel, Row, types::ToSql};
@@ -13,8 +13,8 @@ use crate::{
 const READ_ATTEMPTS: usize = 4;
 
 impl PostgresStore {
-    /// A connection that is not older than that of the writer: an older one may be to a server that
-    /// is no longer the primary.
+    /// A connection that is not older than that of the writer: an older one may be to a former
+    /// primary.
     async fn reader(&self) -> Result<Client, StoreError> {
         loop {
             let client = match self.pool.get().await {
@@ -29,8 +29,8 @@ impl PostgresStore {
         }
     }
 
-    /// Runs statements on a pooled connection. A read may be repeated, so connections that turn
-    /// out to be dead are replaced. What comes too late to be told is not.
+    /// Runs statements on a pooled connection. A read may be repeated, so dead connections are
+    /// replaced. A result that arrives after the lease is not returned.
     async fn rows(&self, statements: &[Statement]) -> Result<Vec<Vec<Row>>, StoreError> {
         self.status.count_read();
         let mut attempt = 1;
@@ -59,7 +59,7 @@ impl PostgresStore {
                 answer.add(row, statement.text)?;
             }
         }
-        // Each message knows in which history it was written.
+        // The position determines the history of a message.
         let set = |it: &mut Recorded| it.lineage = self.lineages.of(it.position);
         if let Answer::Messages(found) = &mut answer {
             found.iter_mut().for_each(set);
@@ -69,7 +69,7 @@ impl PostgresStore {
         Ok(answer)
     }
 
-    /// Reads something about the server.
+    /// Reads information about the server.
     pub(super) async fn list<T>(
         &self,
         sql: &'static str,
@@ -80,7 +80,7 @@ impl PostgresStore {
     }
 }
 
-/// Runs statements; if they are several, in one transaction, so that all rows are of one moment.
+/// Runs statements; several run in one transaction, so that all rows are of one snapshot.
 async fn query(client: &mut Client, statements: &[Statement]) -> Result<Vec<Vec<Row>>, Error> {
     if let [statement] = statements {
         let prepared = client.prepare_cached(&numbered(statement)).await?;
@@ -97,7 +97,7 @@ async fn query(client: &mut Client, statements: &[Statement]) -> Result<Vec<Vec<
     Ok(found)
 }
 
-/// The statement with parameters as PostgreSQL numbers them.
+/// The statement with the parameter numbers of PostgreSQL.
 fn numbered(statement: &Statement) -> String {
     statement.sql.replace('?', "$")
 }

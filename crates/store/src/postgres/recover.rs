@@ -1,4 +1,4 @@
-//! Coming back after the database went away, and finding out how the last commit ended.
+//! Reconnects after the connection was lost, and determines the outcome of the last commit.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -12,18 +12,18 @@ use super::{
 };
 use crate::{Clock, Health, StoreError, SystemClock, sql::queries, writer::Request};
 
-/// After so long without the database, those who wait are told.
+/// Time without the database after which waiting callers get an error.
 const REFUSE_AFTER: Duration = Duration::from_secs(10);
 
-/// After so long without the database, those whose commit is in doubt are told that it is.
+/// Time without the database after which callers of a commit in doubt get an error.
 const DOUBT_AFTER: Duration = Duration::from_secs(30);
 
-/// An attempt to connect again that takes longer is given up for the next one.
+/// Timeout of one attempt to reconnect.
 const RECONNECT_MAX: Duration = Duration::from_secs(10);
 
 impl Writer {
-    /// Connects again and raises our epoch, so that the lost connection can no longer commit;
-    /// returns the last batch that it did commit. Who waits too long is told so.
+    /// Reconnects and raises the epoch, so that the lost connection can no longer commit; returns
+    /// the last batch that it did commit. Callers that wait too long get an error.
     pub(super) async fn recover(
         &mut self,
         reason: &str,
@@ -61,7 +61,7 @@ impl Writer {
         }
     }
 
-    /// Each attempt asks for a higher epoch: one that was given up may still arrive, and must then
+    /// Each attempt requests a higher epoch: an abandoned attempt may still arrive, and must then
     /// change nothing.
     async fn reconnect(&mut self) -> Result<i64, Trouble> {
         self.epoch += 1;
@@ -74,7 +74,7 @@ impl Writer {
         let node = tx.query_one(node, &[]).await?;
         let position: i64 = tx.query_one(queries::COUNTER, &[]).await?.get(0);
         let (batch, is_ours) = (node.get(1), node.get::<_, &str>(2) == self.process);
-        // Whose batches they are does not matter to positions; numbers of batches are ours.
+        // Positions are independent of the owner; batch numbers belong to this one.
         let commits = if is_ours { batch } else { 0 };
         let found = Acknowledged { epoch: node.get(0), batch, commits, position };
         let is_before = is_ours || found.epoch < known.epoch;

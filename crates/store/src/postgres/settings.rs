@@ -1,4 +1,4 @@
-//! The settings of a PostgreSQL server that our promises depend on.
+//! The settings of a PostgreSQL server that durability depends on.
 
 use crate::{Setting, StoreError, sql::Fields};
 
@@ -6,10 +6,10 @@ pub(super) const SETTINGS: &str = "SELECT name, setting FROM pg_settings WHERE n
      'server_version', 'fsync', 'full_page_writes', 'synchronous_commit', 'max_connections', \
      'default_transaction_read_only', 'autovacuum') ORDER BY name";
 
-/// How many transactions old a snapshot may be before it is worth a warning.
+/// Age of a snapshot, in transactions, that causes a warning.
 const OLD: i64 = 50_000;
 
-/// The oldest snapshot that somebody else holds, and who: dead rows that it may see must stay.
+/// The oldest snapshot of another client, and that client: it keeps dead rows from being removed.
 pub(super) const OLDEST: &str = "SELECT who, age FROM ( \
      SELECT 'process ' || pid || ' (' || coalesce(nullif(application_name, ''), usename::text, \
      'unknown') || ')' AS who, greatest(age(backend_xmin), age(backend_xid))::bigint AS age \

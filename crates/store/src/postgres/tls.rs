@@ -1,7 +1,7 @@
-//! Whether a connection is encrypted, and who the server must be.
+//! Encryption of a connection, and verification of the server.
 //!
-//! The driver knows neither `verify-full` nor root certificates, so that part of the URL is read
-//! and taken out here.
+//! The driver supports neither `verify-full` nor root certificates, so this module reads and
+//! removes that part of the URL.
 
 use std::{net::IpAddr, path::Path, sync::Arc};
 
@@ -16,7 +16,7 @@ use tokio_postgres::{
 };
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-/// What a URL says about encryption.
+/// The TLS settings of a URL.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Wish {
     mode: Option<String>,
@@ -24,11 +24,11 @@ pub(super) struct Wish {
 }
 
 impl Wish {
-    /// Takes it out of a URL, or of a line of `key=value`.
+    /// Removes them from a URL, or from a line of `key=value`.
     pub(super) fn take_from(url: &str) -> (String, Self) {
         let mut wish = Self::default();
         let rest = if url.contains("://") {
-            // A password may hold any character that is not a slash.
+            // A password may contain any character except a slash.
             let host = url.find("://").map_or(0, |it| it + 3);
             let path = url[host..].find('/').map_or(host, |it| host + it);
             let host = url[host..path].rfind('@').map_or(host, |it| host + it);
@@ -56,7 +56,7 @@ impl Wish {
         true
     }
 
-    /// How to connect to the database that `config` names; `None` if the connection is plain.
+    /// The connector to the database of `config`; `None` if the connection is plain.
     pub(super) fn connector(
         &self,
         config: &mut Config,
@@ -66,7 +66,7 @@ impl Wish {
             _ if is_socket(config) => true,
             None => is_local(config),
             Some("disable") => true,
-            // Encrypted for somebody unknown is not safe, so all three mean the safe one.
+            // Encryption without verification is not safe, so all three mean the safe one.
             Some("require" | "verify-ca" | "verify-full") => false,
             Some(other @ ("allow" | "prefer")) => {
                 return Err(format!(
@@ -128,7 +128,7 @@ fn is_socket(config: &Config) -> bool {
     config.get_hostaddrs().is_empty() && !hosts.is_empty() && !hosts.iter().any(is_tcp)
 }
 
-/// Whether nothing leaves this machine.
+/// Whether the connection stays on this machine.
 fn is_local(config: &Config) -> bool {
     let addresses = config.get_hostaddrs();
     if !addresses.is_empty() {
@@ -178,7 +178,7 @@ mod tests {
             "postgres://localhost/d?sslmode=require",
         ];
         for url in encrypted {
-            // A machine without root certificates says so.
+            // A machine without root certificates returns an error.
             match mode(url) {
                 Ok(mode) => assert_eq!(mode, SslMode::Require, "{url}"),
                 Err(error) => assert!(error.contains("no root certificates"), "{error}"),

@@ -1,4 +1,4 @@
-//! What an error of PostgreSQL means to a batch.
+//! Classifies errors of PostgreSQL.
 
 use std::error::Error as _;
 
@@ -6,18 +6,18 @@ use tokio_postgres::{Error, error::SqlState};
 
 use crate::{CommitsLost, StoreError};
 
-/// Why a batch did not go through.
+/// Why a batch failed.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// The connection is gone or the server goes away. If COMMIT was sent, nobody knows yet.
+    /// The connection is lost or the server shuts down. If COMMIT was sent, the outcome is unknown.
     Lost(String),
     /// The disk of the server is full; the transaction is rolled back.
     Full,
-    /// The server said no and rolled back; another time it may say yes.
+    /// The server rejected it and rolled back; a retry may succeed.
     Later(String),
-    /// The server said no and always will: a bug in a commit.
+    /// The server rejected it, and a retry would fail: a bug in a commit.
     Bug(String),
-    /// Our epoch is over.
+    /// Another process has taken over the epoch.
     Fenced,
     /// Acknowledged commits are missing.
     Behind(CommitsLost),
@@ -31,9 +31,9 @@ impl From<Error> for Trouble {
         match class {
             _ if *code == SqlState::DISK_FULL => Trouble::Full,
             _ if *code == SqlState::QUERY_CANCELED => Trouble::Later(reason),
-            // A server that shuts down may do so after the commit.
+            // A server may shut down after the commit.
             "08" | "57" => Trouble::Lost(reason),
-            // It was the primary: the new one is found by connecting again.
+            // It is a former primary: reconnecting finds the new one.
             _ if *code == SqlState::READ_ONLY_SQL_TRANSACTION => Trouble::Lost(reason),
             "25" | "40" | "53" | "55" | "58" => Trouble::Later(reason),
             _ => Trouble::Bug(reason),
@@ -53,17 +53,17 @@ impl Trouble {
     }
 }
 
-/// Why the writer cannot go on.
+/// Why the writer stops.
 pub(super) enum Stop {
-    /// Somebody else owns the store.
+    /// Another process owns the store.
     Fenced,
     /// Acknowledged commits are missing.
     Behind(CommitsLost),
-    /// The store was closed while its database was away.
+    /// The store was closed while its database was not reachable.
     Closed,
 }
 
-/// The whole story of an error in one line: the driver hides what the server said in the source.
+/// The whole error chain in one line: the driver has the server's message in the source.
 pub(super) fn text(error: &Error) -> String {
     match error.source() {
         Some(source) => format!("{error}: {source}"),

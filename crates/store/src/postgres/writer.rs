@@ -1,4 +1,4 @@
-//! The one task that writes: it takes what waits, decides it, and commits it in two round trips.
+//! The one task that writes: it takes a batch, decides it, and commits it in two round trips.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -24,7 +24,7 @@ use crate::{
     writer::{Request, Requests, Status},
 };
 
-/// A round trip that takes longer is one to nowhere: the server gives up a statement before.
+/// Timeout of a round trip: the server cancels a statement earlier.
 const ROUND_TRIP_MAX: Duration = Duration::from_secs(40);
 
 /// A connection with all its statements prepared.
@@ -38,9 +38,9 @@ pub(super) struct Line {
 impl Line {
     pub(super) async fn new(session: Session) -> Result<Self, Error> {
         let client = &session.client;
-        // All that we do finds its rows by a key; tables that look small may be full of dead rows.
+        // All statements find their rows by a key; tables that look small may have many dead rows.
         client.batch_execute("SET enable_seqscan = off; SET jit = off").await?;
-        // Fence and outcome record in one row; it is a sign of life as well.
+        // Fence and outcome are recorded in one row; it is a heartbeat as well.
         let fence = format!(
             "UPDATE node SET last_batch = $1, lease_until = {LEASE_END} \
              WHERE id = 1 AND epoch = $2 AND last_batch = $3"
@@ -64,14 +64,14 @@ pub(super) struct Writer {
     pub(super) process: String,
     pub(super) epoch: i64,
     batch: i64,
-    /// The history that is written.
+    /// The current history.
     lineage: i64,
 }
 
-/// How a batch did not go through.
+/// The failure of a batch.
 struct Failure {
     trouble: Trouble,
-    /// The plan, if COMMIT was sent: then only the node row can tell how it ended.
+    /// The plan, if COMMIT was sent: then only the node row shows the outcome.
     sent: Option<Box<Plan>>,
 }
 
@@ -111,11 +111,11 @@ impl Writer {
             };
             let Some(batch) = batch else { break };
             self.commit_batch(batch).await;
-            // A batch is a sign of life, too.
+            // A batch is a heartbeat, too.
             heartbeat.reset();
         }
         panicked.disarm();
-        // Somebody else may be told something newer from now on.
+        // From now on another owner may return newer data.
         self.status.set_lease(Duration::ZERO);
         if !matches!(self.status.health(), Health::Failed { .. })
             && let Err(error) = node::leave(self.line.client(), self.epoch).await
@@ -141,14 +141,14 @@ impl Writer {
                         (Ok(last), Some(plan)) if last == number => {
                             return self.answer(batch, *plan);
                         }
-                        // It surely did not happen: once more.
+                        // It certainly did not happen: repeat it.
                         (Ok(_), _) => {}
                         (Err(stop), sent) => return self.stopped(stop, batch, sent.is_some()),
                     }
                 }
                 Trouble::Fenced => return self.stopped(Stop::Fenced, batch, false),
                 Trouble::Behind(lost) => return self.stopped(Stop::Behind(lost), batch, false),
-                // One commit may be at fault; its neighbours must not suffer for it.
+                // One commit may be at fault; the others must not fail with it.
                 Trouble::Full | Trouble::Bug(_) if 1 < batch.len() => {
                     for request in batch {
                         Box::pin(self.commit_batch(vec![request])).await;
@@ -165,7 +165,7 @@ impl Writer {
         }
     }
 
-    /// Decides and writes a batch in one transaction. An empty batch is a sign of life.
+    /// Decides and writes a batch in one transaction. An empty batch is a heartbeat.
     async fn transact(&mut self, batch: &[Request]) -> Result<Box<Plan>, Failure> {
         self.batch += 1;
         let asked_at = SystemClock.elapsed();
@@ -182,7 +182,7 @@ impl Writer {
         let written = in_time(self.finish(&plan)).await;
         crash::point("commit.written");
         match written {
-            // It may not be where it should be; coming back waits until it is.
+            // It may not be replicated; reconnecting waits until it is.
             Ok(Ok(())) if self.line.session.take_warning() => {
                 let trouble = Trouble::Lost("the database warned of the commit".into());
                 Err(Failure { trouble, sent: Some(plan) })
@@ -192,8 +192,7 @@ impl Writer {
                 self.status.set_lease(asked_at + ANSWERS);
                 Ok(plan)
             }
-            // COMMIT rolled back, unless the connection went away: then it may have been a write
-            // that was answered last.
+            // COMMIT rolled back, unless the connection was lost: then it may have been sent.
             Ok(Err(trouble)) => {
                 let trouble = self.undo(trouble).await;
                 let sent = matches!(trouble, Trouble::Lost(_)).then_some(plan);
@@ -203,7 +202,7 @@ impl Writer {
         }
     }
 
-    /// Begins, checks the fence and reads what is needed, in one round trip.
+    /// Begins, checks the fence and reads the needed rows, in one round trip.
     async fn begin(&self, needs: &Needs) -> Result<Facts, Trouble> {
         let (line, client) = (&self.line, self.line.client());
         let before = self.link.acknowledged().batch;
@@ -217,14 +216,14 @@ impl Writer {
         .await;
         begun?;
         if fenced? != 1 {
-            // Somebody else has the store, or this is not the database that it was.
+            // Another process has the store, or this is another database.
             return Err(Trouble::Lost("the row of the owner has changed".into()));
         }
         facts
     }
 
-    /// Writes and commits, in one round trip. The outer error is one of COMMIT itself, whatever the
-    /// server said: a server that fails in the middle of it may have done it.
+    /// Writes and commits, in one round trip. The outer error is one of COMMIT itself, whatever its
+    /// code: a server that fails during COMMIT may have done it.
     async fn finish(&self, plan: &Plan) -> Result<Result<(), Trouble>, Trouble> {
         let (line, client) = (&self.line, self.line.client());
         let lost = |error: Error| Trouble::Lost(text(&error));
@@ -238,7 +237,7 @@ impl Writer {
         }
     }
 
-    /// Leaves a transaction that failed. If that fails too, the connection is gone.
+    /// Rolls back a failed transaction. If that fails too, the connection is lost.
     async fn undo(&self, trouble: Trouble) -> Trouble {
         if matches!(trouble, Trouble::Lost(_)) {
             return trouble;
@@ -254,7 +253,7 @@ impl Writer {
         let known = Acknowledged { epoch: self.epoch, batch: self.batch, commits, position };
         self.link.acknowledge(known);
         self.status.set_health(Health::Ready);
-        // Although nobody may wait any more, what was written is to be done.
+        // The work must be delivered even if the callers are gone.
         self.status.notices.publish(&plan);
         if batch.is_empty() {
             return;
@@ -274,7 +273,8 @@ impl Writer {
         refuse(batch, &error);
     }
 
-    /// Nothing more may be written. Whether the batch at hand was, only its next owner can tell.
+    /// Nothing more may be written. Only the next owner can determine the outcome of the current
+    /// batch.
     fn stopped(&self, stop: Stop, batch: Vec<Request>, in_doubt: bool) {
         let error = match stop {
             Stop::Fenced => StoreError::Fenced { epoch: self.epoch },
@@ -287,7 +287,7 @@ impl Writer {
     }
 }
 
-/// A database that does not answer is lost.
+/// A database that does not answer in time is lost.
 async fn in_time<T>(work: impl Future<Output = Result<T, Trouble>>) -> Result<T, Trouble> {
     let silent = || Trouble::Lost("the database does not answer".into());
     timeout(ROUND_TRIP_MAX, work).await.unwrap_or_else(|_| Err(silent()))

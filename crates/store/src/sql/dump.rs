@@ -59,7 +59,7 @@ pub(super) fn all() -> Vec<Statement> {
     tables.map(|(sql, text)| Statement { text, ..Statement::of(sql, vec![]) }).collect()
 }
 
-/// Counts what must never be, and says what it is where there is any.
+/// Counts rows that violate an invariant, and describes them.
 pub(super) fn violations(dialect: Dialect) -> Vec<Statement> {
     let number = |(what, count): &(&str, &str)| {
         let sql = format!(
@@ -78,7 +78,7 @@ pub(super) fn violations(dialect: Dialect) -> Vec<Statement> {
 const QUICK_CHECK: &str =
     "SELECT 'file: ' || quick_check FROM pragma_quick_check WHERE quick_check <> 'ok' LIMIT 10";
 
-/// What must never be, and the statement that counts it.
+/// Each invariant, and the statement that counts its violations.
 const VIOLATIONS: &[(&str, &str)] = &[
     (
         "work without its message",

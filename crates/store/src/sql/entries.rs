@@ -46,7 +46,7 @@ const LIST_BEHIND_UNTIL: &str = entries!(
     "WHERE space = ?1 AND key > ?2 AND key < ?4 AND value IS NOT NULL ORDER BY key LIMIT ?3"
 );
 
-/// A part of a list in the order of keys.
+/// A range of a list in the order of keys.
 pub(super) fn list(space: String, range: EntryRange, limit: usize) -> Select {
     let (is_behind, from) = match range.from {
         Bound::Included(key) => (false, key),
@@ -69,7 +69,7 @@ pub(super) fn one(entry: &EntryKey) -> Select {
     (ENTRY, params![entry.space().to_owned(), entry.key().to_vec()])
 }
 
-/// What is needed, and by which entry.
+/// A referenced resource, and the entry that refers to it.
 pub(super) fn reference(row: &dyn Fields) -> Result<(EntityId, EntryKey), StoreError> {
     Ok((row.id(0)?, EntryKey::stored(&row.text(1)?, row.bytes(2)?)))
 }

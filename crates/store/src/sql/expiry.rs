@@ -1,4 +1,4 @@
-//! The statements that the sweep reads with, and how their rows are understood.
+//! The statements of the sweep, and decoding of their rows.
 
 use super::Fields;
 use crate::{
@@ -16,10 +16,10 @@ pub(super) const ALL_DEPTHS: &str =
 pub(super) const EXPIRED_KEYS: &str = "SELECT scope, key FROM idempotency \
      WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2";
 
-/// An entity that is to be erased, if it has ended: its first message that is pending, or work for
-/// it; whether it is a run; where its record is longer than can go at once, the last version that
-/// does; how many messages go; its origin; when its last message was written; and whether it was
-/// put aside.
+/// An entity that is to be deleted, if it has ended: its first pending message, or work for it;
+/// whether it is a run; the last version that is deleted now, if its record is too long; the number
+/// of messages that are deleted; its origin; when its last message was written; and whether it is
+/// detached.
 pub(crate) const ERASURE: &str = "SELECT e.id, coalesce((SELECT m.position FROM message m \
      JOIN work w ON w.position = m.position WHERE m.origin = e.origin \
      ORDER BY m.version LIMIT 1), (SELECT min(found.position) FROM (\
@@ -37,7 +37,7 @@ pub(crate) const ERASURE: &str = "SELECT e.id, coalesce((SELECT m.position FROM 
      OR (e.kind = 'object' AND NOT EXISTS (SELECT 1 FROM base b WHERE b.entity = e.id)) \
      OR (e.kind = 'system' AND e.class = 'erased'))";
 
-/// What was given up of an entity that is to be erased.
+/// The dead messages of an entity that is to be deleted.
 pub(crate) const ERASURE_DEAD: &str = "SELECT e.id, m.position, m.version, o.queue, o.settled_at \
      FROM entity e JOIN message m ON m.origin = e.origin \
      JOIN outcome o ON o.position = m.position AND o.state = 'dead' \

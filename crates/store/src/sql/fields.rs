@@ -1,4 +1,4 @@
-//! One way to look into a row, whichever database it came from.
+//! Access to the columns of a row of either database.
 
 use crate::{EntityId, StoreError, Timestamp};
 

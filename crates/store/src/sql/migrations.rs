@@ -25,50 +25,50 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     },
     Migration {
         number: 3,
-        // Older code goes on with a run without saying so here: the run would be erased when the
-        // time of its former end is over.
+        // Older code would continue a run without recording it here: the run would be deleted when
+        // its former retention ends.
         needs: 3,
         sqlite: include_str!("../../migrations/0003.sqlite.sql"),
         postgres: include_str!("../../migrations/0003.postgres.sql"),
     },
     Migration {
         number: 4,
-        // Older code would hand what waits in queues to the dispatcher.
+        // Older code would deliver messages of queues by the dispatcher.
         needs: 4,
         sqlite: include_str!("../../migrations/0004.sqlite.sql"),
         postgres: include_str!("../../migrations/0004.postgres.sql"),
     },
     Migration {
         number: 5,
-        // Older code knows nothing of origins, and finds no stream or run by its id any more.
+        // Older code has no origins, and would find no stream or run by its id.
         needs: 5,
         sqlite: include_str!("../../migrations/0005.sqlite.sql"),
         postgres: include_str!("../../migrations/0005.postgres.sql"),
     },
     Migration {
         number: 6,
-        // Older code knows no entries, and leaves them as they are.
+        // Older code has no entries, and does not change them.
         needs: 5,
         sqlite: include_str!("../../migrations/0006.sqlite.sql"),
         postgres: include_str!("../../migrations/0006.postgres.sql"),
     },
     Migration {
         number: 7,
-        // Older code leaves the column as it is.
+        // Older code does not change the column.
         needs: 5,
         sqlite: include_str!("../../migrations/0007.sqlite.sql"),
         postgres: include_str!("../../migrations/0007.postgres.sql"),
     },
     Migration {
         number: 8,
-        // Older code may go on with a store that has lost nothing: who notes a loss raises this.
+        // Older code may use a store without a loss: recording a loss raises this.
         needs: 5,
         sqlite: include_str!("../../migrations/0008.sqlite.sql"),
         postgres: include_str!("../../migrations/0008.postgres.sql"),
     },
     Migration {
         number: 9,
-        // Older code would not keep the numbers of messages.
+        // Older code would not maintain the counters of messages.
         needs: 9,
         sqlite: include_str!("../../migrations/0009.sqlite.sql"),
         postgres: include_str!("../../migrations/0009.postgres.sql"),
@@ -81,7 +81,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     },
 ];
 
-/// The newest schema that this binary knows.
+/// The newest schema of this binary.
 pub(crate) const KNOWN_SCHEMA: i64 = MIGRATIONS[MIGRATIONS.len() - 1].number;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! How SQLite goes about statements, for tests.
+//! Query plans of SQLite, for tests.
 
 use rusqlite::{Connection, params_from_iter, types::Null};
 
@@ -8,7 +8,7 @@ use crate::{
     RunPage, RunStatus, Timestamp,
 };
 
-/// The steps of a statement, none of which reads a whole table.
+/// The steps of a statement, none of which scans a whole table.
 pub(crate) fn steps(statement: &str) -> Vec<String> {
     let connection = Connection::open_in_memory().unwrap();
     MIGRATIONS.iter().for_each(|it| connection.execute_batch(it.sqlite).unwrap());
@@ -16,7 +16,7 @@ pub(crate) fn steps(statement: &str) -> Vec<String> {
     let empty = params_from_iter(vec![Null; plan.parameter_count()]);
     let steps = plan.query_map(empty, |row| row.get::<_, String>(3)).unwrap();
     let steps: Vec<String> = steps.collect::<Result<_, _>>().unwrap();
-    // What a part of the statement has put together is not a table, and the counter is one row.
+    // Subquery results are not tables, and the counter is one row.
     let made = ["CONSTANT ROW", "found", "walk", "workflow_messages", "due", "later", "same", "f"];
     let is_small = |it: &str| made.contains(&it) || it.ends_with("_runs") || it == "counter";
     let scans = |it: &&String| it.strip_prefix("SCAN ").is_some_and(|it| !is_small(it));

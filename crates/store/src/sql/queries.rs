@@ -1,4 +1,4 @@
-//! The statements that read. Both databases understand them as they are.
+//! The statements that read. Both databases run them as they are.
 
 use super::statement::{Param, params};
 use crate::{Address, DueCursor, EntityId, EntityKind, Position, limits};
@@ -57,7 +57,7 @@ pub(super) fn heads(history_over: i64) -> &'static str {
 }
 pub(super) const ALL_HEADS: &str = head!("ORDER BY b.number");
 
-/// What entities are sorted by, as the index has it. No kind and no class contains a `/`.
+/// The sort key of entities, as the index has it. No kind and no class contains a `/`.
 macro_rules! address {
     () => {
         "(e.kind || '/' || e.class || '/' || e.name)"
@@ -65,7 +65,7 @@ macro_rules! address {
 }
 pub(super) use address;
 
-/// The columns of [`HEAD`], then who it is and when its last turn was.
+/// The columns of [`HEAD`], then its address and the time of its last turn.
 const OBJECTS: &str = concat!(
     "SELECT h.seq, h.position, h.chk, b.entity, b.number, b.seq, \
      b.position, b.chk, b.pages, b.history_bytes, b.parts_seq, b.parts, e.class, e.name, \
@@ -85,7 +85,7 @@ const COUNT_OBJECTS: &str = concat!(
     address!(),
     " < ?2 LIMIT ?3) AS found"
 );
-/// From each class of a kind to the next: the index is not read as a whole. `0` comes behind `/`.
+/// Jumps from each class of a kind to the next: the index is not read as a whole. `0` follows `/`.
 const CLASSES: &str = concat!(
     "WITH RECURSIVE walk (class, n) AS (SELECT (SELECT e.class FROM entity e WHERE ",
     address!(),
@@ -135,14 +135,14 @@ pub(super) fn addresses(
     (address(from), address(until))
 }
 
-/// The names behind `after` that begin with `prefix`: from the first text up to the second, without
-/// it. Bytes of UTF-8 have the order of their characters.
+/// The names after `after` that begin with `prefix`: from the first text up to the second,
+/// exclusive. Bytes of UTF-8 have the order of their characters.
 pub(super) fn names(prefix: &str, after: Option<&str>) -> (String, String) {
     // No name contains a NUL, and PostgreSQL takes none.
     if prefix.contains('\0') {
         return (String::new(), String::new());
     }
-    // So nothing stands between a name and this.
+    // Nothing is between a name and this.
     let behind = after.map_or(String::new(), |it| format!("{it}\u{1}"));
     let from = if behind.as_str() < prefix { prefix.to_owned() } else { behind };
     let mut until = prefix.to_owned();
@@ -164,7 +164,7 @@ pub(super) const IMAGES_MANY: &str = "SELECT i.page, i.seq, i.crc, i.data \
      FROM unnest(?2::BIGINT[], ?3::BIGINT[]) AS part (first, last) \
      JOIN image i ON i.entity = ?1 AND i.page BETWEEN part.first AND part.last ORDER BY i.page";
 
-/// `prev` leads from each turn to the one before; where it is no longer kept, the walk ends.
+/// `prev` leads from each turn to the previous one; the recursion ends at a deleted turn.
 macro_rules! turns_back {
     ($last:literal) => {
         concat!(
@@ -181,7 +181,7 @@ macro_rules! turns_back {
 pub(super) const TURNS_BACK: &str = turns_back!("t.delta");
 pub(super) const TURN_SUMMARIES: &str = turns_back!("CAST(length(t.delta) AS BIGINT)");
 
-/// A turn is history once the images hold it, or once its object is gone.
+/// A turn is history once the images contain it, or once its object is deleted.
 macro_rules! is_history {
     () => {
         "CASE WHEN b.number IS NULL OR t.position <= b.position OR t.position < b.number \
@@ -267,7 +267,7 @@ pub(super) fn dead(queue: Option<EntityId>, after: Position, limit: usize) -> Se
 pub(super) const ATTEMPTS: &str = "SELECT position, number, started_at, ended_at, error \
      FROM attempt WHERE position = ?1 ORDER BY number";
 
-/// Where a stream stands. No row: nobody knows it; empty columns: it has no message.
+/// The end of a stream. No row: it is unknown; empty columns: it has no message.
 pub(crate) const STREAM_END: &str = "SELECT e.id, e.origin, (SELECT m.version FROM message m \
      WHERE m.origin = e.origin ORDER BY m.version DESC LIMIT 1), (SELECT m.position FROM message m \
      WHERE m.origin = e.origin ORDER BY m.version DESC LIMIT 1) FROM entity e WHERE e.id = ?1";
@@ -317,14 +317,14 @@ pub(super) fn streams(
 ) -> Select {
     let after = after.map_or(String::new(), |it| it.to_string());
     let (after, end) = match within {
-        // `~` comes behind every letter of a kind.
+        // `~` follows every letter of a kind.
         None => (after, "~".into()),
         Some((kind, class)) => {
             let (start, end) = addresses(kind, &class, &names("", None));
             (after.max(start), end)
         }
     };
-    // `0` comes behind `/`.
+    // `0` follows `/`.
     let runs = (after.clone().max("run/".into()), end.clone().min("run0".into()));
     (STREAMS, params![after, end, limit, runs.0, runs.1])
 }
@@ -383,7 +383,7 @@ pub(super) fn orphans(epoch: i64, queued: bool, limit: usize) -> Select {
     (if queued { QUEUE_ORPHANS } else { ORPHANS }, params![epoch, limit])
 }
 
-/// The next messages that the sweep has not passed.
+/// The next messages that the sweep has not processed.
 pub(super) const SWEEP: &str = "SELECT position, created_at FROM message \
      WHERE position > (SELECT swept FROM counter) ORDER BY position LIMIT ?1";
 
@@ -392,7 +392,7 @@ pub(super) const TOTALS: &str = "SELECT position, pending, dead FROM counter WHE
 pub(crate) const COUNTER: &str =
     "SELECT position, at, delete_from, swept FROM counter WHERE id = 1";
 
-/// Whether something is pending that may have ended a process.
+/// Whether a pending message may have crashed a process.
 pub(crate) const IS_SUSPECT: &str =
     "SELECT EXISTS (SELECT 1 FROM work WHERE position <= ?1) AND ?1 > 0";
 

@@ -9,7 +9,7 @@ use super::{
 use crate::{Answer, DEPTH_SEEN_MAX, EntityId, Query, StoreError};
 
 impl Query {
-    /// The statements whose rows, one after the other, answer it.
+    /// The statements whose rows, one after the other, are the answer.
     pub(crate) fn statements(self, dialect: Dialect) -> Vec<Statement> {
         use Query as Q;
         let (sql, params) = match self {

@@ -1,4 +1,4 @@
-//! The statements that read queues, and how their rows are understood.
+//! The statements that read queues, and decoding of their rows.
 
 use super::{Fields, rows::recorded};
 use crate::{Letter, QueueDepth, StoreError, Timestamp};
@@ -42,8 +42,8 @@ pub(super) const LEASED: &str = letter!(
      ORDER BY w.due_at, w.position LIMIT ?3"
 );
 
-/// How many messages wait and are dead, as kept, and what is seen of those that are due and of the
-/// others in as many as are looked at: `?3` of each.
+/// The maintained numbers of pending and dead messages, and the counts of due and other messages
+/// among up to `?3` of each.
 pub(super) const DEPTH: &str = "SELECT coalesce((SELECT d.waiting FROM depth d \
      WHERE d.queue = ?1), 0), coalesce((SELECT d.dead FROM depth d WHERE d.queue = ?1), 0), \
      due.seen, later.seen, later.leased, (SELECT m.created_at FROM message m \

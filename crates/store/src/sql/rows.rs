@@ -1,4 +1,4 @@
-//! Rows become values.
+//! Decodes rows.
 
 use super::Fields;
 use crate::{

@@ -25,7 +25,7 @@ pub(super) const EXPIRED: &str = runs!(
 );
 pub(super) const ALL_RUNS: &str = runs!("FROM run r ORDER BY r.entity");
 
-/// How many runs there are, up to a number.
+/// The number of runs, up to a limit.
 pub(super) fn count(status: Option<RunStatus>) -> String {
     let status = status.map_or(String::new(), |it| format!("AND status = '{}'", it.tag()));
     format!(
@@ -34,7 +34,7 @@ pub(super) fn count(status: Option<RunStatus>) -> String {
     )
 }
 
-/// How many addresses are between two texts, up to a number.
+/// The number of addresses between two texts, up to a limit.
 const COUNT_ADDRESSES: &str = concat!(
     "SELECT count(*) FROM (SELECT 1 AS one FROM entity e WHERE ",
     address!(),
@@ -43,7 +43,7 @@ const COUNT_ADDRESSES: &str = concat!(
     " < ?2 LIMIT ?3) AS found"
 );
 
-/// How many ids of a workflow begin with a prefix, up to a number.
+/// The number of ids of a workflow that begin with a prefix, up to a limit.
 pub(super) fn names(workflow: &str, prefix: &str, max: usize) -> Select {
     let names = queries::names(prefix, None);
     let (from, until) = queries::addresses(EntityKind::Run, workflow, &names);
@@ -57,7 +57,7 @@ const WITHIN: &str = "(r.created_at, r.entity) < (?2, ?3) AND r.created_at >= ?4
 /// `?4`, the limit is `?5`. With a prefix, the ids, or their addresses where the runs are found by
 /// name, are between `?6` and `?7`.
 pub(super) fn page(page: &RunPage, limit: usize) -> Statement {
-    // No id comes before the empty one: nothing at that time is left.
+    // No id precedes the empty one: nothing at that time is left.
     let until = page.until.map_or((i64::MAX, Vec::new()), |it| (it.0, Vec::new()));
     let after = page.after.map(|it| (it.created_at.0, it.id.0.to_vec()));
     let (at, id) = after.map_or(until.clone(), |it| it.min(until));
@@ -121,7 +121,7 @@ mod tests {
             for prefix in ["", "a"] {
                 let listed = page(&RunPage { status, prefix: prefix.into(), ..first() }, 9);
                 let steps = steps(&listed.sql);
-                // A list of all states sorts as many rows of each as it shows.
+                // A list of all states sorts as many rows of each as it returns.
                 let sorts = has(&steps, "B-TREE") && status.is_some();
                 assert!(has(&steps, bounds) && !sorts, "{steps:#?}");
             }

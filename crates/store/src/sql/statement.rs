@@ -1,11 +1,11 @@
-//! A statement and its parameters, as both databases take them.
+//! A statement and its parameters, for both databases.
 
 use std::borrow::Cow;
 
 use super::Fields;
 use crate::{EntityId, StoreError, Timestamp};
 
-/// Makes parameters of values.
+/// Converts values to parameters.
 macro_rules! params {
     ($($value:expr),* $(,)?) => {
         vec![$($crate::sql::Param::from($value)),*]
@@ -13,7 +13,7 @@ macro_rules! params {
 }
 pub(super) use params;
 
-/// Which SQL a store speaks, where the two differ.
+/// The dialect of a store, where the two differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
     Sqlite,
@@ -21,7 +21,7 @@ pub(crate) enum Dialect {
 }
 
 impl Dialect {
-    /// Asks the same of many entities: SQLite one by one, PostgreSQL in one round trip.
+    /// The same query for many entities: SQLite one by one, PostgreSQL in one round trip.
     pub(super) fn each(
         self,
         ids: Vec<EntityId>,
@@ -38,10 +38,10 @@ impl Dialect {
     }
 }
 
-/// Makes the text of an answer out of a row.
+/// Makes a text of a row.
 pub(crate) type Text = fn(&dyn Fields) -> Result<String, StoreError>;
 
-/// A statement, its parameters, and how its rows become texts if texts are asked for.
+/// A statement, its parameters, and the conversion of its rows to texts.
 pub(crate) struct Statement {
     pub(crate) sql: Cow<'static, str>,
     pub(crate) params: Vec<Param>,

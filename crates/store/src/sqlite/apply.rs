@@ -1,4 +1,4 @@
-//! Writing the rows of a plan.
+//! Writes the rows of a plan.
 
 use rusqlite::{Connection, Result, params};
 
@@ -211,7 +211,7 @@ fn key(statement: &mut Statement<'_>, row: &KeyRow) -> Result<usize> {
     ])
 }
 
-/// Most heads are there already.
+/// Most heads exist already.
 fn heads(connection: &Connection, rows: &[Head]) -> Result<()> {
     if rows.is_empty() {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Folding the WAL back into the file: beside the writer while it is small, by the writer itself
-//! when it has grown, because a log that is always written to never starts over.
+//! Checkpoints of the WAL: concurrent with the writer while it is small, by the writer itself when
+//! it has grown, because a log that is always written to never restarts.
 
 use std::{
     path::PathBuf,
@@ -20,26 +20,26 @@ use super::{
 };
 use crate::{Health, writer::Status};
 
-/// New pages in the WAL after which it is folded back beside the writer (16 MiB): pages that are
-/// written again and again in the meantime are copied once.
+/// New pages in the WAL after which a concurrent checkpoint begins (16 MiB): pages that are written
+/// repeatedly in the meantime are copied once.
 const BESIDE_PAGES: i32 = 4_096;
 
-/// Pages in the WAL at which the writer stops to fold it back (64 MiB).
+/// Pages in the WAL at which the writer stops for a checkpoint (64 MiB).
 const PAUSE_PAGES: i32 = 16_384;
 
-/// So long the writer waits for those who read, when the WAL must start over.
+/// Maximum wait of the writer for readers, when the WAL must restart.
 const READERS_WAIT: Duration = Duration::from_secs(1);
 
 /// A page in the WAL, with its header.
 const FRAME_BYTES: u64 = 4_096 + 24;
 
-/// Asks for checkpoints at the right time.
+/// Starts checkpoints at the right time.
 pub(super) struct Checkpointer {
-    /// How many pages the WAL has, as SQLite told after the last commit.
+    /// The number of pages in the WAL after the last commit.
     wal_pages: Arc<AtomicI32>,
-    /// How many it had when the last checkpoint was asked for.
+    /// The same when the last checkpoint was requested.
     asked_at: i32,
-    /// How many it may have.
+    /// The maximum.
     pages_max: i32,
     is_too_long: bool,
     status: Arc<Status>,
@@ -47,7 +47,7 @@ pub(super) struct Checkpointer {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Starts the thread beside the writer. Without it the writer still folds the WAL back.
+/// Starts the checkpoint thread. Without it the writer still does checkpoints.
 pub(super) fn start(database: PathBuf, status: Arc<Status>, bytes_max: u64) -> Checkpointer {
     let (wake, woken) = sync_channel::<()>(1);
     let of_thread = status.clone();
@@ -77,13 +77,13 @@ pub(super) fn start(database: PathBuf, status: Arc<Status>, bytes_max: u64) -> C
 }
 
 impl Checkpointer {
-    /// Has SQLite tell how large the WAL is.
+    /// Tracks the size of the WAL.
     pub(super) fn watch(&self, connection: &mut Connection) -> rusqlite::Result<()> {
         let (wal_pages, status) = (self.wal_pages.clone(), self.status.clone());
         let mut before = 0;
         connection.wal_hook(Some(move |_: &mut Wal, pages| {
             wal_pages.store(pages, Ordering::Relaxed);
-            // A log that has started over has fewer.
+            // A log that has restarted has fewer.
             let new = if pages < before { pages } else { pages - before };
             before = pages;
             status.count_log(u64::try_from(new).unwrap_or(0) * FRAME_BYTES);
@@ -93,7 +93,7 @@ impl Checkpointer {
 
     pub(super) fn after_batch(&mut self, connection: &Connection) {
         let pages = self.wal_pages.load(Ordering::Relaxed);
-        // The WAL has started over.
+        // The WAL has restarted.
         self.asked_at = self.asked_at.min(pages);
         self.is_too_long = self.pages_max <= pages;
         if PAUSE_PAGES <= pages {
@@ -110,7 +110,7 @@ impl Checkpointer {
 }
 
 impl Checkpointer {
-    /// Has a WAL that is too long start over, or says why it cannot.
+    /// Restarts a WAL that is too long, or returns why it cannot.
     pub(super) fn make_room(&mut self, connection: &Connection) -> Result<(), WriteError> {
         if !self.is_too_long {
             return Ok(());
@@ -141,9 +141,9 @@ fn checkpoint(connection: &Connection, status: &Status) {
     let passive = "PRAGMA wal_checkpoint(PASSIVE)";
     match connection.query_row(passive, (), |_| Ok(())).map_err(WriteError::from) {
         Ok(()) => {}
-        // It may have been a flush that failed.
+        // A flush may have failed.
         Err(WriteError::Fatal(reason)) => status.set_health(Health::Failed { reason }),
-        // The log stays valid and grows; the next attempt may do better.
+        // The log stays valid and grows; the next attempt may succeed.
         Err(error) => tracing::warn!(error = ?error, "checkpoint failed"),
     }
 }

@@ -1,4 +1,4 @@
-//! Entries: writing them, and reading what a batch must know of them.
+//! Entries: writing them, and reading those that a batch needs.
 
 use rusqlite::{Connection, params};
 

@@ -1,4 +1,4 @@
-//! Reading what a batch must know.
+//! Reads the rows that a batch needs.
 
 use std::collections::{HashMap, HashSet};
 
@@ -24,8 +24,8 @@ const OUTCOME: &str =
 const KEY: &str = "SELECT scope, key, request_hash, position, status, reply, expires_at \
      FROM idempotency WHERE scope = ?1 AND key = ?2";
 
-/// Where a stream stands: its origin, its version, and the position of its last message, if its
-/// entity is there.
+/// The end of a stream: its origin, its version, and the position of its last message, if its
+/// entity exists.
 type Stream = Option<(Option<Position>, Version, Option<Position>)>;
 
 fn stream(connection: &Connection, id: EntityId) -> Result<Stream, StoreError> {
@@ -35,7 +35,7 @@ fn stream(connection: &Connection, id: EntityId) -> Result<Stream, StoreError> {
     Ok(rows(connection, queries::STREAM_END, (id.0,), ends)?.pop())
 }
 
-/// What the one writer knows without asking, because it wrote it.
+/// A cache of rows that the one writer has written.
 #[derive(Default)]
 pub(super) struct Known {
     /// The origin, the version and the position of the last message.
@@ -45,10 +45,10 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Beyond this, some 6 MB, it starts over; the hot ones are soon known again.
+    /// Beyond this, some 6 MB, it is cleared; rows in use are soon cached again.
     const MAX: usize = 32_768;
 
-    /// Takes in what has become durable.
+    /// Adds the rows of a durable plan.
     pub(super) fn learn(&mut self, plan: &Plan) {
         if Self::MAX < self.streams.len() + self.entities.len() + self.heads.len() {
             *self = Self::default();
@@ -99,7 +99,7 @@ pub(super) fn read(
             facts.lasts.load(*id, last);
         }
     }
-    // Of a stream it is known by now.
+    // Those of streams are known by now.
     for id in needs.entities.difference(&needs.streams) {
         let is_stored = || rows(connection, ENTITY, (id.0,), |_| Ok(()));
         if known.entities.contains(id) || !is_stored()?.is_empty() {

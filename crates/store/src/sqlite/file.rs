@@ -19,18 +19,18 @@ use crate::{
     store_clock::ClockRecord,
 };
 
-/// "stdf", so that tools can tell what the file is.
+/// "stdf", so that tools can identify the file.
 const APPLICATION_ID: i32 = 0x7374_6466;
 
-/// So long one waits for another program that has the file.
+/// Maximum wait for another program that has the file.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What opening gives.
+/// The result of opening.
 pub(super) struct Opened {
     pub(super) connection: Connection,
     pub(super) database: PathBuf,
     pub(super) owner: Owner,
-    /// The disk is full, so that it is not written yet who the owner is. The first commit does it.
+    /// The disk is full, so the owner is not written yet. The first commit writes it.
     pub(super) is_unwritten: bool,
     pub(super) clock: ClockRecord,
     pub(super) lock: File,
@@ -56,18 +56,18 @@ pub(super) fn open(options: &SqliteOptions) -> Result<Opened, OpenError> {
     let is_unwritten = match write_owner(&connection, owner.epoch) {
         Ok(true) => false,
         Ok(false) => return Err(failed("another process has become its owner".into())),
-        // Everything can be read; that is worth more than no server at all.
+        // Everything can be read; that is better than no server at all.
         Err(error) if is_full(&error) => true,
         Err(error) => return Err(failed(error.to_string())),
     };
     let clock = read_clock(&connection).map_err(|error| failed(error.to_string()))?;
-    // The names of new files must survive a power cut as well.
+    // The names of new files must survive a power failure as well.
     sync_folder(folder).map_err(|error| failed(error.to_string()))?;
     Ok(Opened { connection, database, owner, is_unwritten, clock, lock })
 }
 
-/// Reads one entry of a data folder, whoever holds it and whatever its schema is. `None` if there
-/// is none, or if it cannot be read.
+/// Reads one entry of a data folder, even if it has an owner and whatever its schema is. `None` if
+/// there is none, or if it cannot be read.
 pub fn peek_entry(folder: &Path, space: &str, key: &[u8]) -> Option<String> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(folder.join("steadfast.db"), flags).ok()?;
@@ -76,16 +76,16 @@ pub fn peek_entry(folder: &Path, space: &str, key: &[u8]) -> Option<String> {
     connection.query_row(value, params![space, key], |row| row.get(0)).ok()?
 }
 
-/// What looking gives.
+/// The result of opening read-only.
 pub(super) struct Looked {
     pub(super) database: PathBuf,
-    /// The last owner: nobody becomes the next.
+    /// The last owner; it does not change.
     pub(super) owner: Owner,
     pub(super) clock: ClockRecord,
     pub(super) lock: File,
 }
 
-/// Opens a store to look at it, on a connection that cannot write.
+/// Opens a store read-only.
 pub(super) fn look(options: &SqliteOptions) -> Result<Looked, OpenError> {
     let (folder, what) = (&options.folder, options.folder.display().to_string());
     let failed = |reason: String| OpenError::Failed { what: what.clone(), reason };
@@ -124,7 +124,7 @@ fn make_folder(folder: &Path) -> std::io::Result<()> {
     if folder.is_dir() {
         return Ok(());
     }
-    // Each new folder is a name in its parent, which must survive a power cut.
+    // Each new folder is a name in its parent, which must survive a power failure.
     let parent = folder.parent().filter(|it| !it.as_os_str().is_empty());
     parent.map_or(Ok(()), make_folder)?;
     private::make_folder(folder)?;
@@ -153,7 +153,7 @@ fn take_lock(folder: &Path) -> Result<File, OpenError> {
         }
         Err(TryLockError::Error(error)) => return Err(failed(error)),
     }
-    // Written over what is there, which takes no space.
+    // It overwrites the existing text, which takes no space.
     let owner = format!("{}\n", process::describe());
     let written = file.write_all(owner.as_bytes()).and_then(|()| file.set_len(owner.len() as u64));
     match written {
@@ -163,8 +163,8 @@ fn take_lock(folder: &Path) -> Result<File, OpenError> {
     }
 }
 
-/// The database is ours alone from the first moment on; SQLite gives its log the same rights. What
-/// an earlier version or somebody's hand left open is closed.
+/// The database is private from the beginning; SQLite gives its log the same rights. Rights of
+/// others that an earlier version or a user has granted are removed.
 fn keep_private(folder: &Path, database: &Path) -> std::io::Result<()> {
     private::open_file(database)?;
     let tightened = private::tighten(folder).map_err(|error| {
@@ -207,7 +207,7 @@ fn check_foreign(connection: &Connection, database: &Path) -> Result<bool, OpenE
     if pages == 0 || id == APPLICATION_ID {
         return Ok(pages == 0);
     }
-    // Ended in the middle of its first start, our own file may be there without its id.
+    // A crash during the first start may leave our file without its id.
     let tables = connection.query_row("SELECT count(*) FROM sqlite_schema", (), |row| row.get(0));
     match (id, tables.map_err(|error| foreign(error.to_string()))?) {
         (0, 0) => Ok(true),
@@ -215,24 +215,23 @@ fn check_foreign(connection: &Connection, database: &Path) -> Result<bool, OpenE
     }
 }
 
-/// Without it SQLite compiles statements anew for each new parameter, in search of a better plan.
+/// Without it SQLite compiles statements again for each new parameter, in search of a better plan.
 pub(super) fn keep_plans(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }
 
-/// Where a plain fsync leaves data in the cache of the drive (macOS), ask for more.
+/// Where a plain fsync leaves data in the cache of the drive (macOS), request a full one.
 pub(super) fn flush_fully(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "fullfsync", true)?;
     connection.pragma_update(None, "checkpoint_fullfsync", true)
 }
 
-/// Brings what the last process left in the log into the file, and starts the log over. Its last
-/// flush may have failed: then the log looks whole as long as the machine runs, and only here it is
-/// written again.
+/// Writes the log of the last process into the file, and restarts the log. Its last flush may have
+/// failed: then the log looks complete as long as the machine runs, and only this writes it again.
 fn fold_log(connection: &Connection) -> rusqlite::Result<()> {
     match connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(())) {
-        // The log stays as it is; what needs room is refused later, one by one.
+        // The log stays as it is; commits that need space are refused later, one by one.
         Err(error) if is_full(&error) => {
             tracing::warn!(error = %error, "the log was not folded into the file");
             Ok(())
@@ -242,7 +241,7 @@ fn fold_log(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 fn is_full(error: &rusqlite::Error) -> bool {
-    // The index of the log has no room.
+    // There is no space for the index of the log.
     let no_index = error.sqlite_extended_error_code() == Some(ffi::SQLITE_IOERR_SHMSIZE);
     no_index || error.sqlite_error_code() == Some(ErrorCode::DiskFull)
 }
@@ -259,7 +258,7 @@ fn settle(connection: &Connection, options: &SqliteOptions) -> rusqlite::Result<
     keep_plans(connection)?;
     connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
     flush_fully(connection)?;
-    // Checkpoints run beside the writer, see `checkpoint`.
+    // Checkpoints run on another thread, see `checkpoint`.
     connection.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))?;
     connection.pragma_update_and_check(None, "journal_size_limit", 64 << 20, |_| Ok(()))?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
@@ -304,7 +303,7 @@ fn migrate(connection: &mut Connection, folder: &Path) -> Result<(), OpenError> 
     tx.commit().map_err(failed)
 }
 
-/// Writes that this process is the owner. `false` if somebody else was first.
+/// Records this process as the owner. `false` if another one was first.
 pub(super) fn write_owner(connection: &Connection, epoch: i64) -> rusqlite::Result<bool> {
     let take = format!(
         "UPDATE node SET epoch = ?1, owner = ?2, clean = 0, suspect = {SUSPECT} \
@@ -313,10 +312,10 @@ pub(super) fn write_owner(connection: &Connection, epoch: i64) -> rusqlite::Resu
     Ok(connection.execute(&take, params![epoch, process::describe()])? == 1)
 }
 
-/// Up to which message the last owner may have left work half done, if its end was not clean.
+/// The position up to which messages are suspect, if the last owner had no clean shutdown.
 const SUSPECT: &str = "CASE WHEN clean THEN suspect ELSE (SELECT position FROM counter) END";
 
-/// Who this process is, if it becomes the owner.
+/// This process as the next owner.
 fn next_owner(connection: &Connection) -> rusqlite::Result<Owner> {
     let next = format!("SELECT epoch + 1, {SUSPECT} FROM node");
     let (epoch, suspect): (i64, i64) =

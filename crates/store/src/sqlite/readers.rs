@@ -1,4 +1,4 @@
-//! Connections that only read, beside the writer.
+//! Connections that only read.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -15,7 +15,7 @@ use crate::{
     sql::{Dialect, Statement},
 };
 
-/// As many reads at once, at most.
+/// Maximum concurrent reads.
 const READERS_MAX: usize = 4;
 
 /// A pool of reading connections, opened when they are needed.
@@ -71,7 +71,7 @@ fn open(database: PathBuf) -> Result<Connection, StoreError> {
 pub(super) fn answer(connection: &Connection, query: Query) -> Result<Answer, StoreError> {
     let mut answer = query.no_rows();
     let statements = query.statements(Dialect::Sqlite);
-    // Several statements share a transaction, so that all rows are of one moment.
+    // Several statements share a transaction, so that all rows are of one snapshot.
     let is_many = 1 < statements.len();
     let snapshot = is_many.then(|| connection.unchecked_transaction()).transpose();
     let _snapshot = snapshot.map_err(|error| read_error(&error))?;

@@ -1,4 +1,4 @@
-//! Rows of SQLite, and what its errors mean.
+//! Rows of SQLite, and classification of its errors.
 
 use std::cell::Cell;
 
@@ -51,7 +51,7 @@ pub(super) fn rows<T>(
     Ok(decoded)
 }
 
-/// Runs a statement and hands over its rows.
+/// Runs a statement and passes each row to `take`.
 pub(super) fn each_row(
     connection: &Connection,
     statement: &str,
@@ -82,7 +82,7 @@ impl ToSql for Param {
     }
 }
 
-/// What an error of a read means to the caller.
+/// Converts an error of a read.
 pub(super) fn read_error(error: &rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) | None => {
@@ -92,17 +92,17 @@ pub(super) fn read_error(error: &rusqlite::Error) -> StoreError {
     }
 }
 
-/// What an error of a transaction means.
+/// The class of an error of a transaction.
 #[derive(Debug)]
 pub(super) enum WriteError {
-    /// No room: this batch is rolled back, the store goes on.
+    /// The disk is full: this batch is rolled back, the store continues.
     Full,
-    /// Somebody else holds the file for the moment.
+    /// Another process holds the file for the moment.
     Later(String),
-    /// The disk or the file is not to be trusted any more: the store stops.
+    /// The disk or the file is not reliable any more: the store stops.
     Fatal(String),
-    /// A statement broke a rule that the planner should have seen: a bug in a commit, not in its
-    /// neighbours.
+    /// A statement violated a constraint that the planner should have checked: a bug in one commit;
+    /// the others are not affected.
     Bug(String),
 }
 

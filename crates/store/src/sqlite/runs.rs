@@ -1,10 +1,10 @@
-//! Runs: writing how far they are, and erasing them.
+//! Runs: writes their status, and deletes them.
 
 use rusqlite::{Connection, params};
 
 use crate::{EntityId, Position, RunSummary, Version, plan::Plan};
 
-/// What goes of the record of a run or another entity, up to a version.
+/// Deletes the record of a run or another entity, up to a version.
 const CUT: [&str; 3] = [
     "DELETE FROM outcome WHERE position IN (SELECT m.position FROM message m \
      WHERE m.origin = (SELECT e.origin FROM entity e WHERE e.id = ?1) AND m.version <= ?2)",
@@ -14,7 +14,7 @@ const CUT: [&str; 3] = [
      AND version <= ?2",
 ];
 
-/// What goes with it afterwards, in this order.
+/// Deletes the remaining rows, in this order.
 const ERASE: [&str; 3] = [
     "DELETE FROM snapshot WHERE entity = ?1",
     "DELETE FROM run WHERE number = (SELECT e.origin FROM entity e WHERE e.id = ?1)",
@@ -44,7 +44,7 @@ pub(super) fn erase(connection: &Connection, plan: &Plan) -> rusqlite::Result<()
     Ok(())
 }
 
-/// What is there keeps the time at which it was created.
+/// An existing row keeps its creation time.
 const PUT_RUN: &str = "INSERT INTO run (number, entity, workflow, name, status, created_at, \
      changed_at, expires_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (number) \
      DO UPDATE SET status = ?5, changed_at = ?7, expires_at = ?8";

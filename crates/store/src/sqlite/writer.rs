@@ -1,5 +1,4 @@
-//! The one thread that writes: it takes what waits, decides it, and makes it durable with one
-//! fsync.
+//! The one thread that writes: it takes a batch, decides it, and makes it durable with one fsync.
 
 use std::{fs::File, sync::Arc};
 
@@ -18,7 +17,7 @@ use crate::{
     writer::{Request, Requests, Status},
 };
 
-/// Changes a byte: what stays the same SQLite does not write.
+/// Changes a byte: SQLite does not write unchanged values.
 const TOUCH: &str = "UPDATE node SET owner = CASE WHEN owner LIKE '% ' THEN rtrim(owner) \
      ELSE owner || ' ' END";
 
@@ -31,7 +30,7 @@ pub(super) struct Writer {
     pub(super) is_unwritten: bool,
     pub(super) checkpointer: Checkpointer,
     pub(super) known: Known,
-    /// Held as long as we may write.
+    /// Held as long as this process may write.
     pub(super) lock: File,
 }
 
@@ -62,7 +61,7 @@ impl Writer {
                 self.answer(batch, plan);
             }
             Err(WriteError::Fatal(reason)) => self.fail(batch, &reason),
-            // One commit may be at fault; its neighbours must not suffer for it.
+            // One commit may be at fault; the others must not fail with it.
             Err(WriteError::Full | WriteError::Bug(_)) if 1 < batch.len() => {
                 batch.into_iter().for_each(|request| self.commit_batch(vec![request]));
             }
@@ -92,7 +91,7 @@ impl Writer {
         let connection = &self.connection;
         crash::point("commit.begun");
         if self.is_unwritten {
-            // Only what was found when the store was opened is followed by this owner.
+            // This owner may follow only the owner that was found when the store was opened.
             if !write_owner(connection, self.epoch)? {
                 return Err(self.fenced());
             }
@@ -129,7 +128,7 @@ impl Writer {
         if plan.frees_space() {
             self.give_space_back();
         }
-        // Who sees the count may rely on the notices.
+        // Readers of the count may rely on the notices.
         self.status.notices.publish(&plan);
         self.status.count_batch(batch.len());
         for (request, answer) in batch.into_iter().zip(plan.answers) {
@@ -144,13 +143,13 @@ impl Writer {
         let vacuumed = self.connection.execute_batch(vacuum).map_err(WriteError::from);
         match vacuumed.and_then(|()| flushed()) {
             Ok(()) => {}
-            // The batch before it is durable and will be answered; nothing comes after it.
+            // The previous batch is durable and will be answered; nothing follows it.
             Err(WriteError::Fatal(reason)) => self.status.set_health(Health::Failed { reason }),
             Err(error) => tracing::warn!(error = ?error, "space was not given back"),
         }
     }
 
-    /// After a failed flush nobody knows what is on the disk: never try again, let the node stop.
+    /// After a failed flush the state of the disk is unknown: never retry, let the node stop.
     fn fail(&self, batch: Vec<Request>, reason: &str) {
         self.status.set_health(Health::Failed { reason: reason.into() });
         let error = StoreError::Failed { reason: reason.into() };
@@ -160,16 +159,16 @@ impl Writer {
     fn finish(self) {
         let Self { connection, checkpointer, lock, status, is_unwritten, .. } = self;
         drop(checkpointer);
-        // An owner that wrote nothing leaves what it found.
+        // An owner that wrote nothing changes nothing.
         if !is_unwritten && !matches!(status.health(), Health::Failed { .. }) {
             let goodbye = connection.execute("UPDATE node SET clean = 1", ());
             if let Err(error) = goodbye {
                 tracing::warn!(error = %error, "store could not be marked as closed");
             }
         }
-        // Closing the last connection folds the WAL into the file.
+        // Closing the last connection does a checkpoint.
         drop(connection);
-        // Not only dropped: a child that was just forked may still hold the same file.
+        // Unlock explicitly: a child that was just forked may still hold the same file.
         if let Err(error) = lock.unlock() {
             tracing::warn!(error = %error, "lock file was not given free");
         }

@@ -1,4 +1,4 @@
-//! The one clock of a store: it follows the wall clock, never runs backwards, and heals.
+//! The one clock of a store: it follows the wall clock, never runs backwards, and recovers.
 
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ async fn nothing_is_deleted_by_age_on_a_time_that_just_jumped_not_even_by_the_ne
     let step = report.step.expect("the step is reported");
     assert_eq!((step.by, step.forward, step.at), (MONTH, true, START.after(MONTH)));
     assert_eq!(report.deletion_time(), None);
-    // The step is recorded with the next commit, so that the next owner knows of it.
+    // The step is recorded with the next commit, so that the next owner has it.
     lab.append(&address("new"), vec![event("x")]).await;
     lab.restart().await;
     lab.clock.advance(23 * HOUR);
@@ -95,7 +95,7 @@ async fn nothing_is_deleted_by_age_while_the_clocks_differ(lab: Lab) {
     assert_eq!(swept(&lab).await, 0, "ten minutes are too much");
     let report = lab.store.clock().report();
     assert_eq!(report.ahead(), Duration::from_mins(10));
-    // After 50 minutes it is ahead by 5. The lesser time counts.
+    // After 50 minutes it is ahead by 5. The earlier time counts.
     lab.clock.advance(Duration::from_mins(50));
     let report = lab.store.clock().report();
     assert_eq!(report.ahead(), Duration::from_mins(5));
@@ -113,7 +113,7 @@ async fn deletion_by_age_waits_for_an_hour_after_a_gap_before_the_start(mut lab:
     assert_eq!(swept(&lab).await, 2);
 }
 
-/// Chance with a seed; each round a step, some time, a commit or a restart.
+/// Random with a seed; each round a step, some time, a commit or a restart.
 async fn it_never_runs_backwards_whatever_the_wall_clock_does(mut lab: Lab) {
     let mut chance: u64 = 7;
     let mut next = move |max: u64| {
@@ -130,7 +130,7 @@ async fn it_never_runs_backwards_whatever_the_wall_clock_does(mut lab: Lab) {
             4..=7 => lab.clock.advance(time),
             8 => _ = lab.append(&stream, vec![event("x")]).await,
             _ => {
-                // What was told and not recorded may be told again by the next owner.
+                // The next owner may return a time again that was returned and not recorded.
                 lab.append(&stream, vec![event("x")]).await;
                 last = lab.store.clock().now();
                 if next(2) == 0 { lab.restart().await } else { lab.kill().await }
@@ -145,7 +145,7 @@ async fn it_never_runs_backwards_whatever_the_wall_clock_does(mut lab: Lab) {
 #[tokio::test]
 async fn a_sleeper_of_the_machines_clock_looks_again_within_a_second() {
     let looks = std::sync::atomic::AtomicU32::new(0);
-    // An hour is left, and at the next look nothing: as if the clock had been set.
+    // An hour is left, and at the next check nothing: as if the clock had been set.
     let left = || match looks.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
         0 => HOUR,
         _ => Duration::ZERO,

@@ -1,4 +1,4 @@
-//! What questions cost: as much in a store that is a hundred times as large.
+//! The cost of queries: the same in a store that is a hundred times as large.
 
 use steadfast_store::{
     Address, Commit, DueCursor, EntityKind, ExpiryList, Json, Message, RunFilter, RunStatus,
@@ -9,7 +9,7 @@ use crate::lab::{Lab, START};
 
 /// Objects, streams and runs.
 const SMALL: usize = 300;
-/// Messages in a queue for each of them: more than are looked at to tell how full it is.
+/// Messages in a queue for each of them: more than are read to compute its depth.
 const LETTERS: usize = 4;
 
 /// Fills a store: as many objects, streams and runs, and messages in a queue.
@@ -47,7 +47,7 @@ async fn fill(lab: &Lab, numbers: std::ops::Range<usize>) {
     }
 }
 
-/// What each question costs, in steps of SQLite's machine.
+/// The cost of each query, in steps of SQLite's virtual machine.
 async fn costs(lab: &Lab) -> Vec<(&'static str, u64)> {
     let (store, queue) = (&*lab.store, queue_address("q").unwrap());
     let middle = Address::new(EntityKind::Object, "a", "0000150").unwrap();

@@ -15,10 +15,10 @@ use crate::lab::{Lab, address, address_of};
 const RUNS: u64 = 6;
 const STEPS: u64 = 400;
 
-/// How many rows each kind of query has found.
+/// The number of rows that each kind of query has found.
 type Seen = BTreeMap<String, usize>;
 
-/// Makes operations out of chance. Positions and versions are guessed, so many are refused.
+/// Makes random operations. Positions and versions are guessed, so many are refused.
 struct Maker {
     chance: SeededEntropy,
     written: i64,
@@ -67,7 +67,7 @@ impl Maker {
         if self.one_in(5) { message.to(&target) } else { message.event() }
     }
 
-    /// Mostly a recent one, sometimes one that is not there.
+    /// Mostly a recent one, sometimes one that does not exist.
     fn position(&self) -> i64 {
         (self.written + 2 - self.below(12) as i64).max(0)
     }
@@ -245,7 +245,7 @@ impl Maker {
     }
 }
 
-/// Queries out of chance, about what there may be.
+/// Random queries, about rows that may exist.
 impl Maker {
     fn id(&self) -> EntityId {
         match self.below(4) {
@@ -263,7 +263,7 @@ impl Maker {
         ids
     }
 
-    /// Around the present, sometimes before or behind everything.
+    /// Around the current time, sometimes before or after everything.
     fn time(&self) -> Timestamp {
         match self.below(6) {
             0 => Timestamp::MIN,
@@ -325,7 +325,7 @@ impl Maker {
         if self.one_in(2) { self.stream_or_run() } else { self.object() }
     }
 
-    /// A query of a kind. A new kind must be made here as well.
+    /// A query of a kind. A new kind must be added here as well.
     fn query(&self, kind: QueryKind) -> Query {
         use {Query as Q, QueryKind as K};
         let (id, position, at, limit) = (self.id(), self.position(), self.time(), self.limit());
@@ -413,7 +413,7 @@ async fn the_three_stores_agree_on_every_answer_and_every_row() {
             run_step(&labs, &mut maker, &format!("seed {seed}, step {step}"), &mut seen).await;
         }
     }
-    // Queries that find nothing prove nothing. Chance may spare a few of them.
+    // Queries that find nothing prove nothing. A few may find nothing at random.
     seen.retain(|_, rows| *rows == 0);
     assert!(seen.len() < 5, "nothing was found by {seen:?}");
 }
@@ -472,7 +472,7 @@ async fn compare_reads(labs: &[Lab; 3], maker: &Maker, place: &str, seen: &mut S
 /// Rows as text; sorted where the query promises no order, or none among equal times.
 fn lines(query: &Query, answer: &Answer) -> Vec<String> {
     let text = format!("{answer:#?}");
-    // Each row is indented by four; what belongs to it by more.
+    // Each row is indented by four; its fields by more.
     let mut rows: Vec<String> = Vec::new();
     for line in text.lines() {
         match rows.last_mut() {

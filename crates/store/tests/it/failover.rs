@@ -1,4 +1,4 @@
-//! Databases that lack what was acknowledged, owners that fall silent, and servers that are slow.
+//! Databases that lack acknowledged commits, owners that do not answer, and slow servers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ pub(crate) fn url(lab: &Lab) -> &str {
     url
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let mut pause = tokio::time::interval(Duration::from_millis(20));
     let waits = async {
@@ -31,7 +31,7 @@ pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     assert!(came.is_ok(), "never: {what}");
 }
 
-/// Every table of a store, to bring it back later.
+/// Every table of a store, to restore it later.
 struct Backup {
     client: Client,
     tables: Vec<String>,
@@ -49,8 +49,8 @@ impl Backup {
         Self { client, tables }
     }
 
-    /// Brings the store back to how it was, and cuts all connections to it, as the promotion of a
-    /// replica does that was behind.
+    /// Restores the store to its earlier state, and cuts all connections to it, as the promotion of
+    /// a replica that was behind does.
     async fn restore(&self) {
         let locks = self.tables.iter().map(|it| format!("LOCK TABLE {it}; "));
         let back = self.tables.iter().map(|it| {
@@ -89,7 +89,7 @@ async fn acknowledged_commits_that_are_missing_stop_the_owner_until_the_loss_is_
     append(&lab, "lost", 20).await;
     backup.restore().await;
 
-    // Not one answer is told from what it has in mind, nor from what is there now.
+    // It answers nothing, neither from memory nor from the restored database.
     let commit = Commit::append(&address("lost"), 20, vec![event("x")]);
     let error = lab.store.commit(commit).await.unwrap_err();
     assert_eq!(error.code(), "commits_lost");
@@ -113,7 +113,7 @@ async fn acknowledged_commits_that_are_missing_stop_the_owner_until_the_loss_is_
         assert!(refused.to_string().contains("--accept-loss"), "{refused}");
     }
 
-    // Who goes on does so in a new history.
+    // An owner that continues begins a new history.
     let store = open(&lab, true).await.unwrap();
     store.notices().listen();
     assert_eq!(store.version(address("lost").id()).await.unwrap(), 0);
@@ -131,7 +131,7 @@ async fn acknowledged_commits_that_are_missing_stop_the_owner_until_the_loss_is_
     assert_eq!(store.violations().await.unwrap(), Vec::<String>::new());
     store.close().await;
 
-    // It was decided once and for all, and older code would not know of it.
+    // The decision is permanent, and older code refuses the store.
     let store = open(&lab, false).await.unwrap();
     assert!(store.message(position).await.unwrap().unwrap().id().starts_with("1~"));
     store.close().await;
@@ -177,7 +177,7 @@ async fn who_waits_for_the_end_of_an_owner_hears_of_a_loss_that_it_noted_last() 
     let lab = Lab::postgres().await;
     let backup = Backup::of(&lab).await;
     append(&lab, "lost", 3).await;
-    // It has looked for losses, and waits for the lease of the owner to end.
+    // It has checked for losses, and waits for the lease of the owner to end.
     let waits = {
         // Under a name of its own, so that its connection is not cut.
         let url = url(&lab).replace("application_name=", "application_name=waits_");
@@ -220,7 +220,7 @@ async fn what_loses_nothing_is_no_loss() {
     let lab = Lab::postgres().await;
     append(&lab, "kept", 2).await;
     let backup = Backup::of(&lab).await;
-    // Signs of life may be missing.
+    // Heartbeats may be missing.
     let beats = lab.store.activity().heartbeats;
     until("it beats", async || beats + 1 < lab.store.activity().heartbeats).await;
     backup.restore().await;
@@ -233,7 +233,7 @@ async fn what_loses_nothing_is_no_loss() {
     store.close().await;
 }
 
-/// Keeps the owner from writing into its row, as a database does that hangs.
+/// Keeps the owner from writing its row, like a database that hangs.
 async fn hold_node(lab: &Lab) -> Client {
     let client = lab::client(url(lab)).await;
     client.batch_execute("BEGIN; SELECT FROM node FOR UPDATE").await.unwrap();
@@ -265,7 +265,7 @@ async fn an_owner_that_fell_silent_in_the_middle_of_a_batch_is_succeeded() {
     let gone = "UPDATE node SET clean = FALSE, owner = 'process 1 on elsewhere', \
         process = 'elsewhere/pid:[1]/1/1/0', lease_until = clock_timestamp()";
     lab::execute(url(&lab), gone).await;
-    // Its backend has begun, and will never hear of the end.
+    // Its backend has begun a transaction, and will never get its end.
     let silent = lab::client(url(&lab)).await;
     silent.batch_execute("BEGIN; UPDATE node SET last_batch = 7").await.unwrap();
     let store = open(&lab, false).await.unwrap();
@@ -292,7 +292,7 @@ async fn the_rows_of_owner_and_counter_are_found_by_key_however_many_dead_rows_t
     append(&lab, "a", 300).await;
     // The server counts with some delay.
     until("it was counted", async || updated + 600 <= scans().await.1).await;
-    // Opening looks at them a few times; 300 batches do not.
+    // Opening reads them a few times; 300 batches do not.
     let scanned = scans().await.0 - scanned;
     assert!(scanned < 20, "{scanned}");
     watcher.batch_execute("ROLLBACK").await.unwrap();
@@ -312,7 +312,7 @@ async fn a_transaction_that_keeps_dead_rows_alive_is_warned_of() {
         EXCEPTION WHEN division_by_zero THEN NULL; END; END LOOP; END $$";
     lab::execute(url(&lab), spend).await;
     let mut concern = String::new();
-    // Tests beside this one may hold an older one for a while.
+    // Concurrent tests may have an older one for a while.
     until("it is named", async || {
         concern = oldest().await.and_then(|it| it.concern).unwrap_or_default();
         concern.contains("(forgotten)")
@@ -320,17 +320,17 @@ async fn a_transaction_that_keeps_dead_rows_alive_is_warned_of() {
     .await;
     assert!(concern.contains("keeps PostgreSQL from cleaning up"), "{concern}");
     holder.batch_execute("ROLLBACK").await.unwrap();
-    // Others may hold some, but not so old ones.
+    // Others may have some, but not so old ones.
     until("it is gone", async || oldest().await.is_none_or(|it| it.concern.is_none())).await;
 }
 
-/// An owner of another version that lives: its row moves.
+/// An owner of another version that is alive: its row changes.
 async fn lives(url: &str) -> tokio::task::JoinHandle<()> {
     let client = lab::client(url).await;
     let beat = "UPDATE node SET clean = FALSE, owner = 'process 1 on elsewhere', \
         process = 'elsewhere/pid:[1]/1/1/0', last_batch = last_batch + 1, \
         lease_until = clock_timestamp() + interval '15 s'";
-    // It lives before anybody looks.
+    // It is alive before the first check.
     client.batch_execute(beat).await.unwrap();
     tokio::spawn(async move {
         let mut pause = tokio::time::interval(Duration::from_millis(300));
@@ -355,7 +355,7 @@ async fn a_newer_binary_beside_a_living_owner_is_refused_before_it_touches_the_s
 #[tokio::test(flavor = "multi_thread")]
 async fn a_migration_has_all_the_time_it_needs_and_goes_on_where_it_was_interrupted() {
     let lab = old_database(5, "INSERT INTO meta VALUES ('schema', 5), ('needs', 5)").await;
-    // How long a statement may take, noted with each change; and one change that fails.
+    // The statement timeout, recorded with each migration; and one migration that fails.
     let watch = "CREATE TABLE noted (value TEXT); \
         CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
         INSERT INTO noted VALUES (current_setting('statement_timeout')); RETURN NEW; END $$; \
@@ -373,11 +373,11 @@ async fn a_migration_has_all_the_time_it_needs_and_goes_on_where_it_was_interrup
     assert_eq!(noted.iter().map(|it| it.get(0)).collect::<Vec<String>>(), ["0"]);
 }
 
-/// A backend of the server that hangs is given up after 40 s; until then its store only waits.
+/// A backend that hangs is abandoned after 40 s; until then its store only waits.
 async fn a_frozen_backend_is_given_up_and_the_commit_happens_once() {
     let lab = Lab::postgres().await;
     let client = lab::client(url(&lab)).await;
-    // Before its next heartbeat nothing else is under way.
+    // Before its next heartbeat nothing else is in flight.
     append(&lab, "before", 1).await;
     let sql = "SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND \
         application_name = current_setting('application_name') AND query = 'COMMIT'";
@@ -391,7 +391,7 @@ async fn a_frozen_backend_is_given_up_and_the_commit_happens_once() {
     lab.assert_sound().await;
 }
 
-/// A process that does not run while this is there.
+/// A process that is stopped while this exists.
 struct Frozen(i32);
 
 impl Frozen {
@@ -412,7 +412,7 @@ fn signal(name: &str, pid: i32) -> bool {
     kill.args([name, &pid.to_string()]).status().unwrap().success()
 }
 
-/// Who waits for a commit in doubt is told so after 30 s.
+/// Callers of a commit in doubt get an error after 30 s.
 async fn a_commit_in_doubt_for_long_is_said_to_be_in_doubt() {
     let lab = Lab::postgres().await;
     lab.store.close().await;
@@ -423,7 +423,8 @@ async fn a_commit_in_doubt_for_long_is_said_to_be_in_doubt() {
     let error = store.commit(Commit::append(&address("a"), 0, vec![event("x")])).await.unwrap_err();
     assert_eq!(error.code(), "outcome_unknown");
     assert_eq!(wire.lost(), 1);
-    // Others hear that nothing of theirs was written, and all of them how it is when it is back.
+    // Other callers get an error that nothing was written, and all of them the outcome after the
+    // reconnect.
     let error = store.commit(Commit::append(&address("b"), 0, vec![event("x")])).await.unwrap_err();
     assert_eq!(error.code(), "store_unavailable");
     wire.refuse(false);

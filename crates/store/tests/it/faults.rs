@@ -1,5 +1,5 @@
-//! Disks that are full or fail, databases that go away: clear errors, nothing lost, neighbours
-//! unharmed.
+//! Disks that are full or fail, databases that become unreachable: clear errors, nothing lost,
+//! other commits not affected.
 
 use std::sync::Arc;
 
@@ -95,7 +95,7 @@ async fn a_flush_that_fails_while_space_is_given_back_stops_the_store_and_loses_
     }
     let mut lab = Lab::sqlite().await;
     let positions = lab.append(&address("a"), vec![large(), large(), event("last")]).await;
-    // That of the commit succeeds, that of giving the space back does not.
+    // The flush of the commit succeeds, that of the vacuum does not.
     crash::fail_fsync_after(1);
     let forget = Write::Forget { positions: positions[..2].to_vec() };
     let receipt = lab.committed(Commit::of(forget)).await;
@@ -155,7 +155,7 @@ async fn the_log_has_a_bound_however_long_somebody_reads() {
     assert!(matches!(store.health(), Health::Degraded { .. }));
     let log = std::fs::metadata(folder.path().join("steadfast.db-wal")).unwrap().len();
     assert!(log < MAX + 1_000_000, "{log}");
-    // What only reads goes on.
+    // Reads continue.
     assert_eq!(store.version(address("a").id()).await.unwrap(), acknowledged);
     reader.execute_batch("ROLLBACK").unwrap();
     for version in acknowledged..acknowledged + 20 {
@@ -180,14 +180,14 @@ async fn a_failed_flush_is_never_retried_and_stops_the_store() {
     assert!(!error.is_retryable() && !error.surely_unapplied());
     let Health::Failed { reason } = lab.store.health() else { panic!("still healthy") };
     assert!(reason.contains("flush"), "{reason}");
-    // Although the disk may work again, this process does not trust it any more.
+    // Although the disk may work again, this process does not write any more.
     assert_eq!(lab.store.commit(commit).await.unwrap_err().code(), "storage_failed");
     lab.reopen().await;
     assert_eq!(lab.version(&address("a")).await, 1);
     assert!(lab.store.owner().unclean_until.is_some(), "a failed store does not say goodbye");
 }
 
-/// Ends all connections of the store to its database, as a restart does.
+/// Closes all connections of the store to its database, as a restart does.
 async fn cut(lab: &Lab) {
     let Place::Database(url) = &lab.place else { panic!("not in a database") };
     let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE \
@@ -220,7 +220,7 @@ async fn a_database_that_cuts_its_connections_is_reconnected_and_nothing_is_lost
     lab.assert_sound().await;
 }
 
-/// Commits through a connection that is lost at COMMIT, and counts what became of it.
+/// Commits over a connection that is lost at COMMIT, and counts the outcomes.
 async fn lose_the_answer(loss: Loss) {
     let lab = Lab::postgres().await;
     lab.store.close().await;
@@ -283,7 +283,7 @@ async fn a_file_held_by_another_program_is_unavailable_and_not_damaged() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_first_start_that_was_killed_half_way_does_no_harm() {
     let folder = tempfile::tempdir().unwrap();
-    // As far as it got: a first page without our mark, and no table.
+    // As far as it got: a first page without the application id, and no table.
     let file = rusqlite::Connection::open(folder.path().join("steadfast.db")).unwrap();
     file.pragma_update(None, "auto_vacuum", "INCREMENTAL").unwrap();
     drop(file);
@@ -301,7 +301,7 @@ async fn a_commit_that_was_lost_on_its_way_is_found_missing_and_repeated() {
 async fn a_batch_that_breaks_a_constraint_is_rerun_one_by_one() {
     let lab = Lab::postgres().await;
     let Place::Database(url) = &lab.place else { panic!("not in a database") };
-    // Stands for a bug that the planner does not see.
+    // Simulates a bug that the planner does not detect.
     lab::execute(url, "ALTER TABLE entity ADD CHECK (name <> 'bug')").await;
     let all = (0..30).map(|number| {
         let store = lab.store.clone();

@@ -31,7 +31,7 @@ async fn hole_1_a_crash_between_mark_and_execute_loses_no_command(lab: Lab) {
     let lasts = Duration::from_secs(30);
     let claimed = streams.claim_due(lab.clock.now(), lease(1), lasts, 10).await.unwrap();
     assert_eq!(claimed[0].position, position);
-    // Here the process ends: nobody executes it, nobody says so.
+    // Here the process crashes: the command is not executed and not settled.
     lab.clock.advance(lasts);
     let again = streams.claim_due(lab.clock.now(), lease(2), lasts, 10).await.unwrap();
     assert_eq!((again[0].position, again[0].attempt), (position, 2));

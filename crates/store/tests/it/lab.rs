@@ -1,4 +1,4 @@
-//! A store to experiment on, with a clock that the test turns.
+//! A store to experiment on, with a virtual clock.
 
 use std::{
     sync::{
@@ -14,10 +14,10 @@ use steadfast_store::{
     SqliteOptions, SqliteStore, Store, Streams, Timestamp, Version, Write,
 };
 
-/// Where the clock of every lab starts.
+/// The initial time of every lab.
 pub(crate) const START: Timestamp = Timestamp(1_700_000_000_000);
 
-/// The place that a store is kept in.
+/// The location of a store.
 pub(crate) enum Place {
     Memory,
     Folder(tempfile::TempDir),
@@ -72,7 +72,7 @@ impl Lab {
         }
     }
 
-    /// The next owner of the store, which finds that the last one did not say goodbye.
+    /// The next owner of the store, after an unclean end of this one.
     pub(crate) async fn kill(&mut self) {
         if let Some(memory) = &mut self.memory {
             *memory = Arc::new(memory.restart());
@@ -111,7 +111,7 @@ impl Lab {
         }
     }
 
-    /// Appends messages whatever the version is and returns their positions.
+    /// Appends messages at any version and returns their positions.
     pub(crate) async fn append(&self, stream: &Address, messages: Vec<Message>) -> Vec<Position> {
         let write = Write::Append { stream: stream.clone(), messages };
         let receipt = self.committed(Commit::of(write)).await;
@@ -186,7 +186,7 @@ pub(crate) async fn client(url: &str) -> tokio_postgres::Client {
     client
 }
 
-/// Runs SQL of the test's own on a database.
+/// Runs SQL of the test on a database.
 pub(crate) async fn execute(url: &str, sql: &str) {
     client(url).await.batch_execute(sql).await.expect("statement runs");
 }

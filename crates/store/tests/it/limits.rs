@@ -1,4 +1,4 @@
-//! Each limit at its edge: the last that is taken, the first that is refused, and a clear text.
+//! Each limit at its edge: the last accepted value, the first refused one, and a clear error.
 
 use steadfast_store::{
     Commit, InvalidInput, Json, Message, Remember, StoreError, Write,

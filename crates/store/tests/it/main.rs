@@ -1,4 +1,4 @@
-//! What a store promises, tried on every store there is.
+//! The guarantees of a store, tested on every store.
 //!
 //! PostgreSQL is the one that `./test` starts and names in `STEADFAST_TEST_POSTGRES`.
 

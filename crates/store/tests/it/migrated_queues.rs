@@ -1,4 +1,4 @@
-//! Messages to queues that older code wrote, which knew nothing of them, are in their queues.
+//! Messages to queues that older code without queues wrote are in their queues.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ async fn check(place: &Place) {
     assert_eq!(found[0].message.last_error.as_deref(), Some("second"));
     let dead = store.dead_letters(queue, 0, 9).await.unwrap();
     assert_eq!(dead.iter().map(|it| it.position).collect::<Vec<_>>(), [3]);
-    // What is in order is no letter: it stays with the dispatcher.
+    // Ordered work is not in a queue: the dispatcher delivers it.
     let due = store.due(DueCursor::START, 9).await.unwrap();
     assert_eq!(due.iter().map(|it| it.position).collect::<Vec<_>>(), [5, 7]);
     let revive = steadfast_store::Commit::of(Write::Revive { position: 3 });

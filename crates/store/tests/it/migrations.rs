@@ -1,4 +1,4 @@
-//! A store of an earlier schema is brought up to date when it is opened, and keeps what it holds.
+//! A store of an earlier schema is migrated when it is opened, and keeps its data.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -23,7 +23,7 @@ async fn check_before_runs(place: &Place) {
     let old = run("old");
     let read = store.read_stream(old.id(), 1, 9).await.unwrap();
     assert_eq!(read[0].message_type, "begun");
-    // What older code began is no row until its next step.
+    // A run that older code began has no row until its next step.
     assert_eq!(store.runs(RunFilter::of("flow"), None, 9).await.unwrap(), []);
     let (run, status) = (old.clone(), RunStatus::Waiting);
     let step = Commit::append(&old, 1, vec![event("step")]);
@@ -51,7 +51,7 @@ fn run(id: &str) -> Address {
     address_of(EntityKind::Run, "flow", id)
 }
 
-/// The same in both databases, but for how bytes are written.
+/// The same in both databases, except for the syntax of bytes.
 fn bytes(sql: &str, before: &str) -> String {
     sql.replace("x'", before)
 }
@@ -95,7 +95,7 @@ async fn old_folder(schema: usize, fill: &str) -> Lab {
     lab
 }
 
-/// Which schema a database says that it has.
+/// The recorded schema of a database.
 pub(crate) async fn schema_of(url: &str) -> i64 {
     let sql = "SELECT value FROM meta WHERE key = 'schema'";
     lab::client(url).await.query_one(sql, &[]).await.unwrap().get(0)
@@ -133,8 +133,8 @@ async fn a_database_of_the_schema_before_runs_is_migrated() {
     check_before_runs(&lab.place).await;
 }
 
-/// Two streams of which messages were forgotten, one that was only a target, and two runs, one of
-/// them without a message.
+/// Two streams with deleted messages, one that was only a target, and two runs, one of them without
+/// a message.
 fn before_origins() -> String {
     let mut sql = String::from(
         "UPDATE counter SET position = 9, at = 1;
@@ -148,7 +148,7 @@ fn before_origins() -> String {
              VALUES (x'{id}', 1, '{kind}', '{class}', '{name}', 1);"
         );
     }
-    // Position, stream, version, and who it is for.
+    // Position, stream, version and target.
     for (position, of, version, target) in
         [(3, 0, 3, None), (4, 1, 1, None), (5, 0, 4, Some(2)), (8, 3, 1, None), (9, 1, 2, None)]
     {
@@ -187,7 +187,7 @@ async fn check_before_origins(place: Place) {
     assert_eq!((&*message.message_type, message.data.as_str()), ("m5", "{\"n\":5}"));
     assert_eq!((message.schema, message.target), (2, Some(address("c").id())));
     lab.assert_sound().await;
-    // The streams go on, and the one without a message begins.
+    // The streams continue, and the one without a message begins.
     for (stream, version) in [(address("a"), 4), (address("c"), 0), (run("r"), 1), (run("new"), 0)]
     {
         lab.committed(Commit::append(&stream, version, vec![event("x")])).await;

@@ -1,4 +1,4 @@
-//! One owner at a time; a newer store is left alone; a zombie cannot write.
+//! One owner at a time; a newer store is refused; a fenced owner cannot write.
 
 use std::{sync::Arc, time::Duration};
 
@@ -31,7 +31,7 @@ async fn a_second_owner_is_refused_and_told_who_has_it(lab: Lab) {
     assert_eq!(error.code(), "store_taken");
     let text = error.to_string();
     assert!(text.contains(&format!("process {}", std::process::id())), "{text}");
-    // The first one goes on.
+    // The first one continues.
     lab.append(&address("a"), vec![event("x")]).await;
     lab.store.close().await;
     open_again(&lab).await.expect("free after the first has closed").close().await;
@@ -105,7 +105,7 @@ async fn a_foreign_file_is_left_alone() {
     assert_eq!(open().code(), "store_foreign");
 }
 
-/// Somebody raises the epoch while we still believe that we own the store.
+/// Another process raises the epoch while this one still believes that it owns the store.
 async fn assert_fenced(lab: &Lab) {
     let error = lab.store.commit(Commit::append(&address("a"), 0, vec![event("x")])).await;
     let error = error.unwrap_err();
@@ -122,7 +122,7 @@ async fn a_zombie_cannot_write_to_a_database_that_was_taken_over() {
     let take = "UPDATE node SET epoch = epoch + 1, process = 'another'";
     lab::execute(database(&lab), take).await;
     assert_fenced(&lab).await;
-    // Nor does it tell what may be old.
+    // It does not return data that may be stale.
     assert_eq!(lab.store.read_all(0, 10).await.unwrap_err().code(), "fenced");
     assert_eq!(lab.store.check_lease().unwrap_err().code(), "fenced");
 }
@@ -156,7 +156,7 @@ async fn what_an_unclean_end_left_stays_suspect_until_it_is_settled() {
     let file = rusqlite::Connection::open(folder(&lab).join("steadfast.db")).unwrap();
     file.execute_batch("UPDATE node SET clean = 0").unwrap();
     drop(file);
-    // A look from the command line in between does not wash it clean.
+    // A read-only open in between does not make it clean.
     for _ in 0..2 {
         lab.store = open_again(&lab).await.unwrap();
         assert_eq!(lab.store.owner().unclean_until, Some(position));

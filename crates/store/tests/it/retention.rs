@@ -1,4 +1,4 @@
-//! What retention takes and what it leaves.
+//! Which data retention deletes and which it keeps.
 
 use std::time::Duration;
 
@@ -95,7 +95,7 @@ async fn what_is_needed_no_more_behind_the_sweep_goes_with_a_later_one(lab: Lab)
     lab.append(&stream, vec![event("newer")]).await;
     lab.clock.advance(Duration::from_hours(2));
     assert_eq!(sweep(&*lab.store, KEEP).await.unwrap(), 0, "one is pending, two are the last");
-    // In the same batch as a sweep that goes by, before it and behind it.
+    // In the same batch as a sweep that passes it, before it and after it.
     let to = lab.store.totals().await.unwrap().position;
     let pass = Commit::of(Write::Forget { positions: vec![late, last] }).write(Write::Swept { to });
     let next = Write::Append { stream: address("b"), messages: vec![event("next")] };
@@ -115,7 +115,7 @@ async fn what_is_needed_no_more_behind_the_sweep_goes_with_a_later_one(lab: Lab)
 async fn an_object_that_was_deleted_leaves_nothing_behind_and_not_too_early(lab: Lab) {
     let object: Address = "object/thing/a".parse().unwrap();
     let erase = Write::Erase { entity: object.id() };
-    // It is addressed long before it is.
+    // It is addressed long before it exists.
     lab.append(&address("a"), vec![command(&object)]).await;
     let position = lab.store.totals().await.unwrap().position;
     lab.settle(position, None).await.committed().unwrap();

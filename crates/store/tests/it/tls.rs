@@ -1,4 +1,4 @@
-//! Connections that are encrypted, and for whom.
+//! Encrypted connections, and verification of the server.
 
 use std::{
     os::unix::fs::{MetadataExt, PermissionsExt, chown},
@@ -12,7 +12,7 @@ use steadfast_store::{Commit, ManualClock, OpenError, PostgresOptions, PostgresS
 
 use crate::lab::{self, START, address, event};
 
-/// A PostgreSQL of the test's own that listens on a port of this machine.
+/// A PostgreSQL of the test that listens on a port of this machine.
 struct Cluster {
     folder: tempfile::TempDir,
     socket: String,
@@ -41,7 +41,7 @@ impl Cluster {
         Self { folder, socket, port }
     }
 
-    /// Encrypts from now on, as a server whose certificate says `name`. Returns the root.
+    /// Encrypts from now on, with a certificate for `name`. Returns the root.
     async fn encrypt(&self, name: &str) -> String {
         let root_key = KeyPair::generate().unwrap();
         let mut root = CertificateParams::default();
@@ -108,11 +108,11 @@ async fn a_server_with_a_certificate_of_its_name_is_trusted_and_no_other() {
     // Another name than the certificate has.
     let error = cluster.open("127.0.0.1", &trusted).await.err().expect("refused").to_string();
     assert!(error.contains("certificate not valid for name"), "{error}");
-    // A certificate that nobody vouches for.
+    // A certificate of an unknown authority.
     let error = cluster.open("localhost", "sslmode=verify-full").await.err().expect("refused");
     let error = error.to_string();
     assert!(error.contains("UnknownIssuer") || error.contains("no root certificates"), "{error}");
-    // Somebody decided that nobody listens.
+    // The operator has turned encryption off.
     let plain = "sslmode=disable&application_name=plain";
     let store = cluster.open("localhost", plain).await.unwrap();
     assert_eq!(store.version(address("a").id()).await.unwrap(), 1);

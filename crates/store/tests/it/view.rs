@@ -34,7 +34,7 @@ const COLUMNS: &str = "SELECT workflow_id, position, kind, direction, message_ty
     CAST(error AS TEXT) FROM workflow_messages WHERE workflow_id = 'stream/lab/order-1' \
     ORDER BY position";
 
-/// As the note has it.
+/// As in the note.
 const PENDING: &str = "SELECT position FROM workflow_messages WHERE kind = 'C' AND \
     direction = 'O' AND processed = false ORDER BY created_at, position";
 
@@ -60,7 +60,7 @@ async fn sqlite_answers_the_questions_of_the_note() {
     let lab = Lab::sqlite().await;
     fill(&lab).await;
     let Place::Folder(folder) = &lab.place else { unreachable!() };
-    // Beside the running store, as the sqlite3 tool would.
+    // Concurrent with the running store, like the sqlite3 tool.
     let file = rusqlite::Connection::open(folder.path().join("steadfast.db")).unwrap();
     let mut statement = file.prepare(COLUMNS).unwrap();
     let rows = statement.query_map((), |row| {

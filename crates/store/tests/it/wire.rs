@@ -1,4 +1,4 @@
-//! A wire to PostgreSQL that can be cut at the worst moment.
+//! A proxy to PostgreSQL that can cut the connection at the worst moment.
 
 use std::{
     path::{Path, PathBuf},
@@ -13,20 +13,20 @@ use tokio::{
     net::{UnixListener, UnixStream},
 };
 
-/// What is lost when the wire is cut at COMMIT.
+/// The message that is lost when the connection is cut at COMMIT.
 #[derive(Clone, Copy)]
 pub(crate) enum Loss {
     /// The server never sees the COMMIT.
     Commit = 1,
     /// The server has committed; the client never sees the answer.
     Answer = 2,
-    /// The server has committed, then it fails, says so instead of answering, and is gone.
+    /// The server has committed, then it fails, reports that instead of answering, and closes.
     Server = 3,
-    /// The server has committed; before the client comes back, another process takes over.
+    /// The server has committed; before the client reconnects, another process takes over.
     Store = 4,
 }
 
-/// What a server says whose disk fails in the middle of COMMIT.
+/// The message of a server whose disk fails during COMMIT.
 const PANIC: &[u8] = b"E\0\0\0\x30SPANIC\0VPANIC\0C58030\0Mcould not fsync file\0\0";
 
 pub(crate) struct Wire {
@@ -38,7 +38,7 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// Stands between the store and the server of `url`, which names a unix socket.
+    /// A proxy between the store and the server of `url`, which names a unix socket.
     pub(crate) async fn start(url: &str) -> Self {
         let real = url.to_owned();
         let (before, rest) = url.split_once("host=").expect("a socket");
@@ -66,7 +66,7 @@ impl Wire {
         self.loss.store(loss as u8, Ordering::SeqCst);
     }
 
-    /// Whether new connections are refused; those there are stay.
+    /// Whether new connections are refused; existing ones stay.
     pub(crate) fn refuse(&self, refuses: bool) {
         self.refuses.store(refuses, Ordering::SeqCst);
     }
@@ -78,7 +78,7 @@ impl Wire {
 
 type Shared = (Arc<AtomicU8>, Arc<AtomicU32>, String);
 
-/// Carries bytes both ways until the wire is to be cut.
+/// Forwards bytes in both directions until the connection is to be cut.
 async fn carry(mut client: UnixStream, server: PathBuf, shared: Shared) {
     let (loss, lost, real) = shared;
     let mut server = UnixStream::connect(server).await.expect("server listens");

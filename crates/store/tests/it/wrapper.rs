@@ -1,4 +1,4 @@
-//! A store around another one, into whose commits and reads a test can reach.
+//! A store around another one, whose commits and reads a test can intercept.
 
 use std::{ops::Deref, sync::Arc};
 
@@ -8,7 +8,7 @@ use steadfast_store::{
     StoreClock, StoreError,
 };
 
-/// Stands between a program and its store. It derefs to its hook.
+/// A wrapper between a program and its store. It derefs to its hook.
 pub(crate) struct Wrapper<S: ?Sized, H> {
     pub(crate) inner: Arc<S>,
     hook: H,
@@ -28,7 +28,7 @@ impl<S: ?Sized, H> Deref for Wrapper<S, H> {
     }
 }
 
-/// Decides what the store inside gets to hear.
+/// Decides which calls reach the inner store.
 #[async_trait]
 pub(crate) trait Hook<S: Store + ?Sized>: Send + Sync + 'static {
     fn submit(&self, inner: &S, commit: Commit, answer: CommitCallback);

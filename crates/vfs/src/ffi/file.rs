@@ -16,7 +16,7 @@ use crate::{
     temp::TempFile,
 };
 
-/// What SQLite allocates for a file: its own part first.
+/// The memory that SQLite allocates for a file: its own part first.
 #[repr(C)]
 pub(super) struct File {
     base: sqlite::sqlite3_file,
@@ -75,7 +75,7 @@ static METHODS: sqlite::sqlite3_io_methods = sqlite::sqlite3_io_methods {
 /// `out` must have room for a [`File`].
 pub(super) unsafe fn clear(out: *mut sqlite::sqlite3_file) {
     let base = sqlite::sqlite3_file { pMethods: ptr::null() };
-    // SAFETY: the caller says that there is room.
+    // SAFETY: the caller guarantees the size.
     unsafe { out.cast::<File>().write(File { base, handle: ptr::null_mut() }) };
 }
 
@@ -86,7 +86,7 @@ pub(super) unsafe fn clear(out: *mut sqlite::sqlite3_file) {
 pub(super) unsafe fn put(out: *mut sqlite::sqlite3_file, handle: Handle) {
     let base = sqlite::sqlite3_file { pMethods: &raw const METHODS };
     let handle = Box::into_raw(Box::new(handle));
-    // SAFETY: the caller says that there is room.
+    // SAFETY: the caller guarantees the size.
     unsafe { out.cast::<File>().write(File { base, handle }) };
 }
 
@@ -95,7 +95,8 @@ pub(super) unsafe fn put(out: *mut sqlite::sqlite3_file, handle: Handle) {
 /// # Safety
 /// `file` must have been made by [`put`] and not be closed while the handle is used.
 unsafe fn handle<'a>(file: *mut sqlite::sqlite3_file) -> &'a Handle {
-    // SAFETY: `put` wrote a handle of a box, which `close` alone takes back. Nobody has it mutably.
+    // SAFETY: `put` wrote a handle of a box, which only `close` takes back. There is no mutable
+    // reference.
     unsafe { &*(*file.cast::<File>()).handle }
 }
 
@@ -125,8 +126,8 @@ unsafe extern "C" fn read(
         let (Ok(amount), Ok(offset)) = (usize::try_from(amount), u64::try_from(offset)) else {
             return sqlite::SQLITE_IOERR_READ;
         };
-        // SAFETY: SQLite passes an open file, and `amount` bytes to fill that are nobody else's.
-        // They may be uninitialised, so they are made zeros first.
+        // SAFETY: SQLite passes an open file, and `amount` bytes to fill without other references.
+        // They may be uninitialised, so they are zeroed first.
         let (handle, out) = unsafe {
             out.cast::<u8>().write_bytes(0, amount);
             (handle(file), slice::from_raw_parts_mut(out.cast::<u8>(), amount))
@@ -200,24 +201,24 @@ unsafe extern "C" fn file_size(
             Handle::Main(main) => main.image.size(),
             Handle::Temp(temp) => temp.size(),
         };
-        // SAFETY: SQLite passes a place for the answer.
+        // SAFETY: SQLite passes a valid pointer for the result.
         unsafe { *out = size as i64 };
         sqlite::SQLITE_OK
     })
 }
 
-/// Syncing and locking: nothing is on a disk, and nobody else is there.
+/// Syncing and locking: nothing is on a disk, and there is one connection.
 unsafe extern "C" fn nothing(_: *mut sqlite::sqlite3_file, _: c_int) -> c_int {
     sqlite::SQLITE_OK
 }
 
 unsafe extern "C" fn check_reserved_lock(_: *mut sqlite::sqlite3_file, out: *mut c_int) -> c_int {
-    // SAFETY: SQLite passes a place for the answer.
+    // SAFETY: SQLite passes a valid pointer for the result.
     unsafe { *out = 0 };
     sqlite::SQLITE_OK
 }
 
-/// Refuses to set a pragma that is fixed. SQLite asks here before it does so itself.
+/// Refuses to change a fixed pragma. SQLite calls this before it changes one.
 unsafe extern "C" fn file_control(
     file: *mut sqlite::sqlite3_file,
     operation: c_int,

@@ -1,6 +1,6 @@
-//! The VFS of one connection. Slots are reused and never freed: SQLite may hold a pointer to one
-//! until the very end of a close, which nobody tells us about. They are made in blocks: alone, each
-//! would keep the memory around it from going back to the system.
+//! The VFS of one connection. Slots are reused and never freed: SQLite may keep a pointer to one
+//! until the very end of a close, for which there is no callback. They are allocated in blocks:
+//! single ones would fragment memory and keep it from being returned to the system.
 
 use std::{
     cell::{Cell, UnsafeCell},
@@ -23,7 +23,7 @@ use crate::{
 /// The name that stays registered.
 const SHARED_NAME: &CStr = c"steadfast";
 
-/// The name of every main file. The VFS says which database is meant.
+/// The name of every main file. The VFS determines the database.
 const FILE_NAME: &str = "object.db";
 
 /// Slots made at once.
@@ -34,14 +34,14 @@ static MADE: AtomicUsize = AtomicUsize::new(0);
 static SHARED: OnceLock<&'static Slot> = OnceLock::new();
 
 thread_local! {
-    /// Whose attached temporary database is opened next on this thread.
+    /// The slot whose attached temporary database is opened next on this thread.
     static ATTACHING: Cell<Option<&'static Slot>> = const { Cell::new(None) };
 }
 
-/// One VFS, and what its connection opens through it.
+/// One VFS, and the files that its connection opens.
 pub(super) struct Slot {
     vfs: UnsafeCell<sqlite::sqlite3_vfs>,
-    /// Under which it is registered while a connection is opened; it ends with a zero.
+    /// The name under which it is registered while a connection is opened; it ends with a zero.
     name: [u8; 32],
     /// SQL can no longer change the pragmas.
     sealed: AtomicBool,
@@ -57,17 +57,17 @@ struct Owner {
 }
 
 // SAFETY: SQLite reads `vfs` and, while it is registered, links it under its own lock. We write to
-// it only in `Slot::block`, before anyone else knows it, and its name in `open`, while the slot is
-// leased to that call alone: the connection before has at most to finish closing, for which SQLite
-// does not read the name. All else is atomic or locked.
+// it only in `Slot::block`, before there are other references, and its name in `open`, while the
+// slot is leased to that call alone: the previous connection has at most to finish closing, for
+// which SQLite does not read the name. All else is atomic or locked.
 unsafe impl Sync for Slot {}
 
-// SAFETY: the raw pointers in `vfs` lead to the slot itself, to its names, and to what SQLite has
-// linked; none of them belongs to a thread.
+// SAFETY: the raw pointers in `vfs` point to the slot itself, to its names, and to structures that
+// SQLite has linked; none of them belongs to a thread.
 unsafe impl Send for Slot {}
 
 impl Slot {
-    /// A slot that does not yet know where it is.
+    /// A slot without its own address.
     fn new(methods: sqlite::sqlite3_vfs, number: usize) -> Self {
         let mut name = [0; 32];
         let (text, shared) = (&mut name[..31], SHARED_NAME.to_string_lossy());
@@ -87,7 +87,7 @@ impl Slot {
         let slots = (first..first + count).map(|it| Self::new(methods, it));
         let block: &'static [Self] = Vec::leak(slots.collect());
         for slot in block {
-            // SAFETY: the slot was made just now, and nobody else knows it.
+            // SAFETY: the slot was created just now, and there is no other reference.
             unsafe {
                 let vfs = slot.vfs.get();
                 (*vfs).pAppData = std::ptr::from_ref(slot).cast_mut().cast();
@@ -102,8 +102,8 @@ impl Slot {
     /// # Safety
     /// `vfs` must be the VFS of a slot.
     pub(super) unsafe fn of(vfs: *mut sqlite::sqlite3_vfs) -> &'static Self {
-        // SAFETY: `Slot::block` sets this field to the slot, which is never freed, and nobody
-        // writes to it again.
+        // SAFETY: `Slot::block` sets this field to the slot, which is never freed, and it is not
+        // written again.
         unsafe { &*(*vfs).pAppData.cast::<Self>() }
     }
 
@@ -124,8 +124,8 @@ impl Slot {
     }
 }
 
-/// Says that a temporary database is about to be attached on this thread. Its VFS is looked up by
-/// name, so this is how its budget is found.
+/// Records that a temporary database is about to be attached on this thread. Its VFS is looked up
+/// by name, so this is how its budget is found.
 pub(super) fn note_attach(slot: &'static Slot) {
     ATTACHING.set(Some(slot));
 }
@@ -195,7 +195,7 @@ pub(super) fn open(
     let opened = check(registered)
         .and_then(|()| Connection::open_with_flags_and_vfs(FILE_NAME, flags, name));
     // SAFETY: as above; the connection, if there is one, has not left this function. It keeps the
-    // pointer to the VFS, and from now on looks up the shared one when it needs one by name.
+    // pointer to the VFS, and from now on looks up the shared one by name.
     unsafe {
         sqlite::sqlite3_vfs_unregister(vfs);
         (*vfs).zName = SHARED_NAME.as_ptr();
@@ -208,12 +208,12 @@ fn register_shared(methods: sqlite::sqlite3_vfs) -> rusqlite::Result<()> {
     if SHARED.get().is_some() {
         return Ok(());
     }
-    // The lock is to make and register it once.
+    // The lock ensures that it is created and registered once.
     let _free = FREE.lock();
     if SHARED.get().is_none() {
         let slot = &Slot::block(methods, 1)[0];
-        // SAFETY: the VFS is complete and lives for ever, nobody else knows it yet, and its name is
-        // nobody else's.
+        // SAFETY: the VFS is complete and never freed, there is no other reference yet, and its
+        // name is unique.
         check(unsafe {
             (*slot.vfs.get()).zName = SHARED_NAME.as_ptr();
             sqlite::sqlite3_vfs_register(slot.vfs.get(), 0)

@@ -7,7 +7,7 @@ use rusqlite::ffi as sqlite;
 use super::{file, guard, slot::Slot};
 use crate::{clock, temp::TempFile};
 
-/// Where SQLite's day count has the start of 1970, in milliseconds.
+/// The start of 1970 in SQLite's day count, in milliseconds.
 const EPOCH_MS: i64 = 210_866_760_000_000;
 const DAY_MS: f64 = 86_400_000.0;
 
@@ -37,7 +37,7 @@ pub(super) const METHODS: sqlite::sqlite3_vfs = sqlite::sqlite3_vfs {
     xNextSystemCall: None,
 };
 
-/// SQLite calls this with room for a [`file::File`], as `szOsFile` asks.
+/// SQLite calls this with a buffer for a [`file::File`], because of `szOsFile`.
 unsafe extern "C" fn open(
     vfs: *mut sqlite::sqlite3_vfs,
     _name: sqlite::sqlite3_filename,
@@ -49,7 +49,7 @@ unsafe extern "C" fn open(
         | sqlite::SQLITE_OPEN_TRANSIENT_DB
         | sqlite::SQLITE_OPEN_TEMP_JOURNAL
         | sqlite::SQLITE_OPEN_SUBJOURNAL;
-    // SAFETY: `out` has room for a file. Until it is open it has no methods, so that SQLite does
+    // SAFETY: `out` has the size of a file. Until it is open it has no methods, so that SQLite does
     // not close it.
     unsafe { file::clear(out) };
     guard(sqlite::SQLITE_IOERR, || {
@@ -65,7 +65,7 @@ unsafe extern "C" fn open(
             // A journal or a log on disk: never needed, since journals are in memory.
             return sqlite::SQLITE_CANTOPEN;
         };
-        // SAFETY: `out` has room for a file; `out_flags` is null or points to an int.
+        // SAFETY: `out` has the size of a file; `out_flags` is null or points to an int.
         unsafe {
             file::put(out, handle);
             if let Some(out_flags) = out_flags.as_mut() {
@@ -87,7 +87,7 @@ unsafe extern "C" fn access(
     _: c_int,
     found: *mut c_int,
 ) -> c_int {
-    // SAFETY: SQLite passes a place for the answer.
+    // SAFETY: SQLite passes a valid pointer for the result.
     unsafe { *found = 0 };
     sqlite::SQLITE_OK
 }
@@ -121,9 +121,9 @@ unsafe extern "C" fn dl_error(_: *mut sqlite::sqlite3_vfs, room: c_int, out: *mu
     }
 }
 
-/// The VFS that SQLite brings along.
+/// The default VFS of SQLite.
 fn system() -> *mut sqlite::sqlite3_vfs {
-    // SAFETY: null asks for the default, which is never one of ours.
+    // SAFETY: null selects the default, which is never one of ours.
     unsafe { sqlite::sqlite3_vfs_find(std::ptr::null()) }
 }
 
@@ -158,7 +158,7 @@ unsafe extern "C" fn current_time_ms(
     out: *mut sqlite::sqlite3_int64,
 ) -> c_int {
     if let Some(unix_ms) = clock::now() {
-        // SAFETY: SQLite passes a place for the answer.
+        // SAFETY: SQLite passes a valid pointer for the result.
         unsafe { *out = unix_ms.saturating_add(EPOCH_MS) };
         return sqlite::SQLITE_OK;
     }
@@ -174,9 +174,9 @@ unsafe extern "C" fn current_time_ms(
 
 unsafe extern "C" fn current_time(vfs: *mut sqlite::sqlite3_vfs, out: *mut f64) -> c_int {
     let mut milliseconds = 0;
-    // SAFETY: both are valid: `vfs` was passed by SQLite, and the place is ours.
+    // SAFETY: both are valid: `vfs` was passed by SQLite, and the variable is local.
     let code = unsafe { current_time_ms(vfs, &raw mut milliseconds) };
-    // SAFETY: SQLite passes a place for the answer.
+    // SAFETY: SQLite passes a valid pointer for the result.
     unsafe { *out = milliseconds as f64 / DAY_MS };
     code
 }

@@ -1,8 +1,8 @@
-//! Chance with a seed.
+//! Random numbers with a seed.
 
 use std::hash::{BuildHasher, RandomState};
 
-/// A generator (xorshift64*) that repeats itself for the same seed.
+/// A deterministic generator (xorshift64*).
 pub(crate) struct Chance(u64);
 
 impl Chance {
@@ -10,7 +10,8 @@ impl Chance {
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 
-    /// The seed that the environment names, or any; printed, so that a failure can be run again.
+    /// The seed of the environment, or a random one; it is printed, so that a failure can be
+    /// repeated.
     pub(crate) fn seed() -> u64 {
         let seed = match std::env::var("STEADFAST_TEST_SEED") {
             Ok(seed) => seed.parse().expect("a number"),

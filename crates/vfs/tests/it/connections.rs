@@ -1,4 +1,4 @@
-//! Opening an image, and what SQL may not do to it.
+//! Opening an image, and the restrictions of SQL on it.
 
 use rusqlite::{Connection, ErrorCode};
 use steadfast_vfs::{Image, Limits};
@@ -73,7 +73,7 @@ fn a_transaction_larger_than_the_cache_rolls_back_on_the_same_connection() {
         assert_eq!(dump(&connection), dumped);
         assert_sound(&connection, "after a large rollback");
     }
-    // The free pages are used again, whatever the cache thinks is in them.
+    // The free pages are reused, whatever the cache has for them.
     run(&connection, &rows_of(900)).unwrap();
     let live = dump(&connection);
     assert_sound(&connection, "after using the free pages");

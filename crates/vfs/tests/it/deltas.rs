@@ -1,4 +1,4 @@
-//! Deltas of small changes: how large they are, and that they refuse what does not fit.
+//! Deltas of small changes: their size, and the rejection of mismatches.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ fn a_counter_update_takes_less_than_100_bytes_and_a_small_row_less_than_130() {
 #[test]
 fn what_is_written_and_written_back_is_no_change() {
     let (image, connection) = counter();
-    // The first write of a connection also counts up the header.
+    // The first write of a connection also increments a counter in the header.
     change(&image, &connection, "UPDATE counter SET value = 50");
     let writes = image.writes();
     connection.execute_batch("SELECT * FROM counter").unwrap();

@@ -15,7 +15,7 @@ use crate::{
 const RUNS: u64 = 4;
 const TURNS: usize = 60;
 
-/// How a turn ended on both databases.
+/// The outcome of a turn on both databases.
 #[derive(PartialEq, Eq)]
 enum End {
     Kept,
@@ -75,7 +75,7 @@ impl Lab {
         }
     }
 
-    /// SQLite has committed, but whoever keeps the deltas would not. The oracle never hears of it.
+    /// SQLite has committed, but the turn is refused. The oracle does not run it.
     fn refused(&mut self) {
         for _ in 0..1 + self.chance.below(5) {
             let sql = statement(&mut self.chance);
@@ -87,7 +87,7 @@ impl Lab {
         self.reconnect();
     }
 
-    /// Lets the connection go, whatever it is doing, and starts again from the last `accept`.
+    /// Drops the connection in any state, and starts again from the last `accept`.
     fn reconnect(&mut self) {
         let other = Connection::open_in_memory().unwrap();
         drop(std::mem::replace(&mut self.tried, other));
@@ -126,7 +126,7 @@ impl Lab {
         }
     }
 
-    /// Rolls back, or lets the connection go in the middle of the transaction.
+    /// Rolls back, or drops the connection in the middle of the transaction.
     fn undo(&mut self) {
         if self.chance.one_in(3) {
             self.oracle.execute_batch("ROLLBACK").unwrap();
@@ -142,7 +142,8 @@ fn an_image_agrees_with_ordinary_sqlite_and_its_deltas_lead_both_ways() {
     let base = Chance::seed();
     for seed in base..base + RUNS {
         let mut lab = Lab::new(seed);
-        // While somebody holds the pages they are copied on write, otherwise written in place.
+        // While there are other references the pages are copied on write, otherwise written in
+        // place.
         let shared = seed % 2 == 0;
         let keep = |pages: Vec<Page>| if shared { pages } else { copy(&pages) };
         schema(&mut lab.chance).iter().for_each(|sql| lab.both(sql).unwrap());

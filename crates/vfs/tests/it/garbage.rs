@@ -8,7 +8,7 @@ use steadfast_vfs::{
 
 use crate::chance::Chance;
 
-/// None of these may panic, and what fails changes nothing.
+/// None of these may panic, and a failure changes nothing.
 fn feed(delta: &[u8], pages: &[Page]) {
     let _ = touched(delta);
     let _ = unpack(delta);
@@ -40,7 +40,7 @@ fn random_bytes_are_refused_without_a_panic() {
     let pages: Vec<Page> = (0..3).map(|at| Arc::new([at; PAGE_SIZE])).collect();
     for _ in 0..20_000 {
         let mut bytes: Vec<u8> = (0..chance.below(60)).map(|_| chance.next() as u8).collect();
-        // Most of them begin like a delta, so that the rest is looked at.
+        // Most of them begin like a delta, so that the rest is read.
         if chance.below(4) > 0 && bytes.len() > 4 {
             bytes[..4].copy_from_slice(&[1, 3, 3 + chance.below(2) as u8, 1]);
         }
@@ -81,8 +81,8 @@ fn a_flipped_xor_byte_is_a_checksum_error() {
         let mut flipped = delta.clone();
         flipped[at] ^= 1 << bit;
         assert_eq!(apply(&mut before.clone(), &flipped), Err(DeltaError::Checksum { page }));
-        // Backwards the page is what the checksum says, so what comes out is checked only where it
-        // must be empty, as here: the last page did not exist before.
+        // Backwards the page matches the checksum, so the result is checked only where it must be
+        // empty, as here: the last page did not exist before.
         assert_eq!(revert(&mut after.clone(), &flipped), Err(DeltaError::Checksum { page }));
     }
 }

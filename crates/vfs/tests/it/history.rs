@@ -1,4 +1,4 @@
-//! The deltas of one database since a moment, and what must be true of them.
+//! The deltas of one database since a state, and their invariants.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use steadfast_vfs::{Changes, PAGE_SIZE, Page, apply, apply_to, pages_after, reve
 
 use crate::chance::Chance;
 
-/// A copy that shares nothing, so that the image is free to write its pages in place.
+/// A copy without shared pages, so that the image can write its pages in place.
 pub(crate) fn copy(pages: &[Page]) -> Vec<Page> {
     pages.iter().map(|page| Arc::new(**page)).collect()
 }
@@ -27,8 +27,8 @@ impl History {
         self.deltas.push(changes.delta);
     }
 
-    /// Forwards to what is now, backwards through every state there was, and from pages of
-    /// different moments.
+    /// Forwards to the current state, backwards through every earlier state, and from pages of
+    /// different states.
     pub(crate) fn check(&self, now: &[Page], chance: &mut Chance, place: &str) {
         let mut pages = self.start.clone();
         let mut states = vec![pages.clone()];
@@ -45,10 +45,10 @@ impl History {
         assert!(mixed == now, "{place}: pages of different moments lead somewhere else");
     }
 
-    /// Takes every page from a moment of its own, then applies each delta to those older than it.
+    /// Takes every page from a random state, then applies each delta to those older than it.
     fn mixed(&self, states: &[Vec<Page>], chance: &mut Chance) -> Vec<Page> {
         let longest = states.iter().map(Vec::len).max().unwrap();
-        // Of the pages from here on nobody has a later image: they are from the start, or missing.
+        // The pages from here on have no later image: they are from the start, or missing.
         let imaged = chance.below(longest + 1);
         let moments: Vec<usize> = (0..longest)
             .map(|index| if index < imaged { chance.below(states.len()) } else { 0 })

@@ -1,4 +1,4 @@
-//! Pages that are read when they are needed: nobody can tell, but for what is read.
+//! Pages that are loaded lazily: only the reads differ.
 
 use std::{
     ops::RangeInclusive,
@@ -18,7 +18,7 @@ use crate::{
     workload::{schema, statement},
 };
 
-/// Pages somewhere else, and what was read of them.
+/// Pages outside of memory, and a record of their reads.
 struct Elsewhere {
     pages: Vec<Page>,
     read: Mutex<Vec<RangeInclusive<u32>>>,
@@ -30,7 +30,7 @@ impl Elsewhere {
         Arc::new(Self { pages, read: Mutex::default(), away: AtomicBool::new(false) })
     }
 
-    /// Nothing in memory but the pages for which `kept` says so.
+    /// Nothing in memory but the pages for which `kept` returns `true`.
     fn image(self: &Arc<Self>, mut kept: impl FnMut() -> bool) -> Arc<Image> {
         let pages = copy(&self.pages).into_iter().map(|page| kept().then_some(page));
         Image::lazy(pages.collect(), self.clone(), Limits::default())
@@ -68,7 +68,7 @@ fn io_error(connection: &Connection, sql: &str) {
     assert_eq!(error.sqlite_error_code(), Some(ErrorCode::SystemIoFailure), "{sql}: {error}");
 }
 
-/// The same turns on an image whose pages are all there and on ones whose pages are not.
+/// The same turns on an image with all pages and on images with missing ones.
 #[test]
 fn turns_on_pages_that_are_read_when_needed_make_the_same_deltas() {
     let base = Chance::seed();
@@ -84,7 +84,7 @@ fn turns_on_pages_that_are_read_when_needed_make_the_same_deltas() {
             let source = Elsewhere::new(copy(&whole.pages().unwrap()));
             let few = source.image(|| chance.one_in(4));
             let some = few.connect().unwrap();
-            // What a connection has in its cache decides which page it takes next.
+            // The cache of a connection decides which page it takes next.
             drop(all);
             all = whole.connect().unwrap();
             let ends = [["BEGIN", "COMMIT"], ["BEGIN", "ROLLBACK"], ["", "VACUUM"]];
@@ -172,7 +172,7 @@ fn a_page_that_cannot_be_read_is_an_error_of_the_statement_and_of_the_image() {
     io_error(&connection, "UPDATE t SET v = 'y' WHERE id = 200");
     let fault = image.fault().unwrap();
     assert_eq!(fault.detail, "away");
-    // It is not asked again.
+    // It is not read again.
     source.away.store(false, Ordering::Relaxed);
     assert_eq!(image.pages(), Err::<Vec<Page>, NotLoaded>(fault));
     drop(connection);

@@ -1,4 +1,4 @@
-//! What happens at a limit: one statement fails, and the database goes on.
+//! Behaviour at a limit: one statement fails, and the database stays usable.
 
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ fn a_turn_with_too_many_dirty_pages_is_refused_and_the_next_one_goes_on() {
     assert_sound(&connection, "after a refused VACUUM");
 }
 
-/// SQLite also undoes it by itself: the limit does not get in the way of a rollback.
+/// SQLite also rolls it back itself: the limit does not prevent a rollback.
 #[test]
 fn a_statement_refused_for_its_dirty_pages_leaves_no_trace_without_our_rollback() {
     let (image, connection) = open(Limits { dirty_pages_max: 100, ..Limits::default() });
@@ -106,7 +106,7 @@ fn a_sort_beyond_the_temporary_budget_is_refused_and_gives_it_back() {
     let (_image, connection) = open(SMALL);
     for _ in 0..3 {
         assert_full(&connection, SORT);
-        // What takes nearly all of the budget still fits.
+        // A sort that takes nearly all of the budget still fits.
         run(&connection, &SORT.replace("20000", "3000")).unwrap();
     }
     let (_image, connection) = open(Limits::default());

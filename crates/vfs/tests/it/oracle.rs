@@ -1,4 +1,4 @@
-//! Everything a database says about itself, to compare two of them.
+//! The contents of a database as text, to compare two of them.
 
 use rusqlite::{Connection, types::Value};
 
@@ -33,7 +33,7 @@ pub(crate) fn rows(connection: &Connection, sql: &str) -> Vec<String> {
     read().unwrap_or_else(|error| vec![format!("{error}")])
 }
 
-/// Runs statements until one fails. The answer is the same on two databases that agree.
+/// Runs statements until one fails. The result is the same on two databases that agree.
 pub(crate) fn run(connection: &Connection, sql: &str) -> Result<(), String> {
     connection.execute_batch(sql).map_err(|error| error.to_string())
 }

@@ -1,4 +1,4 @@
-//! What SQL sees as 'now'.
+//! The time that SQL returns as 'now'.
 
 use rusqlite::Connection;
 use steadfast_vfs::{Image, Limits, at_time};

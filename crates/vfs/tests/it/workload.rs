@@ -1,11 +1,11 @@
-//! Statements out of chance. Many of them fail, on purpose; the same ones on every database.
+//! Random statements. Many of them fail, on purpose; the same ones on every database.
 
 use crate::chance::Chance;
 
 const TABLES: [&str; 4] = ["t0", "t1", "t2", "t3"];
 const COLUMNS: [&str; 5] = ["a", "b", "c", "d", "e"];
 
-/// What most statements are about.
+/// The tables of most statements.
 pub(crate) fn schema(chance: &mut Chance) -> Vec<String> {
     let mut all: Vec<String> = TABLES.iter().map(|table| create_table(chance, table)).collect();
     all.push("CREATE VIRTUAL TABLE f USING fts5(body)".into());
@@ -117,7 +117,7 @@ fn insert(chance: &mut Chance, table: &str) -> String {
     format!("{verb} INTO {table} {columns} {numbers} SELECT x + {first}, {a}, {b}, {c} FROM n")
 }
 
-/// The last row of the statement breaks a rule, after the others have been written.
+/// The last row of the statement violates a constraint, after the others have been written.
 fn half_failing_insert(chance: &mut Chance, table: &str) -> String {
     let (rows, first) = (2 + chance.below(60), 2000 + chance.below(400));
     let verb = chance.pick(&["INSERT", "INSERT OR FAIL", "INSERT OR ROLLBACK", "INSERT OR ABORT"]);
@@ -178,7 +178,7 @@ fn json(chance: &mut Chance, table: &str) -> String {
     }
 }
 
-/// More than the cache holds, so that SQLite sorts in temporary files.
+/// More than the cache, so that SQLite sorts in temporary files.
 fn sort(chance: &mut Chance, table: &str) -> String {
     let numbers = counting(4_000 + chance.below(2_000));
     format!(

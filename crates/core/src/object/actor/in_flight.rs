@@ -1,5 +1,5 @@
-//! The commits of an object that are in flight, and the completions that wait for them. Nothing
-//! that was seen or said on top of a commit leaves before that commit is durable.
+//! The commits of an object that are in flight, and the completions that wait for them. A
+//! completion leaves only when every commit that its turn has seen is durable.
 
 use std::collections::VecDeque;
 
@@ -43,7 +43,7 @@ impl<R> InFlightCommits<R> {
         COMMITS_MAX <= self.commits.len() || BYTES_MAX <= self.bytes || WAITING_MAX <= self.waiting
     }
 
-    /// Whether a commit has failed: the object in memory is not what is stored.
+    /// Whether a commit has failed: the object in memory differs from the store.
     pub(super) fn has_failed(&self) -> bool {
         self.failed.is_some()
     }
@@ -83,8 +83,8 @@ impl<R> InFlightCommits<R> {
         None
     }
 
-    /// Records the answer to a commit, and hands out the completions that no commit holds back any
-    /// more, in turn order.
+    /// Records the answer to a commit, and returns the completions that no commit blocks any more,
+    /// in turn order.
     pub(super) fn answered(
         &mut self,
         number: u64,
@@ -109,7 +109,7 @@ impl<R> InFlightCommits<R> {
         }
     }
 
-    /// Forgets the failure, when nothing is in flight and the object is read again.
+    /// Clears the failure, when nothing is in flight and the object is read again.
     pub(super) fn start_over(&mut self) {
         self.failed = None;
     }

@@ -294,7 +294,7 @@ impl World {
         }
     }
 
-    /// The table makes a new entry for an object whose old one is of no use.
+    /// The table makes a new entry for an object whose entry was evicted.
     fn replace_actor(&mut self) {
         (self.actor, self.slot) = (Actor::default(), None);
     }
@@ -442,7 +442,7 @@ impl World {
         assert_eq!(self.loading, matches!(self.actor.phase, Phase::Loading));
     }
 
-    /// Lets everything end well: every job must be handed out, and every completion must leave.
+    /// Lets everything succeed: every job must be returned, and every completion must leave.
     fn settle(&mut self) {
         for _ in 0..200_000 {
             let next = if self.loading {
@@ -485,7 +485,7 @@ fn corrupt() -> CallError {
     CallError::Corrupt { object: "a".into(), detail: "model".into() }
 }
 
-/// A generator of its own: the actor knows no crate that has one.
+/// A generator of its own: the actor depends on no crate that has one.
 struct Random(u64);
 
 impl Random {
@@ -494,8 +494,8 @@ impl Random {
         ((self.0 >> 33) % max as u64) as usize
     }
 
-    /// Picks a move. Trouble is rare, so that much is in flight when it comes, and pushes are not
-    /// more frequent than turns.
+    /// Picks a move. Faults are rare, so that much is in flight when one happens, and pushes are
+    /// not more frequent than turns.
     fn pick(&mut self, moves: &[Move]) -> Move {
         loop {
             let it = moves[self.below(moves.len())];

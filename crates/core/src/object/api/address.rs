@@ -1,4 +1,4 @@
-//! Where messages go.
+//! Addresses of objects, and destinations of messages.
 
 use std::{fmt, marker::PhantomData, time::Duration};
 
@@ -41,7 +41,7 @@ impl<C: Object> fmt::Debug for Address<C> {
     }
 }
 
-/// Where a message of type `M` may go: to an object that handles it, or to a queue of it. `I` is
+/// A destination of messages of type `M`: an object that handles them, or a queue of them. `I` is
 /// inferred.
 pub trait Destination<M, I> {
     #[doc(hidden)]

@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl<C: Object> Turn<C> {
-    /// Sets the alarm `name`, or moves it: after so long, `msg` arrives as a turn.
+    /// Sets the alarm `name`, or moves it: after this delay, `msg` arrives as a turn.
     pub fn set_alarm<M: Body, I>(&self, name: &str, after: Duration, msg: M)
     where
         C: Handle<M>,
@@ -30,7 +30,7 @@ impl<C: Object> Turn<C> {
         self.set(name, at, None, CatchUp::Once, C::NAME, &msg);
     }
 
-    /// Sets an alarm that rings again and again until it is cancelled.
+    /// Sets an alarm that repeats until it is cancelled.
     pub fn repeat_alarm<M: Body, I>(&self, name: &str, every: Duration, catch_up: CatchUp, msg: M)
     where
         C: Handle<M>,
@@ -73,7 +73,7 @@ impl<C: Object> Turn<C> {
         })
     }
 
-    /// The alarms that are set, in the order in which they ring; those given up come last.
+    /// The alarms that are set, by due time; failed ones come last.
     pub fn alarms(&self) -> Result<Vec<Alarm>> {
         Ok(self.state.alarms()?)
     }

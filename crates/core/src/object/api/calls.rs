@@ -20,15 +20,15 @@ pub trait CallList<C> {
     fn names() -> Vec<&'static str>;
 }
 
-/// Two lists of messages in one, for a class with more messages than a tuple has places:
-/// `type Calls = Both<(Open, Close), (Read, Write)>;`. Either may be such a pair itself.
+/// Two lists of messages in one, for a class with more messages than a tuple has elements: `type
+/// Calls = Both<(Open, Close), (Read, Write)>;`. Either may be such a pair itself.
 pub struct Both<A, B>(PhantomData<(A, B)>);
 
-/// A place in the first of two lists.
+/// An index in the first of two lists.
 #[doc(hidden)]
 pub struct First<I>(PhantomData<I>);
 
-/// A place in the second of two lists.
+/// An index in the second of two lists.
 #[doc(hidden)]
 pub struct Second<I>(PhantomData<I>);
 
@@ -47,19 +47,20 @@ impl<C, A: CallList<C>, B: CallList<C>> CallList<C> for Both<A, B> {
     }
 }
 
-/// Says that a message is in a list, at place `I`.
+/// A message is in a list, at index `I`.
 #[diagnostic::on_unimplemented(
     message = "`{M}` is not in the `type Calls` of its object",
     label = "add `{M}` to `type Calls = (…)`"
 )]
 pub trait Lists<M, I> {}
 
-/// A place in a list.
+/// An index in a list.
 #[doc(hidden)]
 pub struct Nth<const N: usize>;
 
 /// Never a message. With a second candidate the compiler waits for the argument instead of guessing
-/// the one listed message, and so says "not in `type Calls`" instead of "expected `Increment`".
+/// the one listed message. Then its error is "not in `type Calls`" instead of "expected
+/// `Increment`".
 #[doc(hidden)]
 pub enum Nobody {}
 

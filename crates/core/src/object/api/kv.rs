@@ -7,7 +7,8 @@ use crate::{
     object::executor::{Table, TurnState},
 };
 
-/// The keys and values of an object. They commit with the turn and travel with the object.
+/// The keys and values of an object. They commit with the turn and are part of the object's
+/// database.
 pub struct KeyValue<'a> {
     state: &'a TurnState,
 }
@@ -48,7 +49,7 @@ impl<'a> KeyValue<'a> {
         Ok(0 < self.system(|sql| sql.prepare_cached(delete)?.execute([key]))?)
     }
 
-    /// The keys that begin with `prefix` and come behind `after`, in order.
+    /// The keys that begin with `prefix` and follow `after`, in order.
     pub fn keys(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<String>> {
         if !self.state.tables.has(Table::KeyValue) {
             return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! What a turn can do with the connections of its object. All of it happens when the turn is
+//! Operations of a turn on the connections of its object. They are performed when the turn is
 //! durable, in the order of turns, or not at all.
 
 use serde::Serialize;
@@ -14,36 +14,36 @@ use crate::{
 
 /// Bytes of one event.
 const EVENT_BYTES_MAX: usize = 1 << 20;
-/// As is usual elsewhere.
+/// The limit of comparable platforms.
 const TAGS_MAX: usize = 10;
 const TAG_CHARS_MAX: usize = 256;
 const ATTACHMENT_BYTES_MAX: usize = 16 << 10;
-/// What fits into a close frame.
+/// The limit of a WebSocket close frame.
 const REASON_BYTES_MAX: usize = 123;
 
 impl<C: Object> Turn<C> {
-    /// Tells all connections.
+    /// Sends an event to all connections.
     pub fn broadcast(&self, msg: &impl Serialize) {
         tell(&self.state, Recipients::All, None, msg);
     }
 
-    /// Tells the connections with a tag.
+    /// Sends an event to the connections with a tag.
     pub fn broadcast_to(&self, tag: &str, msg: &impl Serialize) {
         tell(&self.state, Recipients::Tagged(tag.into()), None, msg);
     }
 
-    /// Tells one connection. If it has ended, nobody is told.
+    /// Sends an event to one connection. If it has ended, the event is dropped.
     pub fn tell(&self, id: ConnectionId, msg: &impl Serialize) {
         tell(&self.state, Recipients::One(id), None, msg);
     }
 
-    /// What is told through this has a number. A later connection says which it saw last, see
-    /// [`Connection::last_seen`]; over server-sent events browsers do so by themselves.
+    /// Events that are sent through this have a number. A client that reconnects passes the last
+    /// number it has seen, see [`Connection::last_seen`]; browsers do so for server-sent events.
     pub fn numbered(&self, number: i64) -> Numbered<'_> {
         Numbered { state: &self.state, number }
     }
 
-    /// Ends a connection. Nothing of it is received any more.
+    /// Closes a connection. Later texts from it are ignored.
     pub fn close(&self, id: ConnectionId, reason: &str) {
         let mut reason = reason.to_owned();
         reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
@@ -51,7 +51,7 @@ impl<C: Object> Turn<C> {
         alter(&self.state, self.state.close_connection(id), ConnectionOp::Close { id, closed });
     }
 
-    /// Gives a connection these tags, instead of those that it has: at most 10 of 256 characters.
+    /// Replaces the tags of a connection: at most 10 of 256 characters.
     pub fn set_tags<T: AsRef<str>>(&self, id: ConnectionId, tags: &[T]) {
         let tags: Box<[Box<str>]> = tags.iter().map(|it| it.as_ref().into()).collect();
         let long = tags.iter().find(|it| TAG_CHARS_MAX < it.chars().count());
@@ -71,7 +71,7 @@ impl<C: Object> Turn<C> {
         }
     }
 
-    /// Attaches something to a connection, at most 16 KiB of JSON, instead of what was attached.
+    /// Replaces the attachment of a connection: at most 16 KiB of JSON.
     pub fn attach(&self, id: ConnectionId, value: &impl Serialize) {
         let json = match serde_json::to_string(value) {
             Ok(json) => json,
@@ -87,12 +87,12 @@ impl<C: Object> Turn<C> {
         }
     }
 
-    /// The connections, in the order in which they came.
+    /// The connections, in the order in which they connected.
     pub fn connections(&self) -> Result<Vec<Connection>> {
         Ok(self.state.all_connections()?)
     }
 
-    /// How many connections there are.
+    /// The number of connections.
     pub fn connection_count(&self) -> Result<usize> {
         Ok(self.state.count_connections()?)
     }
@@ -103,24 +103,24 @@ impl<C: Object> Turn<C> {
     }
 }
 
-/// Tells connections something that has a number.
+/// Sends events that have a number.
 pub struct Numbered<'a> {
     state: &'a TurnState,
     number: i64,
 }
 
 impl Numbered<'_> {
-    /// Tells all connections.
+    /// Sends an event to all connections.
     pub fn broadcast(&self, msg: &impl Serialize) {
         tell(self.state, Recipients::All, Some(self.number), msg);
     }
 
-    /// Tells the connections with a tag.
+    /// Sends an event to the connections with a tag.
     pub fn broadcast_to(&self, tag: &str, msg: &impl Serialize) {
         tell(self.state, Recipients::Tagged(tag.into()), Some(self.number), msg);
     }
 
-    /// Tells one connection.
+    /// Sends an event to one connection.
     pub fn tell(&self, id: ConnectionId, msg: &impl Serialize) {
         tell(self.state, Recipients::One(id), Some(self.number), msg);
     }

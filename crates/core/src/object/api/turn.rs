@@ -50,12 +50,12 @@ impl<C: Object> Turn<C> {
         C::at(self.name())
     }
 
-    /// The time of the turn. It stands still during the turn, in SQL as well.
+    /// The time of the turn. It is constant during the turn, in SQL as well.
     pub fn now(&self) -> Timestamp {
         self.state.now
     }
 
-    /// The number of this turn in the life of the object, if it changes something.
+    /// The number of this turn in the history of the object, if it changes something.
     pub fn seq(&self) -> i64 {
         self.state.seq
     }
@@ -65,7 +65,7 @@ impl<C: Object> Turn<C> {
         self.state.caller.get()
     }
 
-    /// The alarm that this turn was woken by, if it was one.
+    /// The alarm that started this turn, if it was one.
     pub fn alarm(&self) -> Option<Ringing> {
         self.state.ringing.borrow().clone()
     }
@@ -81,7 +81,7 @@ impl<C: Object> Turn<C> {
     }
 
     /// Runs `body`; if it fails, its SQL and everything that it recorded are undone, and the turn
-    /// goes on.
+    /// continues.
     pub fn attempt<T>(&self, body: impl FnOnce() -> Result<T>) -> Result<T> {
         self.state.attempt(body)
     }
@@ -91,24 +91,24 @@ impl<C: Object> Turn<C> {
         self.send_after(Duration::ZERO, to, msg);
     }
 
-    /// Sends a message that is not delivered before so long.
+    /// Sends a message that is not delivered before this delay.
     pub fn send_after<M: Body, I>(&self, after: Duration, to: impl Destination<M, I>, msg: M) {
         self.state.send(to.sending(msg), Due::After(after));
     }
 
-    /// Starts a run of a workflow, or finds it there: one run for each id. The turn fails if the
-    /// program does not serve the workflow, or if no run can have such an id.
+    /// Starts a run of a workflow, or finds it: one run for each id. The turn fails if the program
+    /// does not serve the workflow, or if the id is invalid.
     pub fn start<W: Workflow>(&self, run: RunAddress<W>, input: W::Input) -> StartedRun<'_, W> {
         let run = send_to_run(&self.state, &run, "start", &input);
         StartedRun { state: &self.state, run, workflow: PhantomData }
     }
 
-    /// Ends a run of a workflow, if it is there and has not ended.
+    /// Terminates a run of a workflow, if it exists and has not ended.
     pub fn terminate<W: Workflow>(&self, run: RunAddress<W>) {
         let _ = send_to_run(&self.state, &run, "terminate", &());
     }
 
-    /// Asks for work outside of the turn; the outcome comes back as a turn of its own.
+    /// Requests work outside of the turn; the outcome arrives as a turn of its own.
     pub fn perform<J: Job, I>(&self, job: &J)
     where
         C: Handle<Outcome<J>>,
@@ -131,8 +131,8 @@ impl<C: Object> Turn<C> {
         self.state.send(sending(), Due::After(Duration::ZERO));
     }
 
-    /// Deletes the object with this turn: its database, its alarms and its keys. What is sent in
-    /// the same turn goes out. A later call finds a new, empty object.
+    /// Deletes the object with this turn: its database, its alarms and its keys. Messages of the
+    /// same turn are sent. A later call finds a new, empty object.
     pub fn delete(&self) {
         self.state.deleted.set(true);
     }
@@ -141,15 +141,15 @@ impl<C: Object> Turn<C> {
 /// A run that a turn has started.
 pub struct StartedRun<'a, W> {
     state: &'a TurnState,
-    /// Which run, and which of the messages starts it; `None` if it could not be sent.
+    /// The run, and the index of the message that starts it; `None` if it could not be sent.
     run: Option<(store::Address, usize)>,
     workflow: PhantomData<fn() -> W>,
 }
 
 impl<W: Workflow> StartedRun<'_, W> {
-    /// Sends [`RunEnded`] to this object when the run ends, in the commit of the end. It counts for
-    /// the start that made the run: who finds it there changes nothing. A run that is restarted
-    /// tells of each end, and a later one may arrive first.
+    /// Sends [`RunEnded`] to this object when the run ends, in the commit of the end. Only the
+    /// start that creates the run sets it; a start that finds the run changes nothing. A restarted
+    /// run sends a message for each end, and a later one may arrive first.
     pub fn on_end<C: Handle<RunEnded<W>>, I>(self, to: Address<C>)
     where
         C::Calls: Lists<RunEnded<W>, I>,
@@ -184,7 +184,7 @@ fn send_to_run<W: Workflow>(
     action: &'static str,
     data: &impl Serialize,
 ) -> Option<(store::Address, usize)> {
-    // One that is not served any more can still be ended.
+    // A run of a workflow that is no longer served can still be terminated.
     let served = state.served.as_ref().is_none_or(|it| it.has_workflow(W::NAME));
     let target = match served || action != "start" {
         true => run.resolve(),
@@ -202,7 +202,7 @@ fn send_to_run<W: Workflow>(
         let metadata = Json::of(&json!({ "to": target.to_string() }))?;
         let (message_type, data, delay) = (W::NAME, Json::of(data)?, Duration::ZERO);
         let target = target.clone();
-        // A run is started before it is ended.
+        // The run is started before it is terminated.
         let ordered = true;
         Ok(Sending { target, action, message_type, data, metadata, delay, ordered })
     };

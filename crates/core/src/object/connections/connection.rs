@@ -7,7 +7,7 @@ use steadfast_store::Timestamp;
 
 use crate::{Body, Result};
 
-/// The number of a connection. It is never used again, not by a later process either.
+/// The number of a connection. It is never reused, even by a later process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ConnectionId(pub(in crate::object) i64);
@@ -18,7 +18,7 @@ impl fmt::Display for ConnectionId {
     }
 }
 
-/// Who comes: what they say about themselves when they connect.
+/// The parameters of a new connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arrival {
     params: Vec<(String, String)>,
@@ -26,18 +26,18 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// Somebody who says nothing.
+    /// No parameters.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Says something more; over HTTP these are the parameters of the query.
+    /// Adds a parameter; over HTTP these are the parameters of the query.
     pub fn param(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.params.push((name.into(), value.into()));
         self
     }
 
-    /// Says which number was seen last, to go on from there.
+    /// Sets the number of the last event that the client has seen.
     pub fn after(mut self, number: i64) -> Self {
         self.last_seen = Some(number);
         self
@@ -50,7 +50,7 @@ impl Arrival {
 pub struct Connection {
     /// Its number.
     pub id: ConnectionId,
-    /// What the object calls it, see [`Turn::set_tags`](crate::Turn::set_tags).
+    /// The tags that the object gave it, see [`Turn::set_tags`](crate::Turn::set_tags).
     pub tags: Vec<String>,
     /// When it was accepted.
     pub connected_at: Timestamp,
@@ -59,43 +59,43 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// What the object has attached to it, see [`Turn::attach`](crate::Turn::attach).
+    /// The attachment that the object gave it, see [`Turn::attach`](crate::Turn::attach).
     pub fn attachment<T: Body>(&self) -> Result<Option<T>> {
         Ok(self.attachment.as_deref().map(serde_json::from_str).transpose()?)
     }
 
-    /// What was said when it connected, by name. Known in that turn only: attach what is needed
-    /// later.
+    /// A parameter of the connection, by name. Available in the turn that connects only: attach
+    /// values that later turns need.
     pub fn param(&self, name: &str) -> Option<&str> {
         self.arrival.params.iter().find(|it| it.0 == name).map(|it| &*it.1)
     }
 
-    /// The number that was seen last on an earlier connection. Known in the turn of connecting
-    /// only.
+    /// The number of the last event that the client saw on an earlier connection. Available in the
+    /// turn that connects only.
     pub fn last_seen(&self) -> Option<i64> {
         self.arrival.last_seen
     }
 }
 
-/// How a connection ended. The codes are those of WebSocket (RFC 6455).
+/// The end of a connection. The codes are those of WebSocket (RFC 6455).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Closed {
     /// The code.
     pub code: u16,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
 impl Closed {
-    /// It was closed in order.
+    /// It was closed normally.
     pub const NORMAL: u16 = 1000;
     /// The server stops, or the object was deleted.
     pub const GOING_AWAY: u16 = 1001;
-    /// It broke, or it ended with the process.
+    /// It was lost, or the process ended.
     pub const BROKEN: u16 = 1006;
-    /// Something went wrong on our side.
+    /// An error of the server.
     pub const FAILED: u16 = 1011;
-    /// Come again later: it did not read what it was told, or too much is going on.
+    /// Try again later: the client read too slowly, or the server is overloaded.
     pub const TRY_AGAIN: u16 = 1013;
 
     /// An end with this code and reason.

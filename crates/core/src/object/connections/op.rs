@@ -1,4 +1,4 @@
-//! Operations on connections that a turn asks for. They are performed when the turn is durable.
+//! Operations on connections that a turn requests. They are performed when the turn is durable.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::{
     outbox::{Event, Outbox},
 };
 
-/// A connection that wants to be accepted.
+/// A connection to be accepted.
 pub(in crate::object) struct NewConnection {
     pub(in crate::object) id: ConnectionId,
     pub(in crate::object) arrival: Arrival,
@@ -19,20 +19,20 @@ pub(in crate::object) struct NewConnection {
 pub(in crate::object) enum ConnectionOp {
     /// It was accepted.
     Join { id: ConnectionId, outbox: Arc<Outbox> },
-    /// It has these tags from now on.
+    /// Its tags were replaced.
     Tag { id: ConnectionId, tags: Box<[Box<str>]> },
-    /// Something is told.
+    /// An event was sent.
     Tell { to: Recipients, event: Event },
-    /// It is to end.
+    /// It must be closed.
     Close { id: ConnectionId, closed: Closed },
-    /// All are to end.
+    /// All must be closed.
     CloseAll { closed: Closed },
     /// It has ended.
     Leave { id: ConnectionId },
 }
 
 impl ConnectionOp {
-    /// About how many bytes it takes in memory.
+    /// Approximate size in memory.
     pub(in crate::object) fn bytes(&self) -> usize {
         if let ConnectionOp::Tell { event, .. } = self { event.text.len() } else { 0 }
     }

@@ -1,4 +1,4 @@
-//! What waits to be read by one connection.
+//! The outbound buffer of one connection.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -7,19 +7,20 @@ use tokio::sync::Notify;
 
 use super::connection::Closed;
 
-/// What an event takes beside its text, about.
+/// Approximate size of an event without its text.
 const EVENT_BYTES: usize = 64;
 
-/// Something that a connection is told.
+/// An event for a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The JSON, shared by all who are told the same.
+    /// The JSON, shared by all connections that get the event.
     pub text: Arc<str>,
-    /// Its number, to go on behind it on a later connection.
+    /// Its number, so that a client can resume after it on a later connection.
     pub number: Option<i64>,
 }
 
-/// The events of one connection, in order, until its end. Who does not read them is dropped.
+/// The events of one connection, in order, until its end. A connection that reads too slowly is
+/// closed.
 #[derive(Debug)]
 pub(in crate::object) struct Outbox {
     bytes_max: usize,
@@ -49,14 +50,14 @@ impl Outbox {
         self.state.lock()
     }
 
-    /// Adds an event. If too much waits already, what waits is dropped and this is its end.
+    /// Adds an event. If the buffer is full, it is cleared and the connection ends.
     pub(in crate::object) fn push(&self, event: Event) {
         let mut state = self.state();
         if state.end.is_some() {
             return;
         }
         state.bytes += EVENT_BYTES + event.text.len();
-        // However long, one event alone is never too much.
+        // A single event is never too large.
         if self.bytes_max < state.bytes && !state.unread.is_empty() {
             *state = State { end: Some(Closed::slow()), ..State::default() };
         } else {
@@ -66,13 +67,13 @@ impl Outbox {
         self.wake();
     }
 
-    /// Each of the two who may wait has a wake-up of its own.
+    /// Each of the two possible waiters has a notification of its own.
     fn wake(&self) {
         self.changed.notify_one();
         self.has_ended.notify_one();
     }
 
-    /// Ends it behind what waits; the first end counts.
+    /// Ends it after the buffered events; the first end counts.
     pub(in crate::object) fn end(&self, closed: Closed) {
         self.state().end.get_or_insert(closed);
         self.wake();
@@ -90,7 +91,7 @@ impl Outbox {
                     }
                     return Ok(event);
                 }
-                // What a burst has taken need not stay with an idle connection.
+                // An idle connection must not keep the memory of a burst.
                 state.unread.shrink_to(4);
                 if let Some(end) = &state.end {
                     return Err(end.clone());
@@ -100,7 +101,7 @@ impl Outbox {
         }
     }
 
-    /// Waits until nothing more is to be told: its end came, and nothing waits.
+    /// Waits until the connection has ended and the buffer is empty.
     pub(in crate::object) async fn ended(&self) -> Closed {
         loop {
             {

@@ -1,7 +1,7 @@
 //! The open connections of every object, whether the object is in memory or not.
 //!
-//! What turns lead to comes in the order of the turns, because it is queued while the object is
-//! locked. Telling it to thousands takes long, so that happens in a task, one at a time.
+//! Operations are queued while the object is locked, so they are performed in the order of turns.
+//! Sending to thousands of connections takes long, so a task performs them, one at a time.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -22,11 +22,11 @@ use super::{
 };
 use crate::object::{CallError, ObjectOptions};
 
-/// The open connections of one object. It exists while there are any.
+/// The open connections of one object. It exists while the object has any.
 struct Connections {
     entity: EntityId,
     registry: Weak<ConnectionRegistry>,
-    /// Connections that there are, come, or go.
+    /// Connections that are open, are being accepted, or are ending.
     places: AtomicUsize,
     queue: Mutex<Queue>,
     members: Mutex<HashMap<ConnectionId, Member>>,
@@ -35,7 +35,7 @@ struct Connections {
 #[derive(Default)]
 struct Queue {
     ops: VecDeque<ConnectionOp>,
-    /// Somebody is at it.
+    /// A task performs the queued operations.
     busy: bool,
 }
 
@@ -54,7 +54,7 @@ impl Connections {
         }
     }
 
-    /// Does what is queued, until nothing is.
+    /// Performs the queued operations until there are none.
     fn work(&self) {
         let mut members = self.members.lock();
         loop {
@@ -82,7 +82,7 @@ impl Drop for Connections {
     fn drop(&mut self) {
         if let Some(registry) = self.registry.upgrade() {
             let mut part = registry.part(self.entity);
-            // Another one may have taken the place since.
+            // Another entry may have replaced this one.
             if part.get(&self.entity).is_some_and(|it| it.strong_count() == 0) {
                 part.remove(&self.entity);
             }
@@ -126,7 +126,7 @@ fn apply(members: &mut HashMap<ConnectionId, Member>, op: ConnectionOp) {
 pub(in crate::object) struct ConnectionRegistry {
     registry: [Mutex<HashMap<EntityId, Weak<Connections>>>; 16],
     tokio: Tokio,
-    /// Ids of this process begin here: those before are of connections that ended with another.
+    /// Ids of this process begin here: lower ids belong to connections of earlier processes.
     first: ConnectionId,
     next: AtomicI64,
     places: AtomicUsize,
@@ -158,12 +158,12 @@ impl ConnectionRegistry {
         ConnectionId(self.next.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// How many connections there are.
+    /// The number of connections.
     pub(in crate::object) fn count(&self) -> usize {
         self.places.load(Ordering::SeqCst)
     }
 
-    /// A place for a connection, if there is one.
+    /// A slot for a connection, if there is one.
     pub(in crate::object) fn enter(
         self: &Arc<Self>,
         object: &store::Address,
@@ -200,7 +200,7 @@ impl ConnectionRegistry {
         connections
     }
 
-    /// Queues what a turn led to. Without a connection there is nothing to do.
+    /// Queues the operations of a turn. Without a connection there is nothing to do.
     pub(in crate::object) fn push(&self, entity: EntityId, ops: Vec<ConnectionOp>) {
         if ops.is_empty() {
             return;
@@ -211,7 +211,7 @@ impl ConnectionRegistry {
         }
     }
 
-    /// Ends all connections, takes no new ones, and waits until their objects have heard of it.
+    /// Closes all connections, takes no new ones, and waits until their objects are notified.
     pub(in crate::object) async fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         for part in &self.registry {
@@ -230,7 +230,7 @@ impl ConnectionRegistry {
         }
     }
 
-    /// Who comes now is told so at once.
+    /// New connections are refused while it stops.
     fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::SeqCst)
     }
@@ -240,7 +240,7 @@ impl ConnectionRegistry {
     }
 }
 
-/// The place of one connection, until its object has heard of its end.
+/// The slot of one connection, until its object is notified of its end.
 pub(in crate::object) struct Place {
     connections: Arc<Connections>,
     registry: Arc<ConnectionRegistry>,

@@ -1,7 +1,7 @@
-//! Alarms: many for each object, by name. They live in the object's own database, so they commit,
-//! travel and go back with it; the store holds one wake-up for the next of them.
+//! Alarms: many for each object, by name. They are rows of the object's own database, so they
+//! commit with turns and are part of past states. The store has one wake-up for the next of them.
 //!
-//! The row without a name is that wake-up: when the store will wake the object.
+//! The row without a name is that wake-up: the time at which the store wakes the object.
 
 use std::time::Duration;
 
@@ -13,17 +13,17 @@ use strum::{EnumString, IntoStaticStr};
 use super::{tables::Table, turn_state::TurnState};
 use crate::{Result, workflow::Time};
 
-/// The policy for times of a repeated alarm that passed while the program was down.
+/// The policy for due times of a repeated alarm that passed while the program was down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 #[serde(rename_all = "lowercase")]
 pub enum CatchUp {
-    /// It rings once for all of them.
+    /// It fires once for all of them.
     #[default]
     Once,
-    /// It rings for each of them.
+    /// It fires for each of them.
     Each,
-    /// It waits for its next time.
+    /// It skips them and waits for its next time.
     Skip,
 }
 
@@ -47,7 +47,7 @@ pub struct Alarm {
     /// The time that it was set to.
     #[serde(serialize_with = "time")]
     pub due_at: Timestamp,
-    /// When it rings: then, or later if an attempt failed.
+    /// The time at which it fires: `due_at`, or later if an attempt failed.
     #[serde(serialize_with = "time")]
     pub ring_at: Timestamp,
     /// The message that arrives then.
@@ -55,14 +55,14 @@ pub struct Alarm {
     /// Its period, if it is repeated.
     #[serde(rename = "everyMs", serialize_with = "millis")]
     pub every: Option<Duration>,
-    /// The policy for times that passed.
+    /// The policy for missed times.
     pub catch_up: CatchUp,
-    /// Attempts that failed so far.
+    /// Failed attempts.
     pub attempts: u32,
-    /// Whether it was given up. It stays, silent, until it is set or cancelled. One that repeats
-    /// waits for its next time instead; those that version 1 gave up stay so.
+    /// Whether it has failed for good. It stays, inactive, until it is set or cancelled. A repeated
+    /// alarm waits for its next time instead; those that version 1 gave up stay so.
     pub failed: bool,
-    /// Why the last attempt failed.
+    /// The error of the last attempt.
     pub error: Option<String>,
     #[serde(skip)]
     pub(in crate::object) body: String,
@@ -97,7 +97,7 @@ impl Alarm {
         })
     }
 
-    /// The alarms in a database, in the order in which they ring; those given up come last.
+    /// The alarms in a database, by due time; failed ones come last.
     pub(in crate::object) fn list(
         connection: &Connection,
         limit: usize,
@@ -109,7 +109,7 @@ impl Alarm {
         alarms.collect()
     }
 
-    /// When a repeated alarm that rings at `now` is due next.
+    /// The next due time of a repeated alarm that fires at `now`.
     fn next_due(&self, every: Duration, now: Timestamp) -> Timestamp {
         let next = self.due_at.after(every);
         if self.catch_up == CatchUp::Each || now < next {
@@ -120,7 +120,7 @@ impl Alarm {
         self.due_at.after(every.saturating_mul(passed)).after(every)
     }
 
-    /// Whether its time is over and it waits for the next one instead of ringing late.
+    /// Whether it missed its time and waits for the next one instead of firing late.
     fn is_skipped(&self, now: Timestamp) -> bool {
         let late = |every: Duration| self.due_at.after(every) <= now;
         self.catch_up == CatchUp::Skip && self.attempts == 0 && self.every.is_some_and(late)
@@ -158,7 +158,7 @@ impl TurnState {
         self.database.guard.system(|| Alarm::list(&self.database.connection, all))
     }
 
-    /// The next alarm that rings at `now`.
+    /// The next alarm that fires at `now`.
     pub(super) fn ringing(&self) -> rusqlite::Result<Option<Alarm>> {
         if !self.tables.has(Table::Alarm) {
             return Ok(None);
@@ -180,7 +180,7 @@ impl TurnState {
         }
     }
 
-    /// An alarm that rang is over, or waits for its next time.
+    /// Removes an alarm that fired, or moves it to its next time.
     pub(super) fn rang(&self, alarm: &Alarm) -> rusqlite::Result<()> {
         self.alarms_changed.set(true);
         match alarm.every {
@@ -194,8 +194,8 @@ impl TurnState {
         .map(|_| ())
     }
 
-    /// An alarm whose handler failed rings again after `wait`. Without one it is given up: one that
-    /// repeats waits for its next time and keeps the error until then.
+    /// Moves an alarm whose handler failed by `wait`. Without `wait` it has failed for good; a
+    /// repeated alarm waits for its next time and keeps the error until then.
     pub(super) fn rang_in_vain(
         &self,
         alarm: &Alarm,
@@ -206,7 +206,7 @@ impl TurnState {
         if let (None, Some(every)) = (wait, alarm.every) {
             let next = "UPDATE _steadfast_alarm SET due_at = ?2, ring_at = ?2, attempts = 0, \
                  error = ?3 WHERE name = ?1";
-            // Times that passed are not caught up with: they would fail one after the other.
+            // Missed times are not repeated: each of them would fail.
             let catch_up = if is_final { CatchUp::Once } else { alarm.catch_up };
             let due_at = Alarm { catch_up, ..alarm.clone() }.next_due(every, self.now);
             return self.run(next, params![alarm.name, due_at.0, error]).map(|_| ());

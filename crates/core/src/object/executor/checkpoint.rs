@@ -1,16 +1,16 @@
-//! Upkeep behind a turn: page images, and giving back empty pages.
+//! Maintenance after a turn: page images, and vacuum.
 
 use steadfast_store::{Commit, Write};
 
 use super::{DatabaseState, TurnExecutor, transaction::Done};
 use crate::object::CallError;
 
-/// Empty pages from which on a database is worth to be made smaller.
+/// Empty pages from which on a database is vacuumed.
 const VACUUM_PAGES: i64 = 256;
 
 impl TurnExecutor {
-    /// Images, when the turns that they lack have become many. An error: the database in memory is
-    /// of no use any more.
+    /// Images, when enough turns have changed pages since the last ones. After an error the
+    /// database in memory is not valid any more.
     pub(super) fn checkpoint(&mut self) -> Result<Vec<Commit>, CallError> {
         if !self.tail.is_long(self.state().database.page_count()) {
             return Ok(Vec::new());
@@ -22,15 +22,15 @@ impl TurnExecutor {
             return Ok(commits);
         };
         let page = |number: u32| state.database.page(number);
-        // They were read: turns have touched them.
+        // They are in memory: turns have changed them.
         let images = tail.images(address.id(), state.database.page_count(), page);
         let images = images.map_err(|error| CallError::rolled_back(&self.address, &error))?;
         commits.extend(images.into_iter().map(|it| self.expecting().write(Write::Images(it))));
         Ok(commits)
     }
 
-    /// A turn of the runtime's own, if most of a larger database is empty: it becomes smaller.
-    /// Where that changes too much for a turn, it stays as it is.
+    /// A turn of the runtime that vacuums a large database that is mostly empty. If that would
+    /// change too much for a turn, the database stays as it is.
     fn vacuum(&mut self) -> rusqlite::Result<Option<Commit>> {
         let database = &self.state().database;
         let free = database.number("PRAGMA freelist_count")?.unwrap_or(0);

@@ -1,4 +1,4 @@
-//! A class whose types are erased: JSON in, JSON out.
+//! A type-erased class: JSON in, JSON out.
 
 use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
@@ -26,9 +26,9 @@ pub(in crate::object) struct Class {
     pub(in crate::object) served: Option<Arc<Registry>>,
 }
 
-/// How a handler did not give a reply.
+/// Why a handler gave no reply.
 pub(in crate::object) enum HandlerError {
-    /// The message is not what it takes.
+    /// The message is malformed.
     Malformed { path: String, detail: String },
     /// It returned an error.
     Refused(Error),

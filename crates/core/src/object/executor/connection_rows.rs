@@ -1,5 +1,5 @@
-//! Which connections an object has: a table inside of it, so that a turn sees them as they are in
-//! the order of turns, and a later process finds those that ended with this one.
+//! The connections of an object: a table inside of it. A turn sees them in the order of turns, and
+//! a later process finds those that ended with this one.
 
 use rusqlite::{OptionalExtension, Row, params};
 use steadfast_store::Timestamp;
@@ -56,7 +56,7 @@ impl TurnState {
         Ok(usize::try_from(count).unwrap_or(0))
     }
 
-    /// The next of those that were there before.
+    /// The next connections of earlier processes.
     pub(in crate::object) fn connections_before(
         &self,
         first: ConnectionId,
@@ -65,7 +65,7 @@ impl TurnState {
         self.list(BEFORE, params![first.0, limit])
     }
 
-    /// These say whether the connection is there.
+    /// These return whether the connection exists.
     pub(in crate::object) fn tag_connection(
         &self,
         id: ConnectionId,
@@ -116,7 +116,7 @@ fn connection(row: &Row<'_>) -> rusqlite::Result<Connection> {
     let tags: String = row.get(1)?;
     Ok(Connection {
         id: ConnectionId(row.get(0)?),
-        // We wrote it; handlers cannot.
+        // Only the runtime writes this column.
         tags: serde_json::from_str(&tags).unwrap_or_default(),
         attachment: row.get(2)?,
         connected_at: Timestamp(row.get(3)?),

@@ -1,4 +1,4 @@
-//! The turns of connections: one connects, sends a text, ends.
+//! The turns of connections: connect, receive a text, end.
 
 use std::rc::Rc;
 
@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// Connections of an earlier process that one turn parts with.
+/// Maximum lost connections that one turn closes.
 pub(super) const LOST_AT_ONCE: i64 = 200;
 
 impl TurnExecutor {
@@ -74,18 +74,18 @@ impl TurnExecutor {
         result
     }
 
-    /// Whether connections that ended with an earlier process may still have rows.
+    /// Whether connections of an earlier process may still have rows.
     pub(in crate::object) fn may_have_lost_connections(&self) -> bool {
         self.lost_batch != 0
     }
 
-    /// Parts with connections that ended with an earlier process; `None` if there are none.
+    /// Closes connections of an earlier process; `None` if there are none.
     pub(in crate::object) fn close_lost_connections(
         &mut self,
         first: ConnectionId,
         now: Timestamp,
     ) -> Option<TurnResult> {
-        // If it cannot be opened, who waits for it is told.
+        // If it cannot be opened, the next request gets the error.
         if self.lost_batch == 0 || self.open().is_err() {
             return None;
         }
@@ -102,7 +102,7 @@ impl TurnExecutor {
             result.reply.is_err() && result.usable && !is_migration
         };
         if is_limit(&result) && 1 < self.lost_batch {
-            // Together they were too much for a turn.
+            // Together they exceeded the limits of a turn.
             self.lost_batch = 1;
             result = self.part(&closed, now, true, next(1));
         }
@@ -110,14 +110,14 @@ impl TurnExecutor {
             result = self.part(&closed, now, false, next(1));
         }
         if result.reply.is_err() {
-            // It is tried again when the object wakes the next time.
+            // It is retried when the object is loaded the next time.
             self.lost_batch = 0;
         }
         Some(result)
     }
 
-    /// Parts with connections in one turn. What their handlers do is undone where they fail; that
-    /// they are gone is not.
+    /// Closes connections in one turn. If a handler fails, its changes are undone; the connection
+    /// is removed all the same.
     fn part(
         &mut self,
         closed: &Closed,

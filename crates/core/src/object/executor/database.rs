@@ -1,4 +1,4 @@
-//! The database of one object while it is awake: its pages, and the one connection to them.
+//! The database of one object while it is in memory: its pages, and the one connection to them.
 
 use std::{cell::Cell, sync::Arc, time::Duration};
 
@@ -8,7 +8,7 @@ use steadfast_vfs::{Changes, Image, Limits, NotLoaded, PAGE_SIZE, Page, at_time}
 
 use super::{guard::Guard, sql::Sql};
 
-/// Prepared statements that are kept, those of handlers included. Each takes some KiB.
+/// Prepared statements in the cache, those of handlers included. Each takes some KiB.
 const STATEMENTS: usize = 16;
 
 /// The pages and the connection.
@@ -16,9 +16,9 @@ pub(in crate::object) struct Database {
     image: Arc<Image>,
     pub(in crate::object) connection: Sql,
     pub(in crate::object) guard: Arc<Guard>,
-    /// SQLite has committed something that was not accepted: it cannot take it back.
+    /// SQLite has committed something that was not accepted, and cannot roll it back.
     committed: Cell<bool>,
-    /// What was written when the transaction began.
+    /// The write counter when the transaction began.
     mark: Cell<u64>,
 }
 
@@ -27,12 +27,12 @@ impl Database {
         Self::of(image, false)
     }
 
-    /// One with nothing in it.
+    /// An empty database.
     pub(in crate::object) fn empty(limits: Limits) -> rusqlite::Result<Self> {
         Self::of(Image::new(Vec::new(), limits), false)
     }
 
-    /// A new database, made to look like this.
+    /// A new database with these pages.
     pub(in crate::object) fn begun(pages: Vec<Page>, limits: Limits) -> rusqlite::Result<Self> {
         Self::of(Image::begun(pages, limits), true)
     }
@@ -52,12 +52,12 @@ impl Database {
         self.image.loaded() * PAGE_SIZE
     }
 
-    /// Why a page could not be read, if one could not: then nothing here can be trusted.
+    /// Why a page could not be read, if one could not: then the database is not valid.
     pub(in crate::object) fn fault(&self) -> Option<NotLoaded> {
         self.image.fault()
     }
 
-    /// Runs `f` in the time of a turn: SQL sees `now` as the time, too.
+    /// Runs `f` at the time of a turn: SQL functions also return `now`.
     pub(in crate::object) fn at<T>(
         &self,
         now: Timestamp,
@@ -73,7 +73,7 @@ impl Database {
         self.execute("BEGIN /* ours */")
     }
 
-    /// Ends the transaction, into memory. `false` if it was no longer there.
+    /// Ends the transaction, in memory. `false` if there was no transaction any more.
     pub(in crate::object) fn commit(&self) -> rusqlite::Result<bool> {
         if self.connection.is_autocommit() {
             return Ok(false);
@@ -83,8 +83,8 @@ impl Database {
         Ok(true)
     }
 
-    /// Undoes everything since the last `accept`, byte for byte. SQLite does not know about the
-    /// bytes of free pages, and after an error it may not know about more.
+    /// Undoes everything since the last `accept`, byte for byte. SQLite does not restore the bytes
+    /// of free pages, and after an error it may not restore others.
     pub(in crate::object) fn rollback(&mut self) -> rusqlite::Result<()> {
         let is_there = !self.connection.is_autocommit();
         let rolled_back = is_there && self.execute("ROLLBACK /* ours */").is_ok();
@@ -92,7 +92,7 @@ impl Database {
             self.image.rollback();
             return Ok(());
         }
-        // What the connection believes to know is wrong. The pages take one at a time.
+        // The cache of the connection is stale. The pages take one connection at a time.
         self.committed.set(false);
         Guard::remove(self.connection.connection_mut());
         self.connection = Sql::new(Connection::open_in_memory()?);
@@ -101,24 +101,25 @@ impl Database {
         Ok(())
     }
 
-    /// Gives the pages that nothing is in any more back. Not within a transaction.
+    /// Removes free pages from the end. Not within a transaction.
     pub(in crate::object) fn vacuum(&self) -> rusqlite::Result<()> {
         self.committed.set(true);
         self.execute_batch("VACUUM")
     }
 
-    /// Runs a statement of the runtime's own. Prepared statements are kept by their text, and this
-    /// one is allowed what handlers are not: what they could write as well is marked as ours.
+    /// Runs a statement of the runtime. Prepared statements are cached by their text, and this one
+    /// has more rights than those of handlers. A text that a handler could write as well gets a
+    /// mark.
     pub(in crate::object) fn execute(&self, sql: &str) -> rusqlite::Result<()> {
         self.guard.system(|| self.connection.prepare_cached(sql)?.execute(()).map(|_| ()))
     }
 
-    /// Runs statements of the runtime's own that are needed once.
+    /// Runs statements of the runtime that are not cached.
     pub(in crate::object) fn execute_batch(&self, sql: &str) -> rusqlite::Result<()> {
         self.guard.system(|| self.connection.execute_batch(sql))
     }
 
-    /// One number of the runtime's own.
+    /// One number, read by a statement of the runtime.
     pub(in crate::object) fn number(&self, sql: &str) -> rusqlite::Result<Option<i64>> {
         let get = |row: &rusqlite::Row<'_>| row.get(0);
         self.guard.system(|| {
@@ -136,7 +137,7 @@ impl Database {
         self.image.changes()
     }
 
-    /// What is now is where the next rollback goes back to.
+    /// Makes the current state the one that the next rollback restores.
     pub(in crate::object) fn accept(&self) {
         self.image.accept();
         self.committed.set(false);

@@ -1,5 +1,5 @@
-//! What a handler may do with its database: everything, but for leaving it or ending its
-//! transaction. A turn commits whole or not at all, whatever the handler does with errors.
+//! Restricts handlers to their own database and transaction. A turn commits whole or not at all,
+//! even if the handler ignores errors.
 
 use std::{
     sync::{
@@ -16,24 +16,24 @@ use rusqlite::{
     limits::Limit,
 };
 
-/// Instructions of SQLite between two looks at the clock.
+/// Instructions of SQLite between two checks of the clock.
 const OPS: i32 = 4_096;
 
-/// The switches of one connection.
+/// The flags of one connection.
 #[derive(Debug, Default)]
 pub(in crate::object) struct Guard {
-    /// The runtime itself is at work.
+    /// A statement of the runtime is running.
     system: AtomicBool,
     deadline: Mutex<Option<Instant>>,
     timed_out: AtomicBool,
-    /// The whole transaction was undone while a handler was at work.
+    /// The whole transaction was rolled back while a handler was running.
     undone: AtomicBool,
-    /// A table got another name, perhaps one of ours.
+    /// A table was renamed, perhaps to a name of the runtime.
     altered: AtomicBool,
 }
 
 impl Guard {
-    /// Sets the guard on a connection. Who holds only `&Connection` cannot take it off.
+    /// Sets the guard on a connection. A holder of `&Connection` cannot remove it.
     pub(in crate::object) fn install(connection: &mut Connection) -> Result<Arc<Self>> {
         let guard = Arc::new(Self::default());
         let it = guard.clone();
@@ -51,7 +51,7 @@ impl Guard {
         // A statement that outlives its transaction must not commit alone.
         connection.commit_hook(Some(move || !it.system.load(Ordering::Relaxed)))?;
         let it = guard.clone();
-        // Nor may what comes before be lost and the rest go on, in a transaction begun anew.
+        // After a rollback the handler must not continue in a new transaction.
         connection.rollback_hook(Some(move || {
             let system = it.system.load(Ordering::Relaxed);
             it.undone.fetch_or(!system, Ordering::Relaxed);
@@ -64,14 +64,14 @@ impl Guard {
         Ok(guard)
     }
 
-    /// Takes the guard off a connection that is about to close: closing rolls back, and rusqlite
+    /// Removes the guard of a connection that is about to close: closing rolls back, and rusqlite
     /// has freed the hook by then.
     pub(in crate::object) fn remove(connection: &mut Connection) {
         // It fails only where hooks were never set.
         let _ = connection.rollback_hook(None::<fn()>);
     }
 
-    /// Runs statements of the runtime's own.
+    /// Runs statements of the runtime.
     pub(in crate::object) fn system<T>(&self, f: impl FnOnce() -> T) -> T {
         let before = self.system.swap(true, Ordering::Relaxed);
         let result = f();
@@ -79,7 +79,7 @@ impl Guard {
         result
     }
 
-    /// Gives the statements from now on so much time.
+    /// Limits the time of the statements from now on.
     #[expect(clippy::disallowed_methods, reason = "a statement takes real time, in tests as well")]
     pub(in crate::object) fn allow(&self, time: Duration) {
         self.timed_out.store(false, Ordering::Relaxed);
@@ -88,12 +88,12 @@ impl Guard {
         *self.deadline() = Instant::now().checked_add(time);
     }
 
-    /// Whether a statement was stopped since.
+    /// Whether a statement exceeded the time limit since.
     pub(in crate::object) fn timed_out(&self) -> bool {
         self.timed_out.load(Ordering::Relaxed)
     }
 
-    /// Whether the whole transaction was undone since.
+    /// Whether the whole transaction was rolled back since.
     pub(in crate::object) fn was_undone(&self) -> bool {
         self.undone.load(Ordering::Relaxed)
     }
@@ -118,7 +118,7 @@ impl Guard {
     }
 }
 
-/// Pragmas that only look, or hold for the transaction at most.
+/// Pragmas that only read, or last for the transaction at most.
 const PRAGMAS: &[&str] = &[
     "data_version",
     "defer_foreign_keys",
@@ -138,18 +138,18 @@ const PRAGMAS: &[&str] = &[
     "table_xinfo",
 ];
 
-/// Pragmas that may be asked but not set.
+/// Pragmas that may be read but not set.
 const READ_ONLY: &[&str] =
     &["encoding", "foreign_keys", "page_size", "schema_version", "user_version"];
 
-/// Kinds of virtual tables that live in the database itself.
+/// Kinds of virtual tables that store everything in the database itself.
 const MODULES: &[&str] = &["fts3", "fts4", "fts5", "fts5vocab", "geopoly", "rtree", "rtree_i32"];
 
-/// Functions that reach out of the database.
+/// Functions with effects outside of the database.
 const FUNCTIONS: &[&str] =
     &["edit", "fts3_tokenizer", "load_extension", "readfile", "writefile", "zipfile"];
 
-/// Whether a function reaches out of the database.
+/// Whether a function has effects outside of the database.
 pub(in crate::object) fn reaches_out(function: &str) -> bool {
     FUNCTIONS.iter().any(|it| it.eq_ignore_ascii_case(function))
 }
@@ -211,15 +211,15 @@ fn is_allowed(context: &AuthContext<'_>) -> bool {
         | AuthAction::Reindex { .. }
         | AuthAction::Analyze { .. }
         | AuthAction::Recursive => true,
-        // New kinds of actions are not for handlers until somebody has thought about them.
+        // New kinds of actions are denied until they are reviewed.
         _ => false,
     }
 }
 
-/// Tables of the runtime may be read by handlers, nothing else.
+/// Handlers may read the tables of the runtime, and nothing else.
 fn is_ours(name: &str) -> bool {
     name.get(..PREFIX.len()).is_some_and(|it| it.eq_ignore_ascii_case(PREFIX))
 }
 
-/// What the names of the runtime's own tables begin with.
+/// The prefix of the names of the runtime's tables.
 pub(in crate::object) const PREFIX: &str = "_steadfast_";

@@ -1,5 +1,5 @@
-//! Replies under idempotency keys. They live in the object's own database: recorded with the turn,
-//! looked up without asking the store. The store keeps replies to runs and to requests: see
+//! Replies under idempotency keys. They are rows of the object's own database: recorded with the
+//! turn, found without a query to the store. The store keeps replies to runs and to requests: see
 //! `call_key.rs`.
 
 use std::time::Duration;
@@ -12,24 +12,24 @@ use crate::object::{
     call_key::{Key, RequestHash, StoredKey},
 };
 
-/// How long the reply to a call with a key is kept.
+/// Retention of the reply to a call with a key.
 const KEEP: Duration = Duration::from_hours(24);
 
 const FIND: &str = "SELECT request, reply FROM _steadfast_key WHERE key = ?1 AND expires_at > ?2";
 const INSERT: &str = "INSERT INTO _steadfast_key (key, request, reply, expires_at) \
      VALUES (?1, ?2, ?3, ?4)";
-/// Keys expire in the order in which they came: a look at the oldest is enough.
+/// Keys expire in the order in which they were recorded: checking the oldest is enough.
 const EXPIRE: &str = "DELETE FROM _steadfast_key WHERE id IN (SELECT id FROM \
      (SELECT id, expires_at FROM _steadfast_key ORDER BY id LIMIT 8) WHERE expires_at <= ?1)";
 
-/// The reply that was given under a key before.
+/// The recorded reply of a key.
 pub(super) fn find(state: &TurnState, key: &Key) -> Result<Option<String>, CallError> {
     if !state.tables.has(Table::Key) {
         return Ok(None);
     }
     let now = match key.stored.as_deref() {
         None => state.now.0,
-        // Earlier versions kept replies to runs here: those do not expire.
+        // Earlier versions stored replies to runs here: those do not expire.
         Some(StoredKey::RunCall(_)) => i64::MIN,
         Some(StoredKey::Request(_)) => return Ok(None),
     };
@@ -62,7 +62,7 @@ fn insert(state: &TurnState, key: &Key, reply: &str) -> rusqlite::Result<()> {
     database.guard.system(|| {
         let sql = &database.connection;
         sql.prepare_cached(EXPIRE)?.execute([state.now.0])?;
-        // One that has expired, but was not among the oldest.
+        // An expired key that was not among the oldest.
         sql.prepare_cached("DELETE FROM _steadfast_key WHERE key = ?1")?.execute([&key.text])?;
         let row = params![key.text, key.request, reply, until.0];
         sql.prepare_cached(INSERT)?.execute(row).map(|_| ())

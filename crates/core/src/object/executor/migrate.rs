@@ -10,8 +10,8 @@ use super::{
 use crate::object::CallError;
 
 impl TurnExecutor {
-    /// Brings the tables to where the class wants them. The next turn that commits takes them
-    /// along; until then they are only in memory, so that looking at an object makes none.
+    /// Migrates the tables to the version of the class. The next turn that commits includes the
+    /// migration; until then it is only in memory, so inspecting an object writes nothing.
     pub(super) fn migrate(&mut self, now: Timestamp) -> Result<(), CallError> {
         if self.migrated {
             return Ok(());
@@ -46,7 +46,7 @@ impl TurnExecutor {
     }
 }
 
-/// Runs migrations in one transaction, in memory, and makes these tables of the runtime's own.
+/// Runs migrations in one transaction, in memory, and creates these tables of the runtime.
 fn run(
     database: &Database,
     scripts: &[&str],
@@ -57,7 +57,7 @@ fn run(
     database.begin().map_err(text)?;
     for (index, script) in scripts.iter().enumerate() {
         let number = from + index + 1;
-        // It is code of the user's, with a user's rights.
+        // It is user code, with the rights of user code.
         let run = database.connection.execute_batch(script);
         run.map_err(|error| format!("migration {number} fails: {error}"))?;
     }
@@ -90,8 +90,8 @@ const VARYING: &[&str] = &[
     "unixepoch",
 ];
 
-/// Whether migrations make the same of every new object, so that they need to run only once. A word
-/// that only looks like time or chance does no harm.
+/// Whether the migrations are deterministic, so that the result can be reused for new objects. A
+/// false positive of the word search is harmless.
 fn is_always_the_same(scripts: &[&str]) -> bool {
     let is_part = |it: char| it.is_alphanumeric() || it == '_';
     let varies = |word: &str| VARYING.iter().any(|it| it.eq_ignore_ascii_case(word));

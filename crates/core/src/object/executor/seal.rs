@@ -40,7 +40,7 @@ impl TurnExecutor {
         }))
     }
 
-    /// Makes a commit of what the turn changed; `None` if it changed nothing.
+    /// Makes a commit of the changes of the turn; `None` if there are none.
     fn seal_changes(
         &mut self,
         label: &str,

@@ -1,12 +1,11 @@
-//! SQL as handlers write it, prepared once for as long as the object is awake.
+//! SQL of handlers, with statements that are cached while the object is in memory.
 
 use std::ops::Deref;
 
 use rusqlite::{CachedStatement, Connection, Params, Result, Row};
 
-/// The database of an object, inside of a turn: a [`Connection`] whose statements are kept, each by
-/// its text. A handler runs the same few again and again, and to prepare one takes longer than to
-/// run it.
+/// The database of an object, inside of a turn: a [`Connection`] with a statement cache. Handlers
+/// run the same few statements repeatedly, and preparing one takes longer than running it.
 #[derive(Debug)]
 pub struct Sql(Connection);
 
@@ -19,12 +18,12 @@ impl Sql {
         &mut self.0
     }
 
-    /// A statement, prepared before if it was needed before.
+    /// A prepared statement, from the cache if possible.
     pub fn prepare(&self, sql: &str) -> Result<CachedStatement<'_>> {
         self.0.prepare_cached(sql)
     }
 
-    /// Runs a statement; says how many rows it changed.
+    /// Runs a statement; returns the number of changed rows.
     pub fn execute(&self, sql: &str, params: impl Params) -> Result<usize> {
         self.prepare(sql)?.execute(params)
     }

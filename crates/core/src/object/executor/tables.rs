@@ -1,6 +1,6 @@
-//! The runtime's own tables inside of an object. Each is made when it is first needed: an empty
-//! table is a page in memory and in every image. Once a class has shown that its objects need one
-//! in their first turn, new ones have it from the start.
+//! The runtime's own tables inside of an object. Each is created when it is first needed: an empty
+//! table takes a page in memory and in every image. If the first turns of a class need a table, new
+//! objects of the class have it from the start.
 
 use std::cell::Cell;
 
@@ -90,7 +90,7 @@ impl Tables {
         self.present.get()
     }
 
-    /// Whether every table with a name of ours is one of ours.
+    /// Whether every table with a name of the runtime was created by the runtime.
     pub(super) fn are_ours(&self, database: &Database) -> rusqlite::Result<bool> {
         let named = "SELECT count(*) FROM sqlite_schema WHERE lower(substr(name, 1, 11)) = \
              '_steadfast_' AND type IN ('table', 'view')";
@@ -101,7 +101,7 @@ impl Tables {
         self.present().contains(table)
     }
 
-    /// Creates the table unless it is there.
+    /// Creates the table unless it exists.
     pub(in crate::object) fn need(
         &self,
         table: Table,

@@ -1,4 +1,4 @@
-//! The initial image of a class: the pages of a new object after its migrations, made once and
+//! The initial image of a class: the pages of a new object after its migrations, created once and
 //! copied.
 
 use parking_lot::Mutex;
@@ -14,8 +14,8 @@ pub(in crate::object) struct Template {
 #[derive(Default)]
 struct State {
     pages: Option<Vec<Page>>,
-    /// Tables of the runtime's own that first turns needed. To make one takes as long as a turn,
-    /// and all statements have to be prepared anew then.
+    /// Tables of the runtime that first turns needed. Creating one takes as long as a turn, and
+    /// invalidates all prepared statements.
     tables: TableSet,
 }
 
@@ -25,12 +25,12 @@ impl Template {
         self.state.lock().pages.clone()
     }
 
-    /// The tables that a new object gets beside those of its migrations.
+    /// The tables of a new object in addition to those of its migrations.
     pub(super) fn tables(&self) -> TableSet {
         self.state.lock().tables
     }
 
-    /// Keeps the pages of a new object, unless others need more by now.
+    /// Stores the pages of a new object, unless more tables are needed by now.
     pub(super) fn keep(&self, pages: Vec<Page>, tables: TableSet) {
         let mut state = self.state.lock();
         if state.tables == tables {
@@ -38,7 +38,7 @@ impl Template {
         }
     }
 
-    /// Records the tables that an object has after its first turn: the next new one is made with
+    /// Records the tables of an object after its first turn: the next new object is created with
     /// all of them, and then copied.
     pub(super) fn learn(&self, tables: TableSet) {
         let mut state = self.state.lock();

@@ -14,15 +14,15 @@ use super::{
 };
 use crate::object::{CallError, call_key::Key};
 
-/// A turn that went well, in memory.
+/// A successful turn, in memory.
 pub(super) struct Done {
     pub(super) reply: String,
-    /// The input is not done yet: more alarms ring.
+    /// More alarms are due: the request must run again.
     pub(super) again: bool,
 }
 
 impl Done {
-    /// Nothing is replied.
+    /// Without a reply.
     pub(super) fn nothing() -> Self {
         Self { reply: "null".into(), again: false }
     }
@@ -86,7 +86,7 @@ pub(super) fn call(
     }
     let reply = guarded(state, message, || (method.run)(state, body))?;
     if let Some(key) = key {
-        // No statement of ours may follow one that ended the transaction.
+        // No statement of the runtime may follow one that ended the transaction.
         if !state.database.connection.is_autocommit() {
             keys::keep(state, key, &reply)?;
         }
@@ -94,7 +94,7 @@ pub(super) fn call(
     Ok(Done { reply, again: false })
 }
 
-/// Runs code of the user's, and says what went wrong with it.
+/// Runs user code, and converts its failure.
 pub(super) fn guarded<T>(
     state: &TurnState,
     message: &str,
@@ -106,7 +106,7 @@ pub(super) fn guarded<T>(
         Ok(Err(HandlerError::Malformed { path, detail })) => {
             Err(CallError::Malformed { message: message.into(), path, detail })
         }
-        // The error of SQLite for a database that has reached its limit.
+        // SQLite returns this error for a database that has reached its size limit.
         Ok(Err(HandlerError::Refused(error)))
             if error.to_string().contains("database or disk is full") =>
         {

@@ -21,14 +21,14 @@ use crate::{
 const OPS_MAX: usize = 5_000;
 const OPS_BYTES_MAX: usize = 8 << 20;
 
-/// The alarm that a turn was woken by.
+/// The alarm that started a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ringing {
     /// Its name.
     pub name: String,
-    /// When it was due; later than that is now.
+    /// Its due time; the turn may be later.
     pub due_at: Timestamp,
-    /// Which attempt this is, from 1.
+    /// The number of the attempt, from 1.
     pub attempt: u32,
 }
 
@@ -62,7 +62,7 @@ pub(in crate::object) struct TurnState {
     /// Stores the reply, if the store keeps it.
     pub(in crate::object) reply_record: RefCell<Option<ReplyRecord>>,
     pub(in crate::object) connection_ops: RefCell<ConnectionOps>,
-    /// Something was recorded that cannot be kept: the turn fails.
+    /// The turn recorded something invalid: it fails.
     pub(in crate::object) failure: RefCell<Option<Error>>,
     pub(in crate::object) alarms_changed: Cell<bool>,
     pub(in crate::object) deleted: Cell<bool>,
@@ -126,7 +126,7 @@ impl TurnState {
         let (sent, told) = (self.outgoing.borrow().len(), self.connection_ops.borrow().ops.len());
         let (failure, deleted) = (self.failure.borrow().clone(), self.deleted.get());
         self.database.execute("SAVEPOINT attempt /* ours */")?;
-        // A handler may catch a panic itself: what it gave up must not stay.
+        // A handler may catch a panic itself: changes of the failed attempt must not stay.
         let result = catch_unwind(AssertUnwindSafe(body));
         if let Ok(Ok(_)) = result {
             self.database.execute("RELEASE attempt /* ours */")?;
@@ -149,7 +149,7 @@ impl TurnState {
         }
     }
 
-    /// Records an operation on connections; the turn fails if it asks for too many.
+    /// Records an operation on connections; the turn fails if it requests too many.
     pub(in crate::object) fn record(&self, op: ConnectionOp) {
         let mut recorded = self.connection_ops.borrow_mut();
         if OPS_MAX <= recorded.ops.len() || OPS_BYTES_MAX < recorded.bytes + op.bytes() {
@@ -159,7 +159,7 @@ impl TurnState {
         recorded.push(op);
     }
 
-    /// Lets the turn fail when the handler has ended.
+    /// Fails the turn when the handler returns.
     pub(in crate::object) fn fail(&self, error: Error) {
         self.failure.borrow_mut().get_or_insert(error);
     }
@@ -169,7 +169,7 @@ impl TurnState {
         CallError::rolled_back(&self.address, error)
     }
 
-    /// Forgets everything that a failed turn recorded.
+    /// Clears everything that a failed turn recorded.
     pub(super) fn clear(&self) {
         self.outgoing.take();
         self.reply_record.take();

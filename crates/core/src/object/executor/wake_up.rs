@@ -1,7 +1,7 @@
-//! The wake-up that the store holds for the next alarm of an object.
+//! The wake-up in the store for the next alarm of an object.
 //!
-//! It may come too early, because alarms move and are cancelled, but never too late: whenever the
-//! next alarm is earlier than the wake-up, another one is sent in the same commit.
+//! It may be too early, because alarms are moved and cancelled, but never too late: if the next
+//! alarm is earlier than the wake-up, the same commit sends another one.
 
 use rusqlite::{OptionalExtension, params};
 use serde_json::json;
@@ -28,7 +28,7 @@ const SET: &str = "INSERT INTO _steadfast_alarm \
 const CLEAR: &str = "DELETE FROM _steadfast_alarm WHERE name = ''";
 
 impl TurnExecutor {
-    /// Rings the alarms that are due, one turn each; the last turn ends the wake-up.
+    /// Runs the due alarms, one turn each; the last turn settles the wake-up.
     pub(super) fn wake(
         &mut self,
         due_at: Timestamp,
@@ -57,8 +57,8 @@ impl TurnExecutor {
         }
     }
 
-    /// Records that the handler of an alarm failed: it rings again later, or is given up, but it is
-    /// never forgotten.
+    /// Records that the handler of an alarm failed: the alarm fires again later, or has failed for
+    /// good, but its row stays.
     fn put_off(
         &mut self,
         alarm: &Alarm,
@@ -88,8 +88,8 @@ impl TurnExecutor {
 }
 
 impl TurnState {
-    /// Sees to it that the store wakes the object in time for its next alarm. `arrived` is the
-    /// wake-up that this turn ends.
+    /// Ensures that the store wakes the object in time for its next alarm. `arrived` is the wake-up
+    /// that this turn settles.
     pub(super) fn arm(&self, arrived: Option<Timestamp>) -> Result<()> {
         if !self.tables.has(Table::Alarm) {
             return Ok(());

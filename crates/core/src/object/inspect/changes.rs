@@ -1,4 +1,4 @@
-//! What one turn changed: the rows before and after it, table by table.
+//! The changes of one turn: the rows before and after it, table by table.
 
 use std::collections::BTreeMap;
 
@@ -20,18 +20,18 @@ use super::{
     value::{size, to_json},
 };
 
-/// Rows of a table up to which it is compared.
+/// Maximum rows of a table that is compared.
 const ROWS_MAX: usize = 10_000;
 
-/// Changed rows that are shown.
+/// Maximum changed rows in a result.
 const SHOWN_MAX: usize = 100;
 
-/// What one turn changed.
+/// The changes of one turn.
 #[derive(Clone, Debug)]
 pub struct Changes {
     /// The turn.
     pub turn: TurnSummary,
-    /// Tables, indexes, views and triggers that were made, changed or removed, without the
+    /// Tables, indexes, views and triggers that were created, changed or removed, without the
     /// runtime's own.
     pub schema: Vec<SchemaChange>,
     /// Rows that were added, changed or removed; those of the runtime's own tables come last.
@@ -66,7 +66,7 @@ pub struct RowChange {
     pub system: bool,
     /// The columns, in order.
     pub columns: Vec<String>,
-    /// What names the row: its primary key or row id.
+    /// The key of the row: its primary key or row id.
     pub key: Map<String, Value>,
     /// The row before; `None` if it was added.
     pub before: Option<Vec<Value>>,
@@ -79,13 +79,13 @@ pub struct RowChange {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "openapi", schema(as = SkippedEntry))]
 pub struct Skipped {
-    /// Which.
+    /// Its name.
     pub table: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// Compares an object before and after a turn; before its first there was nothing.
+/// Compares an object before and after a turn; before its first turn it is empty.
 pub(super) fn compare(
     turn: TurnSummary,
     before: Option<Past>,
@@ -140,12 +140,12 @@ fn schema(before: &Reader, after: &Reader) -> Result<Vec<SchemaChange>, InspectE
     Ok(changes)
 }
 
-/// Both sides of a turn, and what was found between them.
+/// Both states, and the changes between them.
 struct Comparison<'a> {
     before: Reader,
     after: Reader,
     changes: &'a mut Changes,
-    /// Bytes of what is shown, about.
+    /// Approximate bytes of the result.
     bytes: usize,
 }
 
@@ -188,7 +188,7 @@ impl Comparison<'_> {
         Ok(None)
     }
 
-    /// Compares row by row: what is there now, then what is gone.
+    /// Compares row by row: added and changed rows, then removed ones.
     fn rows(&mut self, table: &Table, was: bool, is: bool) -> rusqlite::Result<()> {
         let Self { before, after, changes, bytes } = self;
         let (before, after) = (was.then_some(&*before), is.then_some(&*after));
@@ -203,7 +203,7 @@ impl Comparison<'_> {
     }
 }
 
-/// Gives `see` each row here and the one with the same key there, until it has seen enough.
+/// Calls `see` with each row here and the row with the same key there, until it returns `false`.
 fn each(
     table: &Table,
     here: Option<&Reader>,
@@ -227,7 +227,7 @@ fn each(
     Ok(())
 }
 
-/// Takes note of a row; `false` if there is no room for it.
+/// Adds a row to the result; `false` if the result is full.
 fn note(
     table: &Table,
     old: Option<&Row<'_>>,
@@ -263,7 +263,7 @@ fn note(
     Ok(true)
 }
 
-/// What names a row: its first columns.
+/// The key of a row: its first columns.
 fn key(table: &Table, row: &Row<'_>) -> rusqlite::Result<Vec<Sql>> {
     (0..table.key.len()).map(|place| row.get(place)).collect()
 }

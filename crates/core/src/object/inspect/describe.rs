@@ -1,4 +1,4 @@
-//! What is in an object: its size, tables, alarms and connections.
+//! Describes an object: its size, tables, alarms and connections.
 
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct};
 use serde_json::Value;
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::workflow::Time;
 
-/// Turns that are walked back in search of the oldest.
+/// Maximum turns that are read to find the oldest.
 const LOOK_BACK: usize = 2_000;
 
 /// Rows of a table that are counted.
@@ -25,20 +25,20 @@ const ROWS_MAX: usize = 10_000;
 /// Alarms and connections that are shown.
 const SHOWN_MAX: usize = 1_000;
 
-/// Everything that is known of an object.
+/// The description of an object.
 #[derive(Clone, Debug)]
 pub struct ObjectView {
-    /// Its address, and where it stands.
+    /// Its address and its head.
     pub summary: ObjectSummary,
     /// Whether this program serves its class.
     pub served: bool,
     /// Whether it is in memory.
     pub awake: bool,
-    /// The oldest turn after which it can be seen; looked for up to 2,000 turns back.
+    /// The oldest turn whose state can be read; searched up to 2,000 turns back.
     pub oldest_turn: i64,
-    /// How a turn last failed, since this process began. What an alarm failed with is said by it.
+    /// The last failed turn since this process began. Failures of alarms are in the alarms.
     pub last_failure: Option<LastFailure>,
-    /// What is in it; an error says what is damaged.
+    /// Its contents; an error describes the damage.
     pub inside: Result<Inside, String>,
 }
 
@@ -60,14 +60,14 @@ impl Serialize for ObjectView {
     }
 }
 
-/// What is in an object.
+/// The contents of an object.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Inside {
     /// Bytes of its database.
     pub bytes: usize,
     /// Its tables, by name; the runtime's own come last.
     pub tables: Vec<TableView>,
-    /// Its alarms in the order in which they ring; those given up come last.
+    /// Its alarms by due time; failed ones come last.
     pub alarms: Vec<Alarm>,
     /// Its connections.
     pub connections: Vec<ConnectionView>,
@@ -82,7 +82,7 @@ pub struct TableView {
     pub name: String,
     /// Its columns.
     pub columns: Vec<String>,
-    /// How many rows it has, up to 10,000; null if that could not be counted in time.
+    /// The number of rows, up to 10,000; null if it could not be counted in time.
     pub rows: Option<usize>,
     /// Whether there are more than that.
     pub more: bool,
@@ -98,22 +98,22 @@ pub struct TableView {
 pub struct ConnectionView {
     /// Its number.
     pub id: i64,
-    /// The tags that find it.
+    /// Its tags.
     pub tags: Vec<String>,
-    /// Since when.
+    /// When it was accepted.
     pub connected_at: Time,
-    /// What it carries.
+    /// Its attachment.
     pub attachment: Value,
 }
 
-/// The oldest turn after which an object can be seen.
+/// The oldest turn whose state can be read.
 pub(super) async fn oldest(store: &dyn Store, head: &Head) -> Result<i64, StoreError> {
     let turns = store.turn_summaries(head.position, LOOK_BACK).await?;
-    // What a turn changed leads back to the one before it.
+    // The changes of a turn lead back to the state before it.
     Ok(turns.last().map_or(head.seq, |it| (it.seq - 1).max(1)))
 }
 
-/// Looks into an object; an error says what is damaged.
+/// Reads the contents of an object; an error describes the damage.
 pub(super) fn inside(past: Past, first: ConnectionId) -> Result<Inside, String> {
     let bytes = past.bytes_len();
     let reader = Reader::open(past).map_err(|error| error.to_string())?;
@@ -151,7 +151,7 @@ pub(super) fn is_system(name: &str) -> bool {
     name.starts_with(PREFIX)
 }
 
-/// Those of this process: what ended with another the object has not heard of yet.
+/// Connections of this process; the object has not yet processed the ends of others.
 fn connections(reader: &Reader, first: ConnectionId) -> rusqlite::Result<Vec<ConnectionView>> {
     let sql = format!(
         "SELECT id, tags, connected_at, attachment FROM _steadfast_connection \

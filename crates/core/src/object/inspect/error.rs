@@ -1,40 +1,40 @@
-//! Why an object cannot be looked at.
+//! Errors of inspection.
 
 use steadfast_store::{AddressError, StoreError};
 
 use super::super::{CallError, storage::HistoryError};
 
-/// Why an object cannot be looked at.
+/// Why an object cannot be inspected.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum InspectError {
     /// No object of the class exists, and it is not served here.
     #[error("class `{class}` is neither registered here nor has it objects in this store")]
     UnknownClass {
-        /// What was asked for.
+        /// The requested name.
         class: String,
     },
     /// It does not exist.
     #[error("`{object}` does not exist; the first call that changes it makes it")]
     UnknownObject {
-        /// What was asked for.
+        /// The requested address.
         object: String,
     },
     /// The name cannot be one of an object.
     #[error(transparent)]
     Name(#[from] AddressError),
-    /// It cannot be seen as it was then.
+    /// That state cannot be restored.
     #[error(transparent)]
     History(#[from] HistoryError),
-    /// The statement does more than read.
+    /// The statement is not read-only.
     #[error("statement refused: {detail}; only statements that read are run here")]
     Refused {
-        /// What it does.
+        /// The denied action.
         detail: String,
     },
-    /// The statement does not work.
+    /// SQLite rejected the statement.
     #[error("statement failed: {detail}")]
     Failed {
-        /// What SQLite says.
+        /// The message of SQLite.
         detail: String,
     },
     /// The statement took too long.
@@ -43,15 +43,15 @@ pub enum InspectError {
         /// The limit.
         seconds: u64,
     },
-    /// Other statements or exports are under way.
+    /// Too many statements or exports are in progress.
     #[error(
         "{places} statements or exports are under way, and no more go at the same time; try again"
     )]
     Busy {
-        /// How many run at the same time.
+        /// The maximum.
         places: usize,
     },
-    /// The store gave no answer.
+    /// The store could not be used.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -1,4 +1,4 @@
-//! Finding what is to be looked at.
+//! Finds the object or the turn to inspect.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::{
     error::InspectError,
 };
 
-/// Turns read at once while one is looked for.
+/// Turns read at once while one is searched.
 const WALK: usize = 1_000;
 
 impl Objects {

@@ -1,5 +1,5 @@
-//! Functions of SQLite that may take the product of the sizes of their arguments. SQLite is not
-//! interrupted within a function, so what is asked of one has a limit.
+//! Functions of SQLite that may take time proportional to the product of the sizes of their
+//! arguments. SQLite is not interrupted within a function, so their arguments have a limit.
 
 use parking_lot::Mutex;
 use rusqlite::{
@@ -20,13 +20,13 @@ const PRODUCTS: &[(&str, i32)] =
 /// Bytes of one value.
 pub(super) const LENGTH_MAX: i32 = 4 << 20;
 
-/// Their answers are marked as JSON, which a function in their place cannot do.
+/// Their results are marked as JSON, which a replacement cannot do.
 pub(super) fn is_unbounded(function: &str) -> bool {
     let unbounded = ["json_patch", "jsonb_patch", "json_pretty"];
     unbounded.iter().any(|it| it.eq_ignore_ascii_case(function))
 }
 
-/// Puts functions with a limit in place of those without.
+/// Replaces the functions with bounded ones.
 pub(super) fn bound(
     connection: &Connection,
     is_over: impl Fn() -> bool + Clone + Send + 'static,
@@ -83,7 +83,7 @@ fn call(plain: &mut Option<Connection>, name: &str, context: &Context<'_>) -> Re
     })
 }
 
-/// What a function gave. Text need not be UTF-8.
+/// The result of a function. Text need not be UTF-8.
 enum Found {
     Text(Vec<u8>),
     Value(Value),
@@ -142,7 +142,7 @@ mod tests {
             let error = connection.query_row(&sql, (), |_| Ok(())).unwrap_err().to_string();
             assert_eq!(error, format!("{name}() of 20000 and 20000 bytes takes too long here"));
         }
-        // What it would give is too long, although the product is small.
+        // The result would be too long, although the product is small.
         let long = "SELECT replace(hex(zeroblob(100)), '0', hex(zeroblob(1000000)))";
         let error = connection.query_row(long, (), |_| Ok(())).unwrap_err().to_string();
         assert_eq!(error, "string or blob too big");

@@ -15,32 +15,32 @@ use super::{
     value::{from_json, size, to_json},
 };
 
-/// Columns of an answer: a row is in memory as a whole.
+/// Maximum columns of a result: a row is in memory as a whole.
 const COLUMNS_MAX: usize = 100;
 
-/// Rows of an answer.
+/// Maximum rows of a result.
 const ROWS_MAX: usize = 1_000;
 
-/// Bytes of an answer, about.
+/// Approximate maximum bytes of a result.
 pub(super) const BYTES_MAX: usize = 4 << 20;
 
-/// A question to one object.
+/// A query of one object.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
     /// One statement.
     pub sql: String,
     /// A JSON array for `?`, an object for `:name`, or null.
     pub params: Value,
-    /// After which turn; without one as it is.
+    /// The turn after which the object is read; without one, its current state.
     pub turn: Option<i64>,
 }
 
-/// What a statement found.
+/// The result of a statement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "openapi", schema(as = SqlRows))]
 pub struct Rows {
-    /// After which turn.
+    /// The turn after which the object was read.
     pub turn: i64,
     /// The names of the columns.
     pub columns: Vec<String>,
@@ -97,8 +97,7 @@ fn read(reader: &Reader, query: &Query, turn: i64) -> Result<Rows, InspectError>
     Ok(found)
 }
 
-/// Gives the statement all its parameters: one that is missing would be NULL, and nobody would
-/// notice.
+/// Binds all parameters of the statement: a missing one would silently be NULL.
 fn bind(statement: &mut Statement<'_>, params: &Value) -> Result<(), InspectError> {
     let count = statement.parameter_count();
     for index in 1..=count {
@@ -132,7 +131,7 @@ fn failed(detail: &str) -> InspectError {
     InspectError::Failed { detail: detail.into() }
 }
 
-/// What is stored is not a database.
+/// The stored data is not a database.
 pub(super) fn damaged(error: &rusqlite::Error) -> InspectError {
     failed(&format!("the database cannot be opened: {error}"))
 }

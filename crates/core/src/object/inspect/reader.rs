@@ -1,4 +1,4 @@
-//! A connection to an object as it is stored, which can do nothing but read, for a bounded time.
+//! A read-only connection to a stored object, for a bounded time.
 
 use std::{
     sync::{
@@ -19,13 +19,13 @@ use super::{
     InspectError, functions,
 };
 
-/// Instructions of SQLite between two looks at the clock. Each may go over 4 MiB.
+/// Instructions of SQLite between two checks of the clock. Each may process 4 MiB.
 const OPS: i32 = 10;
 
-/// Real time that the statements of one question have.
+/// Real time for the statements of one query.
 pub(super) const TIME: Duration = Duration::from_secs(2);
 
-/// Pragmas that only look.
+/// Pragmas that only read.
 const PRAGMAS: &[&str] = &[
     "collation_list",
     "compile_options",
@@ -46,7 +46,7 @@ const PRAGMAS: &[&str] = &[
     "table_xinfo",
 ];
 
-/// Pragmas that look if they are given no value.
+/// Pragmas that only read if they have no value.
 const WITHOUT_VALUE: &[&str] =
     &["application_id", "encoding", "foreign_keys", "page_size", "schema_version", "user_version"];
 
@@ -57,22 +57,23 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Opens it. Its time begins now.
+    /// Opens it. The time limit begins now.
     pub(super) fn open(past: Past) -> rusqlite::Result<Self> {
         Self::open_until(past, Arc::default())
     }
 
-    /// Opens it. Its time begins now, and ends early when `stopped` is set.
+    /// Opens it. The time limit begins now, and ends early when `stopped` is set.
     #[expect(clippy::disallowed_methods, reason = "a statement takes real time, in tests as well")]
     pub(super) fn open_until(past: Past, stopped: Arc<AtomicBool>) -> rusqlite::Result<Self> {
         let mut connection = past.open()?;
         connection.execute_batch("PRAGMA query_only = ON")?;
-        // With the columns of a row, what one may take in memory.
+        // Together with the maximum of columns, this bounds the memory of one row.
         connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, functions::LENGTH_MAX)?;
         connection.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, 1 << 20)?;
         // One instruction is not interrupted: a comparison, or a function of all its arguments.
         connection.set_limit(Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 200)?;
-        // The object's own triggers and views are read before: they may have functions with more.
+        // The object's own triggers and views are parsed before: they may call functions with more
+        // arguments.
         connection.query_row("SELECT count(*) FROM sqlite_schema", (), |_| Ok(()))?;
         connection.set_limit(Limit::SQLITE_LIMIT_FUNCTION_ARG, 32)?;
         connection.set_prepared_statement_cache_capacity(32);
@@ -97,12 +98,12 @@ impl Reader {
         Ok(Self { connection, timed_out, refused })
     }
 
-    /// Whether a statement was stopped.
+    /// Whether a statement exceeded the time limit.
     pub(super) fn has_timed_out(&self) -> bool {
         self.timed_out.load(Ordering::Relaxed)
     }
 
-    /// What an error of a statement means.
+    /// Converts an error of a statement.
     pub(super) fn error(&self, error: &rusqlite::Error) -> InspectError {
         let detail = text(error);
         let writes = error.sqlite_error_code() == Some(ErrorCode::ReadOnly);
@@ -116,7 +117,7 @@ impl Reader {
     }
 }
 
-/// What SQLite says, without the statement, which may be long.
+/// The message of SQLite, without the statement, which may be long.
 fn text(error: &rusqlite::Error) -> String {
     if let rusqlite::Error::SqliteFailure(_, Some(text)) = error {
         return text.clone();
@@ -130,7 +131,7 @@ fn text(error: &rusqlite::Error) -> String {
     error.to_string()
 }
 
-/// Everything but these changes something, or leaves the database.
+/// All other actions change something, or leave the database.
 fn reads(context: &AuthContext<'_>) -> bool {
     let among = |list: &[&str], name: &str| list.iter().any(|it| it.eq_ignore_ascii_case(name));
     if let AuthAction::Function { function_name } = context.action {

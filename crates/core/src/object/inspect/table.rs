@@ -1,4 +1,4 @@
-//! The tables of an object, and how a row of one is told from another.
+//! The tables of an object, and the keys of their rows.
 
 use rusqlite::{Connection, Result};
 
@@ -7,8 +7,8 @@ use rusqlite::{Connection, Result};
 pub(super) struct Table {
     pub(super) name: String,
     pub(super) columns: Vec<String>,
-    /// What names a row: its primary key, or the number that SQLite gives it. Empty if all names of
-    /// that number are taken by columns.
+    /// The key of a row: its primary key, or its row id. Empty if columns use all names of the row
+    /// id.
     pub(super) key: Vec<String>,
     /// Whether it is virtual: then other tables hold its rows.
     pub(super) is_virtual: bool,
@@ -18,11 +18,11 @@ const TABLES: &str = "SELECT name, type = 'virtual', wr FROM pragma_table_list \
      WHERE schema = 'main' AND type IN ('table', 'virtual') AND name NOT LIKE 'sqlite\\_%' \
      ESCAPE '\\' ORDER BY name LIMIT 1000";
 
-/// Hidden columns of virtual tables (1) are no columns to a reader.
+/// Hidden columns of virtual tables (1) are not shown.
 const COLUMNS: &str = "SELECT name, type, pk FROM pragma_table_xinfo(?1) WHERE hidden <> 1";
 
 impl Table {
-    /// All tables of a database, by name, without those that stand behind virtual ones.
+    /// All tables of a database, by name, without the shadow tables of virtual ones.
     pub(super) fn all(connection: &Connection) -> Result<Vec<Self>> {
         let mut list = connection.prepare(TABLES)?;
         let found = list.query_map((), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
@@ -41,14 +41,14 @@ impl Table {
             .collect()
     }
 
-    /// A statement that gives all rows: the key, then the columns.
+    /// A statement that returns all rows: the key, then the columns.
     pub(super) fn rows(&self) -> String {
         let cells = self.key.iter().chain(&self.columns);
         let cells: Vec<String> = cells.map(|it| quoted(it)).collect();
         format!("SELECT {} FROM {}", cells.join(", "), quoted(&self.name))
     }
 
-    /// A statement that gives the same of one row, by its key.
+    /// A statement that returns the same of one row, by its key.
     pub(super) fn row(&self) -> String {
         let key = self.key.iter().enumerate();
         let key: Vec<String> =
@@ -73,7 +73,7 @@ fn key(columns: &[(String, String, usize)], without_rowid: bool) -> Vec<String> 
     ["rowid", "_rowid_", "oid"].into_iter().find(free).map(Into::into).into_iter().collect()
 }
 
-/// A name inside of a statement.
+/// A quoted name.
 fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }

@@ -1,8 +1,8 @@
 //! Values of SQLite as JSON, and back.
 //!
-//! NULL, integers, finite reals and text are what JSON calls them. What JSON has no word for is an
-//! object with one field: `{"blob": "<hex>"}`, `{"real": "Inf"}` or `{"real": "-Inf"}`, and
-//! `{"text": "<hex>"}` for text that is not UTF-8.
+//! NULL, integers, finite reals and text have a form in JSON. Other values are an object with one
+//! field: `{"blob": "<hex>"}`, `{"real": "Inf"}` or `{"real": "-Inf"}`, and `{"text": "<hex>"}` for
+//! text that is not UTF-8.
 
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use rusqlite::types::{Value as Sql, ValueRef};
@@ -24,7 +24,7 @@ pub(super) fn to_json(value: ValueRef<'_>) -> Value {
     }
 }
 
-/// About how many bytes it has as JSON.
+/// Approximate bytes as JSON.
 pub(super) fn size(value: ValueRef<'_>) -> usize {
     match value {
         ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => 8,
@@ -33,7 +33,7 @@ pub(super) fn size(value: ValueRef<'_>) -> usize {
     }
 }
 
-/// Reads a parameter; the error says what it must be.
+/// Reads a parameter; the error describes the expected form.
 pub(super) fn from_json(value: &Value) -> Result<Sql, &'static str> {
     match value {
         Value::Null => Ok(Sql::Null),

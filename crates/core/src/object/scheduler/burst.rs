@@ -97,7 +97,7 @@ impl Burst {
             }
             let (first, now) = (scheduler.connections.first(), scheduler.clock.now());
             let Some(result) = self.executor.close_lost_connections(first, now) else { break };
-            // If not even their ends can be recorded, the next request fails in their place.
+            // If their ends cannot be recorded, the next request fails.
             let failed = result.reply.is_err() && !result.usable;
             let pending = if failed { self.entry.take(scheduler) } else { None };
             self.end_turn(scheduler, result, pending, false);

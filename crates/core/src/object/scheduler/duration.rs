@@ -8,7 +8,7 @@ use std::{
 /// Replies of other objects do not wait behind a turn that takes longer.
 const SLOW_MICROS: u64 = 500;
 
-/// The longest turn of late, in microseconds; each quick one takes an eighth off.
+/// A decaying maximum of turn durations, in microseconds; each quick turn takes an eighth off.
 #[derive(Debug, Default)]
 pub(in crate::object) struct TurnDuration(AtomicU64);
 

@@ -29,7 +29,8 @@ impl Mail for PendingRequest {
         if self.settle.is_some() { Priority::Delivery } else { Priority::Call }
     }
 
-    /// A delivery that was given up comes again; the caller of a call may have gone away.
+    /// A delivery that was cancelled is delivered again; the caller of a call may have been
+    /// dropped.
     fn is_abandoned(&self) -> bool {
         let can_be = self.settle.is_some() || matches!(self.request, Request::Call { .. });
         can_be && self.reply.is_closed()
@@ -37,7 +38,7 @@ impl Mail for PendingRequest {
 }
 
 impl PendingRequest {
-    /// Deliveries are bounded by their engine, and ends of connections by connections.
+    /// The engine bounds deliveries, and the limit of connections bounds their ends.
     fn is_bounded(&self) -> bool {
         self.settle.is_none() && !matches!(self.request, Request::Closed { .. })
     }
@@ -47,7 +48,7 @@ impl PendingRequest {
 pub(super) struct Completion {
     pub(super) reply: Option<(oneshot::Sender<Reply>, Reply)>,
     pub(super) connection_ops: Vec<ConnectionOp>,
-    /// The turn made no commit, so none says that this process still owns the store.
+    /// The turn made no commit, so no commit proves that this process still owns the store.
     pub(super) is_read: bool,
 }
 
@@ -57,7 +58,7 @@ impl Completion {
     }
 
     /// Only the error leaves. If the turn may be durable all the same, connections must reconnect,
-    /// to be told what is stored.
+    /// to read the stored state.
     fn fail(&mut self, error: CallError) {
         let has_ops = !std::mem::take(&mut self.connection_ops).is_empty();
         if has_ops && !error.surely_unapplied() {
@@ -71,7 +72,7 @@ impl Completion {
     }
 }
 
-/// A turn that has ended, as the actor is told of it.
+/// A turn that has ended, as the actor's input.
 pub(super) struct EndedTurn {
     /// The sizes of its commits.
     pub(super) commits: Vec<usize>,
@@ -90,7 +91,7 @@ pub(super) struct ObjectEntry {
 struct Slot {
     actor: Actor<PendingRequest, Completion>,
     executor: Option<Box<TurnExecutor>>,
-    /// About how many bytes the executor takes.
+    /// Approximate bytes of the executor.
     memory: usize,
 }
 
@@ -115,8 +116,9 @@ impl ObjectEntry {
         Self { address, class, scheduler, slot: Mutex::default() }
     }
 
-    /// Steps the actor. Connections are told while the slot is locked: only this keeps broadcasts
-    /// in turn order. So is the pool: a promotion must not overtake the run that it promotes.
+    /// Steps the actor. Connection operations are queued while the slot is locked: only this keeps
+    /// broadcasts in turn order. The pool is called under the lock as well: a promotion must not
+    /// overtake the run that it promotes.
     fn step(
         self: &Arc<Self>,
         scheduler: &Scheduler,
@@ -168,14 +170,15 @@ impl ObjectEntry {
         }
     }
 
-    /// Lets a completion out: its operations on connections here, its reply by the caller.
+    /// Releases a completion: its operations on connections here, its reply by the caller.
     fn complete(
         &self,
         scheduler: &Scheduler,
         mut completion: Completion,
         result: Result<(), CallError>,
     ) -> Option<(oneshot::Sender<Reply>, Reply)> {
-        // A state that was read from memory is told only while nobody else can have changed it.
+        // A state that was read from memory is returned only while no other owner can have changed
+        // it.
         let owned = if completion.is_read { scheduler.store.check_lease() } else { Ok(()) };
         if let Err(error) = owned.map_err(CallError::Store).and(result) {
             completion.fail(error);
@@ -305,8 +308,8 @@ impl ObjectEntry {
         self.slot.lock().actor.idle_since()
     }
 
-    /// Evicts it if nothing goes on and it was not used since. Returns the bytes that are free, and
-    /// the executor, to be dropped when the table is unlocked.
+    /// Evicts it if nothing is in flight and it was not used since. Returns the bytes that are
+    /// free, and the executor, to be dropped when the table is unlocked.
     pub(super) fn evict(&self, used: u64) -> Option<(usize, Option<Box<TurnExecutor>>)> {
         let mut slot = self.slot.lock();
         slot.actor.step(Input::Evict { used }, &mut Vec::new());

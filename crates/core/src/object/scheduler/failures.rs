@@ -1,4 +1,4 @@
-//! The last failed turn of objects, for people who ask why. In memory: what failed changed nothing.
+//! The last failed turn of objects, for diagnosis. In memory: a failed turn changes nothing.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,10 +8,10 @@ use steadfast_store::{EntityId, Timestamp, limits};
 
 use crate::{object::CallError, workflow::Time};
 
-/// Objects whose last failure is known; of more, the oldest failures are forgotten.
+/// Maximum objects with a recorded failure; beyond it the oldest are dropped.
 const OBJECTS_MAX: usize = 1_000;
 
-/// How a turn of an object last failed.
+/// The last failed turn of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "openapi", schema(as = FailureEntry))]
@@ -26,7 +26,7 @@ pub struct LastFailure {
     pub message: String,
 }
 
-/// The last failures. Turns that go well never touch it.
+/// The last failures. Successful turns never touch it.
 #[derive(Debug, Default)]
 pub(in crate::object) struct Failures {
     known: Mutex<Known>,
@@ -69,7 +69,7 @@ impl Failures {
         self.known().by_object.get(&object).map(|(_, failure)| failure.clone())
     }
 
-    /// Forgets what is known of an object that is gone.
+    /// Removes the failure of a deleted object.
     pub(in crate::object) fn forget(&self, object: EntityId) {
         let mut known = self.known();
         if let Some((number, _)) = known.by_object.remove(&object) {

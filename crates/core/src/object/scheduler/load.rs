@@ -1,4 +1,4 @@
-//! Reads objects, away from the threads that run turns.
+//! Reads objects, on other threads than those that run turns.
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
 //! The threads that run turns. A turn is synchronous and may take long, so it has a thread to
-//! itself; objects that have something to do wait for the next free one.
+//! itself; objects with mail wait for the next free one.
 //!
-//! Half of the threads are only for objects that somebody waits for: however many deliveries there
-//! are, a call finds a thread. None of them has a lower priority than the others: while it runs an
-//! object, somebody may begin to wait for that.
+//! Half of the threads run only objects with waiting callers: however many deliveries there are, a
+//! call finds a thread. All threads have the same OS priority: a caller may begin to wait for an
+//! object while a delivery runs on it.
 
 use std::{
     sync::Arc,
@@ -14,10 +14,10 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::object::priority::{Priority, PriorityQueue};
 
-/// Commits that are held back while there are turns to run.
+/// Maximum commits that are held back while there are turns to run.
 const HELD_MAX: usize = 64;
 
-/// Maximum batching delay, give or take a turn: somebody waits for each of them.
+/// Maximum batching delay, plus the duration of one turn: callers wait for these commits.
 pub(super) const DELAY_MAX: Duration = Duration::from_millis(1);
 
 /// Something that a thread runs.
@@ -31,19 +31,19 @@ pub(super) trait Runnable: Send + Sync + 'static {
     fn is_slow(&self) -> bool;
 }
 
-/// Commits that wait for company.
+/// Commits that are held back to share a transaction.
 pub(super) trait Batch: Send + 'static {
     fn len(&self) -> usize;
 
     fn submit(self);
 }
 
-/// The work of a thread.
+/// The objects that a thread runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum For {
-    /// Objects that somebody waits for.
+    /// Objects with waiting callers.
     Calls,
-    /// All of them.
+    /// All objects.
     All,
 }
 
@@ -55,10 +55,10 @@ pub(super) struct Pool<T: Runnable> {
 
 struct Queue<T: Runnable> {
     ready: PriorityQueue<Arc<T>>,
-    /// Batches that are held back. They are shared: if one thread is caught in a long turn, the
-    /// next that ends one submits them.
+    /// Batches that are held back. They are shared: if one thread runs a long turn, the next thread
+    /// that ends a turn submits them.
     held: Vec<T::Batch>,
-    /// How many commits that are.
+    /// The number of commits in them.
     commits: usize,
     /// Since when the first of them waits.
     since: Option<Instant>,
@@ -108,7 +108,7 @@ impl<T: Runnable> Queue<T> {
         self.since.get_or_insert_with(Instant::now);
     }
 
-    /// Whether those that wait for company have waited enough.
+    /// Whether the batches must be submitted now.
     fn is_time(&self) -> bool {
         HELD_MAX <= self.commits || self.since.is_some_and(|it| DELAY_MAX <= it.elapsed())
     }
@@ -122,7 +122,7 @@ impl<T: Runnable> Queue<T> {
 type Next<T> = (Option<Arc<T>>, Vec<<T as Runnable>::Batch>);
 
 impl<T: Runnable> Pool<T> {
-    /// Starts so many threads for all objects, and as many for calls.
+    /// Starts this many threads for all objects, and as many for calls.
     pub(super) fn start(threads: usize) -> std::io::Result<Arc<Self>> {
         let (queue, calls, all) = (Mutex::default(), Condvar::new(), Condvar::new());
         let pool = Arc::new(Self { queue, calls, all });
@@ -143,7 +143,7 @@ impl<T: Runnable> Pool<T> {
         self.wake(&queue, priority);
     }
 
-    /// Makes something that is in the queue a call.
+    /// Gives something that is in the queue the priority of a call.
     pub(super) fn promote(&self, it: &Arc<T>) {
         let mut queue = self.lock();
         if queue.ready.promote(|other| Arc::ptr_eq(other, it)) {
@@ -151,7 +151,7 @@ impl<T: Runnable> Pool<T> {
         }
     }
 
-    /// Wakes a thread that may take what came, if one sleeps.
+    /// Wakes an idle thread that may run it, if there is one.
     fn wake(&self, queue: &Queue<T>, priority: Priority) {
         if priority == Priority::Call && 0 < queue.idle_for_calls {
             self.calls.notify_one();
@@ -180,7 +180,7 @@ impl<T: Runnable> Pool<T> {
             if let Some(batch) = batch {
                 queue.hold(batch);
             }
-            // Should the next turn here take long, another thread submits them.
+            // If the next turn here takes long, another thread submits them.
             if !queue.ready.is_empty() {
                 self.wake(&queue, queue.ready.priority());
             }
@@ -199,10 +199,10 @@ impl<T: Runnable> Pool<T> {
         loop {
             if let Some(it) = queue.take(is_for) {
                 queue.running += 1;
-                // Nobody's reply waits for a turn that may take long.
+                // No reply waits behind a turn that may take long.
                 let release = it.is_slow() || queue.is_time();
                 let released = if release { queue.release() } else { Vec::new() };
-                // Several may have come before the one thread that was woken had the lock.
+                // Several may have been queued before the thread that was woken got the lock.
                 if !queue.ready.is_empty() {
                     self.wake(&queue, queue.ready.priority());
                 }

@@ -1,14 +1,14 @@
-//! Evicts objects that nobody uses. A sleeping object is rows in the store: no file, no task.
+//! Evicts idle objects. An evicted object is rows in the store: no file, no task.
 
 use std::sync::Weak;
 
 use super::Scheduler;
 
-/// Memory goes back to the system after so many looks, however busy it is.
+/// Checks after which memory is returned to the system, even under load.
 const LOOKS: u32 = 20;
 
-/// Looks once in the time that an object may be idle. What was not used between two looks goes, so
-/// after one to two such times.
+/// Checks once per idle time. Objects that were not used between two checks are evicted, so after
+/// one to two idle times.
 pub(super) async fn run(scheduler: Weak<Scheduler>) {
     steadfast_vfs::keep_no_memory();
     let (mut seen, mut owed) = (0, Owed::default());
@@ -21,7 +21,7 @@ pub(super) async fn run(scheduler: Weak<Scheduler>) {
         clock.sleep(pause).await;
         let Some(scheduler) = scheduler.upgrade() else { return };
         let calls = scheduler.table.calls();
-        // Closing many takes long enough to be in the way of others here.
+        // Closing many databases would block other tasks on this thread.
         let sleep = move || scheduler.table.sleep(seen);
         let gone = tokio::task::spawn_blocking(sleep).await.unwrap_or_default();
         if owed.is_time(gone as u64, calls - seen) {
@@ -31,18 +31,18 @@ pub(super) async fn run(scheduler: Weak<Scheduler>) {
     }
 }
 
-/// Memory that is not given back yet. While many call it is used again soon, and to give it back
-/// holds up all of them.
+/// Memory that is not yet returned to the system. Under load it is reused soon, and returning it
+/// delays all calls.
 #[derive(Default)]
 struct Owed {
-    /// Objects that have gone.
+    /// Evicted objects.
     objects: u64,
-    /// Looks since the first of them.
+    /// Checks since the first of them.
     looks: u32,
 }
 
 impl Owed {
-    /// Whether to give it back now.
+    /// Whether to return it now.
     fn is_time(&mut self, gone: u64, calls: u64) -> bool {
         self.objects += gone;
         if self.objects == 0 {

@@ -14,10 +14,10 @@ use steadfast_store::{self as store, EntityId};
 use super::{Scheduler, ServedClass, entry::ObjectEntry};
 use crate::object::ObjectOptions;
 
-/// Evictions for one object that comes, if there is no room. Closing one takes a while, and
-/// somebody waits for the one that comes.
+/// Evictions for one object that is loaded, if there is no room. Closing a database takes a while,
+/// and callers wait for the load.
 const EVICTIONS_PER_LOAD: usize = 2;
-/// Attempts to evict: some were used since they were chosen.
+/// Attempts to evict: some candidates were used since they were chosen.
 const TRIED_PER_LOAD: usize = 16;
 
 /// The objects in memory, in parts, so that calls rarely wait for each other.
@@ -26,30 +26,30 @@ pub(in crate::object) struct ObjectTable {
     entries: [Mutex<HashMap<EntityId, Arc<ObjectEntry>>>; 16],
     count: AtomicUsize,
     bytes: AtomicUsize,
-    /// Counts the calls of all objects: the time by which those are told that were not used.
+    /// Counts the calls of all objects: the clock by which idle objects are found.
     calls: AtomicU64,
-    /// Which go next when there is no room, and when they were last used.
+    /// The next candidates for eviction, with the time of their last use.
     leaving: Mutex<VecDeque<(u64, EntityId)>>,
 }
 
 impl ObjectTable {
-    /// How many objects are in memory.
+    /// The number of objects in memory.
     pub(in crate::object) fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Calls so far.
+    /// The number of calls.
     pub(in crate::object) fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// Takes note that an object takes more or less than before.
+    /// Updates the approximate size of all objects.
     pub(super) fn weigh(&self, before: usize, after: usize) {
         self.bytes.fetch_add(after, Ordering::Relaxed);
         self.bytes.fetch_sub(before, Ordering::Relaxed);
     }
 
-    /// The entry of an object, made if it is not there, and the number of this call.
+    /// The entry of an object, created if necessary, and the number of this call.
     pub(super) fn entry(
         &self,
         scheduler: &Arc<Scheduler>,
@@ -70,8 +70,8 @@ impl ObjectTable {
         (entry, used)
     }
 
-    /// Puts objects out of memory if there are too many, those first that were not used for the
-    /// longest time; not the one that room is made for.
+    /// Evicts the least recently used objects if there are too many, but not the one that is being
+    /// loaded.
     fn make_room(&self, options: &ObjectOptions, new: EntityId) {
         let is_full = || {
             options.awake_max < self.count()
@@ -92,14 +92,15 @@ impl ObjectTable {
             let mut idle = self.idle(u64::MAX);
             idle.retain(|(_, id)| *id != new);
             idle.sort_unstable();
-            // Some, so that not every new one has to look; the rest may well be used until then.
+            // Keep some candidates, so that not every load has to search; the others may well be
+            // used until then.
             idle.truncate(1 + idle.len() / 10);
             leaving.extend(idle);
         }
         leaving.pop_front()
     }
 
-    /// Puts those out of memory that were not used since a call, and says how many.
+    /// Evicts the objects that were not used since a call, and returns their number.
     pub(in crate::object) fn sleep(&self, since: u64) -> usize {
         self.idle(since).iter().filter(|(used, id)| self.evict(*id, *used)).count()
     }

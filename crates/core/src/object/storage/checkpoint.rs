@@ -1,15 +1,15 @@
-//! When and how the pages of an object are written as images, so that it need not be put together
-//! from all its turns.
+//! When and how the pages of an object are written as images, so that a load need not apply all its
+//! turns.
 
 use std::collections::BTreeSet;
 
 use steadfast_store::{Complete, EntityId, Images, PageImage};
 use steadfast_vfs::{PAGE_SIZE, Page, checksum, pack};
 
-/// Turns that the images may lack.
+/// Maximum turns since the images.
 const TURNS_MAX: i64 = 256;
 
-/// Bytes that the images may lack: a quarter of the database, between these.
+/// Maximum bytes of turns since the images: a quarter of the database, between these bounds.
 const BYTES_MIN: i64 = 64 << 10;
 const BYTES_MAX: i64 = 4 << 20;
 
@@ -19,7 +19,7 @@ const CHUNK_BYTES: usize = 4 << 20;
 /// Images in one commit.
 const CHUNK_PAGES: usize = 2_000;
 
-/// What the images lack.
+/// The changes since the last images.
 #[derive(Debug, Default)]
 pub(in crate::object) struct CheckpointTail {
     turns: i64,
@@ -51,7 +51,7 @@ impl CheckpointTail {
         TURNS_MAX <= self.turns || quarter.clamp(BYTES_MIN, BYTES_MAX) < self.bytes
     }
 
-    /// Images of all that changed, in parts that fit a commit.
+    /// Images of all changed pages, in chunks that fit a commit.
     pub(in crate::object) fn images<E>(
         &mut self,
         entity: EntityId,
@@ -59,12 +59,12 @@ impl CheckpointTail {
         page: impl Fn(u32) -> Result<Option<Page>, E>,
     ) -> Result<Vec<Images>, E> {
         let mut stale = std::mem::take(&mut self.stale);
-        // Every page has an image, a page of zeros as well: so a lost one is found out.
+        // Every page has an image, even a page of zeros: this detects a missing one.
         stale.extend(self.base_pages + 1..=pages);
         self.base_pages = pages;
         let complete = Complete { pages, tail_bytes: self.bytes };
         (self.turns, self.bytes) = (0, 0);
-        // A page that is no longer there has no image: the complete part removes the old one.
+        // A page that was removed has no image: the complete chunk removes the old one.
         let images = stale.into_iter().filter_map(|number| {
             let page = page(number).transpose()?;
             Some(page.map(|page| image(number, &page)))
@@ -74,11 +74,11 @@ impl CheckpointTail {
 }
 
 fn image(page: u32, data: &[u8; PAGE_SIZE]) -> PageImage {
-    // The store knows at which turn it stands.
+    // The store sets the turn.
     PageImage { page, seq: 0, crc: checksum(data), data: pack(data).into() }
 }
 
-/// Parts of which each fits a commit; the last one says that they are complete.
+/// Chunks that each fit a commit; the last one marks the images as complete.
 fn parts<E>(
     entity: EntityId,
     images: impl Iterator<Item = Result<PageImage, E>>,

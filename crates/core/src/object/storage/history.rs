@@ -1,4 +1,4 @@
-//! Going back: an object as it was after an earlier turn, and how long that is possible.
+//! Past states: an object after an earlier turn, and the retention of turns.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -18,30 +18,30 @@ use crate::object::CallError;
 /// Turns read at once on the way back. One may have 16 MiB.
 const PAGE: usize = 32;
 
-/// Turns looked at in one commit of a sweep.
+/// Turns deleted in one commit of a sweep.
 const SWEEP: usize = 500;
 
-/// Why an object cannot be seen as it was.
+/// Why a past state cannot be read.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum HistoryError {
     /// It has no such turn.
     #[error("`{object}` has no turn {turn}; its last is {last}")]
     NoTurn {
-        /// Which object.
+        /// The object.
         object: String,
-        /// What was asked for.
+        /// The requested turn.
         turn: i64,
         /// The last turn; 0 if it does not exist.
         last: i64,
     },
-    /// The turn was swept.
+    /// The turn was deleted by retention.
     #[error("turn {turn} of `{object}` is no longer kept; the oldest that can be seen is {oldest}")]
     Forgotten {
-        /// Which object.
+        /// The object.
         object: String,
-        /// What was asked for.
+        /// The requested turn.
         turn: i64,
-        /// How far one can go back.
+        /// The oldest turn whose state can be read.
         oldest: i64,
     },
     /// It cannot be read.
@@ -55,27 +55,27 @@ impl From<StoreError> for HistoryError {
     }
 }
 
-/// An object as it was.
+/// A past state of an object.
 pub struct Past {
-    /// After which turn.
+    /// The turn after which it was taken.
     pub turn: i64,
     pages: Vec<Page>,
-    /// Its place among those that are held in memory, if they are counted.
+    /// Its permit, if past states in memory are bounded.
     place: Option<OwnedSemaphorePermit>,
 }
 
 impl Past {
-    /// Its database, to be read. What is written to it stays there.
+    /// Its database. Writes to it are not stored.
     pub fn open(self) -> rusqlite::Result<Connection> {
         Image::new(self.pages, Limits::default()).connect()
     }
 
-    /// Before its first turn: nothing.
+    /// The state before the first turn: empty.
     pub(in crate::object) fn nothing() -> Self {
         Self { turn: 0, pages: Vec::new(), place: None }
     }
 
-    /// How many bytes it has.
+    /// Its size in bytes.
     pub fn bytes_len(&self) -> usize {
         self.pages.len() * PAGE_SIZE
     }
@@ -88,7 +88,7 @@ impl Past {
         })
     }
 
-    /// Takes a place until the last of its pages is gone.
+    /// Holds a permit until the last of its pages is dropped.
     pub(in crate::object) fn held(self, place: OwnedSemaphorePermit) -> Self {
         Self { place: Some(place), ..self }
     }
@@ -99,8 +99,8 @@ impl Past {
     }
 }
 
-/// An object as it was after a turn; without one as it is. Read from the store, so only what is
-/// durable is seen.
+/// An object after a turn; without a turn, its current state. It is read from the store, so only
+/// durable state is visible.
 pub async fn pages_at(
     store: &dyn Store,
     object: &store::Address,
@@ -140,7 +140,7 @@ pub async fn pages_at(
             (seq, position) = (seq - 1, it.prev);
             match before {
                 Some(before) => chk = before.chk,
-                // The rest is read with the next page.
+                // The others are read with the next page.
                 None if wanted < seq => match store.turns_back(position, 1).await?.first() {
                     Some(before) => chk = before.chk,
                     None => {
@@ -155,12 +155,12 @@ pub async fn pages_at(
     Ok(Past { turn: wanted, pages, place: None })
 }
 
-/// How long the turns of objects are kept once their images hold them.
+/// The retention of turns that page images already contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HistoryRetention {
-    /// The age from which a turn may go.
+    /// Minimum age of a turn that may be deleted.
     pub keep: Duration,
-    /// Bytes of turns kept for one object; beyond it the oldest go.
+    /// Maximum bytes of turns for one object; beyond it the oldest are deleted.
     pub bytes_max: u64,
 }
 
@@ -170,8 +170,8 @@ impl HistoryRetention {
         HistoryRetention { keep: Duration::from_hours(7 * 24), bytes_max: 1 << 30 };
 }
 
-/// Forgets turns that are older than `retention` allows, and returns how many. What an object needs
-/// to be read stays: images of it are written before its old turns go.
+/// Deletes turns that are older than `retention` allows, and returns their number. Turns that a
+/// load needs stay: images are written before they are deleted.
 pub async fn sweep_history(
     store: &dyn Store,
     retention: HistoryRetention,
@@ -217,7 +217,7 @@ async fn sweep_by_bytes(
     max: i64,
 ) -> Result<usize, StoreError> {
     let Some(head) = store.head(entity).await? else { return Ok(0) };
-    // All that is kept is walked, so an eighth of it goes at once, and not a little each time.
+    // All turns are read, so delete an eighth at once instead of a little each time.
     let max = max - max / 8;
     let (mut position, mut kept, mut forgotten) = (head.position, 0, 0);
     loop {
@@ -242,15 +242,15 @@ async fn forget(store: &dyn Store, positions: Vec<Position>) -> Result<usize, St
     }
 }
 
-/// Writes images of what the turns of an object changed, so that those turns are history. An object
-/// that moves on meanwhile is left alone: it writes images itself.
+/// Writes images of the pages that the turns of an object changed, so that a load does not need
+/// those turns. An object that changes meanwhile is skipped: it writes images itself.
 async fn compact(store: &dyn Store, entity: EntityId) -> Result<(), StoreError> {
     let addresses = store.addresses(&[entity]).await?;
     let Some(object) = addresses.get(&entity) else { return Ok(()) };
     let restored = match restore::restore(store, object, Extent::Needed).await {
         Ok(restored) => restored,
         Err(CallError::Store(error)) => return Err(error),
-        // It was reported; its turns stay as they are.
+        // The damage was reported; the turns stay.
         Err(_) => return Ok(()),
     };
     let Some(head) = restored.head.filter(|it| it.base.seq < it.seq) else { return Ok(()) };

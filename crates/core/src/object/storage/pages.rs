@@ -1,10 +1,10 @@
-//! The pages of an object that were not read when it woke: they are read when a turn needs them.
+//! Pages that were not loaded with their object: they are read when a turn needs them.
 //!
-//! Such a page has an image that is as new as it is, and nobody writes another one while it is not
-//! in memory: images are written of pages that turns have touched since the last ones, and a turn
-//! that touches a page reads it first. This holds for images that the object writes and for those
-//! that a sweep writes beside it. So its image is of the base that the object was read with or
-//! older; a newer one shows that somebody else has moved the object.
+//! Such a page has an image that is current, and no other one is written while the page is not in
+//! memory: images are written of pages that turns have changed since the last ones, and a turn that
+//! changes a page reads it first. This holds for images that the object writes and for those of a
+//! concurrent sweep. Its image is therefore not newer than the base that the object was loaded
+//! with; a newer one shows that another owner has changed the object.
 
 use std::{ops::RangeInclusive, slice::from_ref, sync::Arc, time::Duration};
 
@@ -16,15 +16,15 @@ use tokio::runtime::Handle as Tokio;
 use super::restore::{self, Restored};
 use crate::object::CallError;
 
-/// A turn that waits holds its thread: not for ever.
+/// Maximum wait of a turn for a page: the turn blocks its thread.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Where a turn finds the pages of its object that are not in memory.
+/// Reads the pages of an object that are not in memory.
 pub(in crate::object) struct StoredPages {
     store: Arc<dyn Store>,
     tokio: Tokio,
     object: store::Address,
-    /// What the images held when the object was read.
+    /// The base of the images when the object was loaded.
     base: Base,
     fault: Mutex<Option<CallError>>,
 }
@@ -82,7 +82,8 @@ impl StoredPages {
 
 impl Source for StoredPages {
     fn load(&self, pages: RangeInclusive<u32>) -> Result<Vec<Page>, String> {
-        // Threads that run turns may wait. One that runs async tasks may not, and is never here.
+        // Threads that run turns may block. A thread that runs async tasks may not, and never calls
+        // this.
         let read = match Tokio::try_current() {
             Err(_) => self.tokio.block_on(async {
                 let read = tokio::time::timeout(PATIENCE, self.read(pages)).await;

@@ -1,5 +1,5 @@
-//! Putting an object together from what the store holds: images of its pages, and the turns that
-//! they lack. Everything is checked; what does not fit is damage, and is said so.
+//! Loads an object from the store: images of its pages, and the turns since. Everything is checked;
+//! a mismatch is reported as damage.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,35 +11,35 @@ use steadfast_vfs::{PAGE_SIZE, Page, apply_to, checksum, pages_after, touched, u
 
 use crate::object::CallError;
 
-/// A database of so many pages is read whole.
+/// A database of at most this many pages is read whole.
 const SMALL: u32 = 64;
 
-/// Pages of a larger one that are read at once, because one of them is needed.
+/// Pages of a larger one that are read at once when one of them is needed.
 const GROUP: u32 = 16;
 
-/// An object as the store holds it.
+/// An object as it was loaded.
 pub(in crate::object) struct Restored {
-    /// `None` for a page that was not read. No turn that the images lack has touched it, so its
-    /// image is what it is.
+    /// `None` for a page that was not read. No turn since the images has changed it, so its image
+    /// is current.
     pub(in crate::object) pages: Vec<Option<Page>>,
-    /// Where it stands; `None` if it does not exist.
+    /// Its head; `None` if it does not exist.
     pub(in crate::object) head: Option<Head>,
-    /// Pages whose images are older than they are. They were read.
+    /// Pages that turns have changed since their images. They were read.
     pub(in crate::object) stale: BTreeSet<u32>,
-    /// Bytes of the turns that the images lack.
+    /// Bytes of the turns since the images.
     pub(in crate::object) tail_bytes: i64,
 }
 
-/// How much of an object is read.
+/// The extent of a read of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::object) enum Extent {
     /// All pages.
     Whole,
-    /// The first ones, and those that the images lack something of; all of a small one.
+    /// The first ones, and those that turns have changed since the images; all of a small one.
     Needed,
 }
 
-/// The checksum behind a turn, chained over all turns.
+/// The checksum of a turn, chained over all turns.
 pub(in crate::object) fn chain(chk: u32, seq: i64, delta: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&chk.to_le_bytes());
@@ -48,8 +48,7 @@ pub(in crate::object) fn chain(chk: u32, seq: i64, delta: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Reads an object. What is read in several steps may change between them, when history is swept:
-/// then it is read again.
+/// Reads an object. A sweep may change it between the reads: then it is read again.
 pub(in crate::object) async fn restore(
     store: &dyn Store,
     object: &store::Address,
@@ -88,19 +87,19 @@ pub(in crate::object) async fn restore(
     }
 }
 
-/// The turns that the images lack: a chain without a gap from them to the head.
+/// The turns since the images: a chain without a gap from them to the head.
 struct Turns<'a> {
     head: &'a Head,
-    /// The oldest first, but for those that changed no page; with the numbers of the pages they
-    /// touch.
+    /// The oldest first, without those that changed no page; with the numbers of the pages they
+    /// changed.
     turns: Vec<(&'a RecordedTurn, Vec<u32>)>,
     bytes: i64,
-    /// How many pages there are after them.
+    /// The number of pages after them.
     length: usize,
 }
 
 impl<'a> Turns<'a> {
-    /// Given the newest first.
+    /// `tail` has the newest first.
     fn check(head: &'a Head, tail: &'a [RecordedTurn]) -> Result<Self, String> {
         let (mut seq, mut chk) = (head.base.seq, head.base.chk);
         let (mut turns, mut bytes) = (Vec::new(), 0);
@@ -124,8 +123,8 @@ impl<'a> Turns<'a> {
         Ok(Self { head, turns, bytes, length })
     }
 
-    /// The pages whose images are to be read: the turns apply to some of them, and SQLite begins
-    /// with the first. Beyond the base a page begins as zeros, so its image is not needed.
+    /// The pages whose images must be read: some turns apply to them, and SQLite begins with the
+    /// first. Beyond the base a page begins as zeros and needs no image.
     fn wanted(&self, extent: Extent) -> Vec<RangeInclusive<u32>> {
         let pages = self.head.base.pages;
         let whole = if pages == 0 { Vec::new() } else { vec![1..=pages] };
@@ -149,7 +148,7 @@ impl<'a> Turns<'a> {
         wanted
     }
 
-    /// Puts images and turns together.
+    /// Applies the turns to the images.
     fn assemble(
         &self,
         images: &[PageImage],
@@ -179,7 +178,7 @@ impl<'a> Turns<'a> {
             apply_to(&mut pages, &turn.delta, lacks).map_err(|it| format!("turn {seq}: {it}"))?;
             stale.extend(touched.iter().copied().filter(|page| lacks(*page)));
         }
-        // A page of zeros need not have been touched by any turn.
+        // No turn need have changed a page of zeros.
         pages.resize(self.length, zeros);
         let is_there = |number: u32| head.base.pages < number || known.contains_key(&number);
         let pages = (1..).zip(pages).map(|(number, page)| is_there(number).then_some(page));

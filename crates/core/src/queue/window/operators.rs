@@ -1,5 +1,5 @@
-//! The window beside a store in miniature, with operators who send letters back to where they are
-//! and with notices that overflow: whatever comes between, no letter is lost from sight.
+//! The window against a model of a store, with operators that redrive messages and with notices
+//! that overflow: in every order, no message is lost.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,7 +9,7 @@ use steadfast_store::{
 
 use super::*;
 
-/// When it is due, and after how many attempts.
+/// The due time and the number of attempts.
 type Row = (i64, u32);
 
 const PAGE: usize = 4;
@@ -38,7 +38,7 @@ fn letter(position: Position, (due_at, attempts): Row) -> Letter {
     Letter { message, queue, attempts }
 }
 
-/// A read of the store: first what is due, then when something else is, then the window is told.
+/// A read of the store: first the due messages, then the next due time, then the window is updated.
 struct Read {
     cursor: DueCursor,
     until: i64,
@@ -54,9 +54,9 @@ struct World {
     sent: Position,
     notices: VecDeque<(Position, Row)>,
     read: Option<Read>,
-    /// In hand, and what became of it in the store if that is decided.
+    /// Held messages, with their decided ends.
     held: Vec<(Position, Option<End>)>,
-    /// What an operator has seen, perhaps long ago.
+    /// A message that an operator has read, perhaps long ago.
     seen: Option<Letter>,
 }
 
@@ -83,7 +83,7 @@ impl World {
         Timestamp(self.now)
     }
 
-    /// A commit takes a while: its time may lie behind that of a read which does not know of it.
+    /// A commit takes time: its timestamp may precede that of a read which does not see it.
     fn commit_time(&self) -> i64 {
         self.now - self.below(3) as i64
     }
@@ -154,7 +154,7 @@ impl World {
         }
     }
 
-    /// What was decided about a letter is committed, or not, and nobody need know which.
+    /// The decision on a message is committed or not, and the holder may not learn which.
     fn decide(&mut self) {
         let undecided: Vec<usize> =
             (0..self.held.len()).filter(|it| self.held[*it].1.is_none()).collect();
@@ -185,7 +185,7 @@ impl World {
         }
     }
 
-    /// An operator moves a letter out of the queue and back, as far as it is as it was.
+    /// An operator moves a message out of the queue and back, if it has not changed.
     fn operate(&mut self) {
         let Some(seen) = self.seen.take() else {
             let index = self.below(self.rows.len().max(1));
@@ -229,7 +229,7 @@ impl World {
         }
     }
 
-    /// Nothing more happens: all that is known is handled, and then nothing may be left.
+    /// Nothing new happens: all known messages are handled, and then none may be left.
     fn drain(&mut self) {
         for _ in 0..10_000 {
             while !self.notices.is_empty() {

@@ -1,4 +1,4 @@
-//! A window beside a store that is asked and answers late, and whose news come late.
+//! A window against a store whose answers and notices are late.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -47,7 +47,7 @@ fn work(position: Position, row: Row) -> Work {
     Work { position, target, ordered, due_at, attempts, forgiven, claim, queued }
 }
 
-/// A store, the news that were not heard yet, and an answer that is under way.
+/// A store, pending notices, and a read in progress.
 struct World {
     chance: SeededEntropy,
     now: Timestamp,
@@ -166,7 +166,7 @@ impl World {
         }
     }
 
-    /// Nothing more is sent; all is heard and consumed, if nothing was lost from sight.
+    /// Nothing more is sent; all messages are consumed if none was lost.
     fn drain(&mut self) {
         while !self.news.is_empty() {
             self.hear();
@@ -176,7 +176,7 @@ impl World {
             self.ask();
             self.take(usize::MAX);
             self.finish();
-            // The window itself says when to look again.
+            // The window itself returns when to read again.
             let is_idle = self.answer.is_none() && self.hand.is_empty() && self.window.len() == 0;
             let next = self.window.next();
             if is_idle && self.now < next && next < Timestamp::MAX {

@@ -1,4 +1,4 @@
-//! The commits of a run: the entries that its code gave, and in the last one how the run goes on.
+//! The commits of a run: the new entries, and in the last one how the run continues.
 
 use serde_json::Value;
 use steadfast_store::{
@@ -16,30 +16,30 @@ use crate::{
     },
 };
 
-/// Bytes and entries of one commit; the rest comes with the next.
+/// Maximum bytes and entries of one commit; more go into the next.
 const BYTES_MAX: usize = 4_000_000;
 const ENTRIES_MAX: usize = 400;
 
-/// Recorded waits of a run.
+/// Maximum recorded waits of a run.
 const WAITS_MAX: usize = 100;
 
-/// How a run goes on after a commit.
+/// The state of a run after a commit.
 #[derive(Debug)]
 pub(super) enum Tail {
-    /// At once.
+    /// It continues immediately.
     GoesOn,
-    /// It sleeps until one of these.
+    /// It sleeps until the first of these.
     Sleeps(Vec<Wait>),
     /// It is paused, and nothing is in flight.
     Rests,
-    /// It cannot go on.
+    /// It cannot continue.
     Stands(Report),
     /// It has ended.
     Ends(Result<Value>),
 }
 
 impl Tail {
-    /// Of a run that does nothing; `None` if the time of one of its waits has come.
+    /// The tail of an idle run; `None` if one of its waits is over.
     pub(super) fn idle(state: &State, now: Timestamp) -> Option<Self> {
         if state.is_paused() {
             return Some(Tail::Rests);
@@ -47,7 +47,7 @@ impl Tail {
         if first(&state.waits).is_some_and(|it| it <= now) {
             return None;
         }
-        // The first of them tell why it sleeps; the record need not have them all.
+        // The first of them explain the sleep; the record need not have them all.
         let mut waits = state.waits.clone();
         if WAITS_MAX < waits.len() {
             waits.sort_by_key(|it| it.until.unwrap_or(i64::MAX));
@@ -56,12 +56,12 @@ impl Tail {
         Some(Tail::Sleeps(waits))
     }
 
-    /// Whether nobody drives the run after it.
+    /// Whether the driver ends after it.
     pub(super) fn is_last(&self) -> bool {
         !matches!(self, Tail::GoesOn)
     }
 
-    /// Whether an entry of somebody else may be a reason to go on.
+    /// Whether an entry of others may be a reason to continue.
     pub(super) fn is_provisional(&self) -> bool {
         matches!(self, Tail::Sleeps(_) | Tail::Rests)
     }
@@ -72,7 +72,7 @@ impl Tail {
             Tail::Sleeps(waits) => {
                 let is_known =
                     matches!(state.fold.head.status, Status::Waiting) && state.new.is_empty();
-                // One that waits for a time is found by its wake-up.
+                // A run that waits for a time is found by its wake-up.
                 let is_recorded = first(waits).is_some() || is_known;
                 (!is_recorded).then(|| Entry::Waits { waits: waits.clone() })
             }
@@ -96,12 +96,12 @@ impl Tail {
     }
 }
 
-/// What a commit in flight has, until its receipt is there.
+/// The contents of a commit in flight, until its receipt arrives.
 #[derive(Default)]
 pub(super) struct Draft {
-    /// How many of the new entries.
+    /// The number of new entries in it.
     taken: usize,
-    /// Whether these are all of them; only then the tail is in it.
+    /// Whether these are all of them; only then it contains the tail.
     pub(super) is_whole: bool,
     /// Entries that the fold does not have yet.
     entries: Vec<Entry>,
@@ -151,7 +151,7 @@ impl Draft {
             }
             if tail.is_last() {
                 writes.extend(wake_ups.iter().map(WakeUp::settle));
-                // One for a time that the run no longer waits for, unless it has woken the run.
+                // A timer that the run no longer needs, unless it has woken the run.
                 let timer = state.fold.head.timer;
                 let stale = timer.filter(|it| wake_ups.iter().all(|wake| wake.position != *it));
                 writes.extend(stale.map(wake::cancel));
@@ -165,7 +165,7 @@ impl Draft {
         Ok((writes.into_iter().fold(commit, Commit::write), draft))
     }
 
-    /// The commit is durable: the state has what is recorded.
+    /// Updates the state when the commit is durable.
     pub(super) fn apply(self, state: &mut State, receipt: &Receipt, tail: &Tail) {
         state.is_durable(self.taken, receipt);
         for entry in self.entries {
@@ -178,7 +178,7 @@ impl Draft {
     }
 }
 
-/// The first of the times among them.
+/// The first of the times.
 pub(super) fn first(waits: &[Wait]) -> Option<Timestamp> {
     waits.iter().filter_map(|it| it.until).min().map(Timestamp)
 }

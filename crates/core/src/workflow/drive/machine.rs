@@ -1,10 +1,10 @@
 //! The state machine of a run that is driven. It does no I/O: the driver performs an action and
-//! tells the outcome as the next event, so that a model can test every order of them.
+//! passes the outcome as the next event, so that a model can test every order of them.
 //!
 //! ```text
 //! Begin  -- loaded -->    Drive
-//! Drive  -- polled -->    Commit: entries, and how the run goes on
-//! Commit -- durable -->   Drive, or End: the run sleeps, stands or has ended
+//! Drive  -- polled -->    Commit: entries, and how the run continues
+//! Commit -- durable -->   Drive, or End: the run sleeps, is paused or has ended
 //! Commit -- rejected -->  Wait: reads new entries, then Commit again or Drive
 //! Commit -- busy -->      Wait, then Commit again
 //! Drive  -- poked -->     Hear: settles a second wake-up, reads new entries, then Drive
@@ -26,38 +26,38 @@ use crate::workflow::{
     RunOptions, Status, active::Poke, record::Report, state::State, wake::WakeUp,
 };
 
-/// A commit that a busy store refused is repeated after so long.
+/// Retry interval while the store is busy.
 const PAUSE: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 pub(super) enum Event {
-    /// The state has the run as its record has it, or is empty: there is nothing to drive.
+    /// The state has the run as it is recorded, or is empty: there is nothing to drive.
     Loaded,
     /// The code of the run was polled.
     Polled(Polled),
-    /// A wake-up came, or others have recorded something.
+    /// A wake-up arrived, or others have appended entries.
     Poked(Poke),
-    /// The messages behind the last one that the fold has.
+    /// The messages after the last one in the fold.
     Refreshed(Vec<Recorded>),
     /// The answer of the store to a commit.
     Committed(Result<Outcome, StoreError>),
-    /// The pause is over.
+    /// The pause has ended.
     Paused,
 }
 
 pub(super) enum Action {
-    /// Drop the code of the run, read the record and begin the code anew.
+    /// Drop the code of the run, read the record and replay the code.
     Load,
     Poll,
     Refresh,
     Commit(Commit),
     /// The store is busy.
     Pause(Duration),
-    /// The run sleeps, stands or has ended, and the state has all of its record.
+    /// The run sleeps, is paused or has ended, and the state has all of its record.
     Sleep,
     /// There is nothing to drive.
     Finish,
-    /// The wake-ups that are left are delivered again.
+    /// The remaining wake-ups are delivered again.
     GiveUp(StoreError),
 }
 
@@ -81,9 +81,9 @@ pub(super) struct Machine {
     /// The generation of the fold that the code was begun with.
     generation: u32,
     /// Wake-ups of the run. They stay pending until the run sleeps or ends, so that the next
-    /// process wakes the run if this one ends.
+    /// process wakes the run if this one crashes.
     pub(super) wake_ups: Vec<WakeUp>,
-    /// Wake-ups that are settled; their deliveries are to be told.
+    /// Settled wake-ups whose deliveries must be notified.
     pub(super) settled: Vec<WakeUp>,
     pause: Duration,
 }
@@ -129,9 +129,9 @@ impl Machine {
         self.go_on(state)
     }
 
-    /// Lets the code go on, unless others have ended or restarted the run.
+    /// Polls the code, unless others have ended or restarted the run.
     fn go_on(&mut self, state: &State) -> Action {
-        // A restart of an ended run comes with a wake-up of its own.
+        // A restart of an ended run has a wake-up of its own.
         if state.fold.head.status.is_final() {
             return self.leave();
         }
@@ -158,8 +158,8 @@ impl Machine {
         self.record(state, tail)
     }
 
-    /// One wake-up keeps the run alive; another is settled when the run has heard of it, so that
-    /// it does not take the place of other runs. But only while the first is pending: others may
+    /// One wake-up keeps the run alive; another is settled when the run has processed it, so that
+    /// it does not take a permit of other runs. But only while the first is pending: others may
     /// have cancelled it.
     fn hear(&mut self, wake_up: WakeUp) -> Action {
         let Some(first) = self.wake_ups.first().map(|it| it.position) else {
@@ -172,7 +172,7 @@ impl Machine {
         Action::Commit(commit)
     }
 
-    /// Settles the wake-ups one by one: one that is no longer pending hinders no other.
+    /// Settles the wake-ups one by one: one that is no longer pending does not affect the others.
     fn leave(&mut self) -> Action {
         match self.wake_ups.last() {
             Some(wake_up) => {
@@ -318,7 +318,7 @@ impl Machine {
     }
 
     fn not_recorded(&mut self, state: &mut State, tail: Tail, error: StoreError) -> Action {
-        // The steps are not done again because the store is busy.
+        // Steps must not be repeated because the store is busy.
         if error.is_retryable() {
             tracing::warn!(run = %self.run, error = %error, "commit is tried again");
             let pause = self.pause;

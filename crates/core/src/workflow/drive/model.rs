@@ -45,7 +45,7 @@ const STEPS: usize = 160;
 /// Steps after which every run has ended, or never will.
 const DRAIN_STEPS: usize = 3_000;
 
-/// Something that the code of the run does.
+/// An operation of the code of the run.
 #[derive(Debug)]
 enum Op {
     Step { fails: u32 },
@@ -69,7 +69,7 @@ fn op(chance: &SeededEntropy, depth: u64) -> Op {
     }
 }
 
-/// The code of the run, and what its bodies share with the world.
+/// The code of the run, and the state that its bodies share with the world.
 #[derive(Clone)]
 struct Program {
     ops: Arc<Vec<Op>>,
@@ -171,7 +171,7 @@ struct World {
     store: Arc<dyn Store>,
     /// Changes the run from outside.
     runs: Runs,
-    /// The cache of the drivers, which does not hear of others.
+    /// The cache of the drivers, which others do not update.
     folds: FoldCache,
     definition: Definition,
     objects: Objects,
@@ -179,13 +179,13 @@ struct World {
     run: Address,
     driven: Option<Driven>,
     settled: HashSet<Position>,
-    /// Wake-ups that this driver was given.
+    /// Wake-ups of this driver.
     given: Vec<Position>,
     leases: i64,
     /// Commits when the record was last checked.
     checked: u64,
     log: Vec<String>,
-    /// Nothing goes wrong any more.
+    /// No more faults happen.
     is_calm: bool,
 }
 
@@ -242,7 +242,7 @@ impl World {
 
     // ---- the driver ----------------------------------------------------------------------
 
-    /// Makes the run; perhaps as a start does that drives it at once.
+    /// Creates the run; perhaps as a start does that drives it immediately.
     async fn start(&mut self) {
         self.leases -= 1;
         let lease = Lease { holder: self.store.owner().epoch, number: self.leases };
@@ -300,7 +300,7 @@ impl World {
         self.tell(Event::Loaded);
     }
 
-    /// Gives an event to the machine, and hears of the wake-ups that it has settled.
+    /// Gives an event to the machine, and collects the wake-ups that it has settled.
     fn tell(&mut self, event: Event) {
         let now = self.clock.now();
         let Some(driven) = &mut self.driven else { return };
@@ -309,8 +309,8 @@ impl World {
         for wake_up in machine.settled.drain(..) {
             assert!(self.settled.insert(wake_up.position), "settled twice");
         }
-        // No delivery of a wake-up waits in vain: it is held, or was told. One that is being
-        // settled is in the commit.
+        // Every delivery of a wake-up is held, or was notified. One that is being settled is in the
+        // commit.
         let is_held = |it: &Position| machine.wake_ups.iter().any(|wake| wake.position == *it);
         let is_known = |it: &Position| is_held(it) || self.settled.contains(it);
         let is_settling = matches!(action, Action::Commit(_));
@@ -370,7 +370,7 @@ impl World {
     }
 
     async fn commit(&mut self, commit: Commit) {
-        // Others may be first.
+        // Others may commit first.
         if !self.is_calm && self.one_of(4) {
             self.change().await;
         }
@@ -387,7 +387,8 @@ impl World {
         self.tell(Event::Committed(answer));
     }
 
-    /// The driver ends. A wake-up that we hold is given back, by us or by the next owner.
+    /// The driver ends. A wake-up that this process holds is released, by the driver or by the next
+    /// owner.
     async fn leave(&mut self) {
         let Some(driven) = self.driven.take() else { return };
         for wake_up in driven.machine.wake_ups {
@@ -424,7 +425,7 @@ impl World {
         self.note(format!("wake-up {position} is delivered"));
         match &self.driven {
             None => self.begin(wake_up),
-            // A driver hears of others while it polls.
+            // A driver processes notifications while it polls.
             Some(Driven { action: Action::Poll, .. }) => {
                 self.given.push(position);
                 self.tell(Event::Poked(Some(wake_up)));
@@ -433,7 +434,7 @@ impl World {
         }
     }
 
-    /// Somebody changes the run.
+    /// Changes the run from outside.
     async fn change(&mut self) {
         let (runs, choice) = (self.runs.clone(), self.chance.next() % 16);
         let (workflow, id) = ("model", "one");
@@ -448,7 +449,7 @@ impl World {
             13 | 14 => {
                 let terminated = runs.terminate(workflow, id).await;
                 let from = self.one_of(2).then_some("step");
-                // A driver may hear of both at once.
+                // A driver may get both notifications at once.
                 if self.one_of(3) { terminated } else { runs.restart(workflow, id, from).await }
             }
             // A run is not erased while it is driven.
@@ -491,7 +492,7 @@ impl World {
         match self.chance.next() % 20 {
             0 => {
                 self.change().await;
-                // A second wake-up comes before the driver has heard of the change.
+                // A second wake-up arrives before the driver has processed the change.
                 if self.one_of(2) {
                     self.deliver().await;
                 }
@@ -600,7 +601,7 @@ impl World {
 
     // ---- the end -------------------------------------------------------------------------
 
-    /// Without trouble every run ends, and nothing is left to deliver.
+    /// Without faults every run ends, and nothing is left to deliver.
     async fn drain(&mut self) {
         self.note("drain");
         self.is_calm = true;

@@ -1,4 +1,4 @@
-//! Lets the code of a run go on, until the driver has something to do.
+//! Polls the code of a run until the driver has something to do.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -14,18 +14,18 @@ use crate::{
     workflow::{ctx::Ctx, definition::Running, record::Report},
 };
 
-/// How far the code went.
+/// The result of polling the code.
 #[derive(Debug)]
 pub(super) enum Polled {
     /// It has ended.
     Ended(Result<Value>),
-    /// It wants something recorded before it goes on.
+    /// It needs something recorded before it continues.
     Record,
     /// It waits for times or events alone, or is paused.
     Idle,
-    /// A body is in flight, and the time of another branch has come.
+    /// A body is in flight, and a timer of another branch is due.
     Due,
-    /// It cannot go on.
+    /// It cannot continue.
     Stuck(Report),
 }
 
@@ -82,7 +82,7 @@ impl<'a> Alarm<'a> {
         Self { clock, set: None }
     }
 
-    /// Ready when it is time, if there is one to wait for.
+    /// Ready when the time has come, if there is one.
     fn poll(&mut self, at: Option<Timestamp>, context: &mut Context<'_>) -> Poll<()> {
         let Some(at) = at else {
             self.set = None;

@@ -1,4 +1,4 @@
-//! The order in which steps are shown: by time, but what a branch does stands together.
+//! The order in which steps are shown: by time, with the steps of a branch together.
 
 use std::collections::BTreeMap;
 

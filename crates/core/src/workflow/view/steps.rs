@@ -1,4 +1,4 @@
-//! The steps of a run as a view shows them: how far each is, with its times.
+//! The steps of a run in a view: the status and times of each.
 
 use steadfast_store::Timestamp;
 
@@ -9,7 +9,7 @@ use crate::workflow::{
     record::Key,
 };
 
-/// All of them; the steps of a branch stand together.
+/// All of them; the steps of a branch are together.
 pub(super) fn steps(fold: &RunFold, around: &Present) -> Vec<StepView> {
     let under_way = || around.under_way.iter().flatten().filter(|it| !has_ended(fold, it));
     let recorded = fold.steps.iter().map(|it| {
@@ -27,7 +27,7 @@ pub(super) fn steps(fold: &RunFold, around: &Present) -> Vec<StepView> {
     steps
 }
 
-/// Whether an attempt that was under way a moment ago is in the record meanwhile.
+/// Whether an attempt that was in flight a moment ago is recorded by now.
 fn has_ended(fold: &RunFold, now: &UnderWay) -> bool {
     let is_it = |it: &AttemptRecord| {
         (it.attempt.number, it.attempt.began_at) == (now.attempt, now.began_at.0)
@@ -88,7 +88,7 @@ fn with_attempts(
     view
 }
 
-/// How far a step is, when its wait ends, and when it ended.
+/// The status of a step, the end of its wait, and its end.
 fn stand(
     fold: &RunFold,
     key: &Key,
@@ -102,9 +102,9 @@ fn stand(
         Some(StepResult::Value(_)) => return (StepStatus::Done, None, ended_at),
         Some(StepResult::Failed(_)) => return (StepStatus::Failed, None, ended_at),
         Some(StepResult::Timer(due)) => {
-            // While the run is paused its time stands still.
+            // While the run is paused its timers do not advance.
             let now = closed.or(fold.head.paused_at).unwrap_or(around.now);
-            // The branch goes on when the time is over.
+            // The branch continues when the timer is over.
             let later = fold.branch(&key.scope).skip_while(|it| it.key != *key).nth(1);
             if *due <= now || later.is_some() {
                 let ended = later.map_or(*due, |it| it.began_at.min(*due));

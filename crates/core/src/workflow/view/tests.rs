@@ -1,4 +1,4 @@
-//! Views of records made by hand.
+//! Views of handmade records.
 
 use serde_json::{Value, json};
 use steadfast_store::{Address, EntityKind, Timestamp};
@@ -136,7 +136,7 @@ fn an_attempt_that_is_in_the_record_meanwhile_is_told_once() {
     let tried = tried(charge.clone(), 1, 12, 24);
     let fold = fold(vec![started(), tried, done(charge.clone(), json!(7), 45)]);
     let attempts = look_at(&fold, &around(70)).steps[0].attempts.clone();
-    // Memory was looked at before the record was read.
+    // Memory was read before the record.
     let last = &attempts[1];
     let now = UnderWay { key: charge, attempt: last.number, began_at: last.started_at.0 };
     let view = look_at(&fold, &Present { under_way: Some(vec![now]), ..around(70) });
@@ -156,7 +156,7 @@ fn a_sleep_ends_with_its_time_or_with_what_comes_after_it() {
     assert_eq!(steps(&late), [("a month", StepStatus::Done, 20, Some(100))]);
     let mut entries = entries;
     entries.push(done(key("", "step", "remind"), json!(null), 35));
-    // The clock of who looks may be behind.
+    // The clock of the reader may be behind.
     assert_eq!(steps(&look(entries, 50))[0], ("a month", StepStatus::Done, 20, Some(35)));
 }
 

@@ -1,4 +1,4 @@
-//! A time as it is written for others: RFC 3339, UTC, milliseconds.
+//! Times in the API: RFC 3339, UTC, milliseconds.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use steadfast_store::Timestamp;
 pub struct Time(pub Timestamp);
 
 impl fmt::Display for Time {
-    /// One that no calendar reaches becomes the last or first that it does.
+    /// A time beyond the calendar becomes the last or first that it has.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let millis = self.0.0;
         let end = if millis < 0 { jiff::Timestamp::MIN } else { jiff::Timestamp::MAX };

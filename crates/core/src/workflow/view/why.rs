@@ -1,4 +1,4 @@
-//! Why a run does not go on, as sentences that say what to do.
+//! Why a run is blocked, as sentences with a next step.
 
 use steadfast_store::{Address, Timestamp};
 
@@ -12,7 +12,7 @@ use crate::workflow::{
 /// Characters of an error in a sentence.
 const ERROR_MAX: usize = 300;
 
-/// The reasons. There is one at least unless the run goes on or has ended.
+/// The reasons. There is at least one unless the run is active or has ended.
 pub(super) fn waiting(fold: &RunFold, run: &Address, around: &Present) -> Vec<WaitView> {
     match &fold.head.status {
         Status::Complete(_) | Status::Errored(_) | Status::Terminated => Vec::new(),
@@ -29,7 +29,7 @@ pub(super) fn waiting(fold: &RunFold, run: &Address, around: &Present) -> Vec<Wa
     }
 }
 
-/// Why a run that may go on is not active.
+/// Why a run that could continue is not active.
 fn stands(fold: &RunFold, run: &Address, around: &Present) -> Vec<WaitView> {
     let workflow = run.class();
     if !around.served {
@@ -38,7 +38,7 @@ fn stands(fold: &RunFold, run: &Address, around: &Present) -> Vec<WaitView> {
         );
         return vec![plain("program", why)];
     }
-    // What it waited for before it was woken does not hold it up.
+    // Its waits from before the wake-up do not block it.
     let waits: &[Wait] = match fold.head.status == Status::Waiting {
         true => &fold.waits,
         false => &[],
@@ -51,7 +51,7 @@ fn stands(fold: &RunFold, run: &Address, around: &Present) -> Vec<WaitView> {
     waits.iter().map(|it| reason(fold, run, it, around.now)).collect()
 }
 
-/// Attempts that are due later, while other branches go on.
+/// Attempts that are due later, while other branches continue.
 fn retries(fold: &RunFold, around: &Present) -> Vec<WaitView> {
     let is_under_way = |key: &Key| around.under_way.iter().flatten().any(|it| it.key == *key);
     let steps = fold.steps.iter().filter(|it| !is_under_way(&it.key));
@@ -87,7 +87,7 @@ fn reason(fold: &RunFold, run: &Address, wait: &Wait, now: Timestamp) -> WaitVie
     view(key, until, format!("{why}{due}"))
 }
 
-/// How often a step failed, how, and when it is tried again.
+/// The failures of a step, the last error, and the next attempt.
 fn failed(fold: &RunFold, key: &Key, due: Timestamp) -> Option<String> {
     let last = fold.step(key)?.attempts.last()?;
     let (error, number) = (last.error.as_ref()?, last.attempt.number);

@@ -1,4 +1,4 @@
-//! Alarms whose handlers fail: never forgotten, never in the way of others.
+//! Alarms whose handlers fail: never lost, and others are not delayed.
 
 use std::time::Duration;
 

@@ -148,7 +148,7 @@ async fn a_repeated_alarm_that_missed_times_catches_up_as_it_was_told(mut lab: L
     }
     app.advance(seconds(25)).await;
     app.stop().await;
-    // The times at 30, 40, 50, 60, 70, 80 and 90 seconds pass while nobody is there.
+    // The times at 30, 40, 50, 60, 70, 80 and 90 seconds pass while the program is down.
     lab.clock.advance(seconds(70));
     lab.reopen().await;
     let app = Program::on(&lab).await;

@@ -58,7 +58,7 @@ async fn reading_commits_nothing(lab: Lab) {
     app.call(Ledger::at("a"), Add { by: 1 }).await.unwrap();
     let before = lab.store.activity().commits;
     assert_eq!(app.call(Ledger::at("a"), Read).await.unwrap(), (1, 1));
-    // One that does not exist is not made by looking at it.
+    // Reading an object that does not exist does not create it.
     assert_eq!(app.call(Ledger::at("b"), Read).await.unwrap(), (0, 0));
     assert_eq!(lab.store.activity().commits, before);
     assert_eq!(app.call(Ledger::at("b"), Add { by: 1 }).await.unwrap(), 1);

@@ -1,4 +1,4 @@
-//! There is one order of all calls that explains what every caller saw, over ends and restarts.
+//! One order of all calls explains the replies of every caller, over crashes and restarts.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ async fn caller(app: Arc<Program>, history: Arc<History>, seed: u64, calls: usiz
     }
 }
 
-/// The callers of one process, at once.
+/// The concurrent callers of one process.
 async fn process(app: Program, history: &Arc<History>, chance: &SeededEntropy) -> Arc<Program> {
     let app = Arc::new(app);
     let callers: Vec<_> = (0..4)
@@ -86,7 +86,7 @@ async fn start(store: Arc<dyn Store>, clock: &ManualClock) -> Program {
     Program::of(store, clock, |it| it.class(Ledger::default())).await
 }
 
-/// Ends the store in memory at a commit by chance, twice, and looks at the end.
+/// Crashes the store in memory at a random commit, twice, and checks the end.
 async fn run_with_crashes(seed: u64) {
     let chance = SeededEntropy::new(seed);
     let history = Arc::new(History::new());
@@ -95,7 +95,7 @@ async fn run_with_crashes(seed: u64) {
     for _ in 0..2 {
         let moment = if chance.next().is_multiple_of(2) { Moment::Before } else { Moment::After };
         store.crash_at(1 + chance.next() as usize % 10, moment);
-        // Commits take their time, so that several are on their way.
+        // Commits take time, so that several are in flight.
         let held = Held::new(store);
         held.hold();
         let answers = {
@@ -123,7 +123,7 @@ async fn one_order_explains_all_replies_whenever_the_process_ends() {
     }
 }
 
-/// Closes the store in the middle of everything, without a kill, and opens it again.
+/// Closes the store under load, without a kill, and opens it again.
 async fn run_with_closing(lab: &mut Lab, seed: u64) {
     let chance = SeededEntropy::new(seed);
     let history = Arc::new(History::new());

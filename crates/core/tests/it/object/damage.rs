@@ -1,4 +1,4 @@
-//! What is stored is damaged: that object alone is out of service, and says so.
+//! Damaged data: only that object is out of service, with a clear error.
 
 use steadfast_core::{CallError, Object, rusqlite};
 
@@ -14,8 +14,8 @@ super::on_all!(@on sqlite: a_damaged_object_is_out_of_service_alone,
 super::on_all!(@on postgres: a_damaged_object_is_out_of_service_alone,
     a_page_that_turns_out_to_be_damaged_later_ends_the_service);
 
-/// Ways to damage an object: in SQLite, and in PostgreSQL if it is said differently there. `ID` is
-/// its id, `LAST` its last turn. A byte is replaced by one that it was not: the data are random.
+/// Ways to damage an object: in SQLite, and in PostgreSQL if the statement differs. `ID` is its id,
+/// `LAST` its last turn. A byte is replaced by another one: the data are random.
 const WAYS: &[(&str, &str, Option<&str>)] = &[
     (
         "turn",
@@ -76,7 +76,7 @@ async fn damage(lab: &Lab, name: &str, sqlite: &str, postgres: Option<&str>) {
     }
 }
 
-/// An object with images, and with turns that they lack.
+/// An object with images, and with turns after them.
 async fn fill(app: &Program, name: &str) {
     let big = "CREATE TABLE big AS SELECT randomblob(100000) AS data".to_owned();
     let big = Sql { statements: vec![big], strict: true };
@@ -122,7 +122,7 @@ async fn a_page_that_turns_out_to_be_damaged_later_ends_the_service(mut lab: Lab
     damage(&lab, "a", sum, None).await;
     lab.reopen().await;
     let app = Program::on(&lab).await;
-    // It is not noticed, where it does not matter.
+    // It is not detected, because that data is not needed.
     assert_eq!(app.call(Ledger::at("a"), Add { by: 1 }).await.unwrap(), 1);
     app.call(Ledger::at("b"), Add { by: 1 }).await.unwrap();
     let swallowed = app.call(Ledger::at("a"), sql("DELETE FROM big")).await;
@@ -131,7 +131,7 @@ async fn a_page_that_turns_out_to_be_damaged_later_ends_the_service(mut lab: Lab
         let error = app.call(Ledger::at("a"), Add { by: 1 }).await.unwrap_err();
         assert!(matches!(error, CallError::Corrupt { .. }), "{error}");
         assert!(!error.is_retryable());
-        // Nor is it in service when it could have been forgotten.
+        // Nor is it in service after it could have been evicted.
         awake(&lab, &app, 1).await;
     }
     assert_eq!(app.call(Ledger::at("b"), Read).await.unwrap(), (1, 1));

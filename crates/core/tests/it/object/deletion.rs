@@ -1,4 +1,4 @@
-//! The end of an object.
+//! Deletion of objects.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ async fn a_turn_that_deletes_its_object_sends_what_it_sent(lab: Lab) {
     let actions: Vec<&str> = pending.iter().map(|it| it.action.as_str()).collect();
     assert_eq!(actions, ["enqueue"]);
     assert_eq!(lab.store.totals().await.unwrap().dead, 0);
-    // One that never was leaves its message, too.
+    // Deleting an object that never existed sends its message, too.
     app.call(Ledger::at("b"), Forget).await.unwrap();
     assert_eq!(lab.store.pending(Some(ledger("b").id()), 0, 10).await.unwrap().len(), 1);
     assert!(lab.store.head(ledger("b").id()).await.unwrap().is_none());

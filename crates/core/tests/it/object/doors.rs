@@ -1,4 +1,4 @@
-//! The doors to objects: names, classes, messages, mailboxes.
+//! The entry points to objects: names, classes, messages, mailboxes.
 
 use steadfast_core::{CallError, Object, ObjectOptions};
 
@@ -70,7 +70,7 @@ async fn a_full_mailbox_refuses_what_comes_and_takes_it_when_there_is_room(lab: 
     let error = app.call(Ledger::at("a"), Add { by: 1 }).await.unwrap_err();
     assert!(matches!(&error, CallError::Busy { object } if object == "object/ledger/a"), "{error}");
     assert!(error.is_retryable() && error.surely_unapplied() && error.code() == "busy");
-    // Others have room.
+    // Others have capacity.
     assert_eq!(app.call(Ledger::at("b"), Add { by: 1 }).await.unwrap(), 1);
     class.gate.open();
     assert_eq!(running.await.unwrap(), 0);

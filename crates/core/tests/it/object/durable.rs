@@ -1,5 +1,5 @@
-//! No reply leaves before everything that it rests on is durable. On a store that the test holds
-//! back: the others differ only in when they answer.
+//! No reply leaves before every commit that it depends on is durable. On a store that the test
+//! holds back: the others differ only in when they answer.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ struct Bench {
     ledger: Ledger,
 }
 
-/// A program on a store that holds back what comes from now on; `a` stands at 1.
+/// A program on a store that holds commits back from now on; `a` is at 1.
 async fn bench() -> Bench {
     let clock = ManualClock::at(START);
     let store = Held::new(MemoryStore::new(Arc::new(clock.clone())));
@@ -49,7 +49,7 @@ async fn no_reply_leaves_before_all_that_it_rests_on_is_durable() {
     assert!(by_now(&mut first).is_none() && by_now(&mut read).is_none());
     assert!(by_now(&mut refused).is_none() && by_now(&mut panicked).is_none());
     assert!(by_now(&mut second).is_none());
-    // Turns run one after the other: when the last is on its way, all were run.
+    // Turns are sequential: when the last is in flight, all have run.
     store.came().await;
     store.came().await;
     assert!(by_now(&mut first).is_none() && by_now(&mut read).is_none());
@@ -105,7 +105,7 @@ async fn a_failed_commit_is_heard_by_all_who_saw_it_and_nothing_of_it_remains() 
         assert!(matches!(error, CallError::Store(StoreError::Unavailable { .. })), "{error}");
         assert!(error.is_retryable() && error.surely_unapplied());
     }
-    // It waits for the rest before it reads itself again.
+    // It waits for the remaining commits before it is loaded again.
     let mut third = app.call(Ledger::at("a"), Add { by: 1_000 });
     assert!(by_now(&mut third).is_none() && by_now(&mut second).is_none());
     store.let_go();
@@ -132,7 +132,7 @@ async fn who_was_reading_when_the_commit_failed_hears_no_reply_that_rests_on_it(
         assert!(by_now(&mut first).unwrap().is_err());
         store.let_go();
         ledger.gate.open();
-        // Who had not been run yet is served by what was read again.
+        // Requests that had not run yet are served by the reloaded object.
         assert_eq!(waiting.await.unwrap(), 101);
         let heard = reader.await;
         let error = heard.expect_err("it saw 11, which never was durable");

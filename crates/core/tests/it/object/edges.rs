@@ -1,4 +1,4 @@
-//! What a reviewer found, and must not come back.
+//! Regressions that reviews found.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
 
 const LOUD: Queue<String> = Queue::named("loud");
 
-/// Sends more than a commit takes, waits for others, has slow work done.
+/// Sends more than a commit takes, waits for others, requests slow jobs.
 #[derive(Clone, Default)]
 struct Odd {
     objects: Arc<std::sync::OnceLock<Objects>>,
@@ -143,7 +143,7 @@ async fn effects_that_take_long_do_not_hold_up_alarms(lab: Lab) {
         let name = Odd::at(format!("{number}"));
         app.call(name, Set { effects: 16, shouts: false }).await.unwrap();
     }
-    // Effects are under way, so it never comes to rest: time goes on until the alarms have rung.
+    // Effects are in flight, so it is never idle: time advances until the alarms have fired.
     for number in 0..12 {
         let name = || Odd::at(format!("{number}"));
         for _ in 0..10_000 {
@@ -183,12 +183,12 @@ async fn a_checkpoint_that_lacks_a_part_does_not_count() {
     store.came().await;
     store.release();
     call.await.unwrap();
-    // The first part of the images is refused, the others go through.
+    // The first part of the images is refused, the others are committed.
     store.came().await;
     store.fail(StoreError::Busy { waiting: 8_192 });
     store.let_go();
     let count = || Query { sql: "SELECT v || ' x ' || count(*) FROM big GROUP BY v".into() };
-    // The first may still hear of the failed commit.
+    // The first may still get the error of the failed commit.
     let _ = app.call(Ledger::at("a"), count()).await;
     assert_eq!(app.call(Ledger::at("a"), count()).await.unwrap(), ["2 x 3000"]);
 }

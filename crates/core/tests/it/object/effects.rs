@@ -1,4 +1,4 @@
-//! Effects: work outside of a turn, whose outcome comes back as a turn.
+//! Effects: work outside of a turn, whose outcome arrives as a turn.
 
 use std::{
     sync::{Arc, Mutex},
@@ -34,7 +34,7 @@ enum Way {
     Hangs,
 }
 
-/// Performs downloads in its way, and remembers the keys.
+/// Performs downloads as configured, and records the keys.
 #[derive(Clone)]
 struct Performer {
     way: Way,
@@ -46,7 +46,7 @@ impl Performer {
         Self { way, keys: Arc::default() }
     }
 
-    /// How often it was asked, each time with the same key.
+    /// The number of attempts, all with the same key.
     fn attempts(&self) -> usize {
         let keys = self.keys.lock().unwrap();
         assert!(keys.iter().all(|it| *it == keys[0]), "{keys:?}");
@@ -83,7 +83,7 @@ async fn fetch(app: &Program) {
     app.call(Ledger::at("a"), Fetch { failures: 0 }).await.unwrap();
 }
 
-/// What the outcomes have added up to: 7 for each that worked, -1 for each that did not.
+/// The sum of the outcomes: 7 for each success, -1 for each failure.
 async fn sum(app: &Program) -> i64 {
     app.call(Ledger::at("a"), Read).await.unwrap().1
 }
@@ -154,7 +154,7 @@ async fn an_effect_that_never_ends_comes_back_as_an_error_after_its_attempts(lab
         while performer.attempts() < attempt {
             tokio::task::yield_now().await;
         }
-        // The lease of the attempt, and the wait behind it.
+        // The lease of the attempt, and the delay after it.
         lab.clock.advance(Duration::from_mins(2));
         while lab
             .store
@@ -196,7 +196,7 @@ async fn an_object_goes_on_while_its_effect_is_performed(lab: Lab) {
     assert_eq!(app.call(Ledger::at("a"), Add { by: 3 }).await.unwrap(), 3);
 }
 
-/// Performs as many at once as it likes, and none of them ends.
+/// Performs many concurrently, and none of them ends.
 struct Wide(Performer);
 
 impl Perform<Download> for Wide {
@@ -222,7 +222,7 @@ async fn a_performer_says_how_many_are_under_way_at_once(lab: Lab) {
     while performer.keys.lock().unwrap().len() < 40 {
         tokio::task::yield_now().await;
     }
-    // The next one waits for a place, and nobody else for it.
+    // The next one waits for a permit, and nothing else waits for it.
     assert_eq!(app.call(Ledger::at("a"), Add { by: 3 }).await.unwrap(), 3);
     assert_eq!(performer.keys.lock().unwrap().len(), 40);
 }

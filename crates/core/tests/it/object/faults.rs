@@ -1,5 +1,5 @@
-//! Faults inside of a turn: whatever the handler does with the error, the turn commits whole or not
-//! at all, and the next one works.
+//! Faults inside of a turn: even if the handler ignores the error, the turn commits whole or not at
+//! all, and the next one works.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ async fn commits_nothing(lab: &Lab, app: &Program, statements: &[&str]) {
 
 async fn a_handler_that_swallows_an_interrupt_commits_nothing(lab: Lab) {
     let app = start(&lab).await;
-    // Only the statement is lost to SQLite, or the whole transaction.
+    // Either only the statement is lost, or the whole transaction.
     commits_nothing(&lab, &app, &[FIVE, ENDLESS, FIVE]).await;
     let write = format!("INSERT INTO entry (amount) {ENDLESS}");
     commits_nothing(&lab, &app, &[FIVE, &write, FIVE]).await;
@@ -103,7 +103,7 @@ async fn a_handler_that_swallows_a_full_database_commits_nothing(lab: Lab) {
     lab.assert_sound().await;
 }
 
-/// The runtime has prepared statements itself, with more rights; a connection may keep them.
+/// The runtime has prepared statements itself, with more rights; a connection may cache them.
 async fn a_statement_of_the_runtime_that_was_kept_cannot_split_a_turn(lab: Lab) {
     let app = start(&lab).await;
     app.call(Ledger::at("a"), Misbehave::Refuse).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Looking at objects: which there are, and what is in one.
+//! Inspection of objects: lists and contents.
 
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ async fn objects_are_listed_by_name_and_prefix(lab: Lab) {
     for name in ["b", "a/1", "a/2", "ü", "a/3"] {
         add(&app, name, 1).await;
     }
-    // Looking makes none.
+    // Reading creates none.
     app.call(Ledger::at("looked at"), Read).await.unwrap();
     let list = async |prefix: &str, after: Option<&str>, limit| -> Vec<String> {
         let found = app.objects.look_at_class("ledger", prefix, after, limit).await.unwrap();
@@ -175,7 +175,7 @@ async fn the_last_failure_is_shown_until_the_object_is_gone(lab: Lab) {
 async fn an_object_of_a_class_that_is_not_served_can_be_looked_at(lab: Lab) {
     let app = Program::on(&lab).await;
     leave_behind(&lab, "parrot", "p").await;
-    // What no checksum fits is damage, and is said; the rest is told all the same.
+    // A checksum mismatch is damage, and is reported; everything else is returned all the same.
     let view = app.objects.look_at("parrot", "p").await.unwrap();
     assert!(!view.served && !view.awake);
     assert!(view.inside.is_err_and(|it| it.contains("wrong checksum")));

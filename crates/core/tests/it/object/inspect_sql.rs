@@ -1,4 +1,4 @@
-//! SQL over one object: it reads what is durable, and nothing else.
+//! SQL over one object: it reads durable data, and nothing else.
 
 use std::sync::Arc;
 

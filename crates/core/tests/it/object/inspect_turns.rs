@@ -1,4 +1,4 @@
-//! The timeline of an object, what a turn changed, and the object as a file.
+//! The timeline of an object, the changes of a turn, and the object as a file.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ async fn turns_are_listed_newest_first_in_pages(lab: Lab) {
     let page = list(None, 2).await.unwrap();
     assert_eq!(page, turns[..2]);
     assert_eq!(list(Some(page[1].prev), 2).await.unwrap(), turns[2..]);
-    // The turns of others are none of ours.
+    // The turns of other objects are not returned.
     let other = lab.store.head(ledger("b").id()).await.unwrap().unwrap().position;
     assert_eq!(list(Some(other), 2).await.unwrap(), []);
 }
@@ -176,7 +176,7 @@ async fn what_was_swept_cannot_be_seen_and_says_so(lab: Lab) {
     assert_eq!(app.objects.look_back("ledger", "a", Some(3)).await.unwrap().turn, 3);
 }
 
-/// Writes an object as it is or was to a file, as a user would get it, and opens that.
+/// Exports a current or past state of an object to a file, like a user, and opens it.
 async fn exported(app: &Program, turn: Option<i64>) -> (tempfile::TempDir, Connection) {
     let past = app.objects.look_back("ledger", "a", turn).await.unwrap();
     let bytes: Vec<u8> = past.into_pages().flat_map(|it| it.to_vec()).collect();

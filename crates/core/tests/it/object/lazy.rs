@@ -1,4 +1,5 @@
-//! Large objects wake in part, the rest is read when a turn needs it, and nobody can tell.
+//! Large objects are loaded in part, the rest is read when a turn needs it, and results do not
+//! differ.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -59,7 +60,7 @@ async fn asleep(lab: &Lab, app: &Program) {
     awake(lab, app, 0).await;
 }
 
-/// What the object sees is sound, and the same as what the store holds.
+/// The state of the object is sound, and equal to that in the store.
 async fn assert_sound(lab: &Lab, app: &Program) {
     assert_eq!(query(app, "PRAGMA integrity_check").await, "ok");
     let past = pages_at(&*lab.store, &ledger("a"), None).await.unwrap().open().unwrap();
@@ -112,7 +113,7 @@ async fn a_random_life_with_sleep_and_sweeps_is_that_of_an_ordinary_database(lab
                 sweep_history(&*lab.store, NOTHING_KEPT).await.unwrap();
             }
             3 => {
-                // Whatever it has read and changed, it comes to nothing.
+                // All its reads and changes are undone.
                 let before = statement(&chance);
                 let fails = [&*before, "UPDATE big SET data = data || 'y'", "SELECT nothing"];
                 app.call(Ledger::at("a"), sql(&fails, true)).await.unwrap_err();
@@ -141,13 +142,13 @@ async fn a_random_life_with_sleep_and_sweeps_is_that_of_an_ordinary_database(lab
 async fn pages_that_were_not_read_are_right_when_images_are_written_beside_them(lab: Lab) {
     let app = filled(&lab).await;
     let expected = query(&app, SEEN).await;
-    // Turns that the images lack, on pages of their own.
+    // Turns after the images, on pages of their own.
     run(&app, "UPDATE big SET data = upper(data) || 'x' WHERE id = 390").await.unwrap();
     asleep(&lab, &app).await;
     for round in 1..=3 {
         app.call(Ledger::at("a"), Add { by: 1 }).await.unwrap();
         lab.clock.advance(Duration::from_secs(1));
-        // The sweep writes images and forgets the turns; then the object does so by itself.
+        // The sweep writes images and deletes the turns; then the object does so by itself.
         let forgotten = sweep_history(&*lab.store, NOTHING_KEPT).await.unwrap();
         assert!(0 < forgotten);
         run(&app, "UPDATE big SET data = lower(upper(data)) WHERE id = 30").await.unwrap();
@@ -180,7 +181,7 @@ async fn an_object_that_is_deleted_while_it_is_not_all_read_begins_anew(lab: Lab
 
 async fn an_object_that_shrinks_while_it_is_not_all_read_is_as_it_should_be(lab: Lab) {
     let app = filled(&lab).await;
-    // The runtime makes it smaller when it writes images.
+    // The runtime vacuums it when it writes images.
     run(&app, "DELETE FROM big WHERE id > 20").await.unwrap();
     asleep(&lab, &app).await;
     for _ in 0..300 {
@@ -215,7 +216,7 @@ async fn waking_a_large_object_reads_a_part_of_it() {
     assert_sound(&lab, &app).await;
     asleep(&lab, &app).await;
     read();
-    // One that is in the turns that the images lack is read with them.
+    // A page that is changed by turns after the images is read with them.
     assert_eq!(app.call(Ledger::at("a"), Read).await.unwrap(), (1, 1));
     let again = read();
     assert!((1..=48).contains(&again), "{again} pages");

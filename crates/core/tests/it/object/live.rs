@@ -1,4 +1,4 @@
-//! Connections: what is told, to whom, when, and that every end is heard of.
+//! Connections: events, their receivers and their order, and that every end is handled.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ async fn end_of(socket: &LiveSocket) -> Closed {
     }
 }
 
-/// Waits until the hall has heard of so many ends.
+/// Waits until the hall has handled this many ends.
 async fn gone(app: &Program, count: usize) -> Seen {
     loop {
         let seen = look(app).await;

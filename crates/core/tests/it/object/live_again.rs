@@ -1,4 +1,5 @@
-//! Connections and the end of the process: every end is heard of, who comes again loses nothing.
+//! Connections and the end of the process: every end is handled, and clients that reconnect lose
+//! nothing.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -32,7 +33,7 @@ async fn connections_that_ended_with_the_process_are_heard_of_before_anything_el
     let (ann, bob) = (come(&app, "ann").await, come(&app, "bob").await);
     ann.send("hello").await.unwrap();
     app.dispatcher.settled().await;
-    // As a kill would: nobody hears of anything.
+    // Like a kill: no end is reported.
     std::mem::forget((ann, bob));
     app.stop().await;
     lab.reopen().await;
@@ -104,7 +105,7 @@ async fn nobody_is_told_before_the_turn_is_durable_nor_when_it_never_is() {
     let mut says = Box::pin(ann.send("one"));
     assert!(by_now(&mut says).is_none());
     store.came().await;
-    // This one changes nothing, but it comes behind.
+    // This one changes nothing, but it comes after.
     let mut hint = app.call(Hall::at("a"), Hint);
     assert!(by_now(&mut hint).is_none());
     let mut hears_bob = Box::pin(hears(&bob));
@@ -166,8 +167,8 @@ async fn who_may_have_missed_something_has_to_come_again() {
     assert_eq!(hears(&cy).await["text"], "one", "it was committed");
 }
 
-/// A page that cannot be read when the object parts with lost connections fails what was asked,
-/// once, and nothing is overtaken or forgotten by it.
+/// If a page cannot be read when the object closes lost connections, the request fails once, and
+/// nothing is overtaken or lost by it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_object_that_cannot_part_says_so_and_parts_later() {
     let (clock, store, app) = held().await;
@@ -178,7 +179,7 @@ async fn an_object_that_cannot_part_says_so_and_parts_later() {
     };
     fill().await;
     std::mem::forget(come(&app, "ann").await);
-    // The page of her row is stored by now, and no longer among the last that were touched.
+    // The page of her row is stored by now, and no longer among the last that were changed.
     fill().await;
     let store = Held::new(store.inner.restart());
     let app = Program::of(store.clone(), &clock, add).await;

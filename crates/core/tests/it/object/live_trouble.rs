@@ -1,4 +1,4 @@
-//! Connections over a store that fails, and that does not always tell.
+//! Connections over a store that fails, and that loses some answers.
 
 use std::{
     collections::BTreeSet,
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{held::Held, lab::START};
 
-/// Reads what is there; a number that was left out without an end is a line that was lost.
+/// Reads the available events; a missing number without an end is a lost line.
 fn read(socket: &LiveSocket, last: &mut i64) -> bool {
     loop {
         let mut next = Box::pin(socket.next());
@@ -34,7 +34,7 @@ fn read(socket: &LiveSocket, last: &mut i64) -> bool {
     }
 }
 
-/// Comes, talks and goes, again and again. Returns the names under which it came for sure.
+/// Connects, sends and leaves, repeatedly. Returns the names under which it certainly connected.
 async fn client(
     app: Arc<Program>,
     number: usize,
@@ -48,7 +48,7 @@ async fn client(
         let Ok(socket) = app.objects.connect("hall", "a", arrival).await else { continue };
         came.push(name);
         for _ in 0..6 {
-            // Whether it was said is told by what is heard.
+            // The received events show whether it was recorded.
             let _ = socket.send("something").await;
             if !read(&socket, &mut last) {
                 break;
@@ -72,7 +72,7 @@ async fn over_a_store_that_fails_every_connection_ends_once_and_nobody_misses_a_
         store.make_trouble(seed * 7_919);
         let clients: Vec<_> =
             (0..4).map(|it| tokio::spawn(client(app.clone(), it, tried.clone()))).collect();
-        // Who waits for a store that is away waits by this clock.
+        // Retries of a failing store wait by this clock.
         while !clients.iter().all(|it| it.is_finished()) {
             clock.advance(Duration::from_millis(500));
             tokio::task::yield_now().await;

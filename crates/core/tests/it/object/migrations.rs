@@ -65,7 +65,7 @@ impl<const V: u32> Handle<Note> for Code<V> {
     }
 }
 
-/// Has an alarm set by its first turn, or none.
+/// Sets an alarm in its first turn, or none.
 struct Clerk;
 #[derive(Serialize, Deserialize)]
 struct Begin {
@@ -83,7 +83,7 @@ impl Object for Clerk {
 
 impl Handle<Begin> for Clerk {
     const NAME: &'static str = "begin";
-    /// How many tables of the runtime's own were there, and how often it rang.
+    /// The number of tables of the runtime, and how often the alarm fired.
     type Reply = (i64, i64);
     fn handle(&self, turn: &Turn<Self>, msg: Begin) -> Result<(i64, i64)> {
         let seen = "SELECT (SELECT count(*) FROM sqlite_schema WHERE name = '_steadfast_alarm'), \
@@ -131,7 +131,7 @@ async fn what_a_first_turn_has_needed_new_objects_have_from_the_start(mut lab: L
     }
 }
 
-/// What one version of the code does, in a process of its own.
+/// Runs one version of the code, in a process of its own.
 async fn during<const V: u32>(lab: &mut Lab, act: impl AsyncFnOnce(&Program)) {
     let app = Program::of(lab.store.clone(), &lab.clock, |it| it.class(Code::<V>)).await;
     act(&app).await;

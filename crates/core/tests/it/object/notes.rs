@@ -1,4 +1,4 @@
-//! Keys and values, alarms at a time, and attempts that are given up.
+//! Keys and values, alarms at a time, and attempts that are undone.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -1,4 +1,4 @@
-//! Going back: every earlier turn that is kept can be seen as it was then.
+//! Past states: every stored earlier turn can be read as it was then.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,7 +32,7 @@ super::on_all!(
 const DUMP: &str = "SELECT group_concat(quote(id) || quote(a) || quote(b), x'0a') FROM \
      (SELECT * FROM t0 UNION ALL SELECT * FROM t1 ORDER BY 1, 2, 3)";
 
-/// A statement by chance. Some fail, which is well: their traces must not be in the pages.
+/// A random statement. Some fail, on purpose: they must not change the pages.
 fn statement(chance: &SeededEntropy) -> String {
     let below = |limit: u64| chance.next() % limit;
     let (table, id) = (format!("t{}", below(2)), below(60));
@@ -92,7 +92,7 @@ async fn every_turn_of_a_random_life_can_be_seen_as_it_was(mut lab: Lab) {
         let (turn, bytes) = bytes_at(&*lab.store, None).await.unwrap();
         let seen = Query { sql: DUMP.into() };
         if step % 10 == 0 {
-            // What is stored is what the object itself sees.
+            // The stored data equals the state of the object.
             let seen = app.call(Ledger::at("a"), seen).await.unwrap().remove(0);
             let past = pages_at(&*lab.store, &ledger("a"), None).await.unwrap().open().unwrap();
             let get = |row: &steadfast_core::rusqlite::Row<'_>| row.get::<_, Option<String>>(0);
@@ -163,7 +163,7 @@ async fn turns_that_no_image_holds_are_put_into_images_before_they_are_forgotten
     assert_eq!(swept, 15);
     assert!(lab.store.old_turns(0, 10).await.unwrap().is_empty());
     lab.assert_sound().await;
-    // The one that is awake goes on, and so does what is read again.
+    // The object in memory continues, and so does a reloaded one.
     assert_eq!(app.call(Ledger::at("a"), Add { by: 6 }).await.unwrap(), 21);
     app.stop().await;
     lab.reopen().await;
@@ -182,7 +182,7 @@ async fn beyond_the_bytes_that_are_kept_the_oldest_turns_go(lab: Lab) {
     for _ in 0..40 {
         live(&app, &chance).await;
     }
-    // Large enough for images: only what they hold counts as history.
+    // Large enough for images: only turns that they contain are history.
     run(&app, "INSERT INTO t0 (b) VALUES (randomblob(100000))").await.unwrap();
     for name in ["small", "a"] {
         app.call(Ledger::at(name), Add { by: 1 }).await.unwrap();
@@ -239,7 +239,7 @@ async fn who_looks_at_an_object_while_it_moves_on_sees_it_after_one_turn() {
     let store = Held::new(MemoryStore::new(Arc::new(clock.clone())));
     let lab = Lab { store: store.clone(), clock, place: Place::Memory, memory: None };
     let app = Program::with(&lab, Ledger::default(), ObjectOptions::default()).await;
-    // So that it has images.
+    // It needs images.
     for _ in 0..300 {
         app.call(Ledger::at("a"), Add { by: 1 }).await.unwrap();
     }
@@ -249,7 +249,7 @@ async fn who_looks_at_an_object_while_it_moves_on_sees_it_after_one_turn() {
         let store = store.clone();
         tokio::spawn(async move { pages_at(&*store, &ledger("a"), None).await })
     };
-    // It has read where the object stands; now the object moves on, and writes images.
+    // It has read the head of the object; now the object runs turns, and writes images.
     store.images_asked.acquire().await.unwrap().forget();
     for _ in 0..300 {
         app.call(Ledger::at("a"), Add { by: 1 }).await.unwrap();
@@ -277,7 +277,7 @@ async fn an_end_between_the_parts_of_a_checkpoint_does_no_harm() {
         let app = start(&lab).await;
         store.crash_at(commit, if commit % 2 == 0 { Moment::After } else { Moment::Before });
         for sql in [big, small] {
-            // How far it comes is no matter.
+            // It may fail: the program has crashed.
             let _ = run(&app, sql).await;
         }
         drop(app);

@@ -1,4 +1,4 @@
-//! What SQL of a handler may do: everything inside of its own database, nothing outside of it.
+//! Rights of SQL in handlers: everything inside of their own database, nothing outside of it.
 
 use steadfast_core::{CallError, Object};
 

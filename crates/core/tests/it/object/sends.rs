@@ -1,4 +1,4 @@
-//! What a turn sends: it leaves with the turn's commit, and arrives exactly once.
+//! Messages of a turn: they are sent with the turn's commit, and arrive exactly once.
 
 use std::{
     sync::{
@@ -32,7 +32,7 @@ super::on_all!(
     a_message_whose_turn_takes_long_has_no_failed_attempt,
 );
 
-/// Takes messages, after so many failures.
+/// Handles messages, after this many failures.
 #[derive(Clone, Default)]
 struct Moody {
     failures: Arc<AtomicU32>,
@@ -218,7 +218,7 @@ async fn what_is_for_a_queue_or_a_workflow_is_recorded_and_waits(mut lab: Lab) {
     };
     let queue = address_of(EntityKind::Queue, "audit", "0").id();
     let run = address_of(EntityKind::Run, "order", "o-1").id();
-    // What the attempt sent that failed is not among them.
+    // Messages of the failed attempt are not among them.
     let wanted = [
         ("enqueue".to_owned(), "audit".to_owned(), r#"{"by":3}"#.to_owned(), Some(queue)),
         ("start".to_owned(), "order".to_owned(), r#""a book""#.to_owned(), Some(run)),

@@ -1,4 +1,4 @@
-//! One turn after the other, for each object.
+//! Turns of one object are sequential.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -67,7 +67,7 @@ async fn objects_used_in_any_order_are_right_although_few_fit_into_memory(lab: L
             let app = app.clone();
             tokio::spawn(async move {
                 for step in 0..objects * rounds / 4 {
-                    // Each object comes equally often, neighbours far apart.
+                    // Each object is used equally often, neighbours far apart.
                     let number = (step * 4 + caller) * 37 % objects;
                     let name = Ledger::at(format!("object {number}"));
                     app.call(name, Add { by: number }).await.unwrap();

@@ -1,4 +1,4 @@
-//! Objects that nobody uses are not in memory, and nobody can tell.
+//! Idle objects are not in memory, and results do not differ.
 
 use std::time::Duration;
 
@@ -24,13 +24,13 @@ super::on_all!(
 
 const IDLE: Duration = Duration::from_secs(30);
 
-/// Lets the sleepers' clock go on, and waits until so many objects are awake.
+/// Advances the clock, and waits until this many objects are in memory.
 pub(super) async fn awake(lab: &Lab, app: &Program, wanted: usize) {
     for round in 0..2_000_000 {
         if app.objects.awake() == wanted {
             return;
         }
-        // Others must have come to run before time goes on.
+        // Other tasks must run before time advances.
         tokio::task::spawn_blocking(|| ()).await.unwrap();
         if round % 50 == 0 {
             lab.clock.advance(IDLE);
@@ -92,7 +92,7 @@ async fn beyond_the_bytes_that_may_be_awake_the_least_used_sleep(lab: Lab) {
         app.call(Ledger::at(format!("n {number}")), Add { by: number }).await.unwrap();
     }
     assert!(app.objects.awake() < 20, "{} are awake", app.objects.awake());
-    // The last one is there, the first one has to be read again.
+    // The last one is in memory, the first one has to be read again.
     for (number, is_read) in [(59, false), (0, true)] {
         let reads = lab.store.activity().reads;
         app.call(Ledger::at(format!("n {number}")), Read).await.unwrap();

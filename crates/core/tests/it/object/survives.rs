@@ -1,4 +1,4 @@
-//! A program ends at every commit, and the next process brings it to the same end.
+//! A program crashes at every commit, and the next process reaches the same result.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use steadfast_core::{
 
 use crate::ledger::{AddBoth, Clockwork, Downloader, Fetch, Ledger, Read, Rung};
 
-/// What a client does, each step under a key, so that it can be repeated.
+/// The operations of a client, each under a key, so that they can be repeated.
 async fn scenario(app: &TestApp) -> Result<(i64, i64, Vec<String>)> {
     let failed = |error: steadfast_core::CallError| Error::retryable(error);
     let objects = app.objects();

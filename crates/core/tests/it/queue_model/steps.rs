@@ -1,4 +1,4 @@
-//! What happens in the world of the model, and what the model makes of it.
+//! The random operations on queues, and the expected changes of the model.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -71,7 +71,7 @@ impl World {
         let max = 1 + self.below(6) as usize;
         let expected = max.min(wanted.len() - over.len());
         let mut pulled = Vec::new();
-        // News of what was redriven may still be on its way.
+        // Notices of redriven messages may still be in flight.
         for round in 0.. {
             let queues = self.app().queues();
             pulled.extend(queues.pull("outside", max - pulled.len(), LEASE).await?);
@@ -91,7 +91,7 @@ impl World {
             let (queue, due_at, tries, lease) = ("outside", it.until, it.attempt, Some(it.lease));
             self.places.insert(position, Place::In { queue, due_at, tries, lease });
         }
-        // Those whose attempts are used up go when they are met.
+        // Messages without attempts left become dead when they are read.
         let dead = self.letters("dead").await?;
         for it in dead.iter().filter(|it| over.contains(&it.message.position)) {
             self.bury(it.message.position);
@@ -104,7 +104,7 @@ impl World {
         self.places.insert(position, Place::In { queue, due_at, tries, lease });
     }
 
-    /// Acknowledges or gives back something that was pulled, now or long ago.
+    /// Acknowledges or retries something that was pulled, now or long ago.
     async fn answer(&mut self) -> Result<(), QueueError> {
         if self.leases.is_empty() {
             return Ok(());
@@ -141,7 +141,7 @@ impl World {
     async fn redrive(&mut self) -> Result<(), QueueError> {
         let before = self.letters("dead").await?;
         let done = self.app().queues().redrive("dead", &Redrive::default()).await?;
-        // Those of the consumer inside may come in meanwhile.
+        // Messages of the consumer in the process may become dead meanwhile.
         assert!(before.len() as u64 <= done.moved, "{} of {}", done.moved, before.len());
         for it in before {
             let position = it.message.position;
@@ -161,7 +161,7 @@ impl World {
     }
 }
 
-/// How many were taken, and how many were lost.
+/// The number of acknowledged and of lost leases.
 fn ends(is_held: Option<u32>) -> (usize, usize) {
     if is_held.is_some() { (1, 0) } else { (0, 1) }
 }

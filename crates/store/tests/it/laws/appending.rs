@@ -98,7 +98,7 @@ async fn positions_are_commit_order_without_gaps(lab: Lab) {
                 let position = receipt.appended[1].1;
                 assert!(last < position, "a later commit has a later position");
                 last = position;
-                // What a reader has passed is complete: nothing turns up behind it later.
+                // The part that a reader has read is complete: no message appears in it later.
                 let seen = store.read_all(0, 1_000).await.unwrap();
                 assert!(seen.iter().enumerate().all(|(i, it)| it.position == i as i64 + 1));
                 assert!(position <= seen.len() as i64);
@@ -118,7 +118,7 @@ async fn a_rejected_commit_leaves_its_neighbours_alone(lab: Lab) {
         let store = lab.store.clone();
         tokio::spawn(async move {
             let stream = address(&format!("stream {number}"));
-            // Every third one expects what is not.
+            // Every third one has a wrong expectation.
             let expected = if number % 3 == 0 { 5 } else { 0 };
             let messages = vec![event("x"), command(&stream)];
             store.commit(Commit::append(&stream, expected, messages)).await.unwrap()

@@ -1,4 +1,4 @@
-//! Entries: revisions, lists in the order of bytes, and rows that go when their time is over.
+//! Entries: revisions, lists in byte order, and expiry.
 
 use std::time::Duration;
 

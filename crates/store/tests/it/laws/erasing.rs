@@ -1,4 +1,4 @@
-//! Erasing a run: everything goes, or nothing does.
+//! Deleting a run: all of it, or nothing.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ async fn settle(lab: &Lab, position: Position, as_: SettledAs) {
     lab.committed(Commit::of(Write::Settle { position, lease: None, as_, error })).await;
 }
 
-/// A run that has done everything a run can do, and has ended.
+/// A run with every kind of entry that has ended.
 async fn ended(lab: &Lab, id: &str) -> Vec<Position> {
     let messages = vec![event("in").input(), command(&run(id)), command(&address("s"))];
     let append = Write::Append { stream: run(id), messages };
@@ -53,8 +53,8 @@ async fn ended(lab: &Lab, id: &str) -> Vec<Position> {
     positions
 }
 
-/// The rows of a store without the counter, which has moved, and without what the sweep is to look
-/// at, where it finds nothing any more.
+/// The rows of a store without the counter, which has advanced, and without the lists of the sweep,
+/// whose rows have no data any more.
 async fn rows(lab: &Lab) -> Vec<String> {
     let rows = lab.store.dump().await.unwrap().rows;
     let is_kept = |it: &String| !it.starts_with("counter") && !it.starts_with("Expiring");
@@ -97,7 +97,7 @@ async fn an_erased_run_begins_anew_in_the_same_commit(lab: Lab) {
     let found = lab.store.run(run("a").id()).await.unwrap().unwrap();
     assert_eq!((found.created_at, found.expires_at), (START.after(SECOND), None));
     assert_eq!(lab.store.snapshot(run("a").id()).await.unwrap(), None);
-    // It goes on, and has not ended.
+    // It continues, and has not ended.
     let stream = &lab.store.streams(None, None, 9).await.unwrap()[0];
     assert_eq!((stream.created_at, stream.closed_at), (START.after(SECOND), None));
     lab.committed(Commit::append(&run("a"), 1, vec![event("on")])).await;
@@ -120,13 +120,13 @@ async fn a_run_with_many_messages_is_erased_whole(lab: Lab) {
         lab.append(&run("a"), (0..700).map(|_| event("x")).collect()).await;
         lab.append(&run("b"), vec![event("y")]).await;
     }
-    // The name is free at once, and nobody has to wait for the rest.
+    // The name is free immediately, and the sweep deletes the rest.
     let receipt = lab.committed(Commit::of(erase("a"))).await;
     assert_eq!((receipt.forgotten, receipt.erased), (0, true));
     assert_eq!(lab.version(&run("a")).await, 0);
     assert_eq!(lab.store.run(run("a").id()).await.unwrap(), None);
     lab.assert_sound().await;
-    // Another one of the same name has nothing to do with it.
+    // A new run of the same name is independent of it.
     lab.append(&run("a"), vec![event("anew")]).await;
     lab.clock.advance(SECOND);
     assert_eq!(sweep(&*lab.store, Retention::DEFAULT).await.unwrap(), 2_800);
@@ -139,7 +139,7 @@ async fn a_run_with_many_messages_is_erased_whole(lab: Lab) {
 
 async fn a_run_whose_messages_were_forgotten_is_erased(lab: Lab) {
     let positions = ended(&lab, "a").await;
-    // The record of a run goes as a whole, and not one by one.
+    // The record of a run is deleted as a whole, and not message by message.
     let forget = Write::Forget { positions };
     let receipt = lab.committed(Commit::of(forget.clone()).write(erase("a"))).await;
     assert_eq!((receipt.forgotten, receipt.erased), (3, true));
@@ -195,7 +195,7 @@ async fn a_run_is_not_erased_in_the_commit_that_writes_to_it(lab: Lab) {
 async fn an_erasure_that_is_rejected_changes_nothing(lab: Lab) {
     let positions = ended(&lab, "a").await;
     let before = lab.store.dump().await.unwrap();
-    // Gone, its messages cannot be revived, and that takes the erasure back.
+    // Its messages cannot be revived after the deletion, and that rejects the deletion.
     let revive = Write::Revive { position: positions[1] };
     let commit = Commit::of(erase("a"))
         .write(Write::Append { stream: run("a"), messages: vec![event("again")] })
@@ -230,7 +230,7 @@ async fn commits_that_share_a_batch_with_an_erasure_agree_with_it(lab: Lab) {
         submit(Commit::append(&address("s"), 4 * round + 1, vec![event("before")]));
         // Rejected when it is half done.
         submit(Commit::of(erase("a")).write(Write::Revive { position: 0 }));
-        // Every other time the run goes on.
+        // Every other time the run continues.
         let (stream, version) = if round % 2 == 0 { ("a", 3) } else { ("other", round / 2) };
         submit(Commit::append(&run(stream), version, vec![event("on")]));
         submit(Commit::of(erase("a")));

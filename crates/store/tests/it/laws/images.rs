@@ -1,4 +1,4 @@
-//! Objects: images are read by the numbers of their pages.
+//! Objects: images are read by page number.
 
 use std::ops::RangeInclusive;
 
@@ -8,7 +8,7 @@ use crate::lab::{Lab, address_of};
 
 crate::laws::laws!(images_are_read_by_ranges_of_pages_in_order);
 
-/// An object whose pages have images, as many as asked for.
+/// An object with images of this many pages.
 async fn object(lab: &Lab, name: &str, pages: u32) -> Address {
     let object = address_of(EntityKind::Object, "thing", name);
     let turn = Turn {

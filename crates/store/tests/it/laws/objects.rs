@@ -1,4 +1,4 @@
-//! Objects: who exists, and what happened to them, without what they hold.
+//! Objects: lists and turns, without contents.
 
 use std::time::Duration;
 

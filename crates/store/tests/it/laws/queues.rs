@@ -1,4 +1,4 @@
-//! What waits in queues: apart from the rest, in due order, and moved without being copied.
+//! Messages in queues: separate from other work, in due order, and moved without being copied.
 
 use std::time::Duration;
 
@@ -268,7 +268,7 @@ async fn depth_counts_what_is_ready_delayed_leased_and_dead(lab: Lab) {
     lab.clock.advance(Duration::from_secs(10));
     let expected = QueueDepth { ready: 3, delayed: 1, ..expected };
     assert_eq!(depth(&lab, &a).await, expected);
-    // By when it was sent, not by when it came here.
+    // By the time it was sent, not the time it was moved here.
     lab.committed(Commit::of(moved(1, &a, None))).await;
     let expected = QueueDepth { ready: 4, oldest: Some(START), ..expected };
     assert_eq!(depth(&lab, &a).await, expected);
@@ -316,7 +316,7 @@ async fn orphans_of_queues_are_apart_from_others(lab: Lab) {
         found.iter().map(|it| it.position).collect::<Vec<_>>()
     };
     assert_eq!(orphans(1, true).await, [0; 0]);
-    // What is leased to somebody outside outlives owners.
+    // A lease of a consumer outside outlives owners.
     assert_eq!(orphans(2, true).await, sent[..1]);
     assert_eq!(orphans(2, false).await, [other]);
 }

@@ -1,4 +1,4 @@
-//! Reading: what went in comes out, in order, page by page.
+//! Reads: the written data, in order, page by page.
 
 use steadfast_store::{
     Address, Commit, Due, DueCursor, EntityKind, Health, Message, Remember, Task, Write,

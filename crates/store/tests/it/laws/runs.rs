@@ -1,4 +1,4 @@
-//! Runs: lists, counts and times, and their end as if they had never been.
+//! Runs: lists, counts and times, and deletion as a whole.
 
 use std::time::Duration;
 
@@ -168,7 +168,7 @@ async fn a_run_keeps_the_time_of_its_creation_when_its_status_changes(lab: Lab) 
     let (run, status, later) = (run("a"), RunStatus::Complete, START.after(SECOND));
     lab.committed(Commit::of(Write::Run { run, status, expires: Some(SECOND) })).await;
     assert_eq!(found().await, expected(status, later, Some(later.after(SECOND))));
-    // It is begun again: nothing ends it any more.
+    // It is restarted: it does not expire any more.
     lab.committed(Commit::of(put("a", RunStatus::Queued))).await;
     assert_eq!(found().await, expected(RunStatus::Queued, later, None));
     assert_eq!(lab.store.expired_runs(Timestamp::MAX, 9).await.unwrap(), []);
@@ -213,7 +213,7 @@ async fn only_a_run_is_kept_as_one(lab: Lab) {
     let write = Write::Run { run: address("a"), status: RunStatus::Queued, expires: None };
     let error = lab.store.commit(Commit::of(write)).await.unwrap_err();
     assert!(matches!(error, StoreError::Invalid(_)), "{error}");
-    // What is no run is not erased as one.
+    // An entity that is not a run is not deleted as one.
     lab.append(&address("a"), vec![event("x")]).await;
     lab.committed(Commit::of(Write::EraseRun {
         run: address("a").id(),
