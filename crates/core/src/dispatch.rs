@@ -3,13 +3,13 @@
 //! It never polls. The [`index`] holds its state; an idle node does not query the store.
 
 pub(crate) mod attempt;
-pub(crate) mod bell;
 pub(crate) mod engine;
 mod handler;
 mod index;
 mod pools;
 pub(crate) mod suspects;
 mod targets;
+pub(crate) mod waker;
 pub(crate) mod window;
 mod worker;
 
@@ -24,30 +24,30 @@ use tokio::{sync::watch, task::JoinHandle};
 
 pub(crate) use self::attempt::panic_message;
 use self::{
-    bell::Bell,
     engine::Engine,
     index::{Bounds, Index},
     targets::Targets,
+    waker::LoopWaker,
     worker::Worker,
 };
 pub use self::{
-    handler::{Delivery, Failure, Handler, Places, Router},
+    handler::{Delivery, Failure, Handler, PermitPool, Router},
     worker::CRASH_POINTS,
 };
 
 /// Gets notices of work in queues. Each queue has a loop of its own that delivers it.
 pub(crate) trait QueueListener: Send + Sync + 'static {
     /// This work was written, in this order.
-    fn heard(&self, works: &[Work]);
+    fn on_work(&self, works: &[Work]);
     /// Some notices were lost.
-    fn missed(&self);
+    fn on_lost_notices(&self);
 }
 
 /// Plain settings of a dispatcher.
 #[derive(Clone, Copy, Debug)]
 pub struct DispatcherOptions {
     /// Maximum concurrent deliveries of one message type or one kind of work. Different kinds take
-    /// permits from different pools, see [`Places`].
+    /// permits from different pools, see [`PermitPool`].
     pub concurrency: usize,
     /// Maximum concurrent deliveries to one target.
     pub concurrency_per_target: usize,
@@ -142,11 +142,11 @@ impl DispatcherBuilder {
     /// Takes over the unfinished work of earlier owners, and starts.
     pub async fn start(self) -> Result<Dispatcher, StoreError> {
         let Self { store, entropy, options, handlers, routers, queues } = self;
-        let own_places = routers.iter().flat_map(|it| it.own_places()).collect();
+        let own_pools = routers.iter().flat_map(|it| it.own_pools()).collect();
         // Listen before the first read, so that no notice is missed.
         store.notices().listen();
-        let bell = Arc::new(Bell::default());
-        let worker = Worker::new(store.clone(), entropy, options, handlers, routers, bell.clone());
+        let waker = Arc::new(LoopWaker::default());
+        let worker = Worker::new(store.clone(), entropy, options, handlers, routers, waker.clone());
         let blamed = worker.take_over().await?;
         let bounds = Bounds {
             in_flight: options.concurrency_per_target,
@@ -154,14 +154,14 @@ impl DispatcherBuilder {
             targets: options.targets_max,
             timers: options.timers_max,
         };
-        let mut index = Index::new(bounds, own_places);
+        let mut index = Index::new(bounds, own_pools);
         index.hold(&blamed);
         let (worker, index) = (Arc::new(worker), Arc::new(Mutex::new(index)));
-        let targets = Targets::new(worker.clone(), index.clone(), queues, blamed, bell.clone());
-        let engine = Engine::new(targets, store.clone(), bell.clone());
+        let targets = Targets::new(worker.clone(), index.clone(), queues, blamed, waker.clone());
+        let engine = Engine::new(targets, store.clone(), waker.clone());
         let (stop, stopping) = watch::channel(false);
         let task = Mutex::new(Some(tokio::spawn(engine.run(stopping, options.grace))));
-        Ok(Dispatcher { store, worker, index, bell, stop, task })
+        Ok(Dispatcher { store, worker, index, waker, stop, task })
     }
 }
 
@@ -170,7 +170,7 @@ pub struct Dispatcher {
     store: Arc<dyn Store>,
     worker: Arc<Worker>,
     index: Arc<Mutex<Index>>,
-    bell: Arc<Bell>,
+    waker: Arc<LoopWaker>,
     stop: watch::Sender<bool>,
     /// Taken by the caller that stops it.
     task: Mutex<Option<JoinHandle<()>>>,
@@ -192,8 +192,8 @@ impl Dispatcher {
     /// Waits until nothing is in flight and nothing known is due, or the store cannot be read.
     pub async fn settled(&self) {
         // The loop processes all notices of earlier commits before it is idle again.
-        self.bell.ring();
-        self.bell.settled(self.store.clock()).await;
+        self.waker.wake();
+        self.waker.settled(self.store.clock()).await;
     }
 
     /// Finds pending work that no timer and no notice will wake; there must be none.

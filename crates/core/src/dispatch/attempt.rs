@@ -40,7 +40,7 @@ pub(crate) enum Claim {
 
 impl Leases {
     /// Leases with other numbers than these.
-    pub(crate) fn beside(&self) -> Self {
+    pub(crate) fn with_other_numbers(&self) -> Self {
         Self { last: self.last.clone(), held: Mutex::default() }
     }
 
@@ -153,7 +153,7 @@ pub(crate) enum GiveUp<'a> {
 
 /// The writes for the end of an attempt.
 #[derive(Clone, Debug)]
-pub(crate) struct Written {
+pub(crate) struct EndingCommit {
     pub(crate) position: Position,
     /// Nothing if the delivery is settled already.
     pub(crate) commit: Option<Commit>,
@@ -169,7 +169,7 @@ pub(crate) enum EndKind {
     GivenUp,
 }
 
-impl Written {
+impl EndingCommit {
     /// The time at which the message is due again, if it is retried, once it is committed.
     pub(crate) fn due_again(&self, receipt: &Receipt) -> Option<Timestamp> {
         self.again.map(|it| receipt.at.after(it))
@@ -177,10 +177,10 @@ impl Written {
 }
 
 /// Makes the writes for the end of an attempt under a policy.
-pub(crate) fn write(ending: &Ending, policy: &Policy<'_>, entropy: &dyn Entropy) -> Written {
+pub(crate) fn write(ending: &Ending, policy: &Policy<'_>, entropy: &dyn Entropy) -> EndingCommit {
     let Ending { position, attempt, lease, verdict } = ending;
     let (position, lease) = (*position, *lease);
-    let written = |commit, kind| Written { position, commit, kind, again: None };
+    let written = |commit, kind| EndingCommit { position, commit, kind, again: None };
     match verdict {
         Verdict::Settled => written(None, EndKind::Done),
         Verdict::Done(commit) => {
@@ -194,7 +194,7 @@ pub(crate) fn write(ending: &Ending, policy: &Policy<'_>, entropy: &dyn Entropy)
             };
             let retry = Write::Retry { position, lease, error: error.clone(), after: wait };
             let again = Some(wait);
-            Written { again, ..written(Some(Commit::of(retry)), EndKind::Retried) }
+            EndingCommit { again, ..written(Some(Commit::of(retry)), EndKind::Retried) }
         }
         Verdict::Bury { why } => {
             written(Some(give_up(position, lease, why, &policy.give_up)), EndKind::GivenUp)
@@ -228,7 +228,7 @@ fn give_up(position: Position, lease: Option<Lease>, error: &str, how: &GiveUp<'
 /// Returns the outcome of each; `None` if there was nothing to write.
 pub(crate) async fn commit(
     store: &dyn Store,
-    all: &[Written],
+    all: &[EndingCommit],
 ) -> Result<Vec<Option<Outcome>>, StoreError> {
     let commits = all.iter().filter_map(|it| it.commit.as_ref());
     let mut outcomes = commit_each(store, commits).await?.into_iter();

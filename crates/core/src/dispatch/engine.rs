@@ -13,7 +13,7 @@ use tokio::{
 
 use super::{
     attempt::{Leases, run_apart},
-    bell::{Bell, Closing},
+    waker::{EndGuard, LoopWaker},
 };
 
 /// Consecutive failed reads after which reads pause.
@@ -28,26 +28,26 @@ pub(crate) trait Source: Send + 'static {
     type Ended: Send + 'static;
 
     /// Whether it gets the notices of the store. Only one source can.
-    const HEARS: bool;
+    const GETS_NOTICES: bool;
 
     /// For the log.
     fn name(&self) -> &str;
 
     /// Starts due deliveries and reads. It must not read while `is_paused`.
-    fn start(&mut self, tasks: &mut JoinSet<Self::Ended>, is_paused: bool) -> Idle;
+    fn start(&mut self, tasks: &mut JoinSet<Self::Ended>, is_paused: bool) -> IdleState;
 
     /// Processes the result of a delivery or a read, or its panic.
     fn ended(&mut self, ended: Result<Self::Ended, JoinError>) -> Effect;
 
     /// Processes notices of commits.
-    fn hear(&mut self, news: &News);
+    fn on_notices(&mut self, news: &News);
 
     /// The leases that are returned when the loop ends.
     fn leases(&self) -> &Leases;
 }
 
 /// The state of a source that has started everything it can start now.
-pub(crate) struct Idle {
+pub(crate) struct IdleState {
     /// Whether nothing known is due.
     pub(crate) is_settled: bool,
     /// The time to run again, unless an event wakes the loop before.
@@ -73,7 +73,7 @@ pub(crate) struct Engine<S: Source> {
     source: S,
     store: Arc<dyn Store>,
     clock: Arc<StoreClock>,
-    bell: Arc<Bell>,
+    waker: Arc<LoopWaker>,
     tasks: JoinSet<S::Ended>,
     /// Consecutive failed reads.
     failures: u32,
@@ -85,12 +85,12 @@ pub(crate) struct Engine<S: Source> {
 }
 
 impl<S: Source> Engine<S> {
-    pub(crate) fn new(source: S, store: Arc<dyn Store>, bell: Arc<Bell>) -> Self {
+    pub(crate) fn new(source: S, store: Arc<dyn Store>, waker: Arc<LoopWaker>) -> Self {
         Self {
             source,
             clock: store.clock().clone(),
             store,
-            bell,
+            waker,
             tasks: JoinSet::new(),
             failures: 0,
             is_lost: false,
@@ -101,18 +101,18 @@ impl<S: Source> Engine<S> {
 
     /// Runs until `stopping` is set. Tasks in flight then have `grace` to end.
     pub(crate) async fn run(mut self, mut stopping: watch::Receiver<bool>, grace: Duration) {
-        let _closing = Closing(self.bell.clone());
+        let _closing = EndGuard(self.waker.clone());
         // Without a store nothing new starts; running tasks end by themselves.
         while !(self.is_over && self.tasks.is_empty()) {
             let wake_at = self.step();
             let wakes = wake_at.is_some();
             let sleep = self.clock.sleep_until(wake_at.unwrap_or(Timestamp::MAX));
-            let (bell, store) = (&self.bell, &self.store);
+            let (waker, store) = (&self.waker, &self.store);
             tokio::select! {
                 _ = stopping.wait_for(|it| *it) => break,
                 Some(ended) = self.tasks.join_next() => self.ended(ended),
-                news = store.notices().next(), if S::HEARS => self.source.hear(&news),
-                () = bell.rung() => {}
+                news = store.notices().next(), if S::GETS_NOTICES => self.source.on_notices(&news),
+                () = waker.woken() => {}
                 () = sleep, if wakes => {}
             }
         }
@@ -122,18 +122,18 @@ impl<S: Source> Engine<S> {
     /// Starts due deliveries and reads, and returns the time to run again.
     fn step(&mut self) -> Option<Timestamp> {
         // Read before the clock: a caller that wakes the loop later may have advanced the clock.
-        let rings = self.bell.rings();
+        let wakes = self.waker.wakes();
         if self.is_over {
-            self.bell.sleep(rings, false, None);
+            self.waker.sleep(wakes, false, None);
             return None;
         }
         let is_paused = self.clock.now() < self.paused_until;
-        let Idle { is_settled, wake_at } = self.source.start(&mut self.tasks, is_paused);
+        let IdleState { is_settled, wake_at } = self.source.start(&mut self.tasks, is_paused);
         // Without a store nothing is delivered, however much is due.
         let is_settled = is_settled || is_paused && self.is_lost;
         let resumes_at = is_paused.then_some(self.paused_until);
         let wake_at = wake_at.into_iter().chain(resumes_at).min();
-        self.bell.sleep(rings, is_settled && self.tasks.is_empty(), wake_at);
+        self.waker.sleep(wakes, is_settled && self.tasks.is_empty(), wake_at);
         wake_at
     }
 

@@ -15,7 +15,7 @@ use steadfast_store::{
     StoreError, Write,
 };
 
-use super::pools::Turnstile;
+use super::pools::StartOrder;
 
 /// Handles messages of a type.
 #[async_trait]
@@ -63,8 +63,8 @@ pub trait Handler: Send + Sync + 'static {
     }
 
     /// The pool that its deliveries take permits from.
-    fn places(&self) -> Places {
-        Places::OfType
+    fn pool(&self) -> PermitPool {
+        PermitPool::OfType
     }
 
     /// Whether the next delivery to the same target waits for [`Delivery::begun`].
@@ -76,7 +76,7 @@ pub trait Handler: Send + Sync + 'static {
 /// The pool that deliveries take permits from. Deliveries of different pools never wait for each
 /// other. Targets that share a pool queue for its permits, each with one message at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Places {
+pub enum PermitPool {
     /// The pool of the message type, with [`DispatcherOptions::concurrency`] permits.
     ///
     /// [`DispatcherOptions::concurrency`]: super::DispatcherOptions::concurrency
@@ -90,7 +90,7 @@ pub enum Places {
         /// Its number of permits, if it is not that of a message type.
         max: Option<usize>,
     },
-    /// The pool of the target: see [`Router::own_places`].
+    /// The pool of the target: see [`Router::own_pools`].
     OfTarget,
 }
 
@@ -101,7 +101,7 @@ pub trait Router: Send + Sync + 'static {
 
     /// Targets with pools of their own, and their permits. Their deliveries may take long, so they
     /// share no permits with other targets.
-    fn own_places(&self) -> Vec<(EntityId, usize)> {
+    fn own_pools(&self) -> Vec<(EntityId, usize)> {
         Vec::new()
     }
 }
@@ -116,7 +116,7 @@ pub struct Delivery {
     pub(super) lease: Option<Lease>,
     pub(super) store: Arc<dyn Store>,
     pub(super) end: Arc<AtomicU8>,
-    pub(super) turn: Arc<Mutex<Option<Turnstile>>>,
+    pub(super) turn: Arc<Mutex<Option<StartOrder>>>,
 }
 
 /// The end of a delivery that its handler settled.

@@ -105,7 +105,7 @@ impl World {
         self.write(Work { position, target, ordered, due_at, attempts, forgiven, claim, queued });
     }
 
-    fn hear(&mut self) {
+    fn deliver_notice(&mut self) {
         for _ in 0..=self.below(4) {
             if let Some(notice) = self.notices.pop_front() {
                 self.index.learn(&notice, self.now);
@@ -215,12 +215,12 @@ impl World {
             self.ended.push((position, key, end));
         }
         if self.is_one_in(2) {
-            self.tell();
+            self.process_end();
         }
     }
 
     /// Gives the index the end of a delivery.
-    fn tell(&mut self) {
+    fn process_end(&mut self) {
         if !self.ended.is_empty() {
             let at = self.below(self.ended.len() as u64) as usize;
             let (position, key, end) = self.ended.swap_remove(at);
@@ -258,7 +258,7 @@ impl World {
                 self.write(Work { due_at, attempts: work.attempts + 1, ..work });
                 // The notice of our own commit may come before the end is processed.
                 if self.is_one_in(2) {
-                    self.hear();
+                    self.deliver_notice();
                 }
                 End::Again(due_at)
             }
@@ -267,7 +267,7 @@ impl World {
                 let settled = self.remove(position);
                 self.settled.extend(settled);
                 if self.is_one_in(2) {
-                    self.hear();
+                    self.deliver_notice();
                 }
                 End::Gone
             }
@@ -368,13 +368,13 @@ impl World {
             0..=3 => self.commit(),
             4 => self.now.0 += self.below(5) as i64,
             5..=6 => self.finish(),
-            7 if self.is_one_in(2) => self.tell(),
+            7 if self.is_one_in(2) => self.process_end(),
             7 => self.give_room(),
             8..=9 => self.answer(),
             10 if self.is_one_in(30) => self.lose_notices(),
             11 if self.is_one_in(3) => self.operate(),
             12 if self.is_one_in(2) => self.release(),
-            13..=14 => self.hear(),
+            13..=14 => self.deliver_notice(),
             _ => self.read(),
         }
         self.start();
@@ -386,12 +386,12 @@ impl World {
     /// index returns.
     fn run_out(&mut self) {
         for _ in 0..20_000 {
-            self.hear();
+            self.deliver_notice();
             self.read();
             self.answer();
             self.start();
             self.finish();
-            self.tell();
+            self.process_end();
             self.give_room();
             self.release();
             let is_reading = self.scan.is_some() || !self.reads.is_empty();

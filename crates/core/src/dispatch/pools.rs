@@ -13,11 +13,11 @@ use parking_lot::{Mutex, MutexGuard};
 use steadfast_store::EntityId;
 use tokio::sync::oneshot;
 
-use super::{bell::Bell, index::TargetKey};
+use super::{index::TargetKey, waker::LoopWaker};
 
 /// Identifies the pool that a delivery takes a permit from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Pool {
+pub(crate) enum PoolKey {
     /// The pool of its message type.
     Type(Box<str>),
     /// The pool of a kind of work, with a name.
@@ -28,50 +28,50 @@ pub(crate) enum Pool {
 
 /// All pools. A target that gets no permit queues for one.
 pub(super) struct Pools {
-    pools: Mutex<HashMap<Pool, Places>>,
+    pools: Mutex<HashMap<PoolKey, PermitQueue>>,
     /// Targets that got a permit while they waited.
-    granted: Mutex<Vec<(TargetKey, Place)>>,
+    granted: Mutex<Vec<(TargetKey, Permit)>>,
     /// Wakes the loop when a target has got a permit.
-    bell: Arc<Bell>,
+    waker: Arc<LoopWaker>,
 }
 
 #[derive(Default)]
-struct Places {
+struct PermitQueue {
     taken: usize,
     waiting: VecDeque<TargetKey>,
 }
 
 /// One permit. When it is dropped, the next target in the queue gets it.
-pub(super) struct Place {
-    pool: Pool,
+pub(super) struct Permit {
+    pool: PoolKey,
     pools: Arc<Pools>,
 }
 
 impl Pools {
-    pub(super) fn new(bell: Arc<Bell>) -> Arc<Self> {
-        Arc::new(Self { pools: Mutex::default(), granted: Mutex::default(), bell })
+    pub(super) fn new(waker: Arc<LoopWaker>) -> Arc<Self> {
+        Arc::new(Self { pools: Mutex::default(), granted: Mutex::default(), waker })
     }
 
     /// A permit of `max`; if there is none, the target queues for one. `given` is a permit of this
     /// pool that the target has waited for.
     pub(super) fn enter(
         self: &Arc<Self>,
-        pool: &Pool,
+        pool: &PoolKey,
         max: usize,
         target: TargetKey,
-        given: Option<Place>,
-    ) -> Option<Place> {
+        given: Option<Permit>,
+    ) -> Option<Permit> {
         if given.is_some() {
             return given;
         }
         let mut pools = self.lock();
-        let places = pools.entry(pool.clone()).or_default();
-        if places.waiting.is_empty() && places.taken < max.max(1) {
-            places.taken += 1;
-            return Some(Place { pool: pool.clone(), pools: self.clone() });
+        let permits = pools.entry(pool.clone()).or_default();
+        if permits.waiting.is_empty() && permits.taken < max.max(1) {
+            permits.taken += 1;
+            return Some(Permit { pool: pool.clone(), pools: self.clone() });
         }
-        if !places.waiting.contains(&target) {
-            places.waiting.push_back(target);
+        if !permits.waiting.contains(&target) {
+            permits.waiting.push_back(target);
         }
         None
     }
@@ -82,54 +82,54 @@ impl Pools {
     }
 
     /// Targets that got a permit since the last call.
-    pub(super) fn granted(&self) -> Vec<(TargetKey, Place)> {
+    pub(super) fn granted(&self) -> Vec<(TargetKey, Permit)> {
         std::mem::take(&mut *self.granted.lock())
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Pool, Places>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<PoolKey, PermitQueue>> {
         self.pools.lock()
     }
 }
 
-impl Place {
+impl Permit {
     /// Whether it is a permit of this pool.
-    pub(super) fn is_of(&self, pool: &Pool) -> bool {
+    pub(super) fn is_of(&self, pool: &PoolKey) -> bool {
         self.pool == *pool
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         let mut pools = self.pools.lock();
-        let Some(places) = pools.get_mut(&self.pool) else { return };
-        let Some(target) = places.waiting.pop_front() else {
-            places.taken -= 1;
+        let Some(permits) = pools.get_mut(&self.pool) else { return };
+        let Some(target) = permits.waiting.pop_front() else {
+            permits.taken -= 1;
             return;
         };
         drop(pools);
-        let place = Place { pool: self.pool.clone(), pools: self.pools.clone() };
+        let permit = Permit { pool: self.pool.clone(), pools: self.pools.clone() };
         let mut granted = self.pools.granted.lock();
-        granted.push((target, place));
+        granted.push((target, permit));
         drop(granted);
-        self.pools.bell.ring();
+        self.pools.waker.wake();
     }
 }
 
 /// Permits to load and route messages, which is quick.
-pub(super) struct Loading {
+pub(super) struct LoadPermits {
     free: AtomicUsize,
     is_wanted: AtomicBool,
     /// Wakes the loop when a permit is returned that the loop waited for.
-    bell: Arc<Bell>,
+    waker: Arc<LoopWaker>,
 }
 
 /// One of them, until it is dropped.
-pub(super) struct LoadingPlace(Arc<Loading>);
+pub(super) struct LoadPermit(Arc<LoadPermits>);
 
-impl Loading {
-    pub(super) fn new(places: usize, bell: Arc<Bell>) -> Arc<Self> {
-        let free = AtomicUsize::new(places.max(1));
-        Arc::new(Self { free, is_wanted: AtomicBool::new(false), bell })
+impl LoadPermits {
+    pub(super) fn new(permits: usize, waker: Arc<LoopWaker>) -> Arc<Self> {
+        let free = AtomicUsize::new(permits.max(1));
+        Arc::new(Self { free, is_wanted: AtomicBool::new(false), waker })
     }
 
     /// Whether a permit is free. Only one task takes them.
@@ -142,17 +142,17 @@ impl Loading {
         0 < self.free.load(Ordering::SeqCst)
     }
 
-    pub(super) fn take(self: &Arc<Self>) -> LoadingPlace {
+    pub(super) fn take(self: &Arc<Self>) -> LoadPermit {
         self.free.fetch_sub(1, Ordering::SeqCst);
-        LoadingPlace(self.clone())
+        LoadPermit(self.clone())
     }
 }
 
-impl Drop for LoadingPlace {
+impl Drop for LoadPermit {
     fn drop(&mut self) {
         self.0.free.fetch_add(1, Ordering::SeqCst);
         if self.0.is_wanted.swap(false, Ordering::SeqCst) {
-            self.0.bell.ring();
+            self.0.waker.wake();
         }
     }
 }
@@ -161,12 +161,12 @@ impl Drop for LoadingPlace {
 /// own. Each waits until the previous one has begun, or has ended without beginning. If the
 /// previous one got no permit and is requeued, the following ones are requeued as well. Dropping
 /// this lets the next one begin.
-pub(super) struct Turnstile {
+pub(super) struct StartOrder {
     before: Option<oneshot::Receiver<()>>,
     next: oneshot::Sender<()>,
 }
 
-impl Turnstile {
+impl StartOrder {
     /// Waits for `before`. Also returns the receiver that the next delivery waits for.
     pub(super) fn new(before: Option<oneshot::Receiver<()>>) -> (Self, oneshot::Receiver<()>) {
         let (next, waits) = oneshot::channel();
@@ -174,7 +174,7 @@ impl Turnstile {
     }
 
     /// Returns when the previous delivery has begun; `false` if it was requeued.
-    pub(super) async fn come(&mut self) -> bool {
+    pub(super) async fn wait(&mut self) -> bool {
         match self.before.take() {
             // The sender is dropped when that delivery has begun, and sends if it is requeued.
             Some(before) => before.await.is_err(),
@@ -183,7 +183,7 @@ impl Turnstile {
     }
 
     /// Requeues the following deliveries as well.
-    pub(super) fn go_back(self) {
+    pub(super) fn requeue(self) {
         // Ignore a receiver that was dropped: no delivery follows.
         let _ = self.next.send(());
     }

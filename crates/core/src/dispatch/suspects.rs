@@ -12,14 +12,14 @@ use std::{pin::pin, sync::Arc, time::Duration};
 use parking_lot::Mutex;
 use steadfast_store::{StoreClock, Timestamp};
 
-use super::bell::Bell;
+use super::waker::LoopWaker;
 
 /// Maximum duration of an exclusive delivery, including the wait for it.
 const ALONE_MAX: Duration = Duration::from_secs(30);
 
 /// The isolation that a delivery needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Care {
+pub(crate) enum Isolation {
     /// None: its commit alone decides whether it happened.
     Plain,
     /// It may have crashed a process, or its last lease has expired: it is claimed, and thereby
@@ -39,7 +39,7 @@ pub(crate) struct Suspects(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     /// The loops that wait for each other's suspect messages.
-    bells: Vec<Arc<Bell>>,
+    wakers: Vec<Arc<LoopWaker>>,
     /// Deliveries of counted messages in flight.
     counted: usize,
     /// A blamed message is in flight.
@@ -53,36 +53,36 @@ struct State {
 /// Whether a delivery may begin.
 pub(crate) enum Admission {
     /// It may.
-    Yes(Admitted),
+    Yes(AdmissionGuard),
     /// Not before another delivery ends, or not before this time.
     Wait(Option<Timestamp>),
 }
 
 /// A delivery that may run, until this is dropped.
-pub(crate) struct Admitted {
+pub(crate) struct AdmissionGuard {
     suspects: Suspects,
-    care: Care,
+    isolation: Isolation,
     is_exclusive: bool,
 }
 
 impl Suspects {
     /// Wakes a loop whenever an exclusive delivery ends.
-    pub(crate) fn add_loop(&self, bell: Arc<Bell>) {
-        self.0.lock().bells.push(bell);
+    pub(crate) fn add_loop(&self, waker: Arc<LoopWaker>) {
+        self.0.lock().wakers.push(waker);
     }
 
-    pub(crate) fn admit(&self, care: Care, now: Timestamp) -> Admission {
+    pub(crate) fn admit(&self, isolation: Isolation, now: Timestamp) -> Admission {
         let mut state = self.0.lock();
         let mut is_exclusive = false;
-        match care {
-            Care::Plain => {}
-            Care::Counted if state.is_exclusive => return Admission::Wait(None),
-            Care::Counted => match state.wanted_since.map(|it| it.after(ALONE_MAX)) {
+        match isolation {
+            Isolation::Plain => {}
+            Isolation::Counted if state.is_exclusive => return Admission::Wait(None),
+            Isolation::Counted => match state.wanted_since.map(|it| it.after(ALONE_MAX)) {
                 Some(until) if now < until => return Admission::Wait(Some(until)),
                 Some(_) | None => state.counted += 1,
             },
-            Care::Blamed { .. } if state.is_blamed => return Admission::Wait(None),
-            Care::Blamed { is_last: true } if 0 < state.counted => {
+            Isolation::Blamed { .. } if state.is_blamed => return Admission::Wait(None),
+            Isolation::Blamed { is_last: true } if 0 < state.counted => {
                 // The message that wanted it long ago does not wait any more.
                 state.wanted_since.take_if(|it| it.after(2 * ALONE_MAX) <= now);
                 let until = state.wanted_since.get_or_insert(now).after(ALONE_MAX);
@@ -93,7 +93,7 @@ impl Suspects {
                 // afterwards.
                 (state.wanted_since, state.is_blamed) = (None, true);
             }
-            Care::Blamed { is_last } => {
+            Isolation::Blamed { is_last } => {
                 (state.is_exclusive, is_exclusive) = (is_last, is_last);
                 state.is_blamed = true;
                 if is_last {
@@ -101,11 +101,11 @@ impl Suspects {
                 }
             }
         }
-        Admission::Yes(Admitted { suspects: self.clone(), care, is_exclusive })
+        Admission::Yes(AdmissionGuard { suspects: self.clone(), isolation, is_exclusive })
     }
 }
 
-impl Admitted {
+impl AdmissionGuard {
     /// Whether no other suspect message runs at the same time.
     pub(crate) fn is_exclusive(&self) -> bool {
         self.is_exclusive
@@ -114,11 +114,11 @@ impl Admitted {
     /// Delivers the message. Other suspect messages may begin when it has ended, or after
     /// [`ALONE_MAX`].
     pub(crate) async fn run<T>(self, clock: &StoreClock, delivery: impl Future<Output = T>) -> T {
-        if self.care == Care::Plain {
+        if self.isolation == Isolation::Plain {
             return delivery.await;
         }
         let mut delivery = pin!(delivery);
-        let is_blamed = matches!(self.care, Care::Blamed { .. });
+        let is_blamed = matches!(self.isolation, Isolation::Blamed { .. });
         let delivered = tokio::select! {
             delivered = &mut delivery => Some(delivered),
             () = clock.sleep(ALONE_MAX), if is_blamed => None,
@@ -131,22 +131,22 @@ impl Admitted {
     }
 }
 
-impl Drop for Admitted {
+impl Drop for AdmissionGuard {
     fn drop(&mut self) {
         let mut state = self.suspects.0.lock();
-        match self.care {
-            Care::Plain => return,
-            Care::Counted => state.counted -= 1,
-            Care::Blamed { .. } => {
+        match self.isolation {
+            Isolation::Plain => return,
+            Isolation::Counted => state.counted -= 1,
+            Isolation::Blamed { .. } => {
                 state.is_blamed = false;
                 if self.is_exclusive {
                     state.is_exclusive = false;
                 }
             }
         }
-        let bells = state.bells.clone();
+        let wakers = state.wakers.clone();
         drop(state);
-        bells.iter().for_each(|it| it.ring());
+        wakers.iter().for_each(|it| it.wake());
     }
 }
 
@@ -155,11 +155,11 @@ mod tests {
     use super::*;
 
     const NOW: Timestamp = Timestamp(0);
-    const LAST: Care = Care::Blamed { is_last: true };
-    const NOT_LAST: Care = Care::Blamed { is_last: false };
+    const LAST: Isolation = Isolation::Blamed { is_last: true };
+    const NOT_LAST: Isolation = Isolation::Blamed { is_last: false };
 
-    fn yes(suspects: &Suspects, care: Care) -> Option<Admitted> {
-        match suspects.admit(care, NOW) {
+    fn yes(suspects: &Suspects, isolation: Isolation) -> Option<AdmissionGuard> {
+        match suspects.admit(isolation, NOW) {
             Admission::Yes(it) => Some(it),
             Admission::Wait(_) => None,
         }
@@ -168,10 +168,13 @@ mod tests {
     #[test]
     fn blamed_ones_run_one_at_a_time_beside_counted_ones() {
         let suspects = Suspects::default();
-        let counted = yes(&suspects, Care::Counted);
+        let counted = yes(&suspects, Isolation::Counted);
         let blamed = yes(&suspects, NOT_LAST).expect("beside counted ones");
         assert!(!blamed.is_exclusive() && yes(&suspects, NOT_LAST).is_none());
-        assert!(yes(&suspects, Care::Counted).is_some() && yes(&suspects, Care::Plain).is_some());
+        assert!(
+            yes(&suspects, Isolation::Counted).is_some()
+                && yes(&suspects, Isolation::Plain).is_some()
+        );
         drop(blamed);
         assert!(yes(&suspects, NOT_LAST).is_some());
         drop(counted);
@@ -180,23 +183,23 @@ mod tests {
     #[test]
     fn a_last_attempt_is_exclusive_and_does_not_wait_for_ever() {
         let suspects = Suspects::default();
-        let counted = yes(&suspects, Care::Counted).expect("nothing else runs");
+        let counted = yes(&suspects, Isolation::Counted).expect("nothing else runs");
         let Admission::Wait(Some(until)) = suspects.admit(LAST, NOW) else {
             panic!("it waits for the counted one");
         };
         assert_eq!(until, NOW.after(ALONE_MAX));
-        assert!(yes(&suspects, Care::Counted).is_none(), "it must have its turn");
+        assert!(yes(&suspects, Isolation::Counted).is_none(), "it must have its turn");
         drop(counted);
         let alone = yes(&suspects, LAST).expect("nothing else runs");
-        assert!(alone.is_exclusive() && yes(&suspects, Care::Counted).is_none());
-        assert!(yes(&suspects, Care::Plain).is_some(), "what is not suspect is not held up");
+        assert!(alone.is_exclusive() && yes(&suspects, Isolation::Counted).is_none());
+        assert!(yes(&suspects, Isolation::Plain).is_some(), "what is not suspect is not held up");
         drop(alone);
-        let hangs = yes(&suspects, Care::Counted).expect("nothing else runs");
+        let hangs = yes(&suspects, Isolation::Counted).expect("nothing else runs");
         assert!(yes(&suspects, LAST).is_none());
         let Admission::Yes(beside) = suspects.admit(LAST, NOW.after(ALONE_MAX)) else {
             panic!("it has waited long enough");
         };
-        assert!(!beside.is_exclusive() && yes(&suspects, Care::Counted).is_some());
+        assert!(!beside.is_exclusive() && yes(&suspects, Isolation::Counted).is_some());
         drop((hangs, beside));
     }
 }

@@ -18,11 +18,11 @@ use tokio::{
 use super::{
     QueueListener,
     attempt::Leases,
-    bell::Bell,
-    engine::{Effect, Idle, Source, read_apart},
+    engine::{Effect, IdleState, Source, read_apart},
     index::{End, Index, TargetKey},
-    pools::{Loading, Place, Turnstile},
-    suspects::{Admission, Care, Suspects},
+    pools::{LoadPermits, Permit, StartOrder},
+    suspects::{Admission, Isolation, Suspects},
+    waker::LoopWaker,
     worker::{Begin, Worker},
 };
 
@@ -41,9 +41,9 @@ pub(super) struct Targets {
     /// Shared with `Dispatcher::forgotten`.
     index: Arc<Mutex<Index>>,
     queues: Option<Arc<dyn QueueListener>>,
-    loading: Arc<Loading>,
+    loading: Arc<LoadPermits>,
     /// Permits that targets have waited for.
-    given: HashMap<TargetKey, Place>,
+    given: HashMap<TargetKey, Permit>,
     /// The end of the last delivery to each target, which the next one waits for.
     turns: HashMap<TargetKey, oneshot::Receiver<()>>,
     /// Messages that were in flight when a process crashed. They are delivered one at a time.
@@ -57,14 +57,14 @@ impl Targets {
         index: Arc<Mutex<Index>>,
         queues: Option<Arc<dyn QueueListener>>,
         blamed: Vec<Work>,
-        bell: Arc<Bell>,
+        waker: Arc<LoopWaker>,
     ) -> Self {
         let suspects = Suspects::default();
-        suspects.add_loop(bell.clone());
+        suspects.add_loop(waker.clone());
         Self {
             store: worker.store.clone(),
             clock: worker.store.clock().clone(),
-            loading: Loading::new(worker.options.concurrency, bell),
+            loading: LoadPermits::new(worker.options.concurrency, waker),
             worker,
             index,
             queues,
@@ -78,18 +78,18 @@ impl Targets {
     fn start_deliveries(&mut self, tasks: &mut JoinSet<Ended>, now: Timestamp) {
         let mut index = self.index.lock();
         index.wake(now);
-        for (target, place) in self.worker.pools.granted() {
+        for (target, permit) in self.worker.pools.granted() {
             // Not while a delivery of the target may be requeued: that row must be the next.
             if index.is_blocked(target) && index.unblock(target, now) {
-                self.given.insert(target, place);
+                self.given.insert(target, permit);
             }
         }
         while let Some((position, target, is_shared)) = index.take(self.loading.is_free(), now) {
             let loading = is_shared.then(|| self.loading.take());
-            let (turn, next) = Turnstile::new(self.turns.remove(&target));
+            let (turn, next) = StartOrder::new(self.turns.remove(&target));
             self.turns.insert(target, next);
-            let place = self.given.remove(&target);
-            let begin = Begin { position, target, is_blamed: false, loading, place, turn };
+            let permit = self.given.remove(&target);
+            let begin = Begin { position, target, is_blamed: false, loading, permit, turn };
             let worker = self.worker.clone();
             tasks.spawn(async move {
                 let end = worker.deliver(begin).await;
@@ -105,12 +105,12 @@ impl Targets {
         if self.blamed.is_empty() {
             return;
         }
-        let care = Care::Blamed { is_last: false };
-        let Admission::Yes(admitted) = self.suspects.admit(care, now) else { return };
+        let isolation = Isolation::Blamed { is_last: false };
+        let Admission::Yes(admitted) = self.suspects.admit(isolation, now) else { return };
         let Some(work) = self.blamed.pop_front() else { return };
         let (position, target) = (work.position, TargetKey::of(&work));
-        let (turn, _) = Turnstile::new(None);
-        let begin = Begin { position, target, is_blamed: true, loading: None, place: None, turn };
+        let (turn, _) = StartOrder::new(None);
+        let begin = Begin { position, target, is_blamed: true, loading: None, permit: None, turn };
         let (worker, clock) = (self.worker.clone(), self.clock.clone());
         tasks.spawn(async move {
             let end = admitted.run(&clock, worker.deliver(begin)).await;
@@ -132,13 +132,13 @@ impl Targets {
 impl Source for Targets {
     type Ended = Ended;
 
-    const HEARS: bool = true;
+    const GETS_NOTICES: bool = true;
 
     fn name(&self) -> &str {
         "targets"
     }
 
-    fn start(&mut self, tasks: &mut JoinSet<Ended>, is_paused: bool) -> Idle {
+    fn start(&mut self, tasks: &mut JoinSet<Ended>, is_paused: bool) -> IdleState {
         let now = self.clock.now();
         self.start_deliveries(tasks, now);
         self.start_blamed(tasks, now);
@@ -147,7 +147,7 @@ impl Source for Targets {
         }
         let index = self.index.lock();
         let is_settled = index.is_settled(now) && self.store.notices().is_empty();
-        Idle { is_settled, wake_at: index.wake_at(now) }
+        IdleState { is_settled, wake_at: index.wake_at(now) }
     }
 
     fn ended(&mut self, ended: Result<Ended, JoinError>) -> Effect {
@@ -188,7 +188,7 @@ impl Source for Targets {
         }
     }
 
-    fn hear(&mut self, news: &News) {
+    fn on_notices(&mut self, news: &News) {
         let now = self.clock.now();
         let mut index = self.index.lock();
         match news {
@@ -200,11 +200,11 @@ impl Source for Targets {
                         Notice::Due(_) | Notice::Unblocked(_) => index.learn(notice, now),
                     }
                 }
-                self.queues.iter().for_each(|it| it.heard(&in_queues));
+                self.queues.iter().for_each(|it| it.on_work(&in_queues));
             }
             News::Overflow => {
                 index.start_over(now);
-                self.queues.iter().for_each(|it| it.missed());
+                self.queues.iter().for_each(|it| it.on_lost_notices());
             }
         }
     }

@@ -14,12 +14,12 @@ use steadfast_store::{
 };
 
 use super::{
-    DispatcherOptions, Places, Unknown,
+    DispatcherOptions, PermitPool, Unknown,
     attempt::{self, Claim, EndKind, Ending, GiveUp, Leases, Policy, Verdict, run_apart},
-    bell::Bell,
     handler::{Delivery, Failure, Handler, Router, SETTLED},
     index::{End, TargetKey},
-    pools::{LoadingPlace, Place, Pool, Pools, Turnstile},
+    pools::{LoadPermit, Permit, PoolKey, Pools, StartOrder},
+    waker::LoopWaker,
 };
 use crate::commit_each::commit_each;
 
@@ -44,10 +44,10 @@ pub(super) struct Begin {
     /// time.
     pub(super) is_blamed: bool,
     /// A permit to load; `None` for targets with a limit of their own.
-    pub(super) loading: Option<LoadingPlace>,
+    pub(super) loading: Option<LoadPermit>,
     /// A permit that its target has waited for.
-    pub(super) place: Option<Place>,
-    pub(super) turn: Turnstile,
+    pub(super) permit: Option<Permit>,
+    pub(super) turn: StartOrder,
 }
 
 /// Delivers messages to their handlers.
@@ -72,7 +72,7 @@ impl Worker {
         options: DispatcherOptions,
         handlers: HashMap<Box<str>, Arc<dyn Handler>>,
         routers: Vec<Arc<dyn Router>>,
-        bell: Arc<Bell>,
+        waker: Arc<LoopWaker>,
     ) -> Self {
         let careful_until = store.owner().unclean_until.unwrap_or(0);
         Self {
@@ -84,7 +84,7 @@ impl Worker {
             routers,
             leases: Leases::default(),
             careful_until,
-            pools: Pools::new(bell),
+            pools: Pools::new(waker),
         }
     }
 
@@ -113,7 +113,7 @@ impl Worker {
     }
 
     async fn attempt(&self, begin: Begin) -> Result<End, StoreError> {
-        let Begin { position, target, is_blamed, loading, place, mut turn } = begin;
+        let Begin { position, target, is_blamed, loading, permit, mut turn } = begin;
         // If the message has changed since, the commit at the end is rejected.
         let message = match self.store.notices().fresh(position) {
             None => self.store.message(position).await?,
@@ -136,13 +136,13 @@ impl Worker {
         let suspect = position <= self.careful_until && (!leaves || 0 < attempts);
         // Deliveries to one target begin in the order of their messages: if the previous one was
         // requeued, so is this one.
-        if !turn.come().await {
-            turn.go_back();
+        if !turn.wait().await {
+            turn.requeue();
             return Ok(End::NoRoom);
         }
         let pools = if is_blamed { Vec::new() } else { self.pools_of(&handler, &message, suspect) };
-        let Some(places) = self.enter(&pools, target, place) else {
-            turn.go_back();
+        let Some(permits) = self.enter(&pools, target, permit) else {
+            turn.requeue();
             return Ok(End::NoRoom);
         };
         drop(loading);
@@ -153,7 +153,7 @@ impl Worker {
         } else {
             self.claim_and_execute(handler, message, turn).await
         };
-        drop(places);
+        drop(permits);
         end
     }
 
@@ -163,21 +163,23 @@ impl Worker {
         handler: &Option<Arc<dyn Handler>>,
         message: &Recorded,
         suspect: bool,
-    ) -> Vec<(Pool, usize)> {
+    ) -> Vec<(PoolKey, usize)> {
         let max = self.options.concurrency;
-        let (places, in_order) = match handler {
-            Some(it) => (it.places(), it.in_order()),
-            None => (Places::OfType, false),
+        let (pool, in_order) = match handler {
+            Some(it) => (it.pool(), it.in_order()),
+            None => (PermitPool::OfType, false),
         };
-        let kind = match places {
-            Places::OfType => (Pool::Type(message.message_type.as_str().into()), max),
-            Places::Of { kind, name, max: more } => (Pool::Of(kind, name), more.unwrap_or(max)),
-            Places::OfTarget => return Vec::new(),
+        let kind = match pool {
+            PermitPool::OfType => (PoolKey::Type(message.message_type.as_str().into()), max),
+            PermitPool::Of { kind, name, max: more } => {
+                (PoolKey::Of(kind, name), more.unwrap_or(max))
+            }
+            PermitPool::OfTarget => return Vec::new(),
         };
         // Claims of one target may conflict, for example those of two timers of a process of which
         // one cancels the other.
         match message.target.filter(|_| suspect && !in_order) {
-            Some(target) => vec![(Pool::Target(target), 1), kind],
+            Some(target) => vec![(PoolKey::Target(target), 1), kind],
             None => vec![kind],
         }
     }
@@ -185,16 +187,16 @@ impl Worker {
     /// Takes a permit of each pool; `None` if one is missing, and then the target queues for it.
     fn enter(
         &self,
-        pools: &[(Pool, usize)],
+        pools: &[(PoolKey, usize)],
         target: TargetKey,
-        mut given: Option<Place>,
-    ) -> Option<Vec<Place>> {
-        let mut places = Vec::with_capacity(pools.len());
+        mut given: Option<Permit>,
+    ) -> Option<Vec<Permit>> {
+        let mut permits = Vec::with_capacity(pools.len());
         for (pool, max) in pools {
             let given = given.take_if(|it| it.is_of(pool));
-            places.push(self.pools.enter(pool, *max, target, given)?);
+            permits.push(self.pools.enter(pool, *max, target, given)?);
         }
-        Some(places)
+        Some(permits)
     }
 
     /// Counts the attempt before it begins.
@@ -202,7 +204,7 @@ impl Worker {
         &self,
         handler: Option<Arc<dyn Handler>>,
         message: Recorded,
-        turn: Option<Turnstile>,
+        turn: Option<StartOrder>,
     ) -> Result<End, StoreError> {
         let position = message.position;
         crash::point("claim.before");
@@ -244,7 +246,7 @@ impl Worker {
         message: Recorded,
         attempt: u32,
         lease: Option<Lease>,
-        turn: Option<Turnstile>,
+        turn: Option<StartOrder>,
     ) -> Delivery {
         let turn = Arc::new(Mutex::new(turn));
         Delivery { message, attempt, lease, store: self.store.clone(), end: Arc::default(), turn }
@@ -275,7 +277,7 @@ impl Worker {
                 tracing::debug!(message_id = message.position, error = failure.error, "put off");
                 // Many runs or jobs share a target: the failure of one must not delay all.
                 let is_shared =
-                    handler.as_ref().is_some_and(|it| matches!(it.places(), Places::OfTarget));
+                    handler.as_ref().is_some_and(|it| matches!(it.pool(), PermitPool::OfTarget));
                 return self.put_off(message.position, lease, is_shared).await;
             }
             Err(failure) if failure.is_final => Verdict::Bury { why: failure.error },

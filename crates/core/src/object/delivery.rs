@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     Error, Failure, Handler, Router,
-    dispatch::{Delivery, Places},
+    dispatch::{Delivery, PermitPool},
     script::{Scene, Script},
 };
 
@@ -57,7 +57,7 @@ impl Router for Objects {
         }
     }
 
-    fn own_places(&self) -> Vec<(EntityId, usize)> {
+    fn own_pools(&self) -> Vec<(EntityId, usize)> {
         let performers = self.program.performers.iter();
         let places = performers.filter_map(|(job, performer)| {
             Some((effect::target(job).ok()?.id(), performer.at_once.max(1)))
@@ -112,8 +112,8 @@ impl Handler for ToObject {
         false
     }
 
-    fn places(&self) -> Places {
-        Places::Of { kind: "objects", name: "", max: Some(DELIVERIES_MAX) }
+    fn pool(&self) -> PermitPool {
+        PermitPool::Of { kind: "objects", name: "", max: Some(DELIVERIES_MAX) }
     }
 
     fn in_order(&self) -> bool {
@@ -192,8 +192,8 @@ impl Handler for ToPerformer {
         Some(self.performer.timeout)
     }
 
-    fn places(&self) -> Places {
-        Places::OfTarget
+    fn pool(&self) -> PermitPool {
+        PermitPool::OfTarget
     }
 }
 

@@ -8,7 +8,7 @@ use steadfast_store::{Commit, StoreError};
 use super::{InputError, Process, execute::AnyExecutor, record, runner::Runner};
 use crate::{
     Failure, Handler,
-    dispatch::{Delivery, Places},
+    dispatch::{Delivery, PermitPool},
 };
 
 /// Executes a command, and gives the process the returned input.
@@ -30,8 +30,8 @@ impl<P: Process> Handler for Sent<P> {
         feed(&self.runner, &name, &input, &delivery).await
     }
 
-    fn places(&self) -> Places {
-        Places::Of { kind: "commands", name: P::NAME, max: None }
+    fn pool(&self) -> PermitPool {
+        PermitPool::Of { kind: "commands", name: P::NAME, max: None }
     }
 }
 
@@ -54,8 +54,8 @@ impl<P: Process> Handler for Scheduled<P> {
         false
     }
 
-    fn places(&self) -> Places {
-        Places::Of { kind: "inputs", name: P::NAME, max: None }
+    fn pool(&self) -> PermitPool {
+        PermitPool::Of { kind: "inputs", name: P::NAME, max: None }
     }
 }
 

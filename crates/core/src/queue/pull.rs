@@ -19,7 +19,7 @@ use crate::{
     RequestKey,
     commit_each::commit_each,
     dispatch::{
-        attempt::{self, Ending, Verdict, Written},
+        attempt::{self, Ending, EndingCommit, Verdict},
         window::End,
     },
 };
@@ -375,7 +375,7 @@ impl Queues {
 pub(super) struct AckOf {
     pub(super) id: LeaseId,
     is_ack: bool,
-    pub(super) written: Written,
+    pub(super) written: EndingCommit,
 }
 
 impl Acked {

@@ -148,10 +148,10 @@ impl Queues {
         let consumers = std::mem::take(&mut *self.shared.consumers.lock());
         for (name, (consumer, options)) in consumers {
             let queue = self.open(name).await?;
-            let bell = queue.bell.clone();
-            self.shared.suspects.add_loop(bell.clone());
+            let waker = queue.waker.clone();
+            self.shared.suspects.add_loop(waker.clone());
             let queue = ConsumedQueue::new(self.shared.clone(), queue, consumer, options);
-            let engine = Engine::new(queue, self.shared.store.clone(), bell);
+            let engine = Engine::new(queue, self.shared.store.clone(), waker);
             let task = tokio::spawn(engine.run(self.shared.stop.subscribe(), grace));
             self.shared.tasks.lock().push(task);
         }
@@ -252,7 +252,7 @@ impl Queues {
             return Ok(queue.clone());
         }
         let declared = self.shared.declared.get(name);
-        let leases = self.shared.leases.beside();
+        let leases = self.shared.leases.with_other_numbers();
         let queue = Arc::new(QueueState::open(&*self.shared.store, name, declared, leases).await?);
         // Another task may have opened it meanwhile.
         Ok(self.shared.open.lock().entry(id).or_insert(queue).clone())
@@ -281,7 +281,7 @@ impl Queues {
     pub(crate) async fn settled(&self) {
         while !self.is_settled() {
             for queue in self.consumed_queues() {
-                queue.bell.settled(&self.shared.clock).await;
+                queue.waker.settled(&self.shared.clock).await;
             }
         }
     }
@@ -289,12 +289,12 @@ impl Queues {
     /// Whether the consumers have no work.
     pub(crate) fn is_settled(&self) -> bool {
         let now = self.shared.clock.now();
-        self.consumed_queues().iter().all(|it| it.bell.is_settled(now))
+        self.consumed_queues().iter().all(|it| it.waker.is_settled(now))
     }
 
     /// The next time at which the consumers have work.
     pub(crate) fn next_wake(&self) -> Option<steadfast_store::Timestamp> {
-        self.consumed_queues().iter().filter_map(|it| it.bell.wake_at()).min()
+        self.consumed_queues().iter().filter_map(|it| it.waker.wake_at()).min()
     }
 
     fn consumed_queues(&self) -> Vec<Arc<QueueState>> {
@@ -326,7 +326,7 @@ impl DispatcherBuilder {
 }
 
 impl QueueListener for Queues {
-    fn heard(&self, works: &[Work]) {
+    fn on_work(&self, works: &[Work]) {
         let now = self.shared.clock.now();
         // Most commits have messages for one queue.
         for works in works.chunk_by(|one, next| one.target == next.target) {
@@ -335,13 +335,13 @@ impl QueueListener for Queues {
             let sent = works.iter().filter(|it| it.attempts == 0 && it.claim.is_none()).count();
             queue.meter.count(Happening::Sent, sent, now);
             let mut window = queue.window();
-            works.iter().for_each(|it| window.hear(it, now));
+            works.iter().for_each(|it| window.on_work(it, now));
             drop(window);
             queue.wake();
         }
     }
 
-    fn missed(&self) {
+    fn on_lost_notices(&self) {
         for queue in self.open_queues() {
             queue.window().start_over();
             queue.wake();

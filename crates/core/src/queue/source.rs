@@ -15,8 +15,8 @@ use super::{
 };
 use crate::dispatch::{
     attempt::Leases,
-    engine::{Effect, Idle, Source, read_apart},
-    suspects::{Admission, Care},
+    engine::{Effect, IdleState, Source, read_apart},
+    suspects::{Admission, Isolation},
 };
 
 /// Messages read at once.
@@ -121,30 +121,30 @@ impl ConsumedQueue {
         now: Timestamp,
     ) -> Next {
         let mut window = self.queue.window();
-        let care_of = |it: &Letter| self.shared.care(it, settings);
+        let isolation_of = |it: &Letter| self.shared.isolation(it, settings);
         let (mut tried, mut admitted, mut until) = (Vec::new(), None, None);
-        for care in window.letters().map(care_of) {
-            if tried.contains(&care) {
+        for isolation in window.letters().map(isolation_of) {
+            if tried.contains(&isolation) {
                 continue;
             }
-            match self.shared.suspects.admit(care, now) {
+            match self.shared.suspects.admit(isolation, now) {
                 Admission::Yes(it) => {
-                    admitted = Some((it, care));
+                    admitted = Some((it, isolation));
                     break;
                 }
                 Admission::Wait(at) => {
-                    tried.push(care);
+                    tried.push(isolation);
                     until = until.into_iter().chain(at).min();
                 }
             }
         }
         self.refused = match tried.is_empty() {
             true => 0,
-            false => window.letters().filter(|it| tried.contains(&care_of(it))).count(),
+            false => window.letters().filter(|it| tried.contains(&isolation_of(it))).count(),
         };
-        let Some((admitted, care)) = admitted else { return Next::Wait(until) };
-        let max = if let Care::Blamed { .. } = care { 1 } else { size };
-        let letters = window.take(max, |it| care_of(it) == care);
+        let Some((admitted, isolation)) = admitted else { return Next::Wait(until) };
+        let max = if let Isolation::Blamed { .. } = isolation { 1 } else { size };
+        let letters = window.take(max, |it| isolation_of(it) == isolation);
         drop(window);
         self.rate.spend(letters.len(), now);
         self.waiting_since = None;
@@ -152,7 +152,7 @@ impl ConsumedQueue {
             shared: self.shared.clone(),
             queue: self.queue.clone(),
             consumer: self.consumer.clone(),
-            is_claimed: care != Care::Plain,
+            is_claimed: isolation != Isolation::Plain,
             is_exclusive: admitted.is_exclusive(),
             timeout: self.options.timeout,
         };
@@ -183,13 +183,13 @@ impl Source for ConsumedQueue {
     type Ended = Ended;
 
     /// The dispatcher passes its notices on.
-    const HEARS: bool = false;
+    const GETS_NOTICES: bool = false;
 
     fn name(&self) -> &str {
         &self.queue.name
     }
 
-    fn start(&mut self, tasks: &mut JoinSet<Ended>, is_paused: bool) -> Idle {
+    fn start(&mut self, tasks: &mut JoinSet<Ended>, is_paused: bool) -> IdleState {
         let (rules, now) = (self.queue.rules(), self.shared.clock.now());
         let mut wake_at = None;
         if !rules.paused && !is_paused {
@@ -202,7 +202,7 @@ impl Source for ConsumedQueue {
         wake_at = wake_at.into_iter().chain(is_ahead.then_some(next)).min();
         // Everything that could start has started. While the store fails, nothing is due before the
         // pause ends.
-        Idle { is_settled: true, wake_at }
+        IdleState { is_settled: true, wake_at }
     }
 
     fn ended(&mut self, ended: Result<Ended, JoinError>) -> Effect {
@@ -227,7 +227,7 @@ impl Source for ConsumedQueue {
         }
     }
 
-    fn hear(&mut self, _: &News) {}
+    fn on_notices(&mut self, _: &News) {}
 
     fn leases(&self) -> &Leases {
         &self.queue.leases

@@ -27,8 +27,8 @@ use crate::{
     Client, Objects, RequestKey,
     dispatch::{
         attempt::Leases,
-        bell::Bell,
-        suspects::{Care, Suspects},
+        suspects::{Isolation, Suspects},
+        waker::LoopWaker,
         window::End,
     },
     idempotency::KeyLocks,
@@ -64,16 +64,16 @@ pub(super) struct Shared {
 
 impl Shared {
     /// The isolation that the delivery of a message needs.
-    pub(super) fn care(&self, letter: &Letter, settings: &QueueSettings) -> Care {
+    pub(super) fn isolation(&self, letter: &Letter, settings: &QueueSettings) -> Isolation {
         let position = letter.message.position;
         if self.blamed.lock().contains(&position) {
-            Care::Blamed { is_last: settings.attempts_max() <= letter.tries() + 1 }
+            Isolation::Blamed { is_last: settings.attempts_max() <= letter.tries() + 1 }
         } else if position <= self.careful_until
             || matches!(letter.message.state, Some(State::InFlight { .. }))
         {
-            Care::Counted
+            Isolation::Counted
         } else {
-            Care::Plain
+            Isolation::Plain
         }
     }
 }
@@ -132,7 +132,7 @@ pub(super) struct QueueState {
     /// The average size of its messages.
     letter_bytes: AtomicUsize,
     /// Wakes its loop, if it is consumed here.
-    pub(super) bell: Arc<Bell>,
+    pub(super) waker: Arc<LoopWaker>,
 }
 
 impl QueueState {
@@ -161,7 +161,7 @@ impl QueueState {
             samples: Samples::default(),
             // Until the average is known, the maximum.
             letter_bytes: AtomicUsize::new(128 << 10),
-            bell: Arc::default(),
+            waker: Arc::default(),
         })
     }
 
@@ -288,7 +288,7 @@ impl QueueState {
 
     /// Wakes its loop.
     pub(super) fn wake(&self) {
-        self.bell.ring();
+        self.waker.wake();
     }
 }
 

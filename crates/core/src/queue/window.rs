@@ -22,7 +22,7 @@ impl Default for QueueWindow {
 
 impl QueueWindow {
     /// Processes a notice of written work.
-    pub(super) fn hear(&mut self, work: &Work, now: Timestamp) {
+    pub(super) fn on_work(&mut self, work: &Work, now: Timestamp) {
         if self.window.learn(Entry::of(work)) {
             self.window.place(Entry::of(work), now);
         }

@@ -13,8 +13,8 @@ use super::{
     state::{Held, QueueState, Shared},
 };
 use crate::dispatch::{
-    attempt::{self, Claim, Ending, Verdict, Written, run_apart},
-    suspects::Admitted,
+    attempt::{self, Claim, Ending, EndingCommit, Verdict, run_apart},
+    suspects::AdmissionGuard,
     window::End,
 };
 
@@ -52,7 +52,7 @@ impl BatchWorker {
     pub(super) async fn deliver(
         &self,
         letters: Vec<Letter>,
-        admitted: Admitted,
+        admitted: AdmissionGuard,
     ) -> Result<(), StoreError> {
         let positions: Vec<Position> = letters.iter().map(|it| it.message.position).collect();
         // Messages that are not finished are read again.
@@ -82,7 +82,7 @@ impl BatchWorker {
         crash::point("queue.consume.after");
         let policy = self.queue.rules().settings.policy();
         let entropy = &*self.shared.entropy;
-        let written: Vec<Written> =
+        let written: Vec<EndingCommit> =
             endings.iter().map(|it| attempt::write(it, &policy, entropy)).collect();
         crash::point("queue.settle.before");
         let outcomes = self.commit(&written).await?;
@@ -206,7 +206,7 @@ impl BatchWorker {
     }
 
     /// Retries a busy store: the decisions must not be lost.
-    async fn commit(&self, written: &[Written]) -> Result<Vec<Option<Outcome>>, StoreError> {
+    async fn commit(&self, written: &[EndingCommit]) -> Result<Vec<Option<Outcome>>, StoreError> {
         let mut tried = 0;
         loop {
             match attempt::commit(&*self.shared.store, written).await {

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     Failure, Handler, Router,
-    dispatch::{Delivery, Places},
+    dispatch::{Delivery, PermitPool},
 };
 
 /// An active run has no time limit; its steps have limits of their own.
@@ -61,7 +61,7 @@ impl Router for Runs {
 
     /// As many as may be active, for new runs. Twice as many for resumed runs: when one ends, the
     /// next must already wait for its permit, or a new run takes it.
-    fn own_places(&self) -> Vec<(EntityId, usize)> {
+    fn own_pools(&self) -> Vec<(EntityId, usize)> {
         let workflows = self.shared.workflows.iter();
         let both = workflows.flat_map(|it| [(it, true), (it, false)]);
         let places = both.filter_map(|((name, workflow), begins)| {
@@ -142,8 +142,8 @@ impl Handler for Change {
         false
     }
 
-    fn places(&self) -> Places {
-        Places::Of { kind: "runs", name: "", max: None }
+    fn pool(&self) -> PermitPool {
+        PermitPool::Of { kind: "runs", name: "", max: None }
     }
 }
 
@@ -189,8 +189,8 @@ impl Handler for Wake {
         Some(AS_LONG_AS_IT_TAKES)
     }
 
-    fn places(&self) -> Places {
-        Places::OfTarget
+    fn pool(&self) -> PermitPool {
+        PermitPool::OfTarget
     }
 
     /// A run may be active for long; most were active only by coincidence when the process crashed.

@@ -98,7 +98,7 @@ impl World {
         let (target, due_at) = (EntityId([0; 16]), Timestamp(due_at));
         let (ordered, forgiven, claim, queued) = (false, 0, None, true);
         let work = Work { position, target, ordered, due_at, attempts, forgiven, claim, queued };
-        self.window.hear(&work, self.now());
+        self.window.on_work(&work, self.now());
     }
 
     fn read_on(&mut self) {

@@ -136,9 +136,9 @@ impl World {
         self.window.finish(position, end, self.now);
     }
 
-    fn hear(&mut self) {
+    fn deliver_notice(&mut self) {
         if let Some(work) = self.news.pop_front() {
-            self.window.hear(&work, self.now);
+            self.window.on_work(&work, self.now);
         }
     }
 
@@ -152,7 +152,7 @@ impl World {
                     self.window.expect(self.last, due_at, self.now);
                 }
             }
-            2 | 3 => self.hear(),
+            2 | 3 => self.deliver_notice(),
             4 => self.ask(),
             5 => self.answer(),
             6 => self.take(self.below(3) as usize),
@@ -169,7 +169,7 @@ impl World {
     /// Nothing more is sent; all messages are consumed if none was lost.
     fn drain(&mut self) {
         while !self.news.is_empty() {
-            self.hear();
+            self.deliver_notice();
         }
         for _ in 0..10_000 {
             self.answer();
@@ -183,7 +183,7 @@ impl World {
                 self.now = next;
             }
             while !self.news.is_empty() {
-                self.hear();
+                self.deliver_notice();
             }
         }
         assert_eq!(self.rows, BTreeMap::new(), "pending without a future wake-up");
@@ -209,7 +209,7 @@ fn what_was_written_while_the_store_was_asked_is_looked_for() {
     world.ask();
     world.last = 1;
     world.write(1, Row { due_at: world.now, attempts: 0 });
-    world.hear();
+    world.deliver_notice();
     world.answer();
     world.ask();
     world.answer();

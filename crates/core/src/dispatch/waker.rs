@@ -7,9 +7,9 @@ use steadfast_store::{StoreClock, Timestamp};
 use tokio::sync::Notify;
 
 #[derive(Default)]
-pub(crate) struct Bell {
+pub(crate) struct LoopWaker {
     state: Mutex<State>,
-    rung: Notify,
+    woken: Notify,
     idle: Notify,
 }
 
@@ -17,18 +17,18 @@ pub(crate) struct Bell {
 struct State {
     is_settled: bool,
     wake_at: Option<Timestamp>,
-    rings: u64,
+    wakes: u64,
     /// The loop has ended.
     is_over: bool,
 }
 
-impl Bell {
+impl LoopWaker {
     /// Wakes the loop.
-    pub(crate) fn ring(&self) {
+    pub(crate) fn wake(&self) {
         let mut state = self.state.lock();
-        (state.is_settled, state.rings) = (state.is_over, state.rings + 1);
+        (state.is_settled, state.wakes) = (state.is_over, state.wakes + 1);
         drop(state);
-        self.rung.notify_one();
+        self.woken.notify_one();
     }
 
     /// Whether the loop has no work. A loop whose wake-up time has passed still has to run.
@@ -54,19 +54,19 @@ impl Bell {
     }
 
     /// Returns when the loop is woken.
-    pub(super) async fn rung(&self) {
-        self.rung.notified().await;
+    pub(super) async fn woken(&self) {
+        self.woken.notified().await;
     }
 
     /// The number of wake-ups.
-    pub(super) fn rings(&self) -> u64 {
-        self.state.lock().rings
+    pub(super) fn wakes(&self) -> u64 {
+        self.state.lock().wakes
     }
 
-    /// Records that a loop sleeps, unless it was woken since `rings` was read.
-    pub(super) fn sleep(&self, rings: u64, is_settled: bool, wake_at: Option<Timestamp>) {
+    /// Records that a loop sleeps, unless it was woken since `wakes` was read.
+    pub(super) fn sleep(&self, wakes: u64, is_settled: bool, wake_at: Option<Timestamp>) {
         let mut state = self.state.lock();
-        state.is_settled = is_settled && state.rings == rings;
+        state.is_settled = is_settled && state.wakes == wakes;
         state.wake_at = wake_at;
         drop(state);
         self.idle.notify_waiters();
@@ -74,12 +74,12 @@ impl Bell {
 }
 
 /// Records that the loop has ended, even if it panicked.
-pub(super) struct Closing(pub(super) Arc<Bell>);
+pub(super) struct EndGuard(pub(super) Arc<LoopWaker>);
 
-impl Drop for Closing {
+impl Drop for EndGuard {
     fn drop(&mut self) {
         let mut state = self.0.state.lock();
-        *state = State { is_settled: true, is_over: true, wake_at: None, rings: state.rings };
+        *state = State { is_settled: true, is_over: true, wake_at: None, wakes: state.wakes };
         drop(state);
         self.0.idle.notify_waiters();
     }
