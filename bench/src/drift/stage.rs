@@ -12,7 +12,7 @@ use std::{
 use axum::{Router, http::StatusCode, response::IntoResponse};
 use steadfast_ai::explain::Embedded;
 use steadfast_core::{
-    App, Arrival, LiveSocket, Object, Runtime,
+    App, ConnectParams, LiveSocket, Object, Runtime,
     store::{Clock, SeededEntropy, SqliteOptions, SqliteStore, Store, SystemClock},
 };
 use steadfast_drift::{
@@ -135,7 +135,7 @@ impl Stage {
     pub(super) async fn begin(&self, left: &str, right: &str) -> Begun {
         let url = |it: &str| it.parse().expect("a URL");
         let pair = Pair::new(&url(left), &url(right)).expect("a pair");
-        let socket = self.app.connect(EnvPair::at(pair.key()), Arrival::new()).await;
+        let socket = self.app.connect(EnvPair::at(pair.key()), ConnectParams::new()).await;
         let socket = socket.expect("connects");
         let body = serde_json::json!({ "leftUrl": left, "rightUrl": right }).to_string();
         let began = now();

@@ -9,7 +9,7 @@ use steadfast_ai::{
     generate::Providers,
 };
 use steadfast_core::{
-    App, Arrival, Object, ObjectOptions, Runtime, background_threads,
+    App, ConnectParams, Object, ObjectOptions, Runtime, background_threads,
     store::{SeededEntropy, SqliteOptions, SqliteStore, Store, SystemClock},
 };
 use steadfast_generations::{
@@ -110,7 +110,7 @@ impl Stage {
     /// Waits until a generation has ended, as a subscriber.
     pub(super) async fn finished(&self, id: &str) -> Generation {
         let (app, objects) = (&self.app, self.app.objects());
-        let socket = app.connect(GenerationManager::at(id), Arrival::new()).await;
+        let socket = app.connect(GenerationManager::at(id), ConnectParams::new()).await;
         let socket = socket.expect("connects");
         let now = objects.call(GenerationManager::at(id), GetState).await.expect("answers");
         let now = now.expect("it is there");

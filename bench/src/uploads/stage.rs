@@ -10,7 +10,7 @@ use std::{
 use axum::{Router, http::StatusCode, response::IntoResponse};
 use steadfast_ai::classify::{Classifier, Copies, ImageLimits, Pool};
 use steadfast_core::{
-    App, Arrival, Object, Runtime,
+    App, ConnectParams, Object, Runtime,
     store::{SqliteOptions, SqliteStore, Store, SystemClock},
 };
 use steadfast_uploads::{
@@ -116,7 +116,7 @@ impl Stage {
 }
 
 async fn watch(app: &Runtime, heard: Arc<Heard>) -> JoinHandle<()> {
-    let socket = app.connect(OrganizationAgent::at("bench"), Arrival::new()).await;
+    let socket = app.connect(OrganizationAgent::at("bench"), ConnectParams::new()).await;
     let socket = socket.expect("connects");
     tokio::spawn(async move {
         while let Ok(event) = socket.next().await {

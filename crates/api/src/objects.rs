@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 pub use steadfast_core::object::{
     ClassView as ObjectClass, ConnectionView as ConnectionEntry, LastFailure as FailureEntry,
-    Rows as SqlRows, SchemaChange as SchemaEntry, Skipped as SkippedEntry, TableView as TableEntry,
+    Rows as SqlRows, SchemaChange as SchemaEntry, SkippedTable as SkippedEntry,
+    TableView as TableEntry,
 };
 use steadfast_core::{
     Alarm,

@@ -41,7 +41,7 @@ pub use self::{
     error::{Error, Result, ResultExt, StartError},
     idempotency::{KeyError, RequestKey},
     object::{
-        Address, Alarm, Arrival, Both, CallError, CatchUp, Closed, Connection, ConnectionId,
+        Address, Alarm, Both, CallError, CatchUp, Closed, ConnectParams, Connection, ConnectionId,
         Handle, Job, LiveSocket, Object, ObjectOptions, Objects, Outcome, Perform, Sql, Turn,
     },
     open::{owner_of, refuse_foreign, refuse_foreign_database},

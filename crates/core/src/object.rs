@@ -36,18 +36,18 @@ mod storage;
 pub(crate) use self::call_key::{CallKey, sweep_run_replies};
 pub use self::{
     api::{
-        Address, Both, CallList, Destination, First, Handle, KeyValue, Lists, Nobody, Nth,
-        Numbered, Object, Second, StartedRun, Turn,
+        Address, Both, CallList, Destination, First, Handle, KeyValue, Lists, NoMessage, Nth,
+        NumberedEvents, Object, Second, StartedRun, Turn,
     },
     call::PendingCall,
-    connections::{Arrival, Closed, Connection, ConnectionId, Event},
+    connections::{Closed, ConnectParams, Connection, ConnectionId, Event},
     effect::{Job, Outcome, Perform},
     error::CallError,
-    executor::{Alarm, CatchUp, Ringing, Sql},
+    executor::{Alarm, CatchUp, FiredAlarm, Sql},
     fields::{FieldKind, MessageField, MessageView},
     inspect::{
-        Changes, ClassList, ClassView, ConnectionView, Inside, InspectError, ObjectView, Query,
-        RowChange, Rows, SchemaChange, Skipped, TableView,
+        Changes, ClassList, ClassView, ConnectionView, InspectError, ObjectContents, ObjectView,
+        Query, RowChange, Rows, SchemaChange, SkippedTable, TableView,
     },
     objects::{Objects, ObjectsBuilder},
     options::ObjectOptions,

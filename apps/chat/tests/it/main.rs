@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use steadfast_chat::{Chat, Event, History, Line, Say};
 use steadfast_core::{
-    App, Arrival, Closed, Error, LiveSocket, Object, Result,
+    App, Closed, ConnectParams, Error, LiveSocket, Object, Result,
     test::{TestApp, assert_survives_crashes},
 };
 
@@ -14,7 +14,7 @@ fn program() -> steadfast_core::App {
     App::new("test").object(Chat { idle: IDLE })
 }
 
-async fn come(app: &TestApp, arrival: Arrival, name: &str) -> Result<LiveSocket> {
+async fn come(app: &TestApp, arrival: ConnectParams, name: &str) -> Result<LiveSocket> {
     Ok(app.connect(Chat::at("lobby"), arrival.param("name", name)).await?)
 }
 
@@ -44,8 +44,8 @@ fn said(key: &str, text: &str) -> String {
 #[tokio::test]
 async fn everybody_in_a_room_hears_what_is_said_and_who_is_there() -> Result<()> {
     let app = program().test().await?;
-    let ann = come(&app, Arrival::new(), "ann").await?;
-    let bob = come(&app, Arrival::new(), "bob").await?;
+    let ann = come(&app, ConnectParams::new(), "ann").await?;
+    let bob = come(&app, ConnectParams::new(), "bob").await?;
     assert_eq!(hears(&ann).await?, Event::Here { names: vec!["ann".into()] });
     for socket in [&ann, &bob] {
         assert_eq!(hears(socket).await?, Event::Here { names: vec!["ann".into(), "bob".into()] });
@@ -63,8 +63,8 @@ async fn everybody_in_a_room_hears_what_is_said_and_who_is_there() -> Result<()>
 #[tokio::test]
 async fn who_says_nothing_for_long_leaves_and_who_does_stays() -> Result<()> {
     let app = program().test().await?;
-    let ann = come(&app, Arrival::new(), "ann").await?;
-    let bob = come(&app, Arrival::new(), "bob").await?;
+    let ann = come(&app, ConnectParams::new(), "ann").await?;
+    let bob = come(&app, ConnectParams::new(), "bob").await?;
     app.advance(IDLE - Duration::from_secs(1)).await;
     ann.send(&said("k1", "still here")).await?;
     app.advance(Duration::from_secs(10)).await;
@@ -88,11 +88,11 @@ async fn who_comes_again_hears_what_was_missed_and_what_was_left_out() -> Result
     for number in 1..=60 {
         say(&app, &format!("k{number}"), &format!("line {number}")).await?;
     }
-    let again = come(&app, Arrival::new().after(57), "ann").await?;
+    let again = come(&app, ConnectParams::new().after(57), "ann").await?;
     for id in 58..=60 {
         assert_eq!(line(&again).await?.id, id);
     }
-    let new = come(&app, Arrival::new(), "bob").await?;
+    let new = come(&app, ConnectParams::new(), "bob").await?;
     assert_eq!(hears(&new).await?, Event::Earlier { after: 0, before: 11 });
     assert_eq!(line(&new).await?.id, 11);
     let left_out = History { after: 0, before: Some(11), limit: 4 };
@@ -104,8 +104,8 @@ async fn who_comes_again_hears_what_was_missed_and_what_was_left_out() -> Result
 #[tokio::test]
 async fn a_line_that_is_repeated_is_there_once_and_told_again_to_who_repeats_it() -> Result<()> {
     let app = program().test().await?;
-    let ann = come(&app, Arrival::new(), "ann").await?;
-    let bob = come(&app, Arrival::new(), "bob").await?;
+    let ann = come(&app, ConnectParams::new(), "ann").await?;
+    let bob = come(&app, ConnectParams::new(), "bob").await?;
     for _ in 0..2 {
         ann.send(&said("k1", "hello")).await?;
         assert_eq!(line(&ann).await?.id, 1);
@@ -118,9 +118,9 @@ async fn a_line_that_is_repeated_is_there_once_and_told_again_to_who_repeats_it(
 #[tokio::test]
 async fn a_name_and_a_text_are_needed() -> Result<()> {
     let app = program().test().await?;
-    let nameless = app.connect(Chat::at("lobby"), Arrival::new()).await.err();
+    let nameless = app.connect(Chat::at("lobby"), ConnectParams::new()).await.err();
     assert_eq!(nameless.map(|it| it.code().to_owned()).as_deref(), Some("no_name"));
-    let ann = come(&app, Arrival::new(), "ann").await?;
+    let ann = come(&app, ConnectParams::new(), "ann").await?;
     for (text, code) in [
         (said("k1", " "), "invalid_text"),
         (said("", "hello"), "invalid_key"),
@@ -135,7 +135,7 @@ async fn a_name_and_a_text_are_needed() -> Result<()> {
 #[tokio::test]
 async fn wherever_the_process_ends_no_line_is_lost_or_doubled() {
     let survived = assert_survives_crashes(program, async |app| {
-        let ann = come(app, Arrival::new().after(0), "ann").await?;
+        let ann = come(app, ConnectParams::new().after(0), "ann").await?;
         for key in ["k1", "k2"] {
             ann.send(&said(key, key)).await?;
         }

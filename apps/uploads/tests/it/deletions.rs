@@ -2,7 +2,7 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
-use steadfast_core::{Arrival, LiveSocket, Object, object::Query, test::TestApp};
+use steadfast_core::{ConnectParams, LiveSocket, Object, object::Query, test::TestApp};
 use steadfast_uploads::{HideUpload, OrganizationAgent, Status};
 use steadfast_world::World;
 
@@ -119,7 +119,7 @@ async fn deleting_ends_the_run_is_told_once_and_nothing_is_told_afterwards() {
     app.settle().await;
     let running = row(&app, "pet.png").await.unwrap();
     assert_eq!(running.status, Status::Running);
-    let socket = app.objects().connect("organization", ACME, Arrival::new()).await.unwrap();
+    let socket = app.objects().connect("organization", ACME, ConnectParams::new()).await.unwrap();
     let sequence = delete(&app, "pet.png").await;
     hide(&app, "pet.png", sequence).await;
     app.settle().await;

@@ -5,7 +5,7 @@ use std::{cell::Cell, rc::Rc, sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use steadfast_core::{
-    App, Arrival, Handle, Object, Result, Turn,
+    App, ConnectParams, Handle, Object, Result, Turn,
     bucket::MemoryBlobs,
     object::Query,
     store::{ManualClock, MemoryStore, Timestamp},
@@ -184,7 +184,7 @@ fn rows_that_an_earlier_version_left_open_are_swept_on_postgres() {
 #[test]
 fn rows_that_an_earlier_version_left_open_are_swept_after_a_connection_or_an_old_event() {
     let connect = async |app: &TestApp| {
-        app.objects().connect("organization", ACME, Arrival::new()).await.unwrap();
+        app.objects().connect("organization", ACME, ConnectParams::new()).await.unwrap();
     };
     rows_that_an_earlier_version_left_open_are_swept_after_any_call(World::in_memory, connect);
     let event = async |app: &TestApp| deliver(app, &delete_event("dog.png", 2)).await;

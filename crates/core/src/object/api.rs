@@ -12,9 +12,9 @@ use std::{rc::Rc, sync::Arc};
 
 pub use self::{
     address::{Address, Destination},
-    calls::{Both, CallList, First, Lists, Nobody, Nth, Second},
+    calls::{Both, CallList, First, Lists, NoMessage, Nth, Second},
     kv::KeyValue,
-    live::Numbered,
+    live::NumberedEvents,
     turn::{StartedRun, Turn},
 };
 use super::{

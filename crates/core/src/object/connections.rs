@@ -12,11 +12,11 @@ mod outbox;
 mod registry;
 
 pub use self::{
-    connection::{Arrival, Closed, Connection, ConnectionId},
+    connection::{Closed, ConnectParams, Connection, ConnectionId},
     outbox::Event,
 };
 pub(super) use self::{
     op::{ConnectionOp, NewConnection, Recipients},
     outbox::Outbox,
-    registry::{ConnectionRegistry, Place},
+    registry::{ConnectionRegistry, ConnectionSlot},
 };

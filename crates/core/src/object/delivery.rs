@@ -26,17 +26,17 @@ const DELIVERIES_MAX: usize = 4_096;
 
 /// The metadata of a message to an object.
 #[derive(Deserialize)]
-struct Beside {
+struct Metadata {
     to: String,
     #[serde(default)]
     outcome: Option<String>,
 }
 
-impl Beside {
+impl Metadata {
     fn of(message: &Recorded) -> Result<(Self, store::Address), Failure> {
-        let beside: Self = serde_json::from_str(message.metadata.as_str()).map_err(fatal)?;
-        let to = beside.to.parse().map_err(fatal)?;
-        Ok((beside, to))
+        let metadata: Self = serde_json::from_str(message.metadata.as_str()).map_err(fatal)?;
+        let to = metadata.to.parse().map_err(fatal)?;
+        Ok((metadata, to))
     }
 }
 
@@ -44,7 +44,7 @@ impl Router for Objects {
     fn route(&self, message: &Recorded) -> Option<Arc<dyn Handler>> {
         match message.action.as_str() {
             action @ ("call" | "wake") => {
-                let (_, to) = Beside::of(message).ok()?;
+                let (_, to) = Metadata::of(message).ok()?;
                 self.class(to.class()).ok()?;
                 let is_wake = action == "wake";
                 Some(Arc::new(ToObject { objects: self.clone(), to, is_wake }))
@@ -199,8 +199,8 @@ impl Handler for ToPerformer {
 
 /// Sends the outcome of a job to the object that requested it.
 fn bring_back(job: &Recorded, outcome: &str) -> Result<Commit, Failure> {
-    let (beside, to) = Beside::of(job)?;
-    let name = beside.outcome.ok_or_else(|| Failure::fatal("the job has no outcome"))?;
+    let (metadata, to) = Metadata::of(job)?;
+    let name = metadata.outcome.ok_or_else(|| Failure::fatal("the job has no outcome"))?;
     let outcome = outcome_message(job, &name, outcome, &to).map_err(fatal)?;
     Ok(Commit::of(Write::Append { stream: to, messages: vec![outcome] }))
 }

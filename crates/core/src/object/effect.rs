@@ -56,17 +56,17 @@ pub(super) struct Performer {
     pub(super) run: Run,
     pub(super) fail: Fail,
     /// Performs an attempt as a test has scripted it.
-    pub(super) act: fn(&str, Says) -> Performed,
+    pub(super) act: fn(&str, Says) -> JobAttempt,
 }
 
 type Run = Box<dyn Fn(String, String) -> Running + Send + Sync>;
-type Running = Pin<Box<dyn Future<Output = Performed> + Send>>;
+type Running = Pin<Box<dyn Future<Output = JobAttempt> + Send>>;
 
 /// Makes the outcome of a job that failed for good.
 type Fail = fn(&str, Error) -> Result<String, serde_json::Error>;
 
 /// The result of one attempt.
-pub(super) struct Performed {
+pub(super) struct JobAttempt {
     /// The body of the outcome.
     pub(super) outcome: Result<String, serde_json::Error>,
     /// The error, if the attempt failed and may be retried.
@@ -98,17 +98,17 @@ impl Performer {
     }
 }
 
-async fn attempt<J: Job, P: Perform<J>>(performer: &P, body: &str, key: &str) -> Performed {
+async fn attempt<J: Job, P: Perform<J>>(performer: &P, body: &str, key: &str) -> JobAttempt {
     let job: J = match serde_json::from_str(body) {
         Ok(job) => job,
-        Err(error) => return Performed { outcome: Err(error), again: None },
+        Err(error) => return JobAttempt { outcome: Err(error), again: None },
     };
     performed::<J>(body, performer.perform(job, key).await)
 }
 
-fn performed<J: Job>(body: &str, result: Result<J::Output>) -> Performed {
+fn performed<J: Job>(body: &str, result: Result<J::Output>) -> JobAttempt {
     let again = result.as_ref().err().filter(|it| !it.is_terminal()).map(Error::to_string);
-    Performed { outcome: outcome::<J>(body, result), again }
+    JobAttempt { outcome: outcome::<J>(body, result), again }
 }
 
 /// The recorded outcome: the job and its result.

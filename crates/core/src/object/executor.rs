@@ -26,7 +26,7 @@ use steadfast_vfs::{Image, PAGE_SIZE, Page};
 use self::{
     connections::LOST_AT_ONCE,
     database::Database,
-    transaction::{Done, call, transact},
+    transaction::{TurnReply, call, transact},
 };
 use super::{
     CallError, ObjectOptions,
@@ -38,7 +38,7 @@ use super::{
 pub use self::{
     alarms::{Alarm, CatchUp},
     sql::Sql,
-    turn_state::Ringing,
+    turn_state::FiredAlarm,
 };
 pub(super) use self::{
     class::{Class, HandlerError, LiveClass, Method, Methods, NOT_LIVE},
@@ -303,7 +303,7 @@ impl TurnExecutor {
         settle: Option<Settle>,
         now: Timestamp,
         woken: Option<Timestamp>,
-        body: impl FnOnce(&Rc<TurnState>) -> Result<Done, CallError>,
+        body: impl FnOnce(&Rc<TurnState>) -> Result<TurnReply, CallError>,
     ) -> TurnResult {
         let open = std::mem::replace(&mut self.database, DatabaseState::InTurn);
         let DatabaseState::Open(mut state) = open else {
@@ -312,7 +312,7 @@ impl TurnExecutor {
         };
         state.now = now;
         state.seq = self.seq + 1;
-        state.ringing.take();
+        state.fired.take();
         let state = Rc::new(state);
         let time = self.options.turn_time;
         let result = state.database.at(now, time, || transact(&state, woken, body));

@@ -27,8 +27,8 @@ use steadfast_store::{
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use self::{
-    changes::{Changes, RowChange, SchemaChange, Skipped},
-    describe::{ConnectionView, Inside, ObjectView, TableView},
+    changes::{Changes, RowChange, SchemaChange, SkippedTable},
+    describe::{ConnectionView, ObjectContents, ObjectView, TableView},
     error::InspectError,
     query::{Query, Rows},
 };
@@ -229,7 +229,7 @@ impl Objects {
         &self,
         object: store::Address,
         query: Query,
-        place: Place,
+        place: Permit,
     ) -> Result<Rows, InspectError> {
         let past = self.past(&object, query.turn, &place).await?;
         let now = self.scheduler.clock.now();
@@ -250,7 +250,7 @@ impl Objects {
         &self,
         object: &store::Address,
         turn: Option<i64>,
-        place: &Place,
+        place: &Permit,
     ) -> Result<Past, HistoryError> {
         let (store, object) = (self.scheduler.store.clone(), object.clone());
         let (tokio, place) = (self.scheduler.tokio.clone(), place.clone());
@@ -274,7 +274,7 @@ async fn in_time(places: Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Inspect
 }
 
 /// A permit, held by everything that works on one query.
-type Place = Arc<OwnedSemaphorePermit>;
+type Permit = Arc<OwnedSemaphorePermit>;
 
 /// Stops a statement when the future that waits for it is dropped.
 #[derive(Default)]

@@ -6,7 +6,9 @@ use steadfast_store::{self as store, EntityKind, StoreError};
 
 use super::{
     CallError, Objects,
-    connections::{Arrival, Closed, ConnectionId, Event, NewConnection, Outbox, Place},
+    connections::{
+        Closed, ConnectParams, ConnectionId, ConnectionSlot, Event, NewConnection, Outbox,
+    },
     request::{Reply, Request},
     scheduler::{Scheduler, ServedClass},
 };
@@ -26,7 +28,7 @@ pub struct LiveSocket {
     outbox: Arc<Outbox>,
     /// The reason, if it was closed from here.
     closed: Option<Closed>,
-    place: Option<Place>,
+    slot: Option<ConnectionSlot>,
 }
 
 impl Objects {
@@ -35,14 +37,14 @@ impl Objects {
         &self,
         class: &str,
         name: &str,
-        arrival: Arrival,
+        params: ConnectParams,
     ) -> Result<LiveSocket, CallError> {
         let (scheduler, found) = (&self.scheduler, self.class(class)?);
         let object = store::Address::new(EntityKind::Object, class, name)?;
-        let place = scheduler.connections.enter(&object, &scheduler.options)?;
+        let slot = scheduler.connections.enter(&object, &scheduler.options)?;
         let id = scheduler.connections.next_id();
         let outbox = Outbox::new(scheduler.options.unread_bytes_max);
-        let new = NewConnection { id, arrival, outbox: outbox.clone() };
+        let new = NewConnection { id, params, outbox: outbox.clone() };
         // From here on the object is notified of the end, even if this future is dropped.
         let mut socket = LiveSocket {
             scheduler: scheduler.clone(),
@@ -51,7 +53,7 @@ impl Objects {
             id,
             outbox,
             closed: None,
-            place: Some(place),
+            slot: Some(slot),
         };
         let accepted = socket.request(Request::Connected(Box::new(new))).await;
         match accepted {
@@ -59,7 +61,7 @@ impl Objects {
             Err(error) => {
                 // If the outcome is unknown, the connection may have been accepted.
                 if error.surely_unapplied() {
-                    socket.place = None;
+                    socket.slot = None;
                 }
                 Err(error)
             }
@@ -141,12 +143,12 @@ impl LiveSocket {
 
     /// Notifies the object of the end, without a time limit.
     fn parting(&mut self) -> Option<impl Future<Output = ()> + Send + 'static> {
-        let place = self.place.take()?;
+        let slot = self.slot.take()?;
         let (scheduler, class) = (self.scheduler.clone(), self.class.clone());
         let (object, id) = (self.object.clone(), self.id);
         let closed = self.closed.take().unwrap_or_else(Closed::broken);
         Some(async move {
-            let _place = place;
+            let _slot = slot;
             let mut pause = PAUSE;
             loop {
                 let request = Request::Closed { id, closed: closed.clone() };

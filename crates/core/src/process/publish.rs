@@ -11,7 +11,7 @@ use steadfast_store::{
 
 use super::{
     CodecError, Event, EventOf, InputError, Process, codec,
-    record::{Beside, stream},
+    record::{Metadata, stream},
 };
 
 /// An output that a process published, as a message of a queue.
@@ -119,7 +119,7 @@ fn letter(published: &Published) -> Result<Message, CodecError> {
 /// It is delivered like an input that the other process has scheduled.
 fn input_for<Q: Process>(input: &Q::Input) -> Result<Message, CodecError> {
     let (message_type, data) = codec::encode(input)?;
-    let beside = Json::of(&Beside { process: Q::NAME.into(), after_ms: None })?;
+    let metadata = Json::of(&Metadata { process: Q::NAME.into(), after_ms: None })?;
     let message = Message::new(&message_type, data)?.schema(Q::SCHEMA);
-    Ok(message.action("schedule").metadata(beside)?)
+    Ok(message.action("schedule").metadata(metadata)?)
 }

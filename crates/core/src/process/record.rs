@@ -30,7 +30,7 @@ pub(crate) fn encoded<P: Process>(input: &P::Input) -> Result<(String, String, V
 /// The metadata of a message of a process.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Beside {
+pub(super) struct Metadata {
     /// The process that the message belongs to, so that the dispatcher finds its handler.
     pub(super) process: String,
     /// The delay of a schedule.
@@ -38,7 +38,7 @@ pub(super) struct Beside {
     pub(super) after_ms: Option<u64>,
 }
 
-impl Beside {
+impl Metadata {
     pub(super) fn of(message: &Recorded) -> Option<Self> {
         serde_json::from_str(message.metadata.as_str()).ok()
     }
@@ -71,11 +71,11 @@ pub(super) fn ignored<P: Process>(input: &P::Input) -> Result<Message, CodecErro
 
 fn message<P: Process>(stream: &Address, event: &EventOf<P>) -> Result<Message, CodecError> {
     let work = |message: Message, after: Duration, after_ms: Option<u64>| {
-        let beside = Beside { process: P::NAME.into(), after_ms };
+        let metadata = Metadata { process: P::NAME.into(), after_ms };
         // A schedule must not block the commands behind it.
         let ordered = P::ORDERED && after_ms.is_none();
         let task = Task { target: stream.clone(), ordered, due: Due::After(after) };
-        Ok::<Message, CodecError>(message.metadata(Json::of(&beside)?)?.task(task))
+        Ok::<Message, CodecError>(message.metadata(Json::of(&metadata)?)?.task(task))
     };
     Ok(match event {
         Event::Began => plain("Began")?.event().action("begin"),
@@ -119,7 +119,7 @@ pub(super) fn event<P: Process>(message: &Recorded) -> Result<Option<EventOf<P>>
         "send" => Event::Sent(body::<P, _>(message)?),
         "publish" => Event::Published(body::<P, _>(message)?),
         "schedule" => {
-            let after = Beside::of(message).and_then(|it| it.after_ms).unwrap_or(0);
+            let after = Metadata::of(message).and_then(|it| it.after_ms).unwrap_or(0);
             Event::Scheduled(Duration::from_millis(after), body::<P, _>(message)?)
         }
         "complete" => Event::Completed,

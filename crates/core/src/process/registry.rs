@@ -12,7 +12,7 @@ use super::{
     Decided, Execute, InputError, Process, codec,
     handlers::{Scheduled, Sent},
     publish::{Published, Subscribers},
-    record::{Beside, encoded},
+    record::{Metadata, encoded},
     runner::Runner,
 };
 use crate::{Handler, Queue, Router};
@@ -114,7 +114,7 @@ impl Processes {
 
 impl Router for Processes {
     fn route(&self, message: &Recorded) -> Option<Arc<dyn Handler>> {
-        let process = Beside::of(message)?.process;
+        let process = Metadata::of(message)?.process;
         self.by_name.get(&*process)?.handler(&message.action)
     }
 }

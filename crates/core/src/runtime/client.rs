@@ -7,7 +7,7 @@ use steadfast_store::StoreError;
 
 use super::{Running, Runtime};
 use crate::{
-    Address, Arrival, Body, CallError, Handle, LiveSocket, Object,
+    Address, Body, CallError, ConnectParams, Handle, LiveSocket, Object,
     door::{RemoteDoor, Way, call_error, elsewhere, input_error},
     object::{Caller, Lists, PendingCall},
     process::{Decided, InputError, Process, encoded},
@@ -119,10 +119,10 @@ impl Client {
     pub async fn connect<C: Object>(
         &self,
         to: Address<C>,
-        arrival: Arrival,
+        params: ConnectParams,
     ) -> Result<LiveSocket, CallError> {
         match self.way()? {
-            Way::Local(running) => running.objects.connect(C::CLASS, to.name(), arrival).await,
+            Way::Local(running) => running.objects.connect(C::CLASS, to.name(), params).await,
             Way::Remote(_) => Err(elsewhere("connect to the object with a WebSocket").into()),
         }
     }

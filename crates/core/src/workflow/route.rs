@@ -25,18 +25,18 @@ const AS_LONG_AS_IT_TAKES: Duration = Duration::from_hours(24 * 365);
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Beside {
+struct Metadata {
     to: String,
     #[serde(default)]
     on_end: Option<OnEnd>,
 }
 
-fn beside(message: &Recorded) -> Option<Beside> {
+fn metadata(message: &Recorded) -> Option<Metadata> {
     serde_json::from_str(message.metadata.as_str()).ok()
 }
 
 fn run_of(message: &Recorded) -> Option<Address> {
-    let to: Address = beside(message)?.to.parse().ok()?;
+    let to: Address = metadata(message)?.to.parse().ok()?;
     address(to.class(), to.name()).ok()
 }
 
@@ -94,7 +94,7 @@ enum Action {
 impl Change {
     async fn start(&self, delivery: &Delivery) -> Result<(), Failure> {
         let input = read(&delivery.message)?;
-        let on_end = beside(&delivery.message).and_then(|it| it.on_end);
+        let on_end = metadata(&delivery.message).and_then(|it| it.on_end);
         match delivery.settle(starting(&self.run, input, on_end, wake::AT_ONCE)?).await? {
             Outcome::Committed(_)
             | Outcome::Duplicate(_)

@@ -10,7 +10,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use steadfast_core::{
-    App, Arrival, CallError, Connection, Consumer, Ctx, Delivery, Error, Event, Handle, Job,
+    App, CallError, ConnectParams, Connection, Consumer, Ctx, Delivery, Error, Event, Handle, Job,
     Object, Outcome, Perform, Queue, Result, Settled, StartError, Turn, Workflow,
     test::assert_survives_crashes, workflow::Status,
 };
@@ -310,8 +310,8 @@ impl Object for Gate {
 #[tokio::test]
 async fn a_refused_connection_has_the_code_of_the_object_whatever_it_is() {
     let app = App::new("test").object(Gate).object(Till).test().await.unwrap();
-    let refused = app.connect(Gate::at("g"), Arrival::new()).await.err().unwrap();
+    let refused = app.connect(Gate::at("g"), ConnectParams::new()).await.err().unwrap();
     assert!(matches!(&refused, CallError::Refused(it) if it.to_string() == "seat 3 is taken"));
-    let none = app.connect(Till::at("t"), Arrival::new()).await.err().unwrap();
+    let none = app.connect(Till::at("t"), ConnectParams::new()).await.err().unwrap();
     assert!(matches!(none, CallError::NotLive { .. }));
 }

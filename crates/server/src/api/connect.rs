@@ -12,7 +12,7 @@ use axum::{
     response::Response,
 };
 use steadfast_api::Code;
-use steadfast_core::Arrival;
+use steadfast_core::ConnectParams;
 use steadfast_store::{Clock, SystemClock};
 use steadfast_web::Problem;
 
@@ -117,8 +117,8 @@ pub(crate) async fn connect_to(
     }
 }
 
-fn arrival(query: Vec<(String, String)>, headers: &HeaderMap) -> Result<Arrival, Problem> {
-    let mut arrival = Arrival::new();
+fn arrival(query: Vec<(String, String)>, headers: &HeaderMap) -> Result<ConnectParams, Problem> {
+    let mut arrival = ConnectParams::new();
     // A browser that reconnects repeats the query of its first visit; the header is newer.
     let mut after = headers.get("last-event-id").and_then(|it| it.to_str().ok()).map(str::to_owned);
     for (name, value) in query {

@@ -216,7 +216,7 @@ mod tests {
 
     use axum::{Router, extract::WebSocketUpgrade, routing::get};
     use steadfast_chat::Chat;
-    use steadfast_core::{Arrival, Objects};
+    use steadfast_core::{ConnectParams, Objects};
     use steadfast_store::{ManualClock, MemoryStore, Store, Timestamp};
 
     use super::*;
@@ -236,7 +236,7 @@ mod tests {
         let chat = Chat { idle: HEARTBEAT * 1_000 };
         let objects = Objects::builder(store.clone()).class(chat);
         let objects = objects.start().expect("objects start");
-        let arrival = Arrival::new().param("name", "ann");
+        let arrival = ConnectParams::new().param("name", "ann");
         let live = objects.connect("chat", "a", arrival).await.expect("it is accepted");
         let (live, time) = (Arc::new(Mutex::new(Some(live))), clock.clone());
         let handler = async move |upgrade: WebSocketUpgrade| {

@@ -62,9 +62,9 @@ pub struct Nth<const N: usize>;
 /// the one listed message. Then its error is "not in `type Calls`" instead of "expected
 /// `Increment`".
 #[doc(hidden)]
-pub enum Nobody {}
+pub enum NoMessage {}
 
-impl<A> Lists<Nobody, Nth<99>> for (A,) {}
+impl<A> Lists<NoMessage, Nth<99>> for (A,) {}
 
 macro_rules! lists {
     ($all:tt $($T:ident $n:tt),*) => { $( lists!(@one $all $T $n); )* };

@@ -39,8 +39,8 @@ impl<C: Object> Turn<C> {
 
     /// Events that are sent through this have a number. A client that reconnects passes the last
     /// number it has seen, see [`Connection::last_seen`]; browsers do so for server-sent events.
-    pub fn numbered(&self, number: i64) -> Numbered<'_> {
-        Numbered { state: &self.state, number }
+    pub fn numbered(&self, number: i64) -> NumberedEvents<'_> {
+        NumberedEvents { state: &self.state, number }
     }
 
     /// Closes a connection. Later texts from it are ignored.
@@ -104,12 +104,12 @@ impl<C: Object> Turn<C> {
 }
 
 /// Sends events that have a number.
-pub struct Numbered<'a> {
+pub struct NumberedEvents<'a> {
     state: &'a TurnState,
     number: i64,
 }
 
-impl Numbered<'_> {
+impl NumberedEvents<'_> {
     /// Sends an event to all connections.
     pub fn broadcast(&self, msg: &impl Serialize) {
         tell(self.state, Recipients::All, Some(self.number), msg);

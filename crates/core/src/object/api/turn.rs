@@ -17,7 +17,7 @@ use crate::{
     object::{
         CallError,
         effect::{self, Job, Outcome},
-        executor::{Ringing, Sql, TurnState},
+        executor::{FiredAlarm, Sql, TurnState},
         outgoing::Sending,
         request::Caller,
     },
@@ -66,8 +66,8 @@ impl<C: Object> Turn<C> {
     }
 
     /// The alarm that started this turn, if it was one.
-    pub fn alarm(&self) -> Option<Ringing> {
-        self.state.ringing.borrow().clone()
+    pub fn alarm(&self) -> Option<FiredAlarm> {
+        self.state.fired.borrow().clone()
     }
 
     /// The object's own database, inside of the turn's transaction.

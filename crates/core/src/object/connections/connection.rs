@@ -20,12 +20,12 @@ impl fmt::Display for ConnectionId {
 
 /// The parameters of a new connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Arrival {
+pub struct ConnectParams {
     params: Vec<(String, String)>,
     last_seen: Option<i64>,
 }
 
-impl Arrival {
+impl ConnectParams {
     /// No parameters.
     pub fn new() -> Self {
         Self::default()
@@ -55,7 +55,7 @@ pub struct Connection {
     /// When it was accepted.
     pub connected_at: Timestamp,
     pub(in crate::object) attachment: Option<String>,
-    pub(in crate::object) arrival: Arrival,
+    pub(in crate::object) params: ConnectParams,
 }
 
 impl Connection {
@@ -67,13 +67,13 @@ impl Connection {
     /// A parameter of the connection, by name. Available in the turn that connects only: attach
     /// values that later turns need.
     pub fn param(&self, name: &str) -> Option<&str> {
-        self.arrival.params.iter().find(|it| it.0 == name).map(|it| &*it.1)
+        self.params.params.iter().find(|it| it.0 == name).map(|it| &*it.1)
     }
 
     /// The number of the last event that the client saw on an earlier connection. Available in the
     /// turn that connects only.
     pub fn last_seen(&self) -> Option<i64> {
-        self.arrival.last_seen
+        self.params.last_seen
     }
 }
 

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::{
-    connection::{Arrival, Closed, ConnectionId},
+    connection::{Closed, ConnectParams, ConnectionId},
     outbox::{Event, Outbox},
 };
 
 /// A connection to be accepted.
 pub(in crate::object) struct NewConnection {
     pub(in crate::object) id: ConnectionId,
-    pub(in crate::object) arrival: Arrival,
+    pub(in crate::object) params: ConnectParams,
     pub(in crate::object) outbox: Arc<Outbox>,
 }
 

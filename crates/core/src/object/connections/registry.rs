@@ -27,7 +27,7 @@ struct Connections {
     entity: EntityId,
     registry: Weak<ConnectionRegistry>,
     /// Connections that are open, are being accepted, or are ending.
-    places: AtomicUsize,
+    slots: AtomicUsize,
     queue: Mutex<Queue>,
     members: Mutex<HashMap<ConnectionId, Member>>,
 }
@@ -129,7 +129,7 @@ pub(in crate::object) struct ConnectionRegistry {
     /// Ids of this process begin here: lower ids belong to connections of earlier processes.
     first: ConnectionId,
     next: AtomicI64,
-    places: AtomicUsize,
+    slots: AtomicUsize,
     fewer: Notify,
     stopping: AtomicBool,
 }
@@ -143,7 +143,7 @@ impl ConnectionRegistry {
             tokio,
             first: ConnectionId(first),
             next: AtomicI64::new(first),
-            places: AtomicUsize::new(0),
+            slots: AtomicUsize::new(0),
             fewer: Notify::new(),
             stopping: AtomicBool::new(false),
         })
@@ -160,7 +160,7 @@ impl ConnectionRegistry {
 
     /// The number of connections.
     pub(in crate::object) fn count(&self) -> usize {
-        self.places.load(Ordering::SeqCst)
+        self.slots.load(Ordering::SeqCst)
     }
 
     /// A slot for a connection, if there is one.
@@ -168,20 +168,20 @@ impl ConnectionRegistry {
         self: &Arc<Self>,
         object: &store::Address,
         options: &ObjectOptions,
-    ) -> Result<Place, CallError> {
+    ) -> Result<ConnectionSlot, CallError> {
         if self.is_stopping() {
             return Err(StoreError::Closed.into());
         }
         let connections = self.connections(object.id());
-        let place = Place { connections, registry: self.clone() };
-        let here = place.connections.places.fetch_add(1, Ordering::SeqCst) + 1;
-        let all = self.places.fetch_add(1, Ordering::SeqCst) + 1;
+        let slot = ConnectionSlot { connections, registry: self.clone() };
+        let here = slot.connections.slots.fetch_add(1, Ordering::SeqCst) + 1;
+        let all = self.slots.fetch_add(1, Ordering::SeqCst) + 1;
         let max = options.connections_max;
         if max < here || options.all_connections_max < all {
             let (object, max) = (object.to_string(), max.min(options.all_connections_max));
             return Err(CallError::TooManyConnections { object, max });
         }
-        Ok(place)
+        Ok(slot)
     }
 
     fn connections(self: &Arc<Self>, entity: EntityId) -> Arc<Connections> {
@@ -192,7 +192,7 @@ impl ConnectionRegistry {
         let connections = Arc::new(Connections {
             entity,
             registry: Arc::downgrade(self),
-            places: AtomicUsize::new(0),
+            slots: AtomicUsize::new(0),
             queue: Mutex::default(),
             members: Mutex::default(),
         });
@@ -241,15 +241,15 @@ impl ConnectionRegistry {
 }
 
 /// The slot of one connection, until its object is notified of its end.
-pub(in crate::object) struct Place {
+pub(in crate::object) struct ConnectionSlot {
     connections: Arc<Connections>,
     registry: Arc<ConnectionRegistry>,
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        self.connections.places.fetch_sub(1, Ordering::SeqCst);
-        self.registry.places.fetch_sub(1, Ordering::SeqCst);
+        self.connections.slots.fetch_sub(1, Ordering::SeqCst);
+        self.registry.slots.fetch_sub(1, Ordering::SeqCst);
         self.registry.fewer.notify_waiters();
     }
 }

@@ -159,7 +159,7 @@ impl TurnState {
     }
 
     /// The next alarm that fires at `now`.
-    pub(super) fn ringing(&self) -> rusqlite::Result<Option<Alarm>> {
+    pub(super) fn due_alarm(&self) -> rusqlite::Result<Option<Alarm>> {
         if !self.tables.has(Table::Alarm) {
             return Ok(None);
         }
@@ -176,12 +176,12 @@ impl TurnState {
             if !alarm.is_skipped(self.now) {
                 return Ok(Some(alarm));
             }
-            self.rang(&alarm)?;
+            self.alarm_handled(&alarm)?;
         }
     }
 
     /// Removes an alarm that fired, or moves it to its next time.
-    pub(super) fn rang(&self, alarm: &Alarm) -> rusqlite::Result<()> {
+    pub(super) fn alarm_handled(&self, alarm: &Alarm) -> rusqlite::Result<()> {
         self.alarms_changed.set(true);
         match alarm.every {
             None => self.run("DELETE FROM _steadfast_alarm WHERE name = ?1", [&alarm.name]),
@@ -196,7 +196,7 @@ impl TurnState {
 
     /// Moves an alarm whose handler failed by `wait`. Without `wait` it has failed for good; a
     /// repeated alarm waits for its next time and keeps the error until then.
-    pub(super) fn rang_in_vain(
+    pub(super) fn alarm_failed(
         &self,
         alarm: &Alarm,
         wait: Option<Duration>,

@@ -2,7 +2,7 @@
 
 use steadfast_store::{Commit, Write};
 
-use super::{DatabaseState, TurnExecutor, transaction::Done};
+use super::{DatabaseState, TurnExecutor, transaction::TurnReply};
 use crate::object::CallError;
 
 /// Empty pages from which on a database is vacuumed.
@@ -37,7 +37,7 @@ impl TurnExecutor {
         if free < VACUUM_PAGES || 2 * free < i64::from(database.page_count()) {
             return Ok(None);
         }
-        let done = Done::nothing();
+        let done = TurnReply::nothing();
         let vacuumed = database.vacuum().map_err(|error| self.state().sql_failed(&error));
         match vacuumed.and_then(|()| self.seal("vacuum", &done, None)) {
             Ok(commit) => Ok(commit),

@@ -5,7 +5,7 @@ use rusqlite::{OptionalExtension, Row, params};
 use steadfast_store::Timestamp;
 
 use super::{tables::Table, turn_state::TurnState};
-use crate::object::connections::{Arrival, Connection, ConnectionId};
+use crate::object::connections::{ConnectParams, Connection, ConnectionId};
 
 const ADD: &str = "INSERT INTO _steadfast_connection (id, tags, attachment, connected_at, closing) \
      VALUES (?1, '[]', NULL, ?2, 0)";
@@ -120,6 +120,6 @@ fn connection(row: &Row<'_>) -> rusqlite::Result<Connection> {
         tags: serde_json::from_str(&tags).unwrap_or_default(),
         attachment: row.get(2)?,
         connected_at: Timestamp(row.get(3)?),
-        arrival: Arrival::default(),
+        params: ConnectParams::default(),
     })
 }

@@ -7,7 +7,7 @@ use steadfast_store::Timestamp;
 use super::{
     TurnExecutor, TurnResult,
     class::{HandlerError, LiveClass, NOT_LIVE},
-    transaction::{Done, guarded},
+    transaction::{TurnReply, guarded},
     turn_state::TurnState,
 };
 use crate::{
@@ -25,7 +25,7 @@ impl TurnExecutor {
     pub(super) fn connected(&mut self, new: &NewConnection, now: Timestamp) -> TurnResult {
         let class = self.class.clone();
         self.turn("connected", None, now, None, |state| {
-            let NewConnection { id, arrival, outbox } = new;
+            let NewConnection { id, params, outbox } = new;
             state.add_connection(*id).map_err(|error| state.sql_failed(&error))?;
             state.record(ConnectionOp::Join { id: *id, outbox: outbox.clone() });
             let connection = Connection {
@@ -33,7 +33,7 @@ impl TurnExecutor {
                 tags: Vec::new(),
                 connected_at: now,
                 attachment: None,
-                arrival: arrival.clone(),
+                params: params.clone(),
             };
             live(state, &class.live, "connected", |state, live| {
                 (live.connected)(state, &connection)
@@ -143,7 +143,7 @@ impl TurnExecutor {
                     tracing::warn!(object, error = %error, "handler of an end failed");
                 }
             }
-            Ok(Done::nothing())
+            Ok(TurnReply::nothing())
         })
     }
 }
@@ -165,9 +165,9 @@ fn live(
     class: &LiveClass,
     name: &str,
     handler: impl FnOnce(&Rc<TurnState>, &LiveClass) -> Result<()>,
-) -> Result<Done, CallError> {
+) -> Result<TurnReply, CallError> {
     match guarded(state, name, || handler(state, class).map_err(HandlerError::Refused)) {
-        Ok(()) => Ok(Done::nothing()),
+        Ok(()) => Ok(TurnReply::nothing()),
         Err(CallError::Refused(error)) if error.code() == NOT_LIVE => {
             Err(CallError::NotLive { class: state.address.class().into() })
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use steadfast_store::{self as store, Commit, Expect, Message, Turn as TurnRow, Write, limits};
 
-use super::{TurnExecutor, TurnResult, database::Database, transaction::Done};
+use super::{TurnExecutor, TurnResult, database::Database, transaction::TurnReply};
 use crate::object::{
     CallError,
     call_key::ReplyRecord,
@@ -22,7 +22,7 @@ impl TurnExecutor {
     pub(super) fn seal(
         &mut self,
         label: &str,
-        done: &Done,
+        done: &TurnReply,
         settle: Option<Settle>,
     ) -> Result<Option<Commit>, CallError> {
         let reply = self.state().reply_record.take();
@@ -44,7 +44,7 @@ impl TurnExecutor {
     fn seal_changes(
         &mut self,
         label: &str,
-        done: &Done,
+        done: &TurnReply,
         settle: Option<Settle>,
         reply_bytes: usize,
     ) -> Result<Option<Commit>, CallError> {

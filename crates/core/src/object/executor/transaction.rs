@@ -15,13 +15,13 @@ use super::{
 use crate::object::{CallError, call_key::Key};
 
 /// A successful turn, in memory.
-pub(super) struct Done {
+pub(super) struct TurnReply {
     pub(super) reply: String,
     /// More alarms are due: the request must run again.
     pub(super) again: bool,
 }
 
-impl Done {
+impl TurnReply {
     /// Without a reply.
     pub(super) fn nothing() -> Self {
         Self { reply: "null".into(), again: false }
@@ -32,8 +32,8 @@ impl Done {
 pub(super) fn transact(
     state: &Rc<TurnState>,
     woken: Option<Timestamp>,
-    body: impl FnOnce(&Rc<TurnState>) -> Result<Done, CallError>,
-) -> Result<Done, CallError> {
+    body: impl FnOnce(&Rc<TurnState>) -> Result<TurnReply, CallError>,
+) -> Result<TurnReply, CallError> {
     state.database.begin().map_err(|error| state.sql_failed(&error))?;
     let done = body(state)?;
     if state.database.guard.timed_out() {
@@ -74,7 +74,7 @@ pub(super) fn call(
     message: &str,
     body: &str,
     key: Option<&Key>,
-) -> Result<Done, CallError> {
+) -> Result<TurnReply, CallError> {
     let Some(method) = class.methods.get(message) else {
         let class = state.address.class().to_owned();
         return Err(CallError::UnknownMessage { class, message: message.into() });
@@ -82,7 +82,7 @@ pub(super) fn call(
     if let Some(key) = key
         && let Some(reply) = keys::find(state, key)?
     {
-        return Ok(Done { reply, again: false });
+        return Ok(TurnReply { reply, again: false });
     }
     let reply = guarded(state, message, || (method.run)(state, body))?;
     if let Some(key) = key {
@@ -91,7 +91,7 @@ pub(super) fn call(
             keys::keep(state, key, &reply)?;
         }
     }
-    Ok(Done { reply, again: false })
+    Ok(TurnReply { reply, again: false })
 }
 
 /// Runs user code, and converts its failure.

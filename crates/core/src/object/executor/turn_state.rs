@@ -23,7 +23,7 @@ const OPS_BYTES_MAX: usize = 8 << 20;
 
 /// The alarm that started a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ringing {
+pub struct FiredAlarm {
     /// Its name.
     pub name: String,
     /// Its due time; the turn may be later.
@@ -56,7 +56,7 @@ pub(in crate::object) struct TurnState {
     pub(in crate::object) now: Timestamp,
     pub(in crate::object) seq: i64,
     pub(in crate::object) caller: Cell<Caller>,
-    pub(in crate::object) ringing: RefCell<Option<Ringing>>,
+    pub(in crate::object) fired: RefCell<Option<FiredAlarm>>,
     /// Messages to send.
     pub(in crate::object) outgoing: RefCell<Vec<Message>>,
     /// Stores the reply, if the store keeps it.
@@ -110,7 +110,7 @@ impl TurnState {
             now: Timestamp::MIN,
             seq: 0,
             caller: Default::default(),
-            ringing: Default::default(),
+            fired: Default::default(),
             outgoing: Default::default(),
             reply_record: Default::default(),
             connection_ops: Default::default(),

@@ -11,8 +11,8 @@ use super::{
     TurnExecutor, TurnResult, TurnTime,
     alarms::Alarm,
     tables::Table,
-    transaction::{Done, call},
-    turn_state::{Ringing, TurnState},
+    transaction::{TurnReply, call},
+    turn_state::{FiredAlarm, TurnState},
 };
 use crate::{
     Result,
@@ -36,20 +36,20 @@ impl TurnExecutor {
         at: TurnTime<'_>,
     ) -> TurnResult {
         let class = self.class.clone();
-        let mut ringing = None;
+        let mut fired = None;
         let step = self.turn("alarm", settle, at.now, Some(due_at), |state| {
-            let Some(alarm) = state.ringing().map_err(|error| state.sql_failed(&error))? else {
-                return Ok(Done::nothing());
+            let Some(alarm) = state.due_alarm().map_err(|error| state.sql_failed(&error))? else {
+                return Ok(TurnReply::nothing());
             };
             let (name, due_at, attempt) = (alarm.name.clone(), alarm.due_at, alarm.attempts + 1);
-            state.ringing.replace(Some(Ringing { name, due_at, attempt }));
-            ringing = Some(alarm.clone());
-            state.rang(&alarm).map_err(|error| state.sql_failed(&error))?;
+            state.fired.replace(Some(FiredAlarm { name, due_at, attempt }));
+            fired = Some(alarm.clone());
+            state.alarm_handled(&alarm).map_err(|error| state.sql_failed(&error))?;
             let done = call(state, &class, &alarm.message, &alarm.body, None)?;
-            let more = state.ringing().map_err(|error| state.sql_failed(&error))?.is_some();
-            Ok(Done { reply: done.reply, again: more })
+            let more = state.due_alarm().map_err(|error| state.sql_failed(&error))?.is_some();
+            Ok(TurnReply { reply: done.reply, again: more })
         });
-        match (step.reply, ringing) {
+        match (step.reply, fired) {
             (Err(error), Some(alarm)) if step.usable => {
                 self.put_off(&alarm, &error, due_at, settle, at)
             }
@@ -79,10 +79,10 @@ impl TurnExecutor {
         }
         let text = error.to_string();
         self.turn("alarm failed", settle, at.now, Some(due_at), |state| {
-            let put_off = state.rang_in_vain(alarm, wait, (&text, error.is_final()));
+            let put_off = state.alarm_failed(alarm, wait, (&text, error.is_final()));
             put_off.map_err(|error| state.sql_failed(&error))?;
-            let more = state.ringing().map_err(|error| state.sql_failed(&error))?.is_some();
-            Ok(Done { reply: "null".into(), again: more })
+            let more = state.due_alarm().map_err(|error| state.sql_failed(&error))?.is_some();
+            Ok(TurnReply { reply: "null".into(), again: more })
         })
     }
 }

@@ -37,7 +37,7 @@ pub struct Changes {
     /// Rows that were added, changed or removed; those of the runtime's own tables come last.
     pub rows: Vec<RowChange>,
     /// Tables that were not compared.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedTable>,
     /// Whether there are more than the 100 rows shown.
     pub truncated: bool,
 }
@@ -78,7 +78,7 @@ pub struct RowChange {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "openapi", schema(as = SkippedEntry))]
-pub struct Skipped {
+pub struct SkippedTable {
     /// Its name.
     pub table: String,
     /// The reason.
@@ -155,7 +155,7 @@ impl Comparison<'_> {
         let compared = match self.obstacle(table, old, new) {
             Ok(None) => self.rows(table, old.is_some(), new.is_some()),
             Ok(Some(reason)) => {
-                self.changes.skipped.push(Skipped { table: table.name.clone(), reason });
+                self.changes.skipped.push(SkippedTable { table: table.name.clone(), reason });
                 Ok(())
             }
             Err(error) => Err(error),

@@ -39,7 +39,7 @@ pub struct ObjectView {
     /// The last failed turn since this process began. Failures of alarms are in the alarms.
     pub last_failure: Option<LastFailure>,
     /// Its contents; an error describes the damage.
-    pub inside: Result<Inside, String>,
+    pub inside: Result<ObjectContents, String>,
 }
 
 impl Serialize for ObjectView {
@@ -62,7 +62,7 @@ impl Serialize for ObjectView {
 
 /// The contents of an object.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Inside {
+pub struct ObjectContents {
     /// Bytes of its database.
     pub bytes: usize,
     /// Its tables, by name; the runtime's own come last.
@@ -114,7 +114,7 @@ pub(super) async fn oldest(store: &dyn Store, head: &Head) -> Result<i64, StoreE
 }
 
 /// Reads the contents of an object; an error describes the damage.
-pub(super) fn inside(past: Past, first: ConnectionId) -> Result<Inside, String> {
+pub(super) fn inside(past: Past, first: ConnectionId) -> Result<ObjectContents, String> {
     let bytes = past.bytes_len();
     let reader = Reader::open(past).map_err(|error| error.to_string())?;
     let tables = Table::all(&reader.connection).map_err(|error| error.to_string())?;
@@ -131,7 +131,7 @@ pub(super) fn inside(past: Past, first: ConnectionId) -> Result<Inside, String> 
     };
     let mut tables: Vec<TableView> = tables.iter().map(|it| view(&reader, it)).collect();
     tables.sort_by_key(|it| it.system);
-    Ok(Inside { bytes, tables, alarms, connections })
+    Ok(ObjectContents { bytes, tables, alarms, connections })
 }
 
 fn view(reader: &Reader, table: &Table) -> TableView {

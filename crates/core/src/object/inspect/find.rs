@@ -6,7 +6,7 @@ use steadfast_store::{self as store, EntityKind, Head, Store, StoreError, TurnSu
 
 use super::{
     super::{Objects, storage::HistoryError},
-    Place,
+    Permit,
     error::InspectError,
 };
 
@@ -28,7 +28,7 @@ impl Objects {
         &*self.scheduler.store
     }
 
-    pub(super) async fn permit(&self) -> Result<Place, InspectError> {
+    pub(super) async fn permit(&self) -> Result<Permit, InspectError> {
         let permit = self.program.inspection.reads.clone().acquire_owned().await;
         permit.map(Arc::new).map_err(|_| InspectError::Store(StoreError::Closed))
     }

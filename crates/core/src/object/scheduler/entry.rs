@@ -97,7 +97,7 @@ struct Slot {
 
 /// Outputs that are performed when the slot is unlocked.
 #[derive(Default)]
-struct Unlocked {
+struct DeferredOutputs {
     load: bool,
     replies: Vec<(oneshot::Sender<Reply>, Reply)>,
     turn: Option<PendingRequest>,
@@ -124,30 +124,30 @@ impl ObjectEntry {
         scheduler: &Scheduler,
         slot: &mut Slot,
         input: Input<'_, PendingRequest, Completion>,
-        unlocked: &mut Unlocked,
+        deferred: &mut DeferredOutputs,
     ) {
         let mut outputs = Vec::new();
         slot.actor.step(input, &mut outputs);
         for output in outputs {
             match output {
-                Output::Load => unlocked.load = true,
+                Output::Load => deferred.load = true,
                 Output::Run(priority) => scheduler.pool.push(self.clone(), priority),
                 Output::Promote => scheduler.pool.promote(self),
-                Output::RunTurn(pending) => unlocked.turn = Some(pending),
+                Output::RunTurn(pending) => deferred.turn = Some(pending),
                 Output::EndBurst => {}
                 Output::Complete(completion, result) => {
-                    unlocked.replies.extend(self.complete(scheduler, completion, result));
+                    deferred.replies.extend(self.complete(scheduler, completion, result));
                 }
-                Output::Refuse(pending, Refusal::Evicted) => unlocked.returned = Some(pending),
+                Output::Refuse(pending, Refusal::Evicted) => deferred.returned = Some(pending),
                 Output::Refuse(pending, Refusal::Busy) => {
                     let object = self.address.to_string();
-                    unlocked.replies.push((pending.reply, Err(CallError::Busy { object })));
+                    deferred.replies.push((pending.reply, Err(CallError::Busy { object })));
                 }
                 Output::Refuse(pending, Refusal::Failed(error)) => {
-                    unlocked.replies.push((pending.reply, Err(error)));
+                    deferred.replies.push((pending.reply, Err(error)));
                 }
                 Output::Unload => {
-                    unlocked.executor = slot.executor.take();
+                    deferred.executor = slot.executor.take();
                     scheduler.table.weigh(std::mem::take(&mut slot.memory), 0);
                 }
                 Output::CloseConnections => {
@@ -160,11 +160,11 @@ impl ObjectEntry {
         debug_assert_eq!(slot.executor.is_some(), slot.actor.holds_executor());
     }
 
-    fn perform(self: &Arc<Self>, scheduler: &Arc<Scheduler>, unlocked: Unlocked) {
-        if unlocked.load {
+    fn perform(self: &Arc<Self>, scheduler: &Arc<Scheduler>, deferred: DeferredOutputs) {
+        if deferred.load {
             scheduler.load(self.clone());
         }
-        for (sender, reply) in unlocked.replies {
+        for (sender, reply) in deferred.replies {
             // Ignore receivers that were dropped.
             let _ = sender.send(reply);
         }
@@ -195,11 +195,11 @@ impl ObjectEntry {
         used: u64,
     ) -> Result<(), PendingRequest> {
         let limit = pending.is_bounded().then_some(scheduler.options.mailbox_max);
-        let mut unlocked = Unlocked::default();
+        let mut deferred = DeferredOutputs::default();
         let push = Input::Push { mail: pending, limit, used };
-        self.step(scheduler, &mut self.slot.lock(), push, &mut unlocked);
-        let returned = unlocked.returned.take();
-        self.perform(scheduler, unlocked);
+        self.step(scheduler, &mut self.slot.lock(), push, &mut deferred);
+        let returned = deferred.returned.take();
+        self.perform(scheduler, deferred);
         returned.map_or(Ok(()), Err)
     }
 
@@ -209,19 +209,19 @@ impl ObjectEntry {
         scheduler: &Arc<Scheduler>,
         loaded: Result<Box<TurnExecutor>, CallError>,
     ) {
-        let mut unlocked = Unlocked::default();
+        let mut deferred = DeferredOutputs::default();
         let mut slot = self.slot.lock();
         let result = loaded.map(|executor| slot.put(scheduler, executor));
-        self.step(scheduler, &mut slot, Input::Loaded(result), &mut unlocked);
+        self.step(scheduler, &mut slot, Input::Loaded(result), &mut deferred);
         drop(slot);
-        self.perform(scheduler, unlocked);
+        self.perform(scheduler, deferred);
     }
 
     /// Begins a burst: the executor leaves its slot.
     pub(super) fn dispatched(self: &Arc<Self>, scheduler: &Scheduler) -> Option<Box<TurnExecutor>> {
         let mut slot = self.slot.lock();
         let executor = slot.executor.take()?;
-        self.step(scheduler, &mut slot, Input::Dispatched, &mut Unlocked::default());
+        self.step(scheduler, &mut slot, Input::Dispatched, &mut DeferredOutputs::default());
         Some(executor)
     }
 
@@ -232,9 +232,9 @@ impl ObjectEntry {
     }
 
     pub(super) fn take(self: &Arc<Self>, scheduler: &Scheduler) -> Option<PendingRequest> {
-        let mut unlocked = Unlocked::default();
-        self.step(scheduler, &mut self.slot.lock(), Input::TakeMail, &mut unlocked);
-        unlocked.turn
+        let mut deferred = DeferredOutputs::default();
+        self.step(scheduler, &mut self.slot.lock(), Input::TakeMail, &mut deferred);
+        deferred.turn
     }
 
     /// Records a turn, and takes the next request if `takes`. Also returns the number of the
@@ -248,16 +248,16 @@ impl ObjectEntry {
         let EndedTurn { commits, completion, requeue } = turn;
         let bytes = completion.bytes();
         let ended = Input::TurnEnded { commits: &commits, completion, bytes, requeue };
-        let mut unlocked = Unlocked::default();
+        let mut deferred = DeferredOutputs::default();
         let mut slot = self.slot.lock();
         let first = slot.actor.next_commit();
-        self.step(scheduler, &mut slot, ended, &mut unlocked);
+        self.step(scheduler, &mut slot, ended, &mut deferred);
         if takes {
-            self.step(scheduler, &mut slot, Input::TakeMail, &mut unlocked);
+            self.step(scheduler, &mut slot, Input::TakeMail, &mut deferred);
         }
         drop(slot);
-        let next = unlocked.turn.take();
-        self.perform(scheduler, unlocked);
+        let next = deferred.turn.take();
+        self.perform(scheduler, deferred);
         (first, next)
     }
 
@@ -269,13 +269,13 @@ impl ObjectEntry {
         usable: bool,
     ) {
         let damage = if usable { None } else { executor.damage() };
-        let mut unlocked = Unlocked::default();
+        let mut deferred = DeferredOutputs::default();
         let mut slot = self.slot.lock();
         slot.put(scheduler, executor);
         let ended = Input::BurstEnded { usable, damage };
-        self.step(scheduler, &mut slot, ended, &mut unlocked);
+        self.step(scheduler, &mut slot, ended, &mut deferred);
         drop(slot);
-        self.perform(scheduler, unlocked);
+        self.perform(scheduler, deferred);
     }
 
     /// Takes in the store's answer to a commit.
@@ -297,10 +297,10 @@ impl ObjectEntry {
             let object = self.address.to_string();
             tracing::warn!(object, error = %error, "turn was not committed; object is read again");
         }
-        let mut unlocked = Unlocked::default();
+        let mut deferred = DeferredOutputs::default();
         let answered = Input::Answered { commit, result };
-        self.step(&scheduler, &mut self.slot.lock(), answered, &mut unlocked);
-        self.perform(&scheduler, unlocked);
+        self.step(&scheduler, &mut self.slot.lock(), answered, &mut deferred);
+        self.perform(&scheduler, deferred);
     }
 
     /// When it was last used, if it can be evicted.

@@ -40,7 +40,7 @@ pub(super) trait Batch: Send + 'static {
 
 /// The objects that a thread runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum For {
+enum ThreadRole {
     /// Objects with waiting callers.
     Calls,
     /// All objects.
@@ -87,17 +87,17 @@ impl<T: Runnable> Default for Queue<T> {
 }
 
 impl<T: Runnable> Queue<T> {
-    fn take(&mut self, is_for: For) -> Option<Arc<T>> {
-        match is_for {
-            For::Calls => self.ready.take_call(),
-            For::All => self.ready.take(),
+    fn take(&mut self, role: ThreadRole) -> Option<Arc<T>> {
+        match role {
+            ThreadRole::Calls => self.ready.take_call(),
+            ThreadRole::All => self.ready.take(),
         }
     }
 
-    fn idle(&mut self, is_for: For) -> &mut usize {
-        match is_for {
-            For::Calls => &mut self.idle_for_calls,
-            For::All => &mut self.idle_for_all,
+    fn idle(&mut self, role: ThreadRole) -> &mut usize {
+        match role {
+            ThreadRole::Calls => &mut self.idle_for_calls,
+            ThreadRole::All => &mut self.idle_for_all,
         }
     }
 
@@ -127,10 +127,10 @@ impl<T: Runnable> Pool<T> {
         let (queue, calls, all) = (Mutex::default(), Condvar::new(), Condvar::new());
         let pool = Arc::new(Self { queue, calls, all });
         for number in 0..threads.max(1) {
-            for (name, is_for) in [("calls", For::Calls), ("turns", For::All)] {
+            for (name, role) in [("calls", ThreadRole::Calls), ("turns", ThreadRole::All)] {
                 let pool = pool.clone();
                 let thread = std::thread::Builder::new().name(format!("{name}-{number}"));
-                thread.spawn(move || pool.run(is_for))?;
+                thread.spawn(move || pool.run(role))?;
             }
         }
         Ok(pool)
@@ -170,8 +170,8 @@ impl<T: Runnable> Pool<T> {
         self.all.notify_all();
     }
 
-    fn run(&self, is_for: For) {
-        while let Some((next, released)) = self.next(is_for) {
+    fn run(&self, role: ThreadRole) {
+        while let Some((next, released)) = self.next(role) {
             released.into_iter().for_each(Batch::submit);
             let Some(it) = next else { continue };
             let batch = it.run();
@@ -189,15 +189,15 @@ impl<T: Runnable> Pool<T> {
 
     /// The next one to run, and the batches to submit; `None` when the pool has stopped. The thread
     /// that ends the last turn submits everything; an idle one does so after the delay.
-    fn next(&self, is_for: For) -> Option<Next<T>> {
-        let wake = match is_for {
-            For::Calls => &self.calls,
-            For::All => &self.all,
+    fn next(&self, role: ThreadRole) -> Option<Next<T>> {
+        let wake = match role {
+            ThreadRole::Calls => &self.calls,
+            ThreadRole::All => &self.all,
         };
         let mut queue = self.lock();
         let mut patience = true;
         loop {
-            if let Some(it) = queue.take(is_for) {
+            if let Some(it) = queue.take(role) {
                 queue.running += 1;
                 // No reply waits behind a turn that may take long.
                 let release = it.is_slow() || queue.is_time();
@@ -214,13 +214,13 @@ impl<T: Runnable> Pool<T> {
             if queue.stopped {
                 return None;
             }
-            *queue.idle(is_for) += 1;
+            *queue.idle(role) += 1;
             if queue.held.is_empty() {
                 wake.wait(&mut queue);
             } else {
                 patience = !wake.wait_for(&mut queue, DELAY_MAX).timed_out();
             }
-            *queue.idle(is_for) -= 1;
+            *queue.idle(role) -= 1;
         }
     }
 

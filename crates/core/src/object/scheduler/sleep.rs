@@ -11,7 +11,7 @@ const LOOKS: u32 = 20;
 /// one to two idle times.
 pub(super) async fn run(scheduler: Weak<Scheduler>) {
     steadfast_vfs::keep_no_memory();
-    let (mut seen, mut owed) = (0, Owed::default());
+    let (mut seen, mut unreturned) = (0, UnreturnedMemory::default());
     loop {
         let Some((clock, pause)) =
             scheduler.upgrade().map(|it| (it.clock.clone(), it.options.idle_time))
@@ -24,7 +24,7 @@ pub(super) async fn run(scheduler: Weak<Scheduler>) {
         // Closing many databases would block other tasks on this thread.
         let sleep = move || scheduler.table.sleep(seen);
         let gone = tokio::task::spawn_blocking(sleep).await.unwrap_or_default();
-        if owed.is_time(gone as u64, calls - seen) {
+        if unreturned.is_time(gone as u64, calls - seen) {
             let _ = tokio::task::spawn_blocking(steadfast_vfs::give_memory_back).await;
         }
         seen = calls;
@@ -34,14 +34,14 @@ pub(super) async fn run(scheduler: Weak<Scheduler>) {
 /// Memory that is not yet returned to the system. Under load it is reused soon, and returning it
 /// delays all calls.
 #[derive(Default)]
-struct Owed {
+struct UnreturnedMemory {
     /// Evicted objects.
     objects: u64,
     /// Checks since the first of them.
     looks: u32,
 }
 
-impl Owed {
+impl UnreturnedMemory {
     /// Whether to return it now.
     fn is_time(&mut self, gone: u64, calls: u64) -> bool {
         self.objects += gone;
@@ -63,16 +63,16 @@ mod tests {
 
     #[test]
     fn memory_is_given_back_when_it_is_quiet_and_sooner_or_later_all_the_same() {
-        let mut owed = Owed::default();
-        assert!(!owed.is_time(0, 0), "nothing has gone");
-        assert!(owed.is_time(1_000, 200), "it is quiet");
-        assert!(!owed.is_time(0, 0), "nothing is left");
-        let busy = |owed: &mut Owed, gone| owed.is_time(gone, 5_000);
-        assert!(!busy(&mut owed, 1_000));
-        assert!(!busy(&mut owed, 1_000));
-        assert!(owed.is_time(0, 1_999), "so much is owed by now");
-        assert!(!busy(&mut owed, 1));
-        let looks = (0..LOOKS).position(|_| busy(&mut owed, 0));
+        let mut unreturned = UnreturnedMemory::default();
+        assert!(!unreturned.is_time(0, 0), "nothing has gone");
+        assert!(unreturned.is_time(1_000, 200), "it is quiet");
+        assert!(!unreturned.is_time(0, 0), "nothing is left");
+        let busy = |unreturned: &mut UnreturnedMemory, gone| unreturned.is_time(gone, 5_000);
+        assert!(!busy(&mut unreturned, 1_000));
+        assert!(!busy(&mut unreturned, 1_000));
+        assert!(unreturned.is_time(0, 1_999), "so much is unreturned by now");
+        assert!(!busy(&mut unreturned, 1));
+        let looks = (0..LOOKS).position(|_| busy(&mut unreturned, 0));
         assert_eq!(looks, Some(LOOKS as usize - 2));
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use steadfast_core::{
-    Arrival, CallError, Closed, LiveSocket, Object, ObjectOptions, object::ObjectsBuilder,
+    CallError, Closed, ConnectParams, LiveSocket, Object, ObjectOptions, object::ObjectsBuilder,
 };
 
 use super::{Program, sleep::awake};
@@ -42,7 +42,7 @@ pub(super) async fn program(lab: &Lab) -> Program {
 }
 
 pub(super) async fn come(app: &Program, name: &str) -> LiveSocket {
-    app.objects.connect("hall", "a", Arrival::new().param("name", name)).await.unwrap()
+    app.objects.connect("hall", "a", ConnectParams::new().param("name", name)).await.unwrap()
 }
 
 pub(super) async fn look(app: &Program) -> Seen {
@@ -93,14 +93,14 @@ async fn what_is_said_is_heard_by_all_in_the_order_of_turns(lab: Lab) {
 
 async fn a_connection_that_is_refused_leaves_nothing(lab: Lab) {
     let app = program(&lab).await;
-    let nobody = Arrival::new().param("name", "nobody");
+    let nobody = ConnectParams::new().param("name", "nobody");
     let refused = app.objects.connect("hall", "a", nobody).await.err().unwrap();
     assert!(matches!(&refused, CallError::Refused(it) if it.code() == "no_entry"), "{refused}");
     assert_eq!(app.objects.connections(), 0);
     assert_eq!(look(&app).await, Seen::default());
-    let no_door = app.objects.connect("wall", "a", Arrival::new()).await.err().unwrap();
+    let no_door = app.objects.connect("wall", "a", ConnectParams::new()).await.err().unwrap();
     assert_eq!(no_door.code(), "class_not_found");
-    let no_name = app.objects.connect("hall", "", Arrival::new()).await.err().unwrap();
+    let no_name = app.objects.connect("hall", "", ConnectParams::new()).await.err().unwrap();
     assert_eq!(no_name.code(), "invalid_name");
 }
 
@@ -274,10 +274,10 @@ async fn the_connections_of_an_object_are_limited_and_a_place_is_given_back(lab:
     let options = ObjectOptions { connections_max: 2, ..ObjectOptions::default() };
     let app = Program::of(lab.store.clone(), &lab.clock, |it| add(it).options(options)).await;
     let (ann, _bob) = (come(&app, "ann").await, come(&app, "bob").await);
-    let refused = app.objects.connect("hall", "a", Arrival::new()).await.err().unwrap();
+    let refused = app.objects.connect("hall", "a", ConnectParams::new()).await.err().unwrap();
     assert_eq!(refused.code(), "busy");
     assert!(refused.is_retryable());
-    let elsewhere = app.objects.connect("hall", "b", Arrival::new()).await;
+    let elsewhere = app.objects.connect("hall", "b", ConnectParams::new()).await;
     assert!(elsewhere.is_ok(), "another object has places of its own");
     ann.close(Closed::new(1_000, "")).await;
     come(&app, "cy").await;
@@ -295,7 +295,7 @@ async fn all_connections_end_in_order_when_the_program_stops(lab: Lab) {
     let seen = look(&app).await;
     assert_eq!(seen.gone.len(), 2);
     assert_eq!((seen.here, seen.connected), (Vec::new(), Vec::new()));
-    let late = app.objects.connect("hall", "a", Arrival::new()).await.err().unwrap();
+    let late = app.objects.connect("hall", "a", ConnectParams::new()).await.err().unwrap();
     assert_eq!(late.code(), "closed");
 }
 
@@ -304,7 +304,7 @@ async fn who_comes_again_goes_on_behind_the_number_seen_last(lab: Lab) {
     for number in 1..=9 {
         app.call(Hall::at("a"), Say { text: format!("{number}") }).await.unwrap();
     }
-    let again = Arrival::new().param("name", "ann").after(6);
+    let again = ConnectParams::new().param("name", "ann").after(6);
     let ann = app.objects.connect("hall", "a", again).await.unwrap();
     app.call(Hall::at("a"), Say { text: "10".into() }).await.unwrap();
     for number in 7..=10 {

@@ -4,7 +4,7 @@
 use std::sync::{Arc, atomic::Ordering};
 
 use steadfast_core::{
-    App, Arrival, Closed, Object, Result,
+    App, Closed, ConnectParams, Object, Result,
     store::{ManualClock, MemoryStore, StoreError},
     test::assert_survives_crashes,
 };
@@ -65,7 +65,7 @@ async fn wherever_the_process_ends_who_comes_again_has_heard_everything_and_is_t
     let survived = assert_survives_crashes(
         || App::new("test").object(Hall),
         async |app| {
-            let arrival = Arrival::new().param("name", "ann").after(0);
+            let arrival = ConnectParams::new().param("name", "ann").after(0);
             let ann = app.connect(Hall::at("a"), arrival).await?;
             for text in ["one", "two", "three"] {
                 app.call(Hall::at("a"), Say { text: text.into() }).key(text).await?;
@@ -135,7 +135,7 @@ async fn a_client_that_leaves_while_it_is_accepted_is_heard_of_as_gone() {
     let (_, store, app) = held().await;
     app.call(Hall::at("a"), Say { text: "made".into() }).await.unwrap();
     store.hold();
-    let arrival = Arrival::new().param("name", "ann");
+    let arrival = ConnectParams::new().param("name", "ann");
     let mut comes = Box::pin(app.objects.connect("hall", "a", arrival));
     assert!(by_now(&mut comes).is_none());
     store.came().await;
@@ -162,7 +162,7 @@ async fn who_may_have_missed_something_has_to_come_again() {
     assert_eq!(bob.next().await.unwrap_err().code, Closed::TRY_AGAIN);
     store.let_go();
     drop((ann, bob));
-    let again = Arrival::new().param("name", "cy").after(0);
+    let again = ConnectParams::new().param("name", "cy").after(0);
     let cy = app.objects.connect("hall", "a", again).await.unwrap();
     assert_eq!(hears(&cy).await["text"], "one", "it was committed");
 }
@@ -184,7 +184,7 @@ async fn an_object_that_cannot_part_says_so_and_parts_later() {
     let store = Held::new(store.inner.restart());
     let app = Program::of(store.clone(), &clock, add).await;
     store.images_left.store(1, Ordering::SeqCst);
-    let bob = Arrival::new().param("name", "bob");
+    let bob = ConnectParams::new().param("name", "bob");
     let refused = app.objects.connect("hall", "a", bob).await.err().unwrap();
     assert_eq!(refused.code(), "store_unavailable");
     assert_eq!(app.objects.connections(), 0);

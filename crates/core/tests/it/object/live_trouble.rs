@@ -7,7 +7,7 @@ use std::{
 };
 
 use steadfast_core::{
-    Arrival, Closed, LiveSocket,
+    Closed, ConnectParams, LiveSocket,
     store::{ManualClock, MemoryStore},
 };
 
@@ -44,7 +44,7 @@ async fn client(
     for round in 0..8 {
         let name = format!("c{number}-{round}");
         tried.lock().unwrap().insert(name.clone());
-        let arrival = Arrival::new().param("name", &name).after(last);
+        let arrival = ConnectParams::new().param("name", &name).after(last);
         let Ok(socket) = app.objects.connect("hall", "a", arrival).await else { continue };
         came.push(name);
         for _ in 0..6 {
