@@ -101,10 +101,10 @@ async fn fill(data: &Path, count: usize) {
                 expires: Some(expires * DAY),
             });
         }
-        let letters = (0..1_000).map(|_| message().to(&queue)).collect();
-        let letters = Commit::of(Write::Append { stream: queue.clone(), messages: letters });
+        let messages = (0..1_000).map(|_| message().to(&queue)).collect();
+        let messages = Commit::of(Write::Append { stream: queue.clone(), messages: messages });
         let mut dead = store.totals().await.expect("store answers").position;
-        committed(&store, letters).await;
+        committed(&store, messages).await;
         dead += 1;
         let (lease, as_, error) = (None, SettledAs::Dead, None);
         let settle = Write::Settle { position: dead, lease, as_, error };

@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use steadfast_core::{
     object::{HistoryError, pages_at},
-    store::{Address, DueCursor, EntityKind, Letter, Recorded, SettledAs, State, Store, Timestamp},
+    store::{
+        Address, DueCursor, EntityKind, QueuedMessage, Recorded, SettledAs, State, Store, Timestamp,
+    },
 };
 
 use crate::{
@@ -37,7 +39,7 @@ pub(crate) struct Post {
 struct Found {
     messages: BTreeMap<u64, Recorded>,
     /// The queues of pending ones, and all their attempts.
-    waiting: BTreeMap<u64, (&'static str, Letter)>,
+    waiting: BTreeMap<u64, (&'static str, QueuedMessage)>,
     /// The number of times each was counted.
     counted: BTreeMap<u64, usize>,
 }
@@ -179,7 +181,7 @@ impl Found {
             let id = Address::new(EntityKind::Queue, queue, "0").unwrap().id();
             let mut after = DueCursor::START;
             loop {
-                let page = store.letters(id, after, Timestamp::MAX, 500).await.unwrap();
+                let page = store.queue_messages(id, after, Timestamp::MAX, 500).await.unwrap();
                 let Some(last) = page.last() else { break };
                 after = DueCursor { due_at: last.due_at(), position: last.message.position };
                 for letter in page {

@@ -333,7 +333,7 @@ impl Code {
             QueueError::Full { .. } => Self::QueueFull,
             QueueError::TooLarge { .. } => Self::TooLarge,
             QueueError::Setting { .. }
-            | QueueError::Circle { .. }
+            | QueueError::Cycle { .. }
             | QueueError::BatchLength { .. }
             | QueueError::Argument { .. }
             | QueueError::Invalid(_) => Self::InvalidInput,

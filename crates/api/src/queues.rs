@@ -5,7 +5,10 @@ use serde::{Deserialize, Serialize};
 pub use steadfast_core::queue::Sample as QueueSample;
 use steadfast_core::{
     QueueSettings,
-    queue::{Acked, PeekState, Peeked, Pulled, QueueView, Rates, Redriven as Moved},
+    queue::{
+        AckResult, LeasedMessage, PeekState, QueueMessageView, QueueView, Rates,
+        RedriveResult as Moved,
+    },
 };
 use steadfast_store::Position;
 use utoipa::ToSchema;
@@ -451,8 +454,8 @@ impl From<QueueView> for Queue {
     }
 }
 
-impl From<Peeked> for QueueMessage {
-    fn from(it: Peeked) -> Self {
+impl From<QueueMessageView> for QueueMessage {
+    fn from(it: QueueMessageView) -> Self {
         Self {
             id: it.message.position.to_string(),
             body: (&it.message.data).into(),
@@ -467,9 +470,9 @@ impl From<Peeked> for QueueMessage {
     }
 }
 
-impl From<&Pulled> for PulledMessage {
-    fn from(it: &Pulled) -> Self {
-        let message = &it.letter.message;
+impl From<&LeasedMessage> for PulledMessage {
+    fn from(it: &LeasedMessage) -> Self {
+        let message = &it.queued.message;
         Self {
             id: message.position.to_string(),
             body: (&message.data).into(),
@@ -481,8 +484,8 @@ impl From<&Pulled> for PulledMessage {
     }
 }
 
-impl From<Acked> for AckedMessages {
-    fn from(it: Acked) -> Self {
+impl From<AckResult> for AckedMessages {
+    fn from(it: AckResult) -> Self {
         let lost = it.lost.iter().map(ToString::to_string).collect();
         Self { acked: it.acked, retried: it.retried, lost }
     }

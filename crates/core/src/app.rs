@@ -87,8 +87,8 @@ pub struct App {
     pub(crate) workflows: Vec<(&'static str, AddWorkflow)>,
     pub(crate) on_open: Vec<OnOpen>,
     pub(crate) before_work: Vec<BeforeWork>,
-    pub(crate) queues: queue::Declared,
-    pub(crate) buckets: bucket::Declared,
+    pub(crate) queues: queue::QueueDeclarations,
+    pub(crate) buckets: bucket::BucketDeclarations,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) object_options: ObjectOptions,
     pub(crate) dispatcher_options: DispatcherOptions,
@@ -117,8 +117,8 @@ impl App {
             workflows: Vec::new(),
             on_open: Vec::new(),
             before_work: Vec::new(),
-            queues: queue::Declared::default(),
-            buckets: bucket::Declared::default(),
+            queues: queue::QueueDeclarations::default(),
+            buckets: bucket::BucketDeclarations::default(),
             entropy: Arc::new(SeededEntropy::from_system()),
             object_options: ObjectOptions::default(),
             dispatcher_options,
@@ -423,7 +423,7 @@ impl App {
         let missing = self.expected.iter().filter(is_missing).map(|(process, owner)| {
             format!("process `{process}` is not declared, and {owner} subscribes to it")
         });
-        let problems = self.problems.iter().cloned().chain(self.queues.circles());
+        let problems = self.problems.iter().cloned().chain(self.queues.cycles());
         problems.chain(missing).chain(self.extensions.problems()).collect()
     }
 

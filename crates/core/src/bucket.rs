@@ -12,7 +12,7 @@ pub use steadfast_bucket::{
     Upload,
 };
 
-pub(crate) use self::place::{Declared, Place};
+pub(crate) use self::place::{BucketDeclarations, Place};
 pub use self::{
     handle::BucketHandle,
     name::{Bucket, BucketSpec},

@@ -3,14 +3,13 @@
 
 mod change;
 mod consumer;
+mod consumer_time;
 mod control;
 mod delivery;
 mod error;
-mod figures;
 mod keyed;
 mod meter;
 mod name;
-mod patience;
 mod peek;
 mod pull;
 mod purge;
@@ -22,23 +21,24 @@ mod send;
 mod settings;
 mod source;
 mod state;
+mod views;
 mod window;
 mod worker;
 
-pub(crate) use self::queues::Declared;
+pub(crate) use self::queues::QueueDeclarations;
 pub use self::{
     consumer::{Batch, BatchConsumer, ConsumeOptions, Consumer, SettledBatch},
     delivery::{Delivery, Settled},
     error::QueueError,
-    figures::{QueuePage, QueueView},
     meter::Rates,
-    name::{Later, Queue, QueueSpec},
-    peek::{PeekState, Peeked},
-    pull::{Acked, LeaseId, PULL_MAX, Pulled},
+    name::{DelayedQueue, Queue, QueueSpec},
+    peek::{PeekState, QueueMessageView},
+    pull::{AckResult, LeaseId, LeasedMessage, PULL_MAX},
     queues::Queues,
-    redrive::{Redrive, Redriven},
+    redrive::{Redrive, RedriveResult},
     samples::Sample,
     send::{Outgoing, SEND_MAX},
     settings::QueueSettings,
+    views::{QueuePage, QueueView},
     worker::QUEUE_CRASH_POINTS,
 };

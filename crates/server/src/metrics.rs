@@ -130,7 +130,7 @@ impl Figures {
         let figures: [QueueFigure; 5] = [
             ("queue_depth", "Messages that wait or are in flight", |it| it.depth.waiting()),
             ("queue_in_flight", "Messages that a consumer has", |it| {
-                it.depth.leased + it.in_hand as u64
+                it.depth.leased + it.running as u64
             }),
             ("queue_dead", "Messages given up in place", |it| it.depth.dead),
             ("queue_oldest_age_seconds", "How long the oldest message has been there", |it| {

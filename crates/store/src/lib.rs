@@ -51,7 +51,7 @@ pub use self::{
     plan::Work,
     postgres::{PostgresOptions, PostgresStore},
     query::{Answer, DueCursor, Query, QueryKind, StreamSummary, Totals},
-    queue::{DEPTH_SEEN_MAX, ENQUEUE, Letter, QueueDepth, queue_address},
+    queue::{DEPTH_SEEN_MAX, ENQUEUE, QueueDepth, QueuedMessage, queue_address},
     recorded::{Attempt, Recorded, Settled, SettledAs, State},
     retention::{Expiring, ExpiryList, KeyName, Retention},
     retry::RetryPolicy,

@@ -4,9 +4,9 @@ use std::ops::RangeInclusive;
 
 use crate::{
     Address, AgeCursor, Attempt, EntityId, EntityKind, Entry, EntryKey, EntryRange, Expiring,
-    ExpiryList, Head, KeyName, Letter, ObjectSummary, OldTurn, PageImage, Position, QueueDepth,
-    Recorded, RecordedTurn, RunPage, RunStatus, RunSummary, Snapshot, Timestamp, TurnSummary,
-    Version, Work,
+    ExpiryList, Head, KeyName, ObjectSummary, OldTurn, PageImage, Position, QueueDepth,
+    QueuedMessage, Recorded, RecordedTurn, RunPage, RunStatus, RunSummary, Snapshot, Timestamp,
+    TurnSummary, Version, Work,
 };
 
 /// Declares the queries, each with the rows that answer it.
@@ -65,8 +65,8 @@ queries! {
     Due { after: DueCursor, limit: usize } -> Works;
     Backlog { target: EntityId, ordered: bool, after: DueCursor, limit: usize } -> Works;
     Orphans { epoch: i64, queued: bool, limit: usize } -> Works;
-    Letters { queue: EntityId, after: DueCursor, until: Timestamp, limit: usize } -> Letters;
-    Leased { queue: EntityId, at: Timestamp, limit: usize } -> Letters;
+    QueueMessages { queue: EntityId, after: DueCursor, until: Timestamp, limit: usize } -> QueueMessages;
+    Leased { queue: EntityId, at: Timestamp, limit: usize } -> QueueMessages;
     QueueDepth { queue: EntityId, at: Timestamp } -> Depths;
     NextDue { queue: EntityId, after: Timestamp } -> Times;
     Unswept { limit: usize } -> Unswept;
@@ -139,7 +139,7 @@ pub(crate) trait Row: Sized {
 
 answers! {
     Messages(Recorded),
-    Letters(Letter),
+    QueueMessages(QueuedMessage),
     Works(Work),
     Attempts(Attempt),
     Numbers(i64),

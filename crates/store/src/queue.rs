@@ -12,7 +12,7 @@ pub fn queue_address(name: &str) -> Result<Address, AddressError> {
 
 /// A message in a queue, pending or claimed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Letter {
+pub struct QueuedMessage {
     /// The message. It may have been sent to another queue and been moved since.
     pub message: Recorded,
     /// The queue.
@@ -21,7 +21,7 @@ pub struct Letter {
     pub attempts: u32,
 }
 
-impl Letter {
+impl QueuedMessage {
     /// When it may be delivered; while it is claimed, when the lease ends.
     pub fn due_at(&self) -> Timestamp {
         match self.message.state {

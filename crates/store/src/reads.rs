@@ -6,10 +6,10 @@ use std::{collections::HashMap, ops::RangeInclusive};
 
 use crate::{
     Address, AgeCursor, Attempt, DueCursor, Dump, EntityId, EntityKind, Entry, EntryKey,
-    EntryRange, Expiring, ExpiryList, Head, KeyName, Letter, ObjectSummary, OldTurn, PageImage,
-    Position, Query, QueueDepth, Recorded, RecordedTurn, RunCursor, RunFilter, RunPage, RunStatus,
-    RunSummary, Snapshot, Store, StoreError, StreamSummary, Timestamp, Totals, TurnSummary,
-    Version, Work, query::Row,
+    EntryRange, Expiring, ExpiryList, Head, KeyName, ObjectSummary, OldTurn, PageImage, Position,
+    Query, QueueDepth, QueuedMessage, Recorded, RecordedTurn, RunCursor, RunFilter, RunPage,
+    RunStatus, RunSummary, Snapshot, Store, StoreError, StreamSummary, Timestamp, Totals,
+    TurnSummary, Version, Work, query::Row,
 };
 
 /// Runs with a prefix of the id are found by id and sorted if they are fewer than this; otherwise
@@ -149,14 +149,14 @@ impl dyn Store + '_ {
 
     /// Reads the messages of a queue that are due at a time, in due order after a cursor. A claimed
     /// message is due when its lease has expired.
-    pub async fn letters(
+    pub async fn queue_messages(
         &self,
         queue: EntityId,
         after: DueCursor,
         until: Timestamp,
         limit: usize,
-    ) -> Result<Vec<Letter>, StoreError> {
-        self.rows(Query::Letters { queue, after, until, limit }).await
+    ) -> Result<Vec<QueuedMessage>, StoreError> {
+        self.rows(Query::QueueMessages { queue, after, until, limit }).await
     }
 
     /// Reads the messages of a queue that are claimed at a time.
@@ -165,7 +165,7 @@ impl dyn Store + '_ {
         queue: EntityId,
         at: Timestamp,
         limit: usize,
-    ) -> Result<Vec<Letter>, StoreError> {
+    ) -> Result<Vec<QueuedMessage>, StoreError> {
         self.rows(Query::Leased { queue, at, limit }).await
     }
 

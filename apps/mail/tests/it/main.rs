@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use steadfast_core::{
     App, Object, Result,
-    queue::{PeekState, Peeked, Redrive},
+    queue::{PeekState, QueueMessageView, Redrive},
     test::{TestApp, assert_survives_crashes},
 };
 use steadfast_mail::{
@@ -30,7 +30,7 @@ async fn subjects(app: &TestApp, address: &str) -> Result<Vec<String>> {
     Ok(letters.into_iter().map(|it| it.subject).collect())
 }
 
-async fn dead(app: &TestApp) -> Result<Vec<Peeked>> {
+async fn dead(app: &TestApp) -> Result<Vec<QueueMessageView>> {
     Ok(app.queues().peek("mail-dead", PeekState::Pending, None, 10).await?)
 }
 

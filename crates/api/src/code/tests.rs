@@ -82,7 +82,7 @@ fn every_error_of_a_queue_keeps_its_code_and_says_whether_to_retry() {
     check(QueueError::UnknownQueue { queue: text() }, 404);
     check(QueueError::Name { queue: text(), reason: text() }, 400);
     check(QueueError::Setting { queue: text(), field: "x", rule: text() }, 400);
-    check(QueueError::Circle { queue: text(), by: text() }, 400);
+    check(QueueError::Cycle { queue: text(), by: text() }, 400);
     check(QueueError::Full { queue: text(), max: 1 }, 429);
     check(QueueError::TooLarge { queue: text(), index: 0, len: 2, max: 1 }, 413);
     check(QueueError::BatchLength { count: 0, max: 1 }, 400);

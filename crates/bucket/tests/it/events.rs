@@ -28,7 +28,7 @@ const BOTH: &[EventType] = &[EventType::ObjectCreate, EventType::ObjectDelete];
 impl Lab {
     async fn told_to(&self, queue: &str) -> Vec<String> {
         let queue = queue_address(queue).unwrap().id();
-        let found = self.store.letters(queue, DueCursor::START, Timestamp::MAX, 100).await;
+        let found = self.store.queue_messages(queue, DueCursor::START, Timestamp::MAX, 100).await;
         let mut found: Vec<_> = found.unwrap().into_iter().map(|it| it.message).collect();
         found.sort_by_key(|it| it.position);
         let read = |text: &str| serde_json::from_str::<BlobEvent>(text).unwrap();

@@ -158,7 +158,7 @@ impl Lab {
     pub(crate) async fn events(&self) -> Vec<BlobEvent> {
         let queue = queue_address("events").unwrap().id();
         let until = Timestamp::MAX;
-        let found = self.store.letters(queue, DueCursor::START, until, 1_000).await.unwrap();
+        let found = self.store.queue_messages(queue, DueCursor::START, until, 1_000).await.unwrap();
         let mut found: Vec<_> = found.into_iter().map(|it| it.message).collect();
         found.sort_by_key(|it| it.position);
         found.iter().map(|it| serde_json::from_str(it.data.as_str()).unwrap()).collect()

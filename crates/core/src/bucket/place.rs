@@ -25,13 +25,13 @@ pub(crate) enum Place {
 
 /// The buckets that a program declares.
 #[derive(Default)]
-pub(crate) struct Declared {
+pub(crate) struct BucketDeclarations {
     pub(crate) specs: Vec<BucketSpec>,
     pub(crate) place: Place,
     pub(crate) options: BucketOptions,
 }
 
-impl Declared {
+impl BucketDeclarations {
     /// Opens the buckets.
     pub(crate) async fn open(
         self,

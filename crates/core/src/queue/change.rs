@@ -6,7 +6,7 @@ use steadfast_store::{Commit, Outcome, Rejection};
 use super::{
     QueueError, Queues,
     redrive::Candidate,
-    state::{Held, QueueState},
+    state::{HeldMessages, QueueState},
 };
 use crate::{commit_each::commit_each, dispatch::window::End, idempotency::read};
 
@@ -40,7 +40,7 @@ impl Queues {
         let Some(key) = &self.key else {
             return Ok(answer(self.change_some(queue, changes).await?));
         };
-        let mut held = Held::new(queue, Vec::new());
+        let mut held = HeldMessages::new(queue, Vec::new());
         let ours: Vec<_> = changes.iter().filter(|it| take(&mut held, &it.0)).collect();
         let all = answer(ours.len() as u64);
         let mut together = Commit::of(key.write_answer(&all)?);
@@ -77,7 +77,7 @@ impl Queues {
         queue: &QueueState,
         changes: &[(Candidate, Commit)],
     ) -> Result<u64, QueueError> {
-        let mut held = Held::new(queue, Vec::new());
+        let mut held = HeldMessages::new(queue, Vec::new());
         let ours: Vec<_> = changes.iter().filter(|it| take(&mut held, &it.0)).collect();
         let commits: Vec<Commit> = ours.iter().map(|it| it.1.clone()).collect();
         let outcomes = commit_each(&*self.shared.store, &commits).await?;
@@ -94,6 +94,6 @@ impl Queues {
 }
 
 /// Whether no consumer holds it. A dead message is in no window.
-fn take(held: &mut Held<&QueueState>, candidate: &Candidate) -> bool {
-    candidate.letter.as_ref().is_none_or(|it| held.hold(it))
+fn take(held: &mut HeldMessages<&QueueState>, candidate: &Candidate) -> bool {
+    candidate.queued.as_ref().is_none_or(|it| held.hold(it))
 }

@@ -113,25 +113,25 @@ impl<T> Iterator for Batch<T> {
     }
 }
 
-pub(super) type Consuming = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(super) type ConsumeFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A consumer whose types are erased. Each delivery carries the list that its decision goes to.
 pub(super) trait Consume: Send + Sync + 'static {
     fn is_batch(&self) -> bool;
-    fn consume(self: Arc<Self>, raw_deliveries: Vec<RawDelivery>) -> Consuming;
+    fn consume(self: Arc<Self>, raw_deliveries: Vec<RawDelivery>) -> ConsumeFuture;
 }
 
-pub(super) struct One<C>(pub(super) C);
+pub(super) struct SingleAdapter<C>(pub(super) C);
 
-impl<C: Consumer> Consume for One<C> {
+impl<C: Consumer> Consume for SingleAdapter<C> {
     fn is_batch(&self) -> bool {
         false
     }
 
-    fn consume(self: Arc<Self>, raw_deliveries: Vec<RawDelivery>) -> Consuming {
+    fn consume(self: Arc<Self>, raw_deliveries: Vec<RawDelivery>) -> ConsumeFuture {
         Box::pin(async move {
             for raw in raw_deliveries {
-                let (position, decisions) = (raw.letter.message.position, raw.decisions.clone());
+                let (position, decisions) = (raw.queued.message.position, raw.decisions.clone());
                 let Some(delivery) = Delivery::open(raw) else { continue };
                 let verdict = match self.0.deliver(delivery).await {
                     Ok(settled) => settled.verdict,
@@ -145,18 +145,18 @@ impl<C: Consumer> Consume for One<C> {
 
 /// A consumer in a test: deliveries end as scripted, and reach the consumer when the script is
 /// over.
-pub(super) struct Scripted {
+pub(super) struct ScriptedConsumer {
     pub(super) queue: &'static str,
     pub(super) consumer: Arc<dyn Consume>,
     pub(super) script: Script,
 }
 
-impl Consume for Scripted {
+impl Consume for ScriptedConsumer {
     fn is_batch(&self) -> bool {
         self.consumer.is_batch()
     }
 
-    fn consume(self: Arc<Self>, raw_deliveries: Vec<RawDelivery>) -> Consuming {
+    fn consume(self: Arc<Self>, raw_deliveries: Vec<RawDelivery>) -> ConsumeFuture {
         let mut rest = Vec::new();
         for raw in raw_deliveries {
             let Some(says) = self.script.next(|| Scene::Consumer(self.queue)) else {
@@ -165,7 +165,7 @@ impl Consume for Scripted {
             };
             let done = Verdict::Done(Commit::default());
             let verdict = says.result().map_or_else(|error| verdict_of(&error), |_| done);
-            raw.decisions.decide(raw.letter.message.position, verdict);
+            raw.decisions.decide(raw.queued.message.position, verdict);
         }
         match rest.is_empty() {
             true => Box::pin(async {}),
@@ -174,18 +174,18 @@ impl Consume for Scripted {
     }
 }
 
-pub(super) struct Many<C>(pub(super) C);
+pub(super) struct BatchAdapter<C>(pub(super) C);
 
-impl<C: BatchConsumer> Consume for Many<C> {
+impl<C: BatchConsumer> Consume for BatchAdapter<C> {
     fn is_batch(&self) -> bool {
         true
     }
 
-    fn consume(self: Arc<Self>, raw_deliveries: Vec<RawDelivery>) -> Consuming {
+    fn consume(self: Arc<Self>, raw_deliveries: Vec<RawDelivery>) -> ConsumeFuture {
         Box::pin(async move {
             let Some(first) = raw_deliveries.first() else { return };
             let decisions = first.decisions.clone();
-            let all: Vec<_> = raw_deliveries.iter().map(|it| it.letter.message.position).collect();
+            let all: Vec<_> = raw_deliveries.iter().map(|it| it.queued.message.position).collect();
             let deliveries: VecDeque<_> =
                 raw_deliveries.into_iter().filter_map(Delivery::open).collect();
             if deliveries.is_empty() {

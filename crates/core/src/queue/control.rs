@@ -18,7 +18,7 @@ impl Queues {
         settings.check(name)?;
         // Two concurrent changes could form a cycle that neither of them detects.
         let _alone = self.shared.configuring.lock().await;
-        self.check_circle(name, &settings).await?;
+        self.check_cycle(name, &settings).await?;
         let change = move |it: &Rules| Some(Rules { settings: settings.clone(), ..it.clone() });
         self.change_rules(self.queue(name).await?, "configured", change).await
     }
@@ -66,7 +66,7 @@ impl Queues {
     }
 
     /// Rejects a cycle of dead-letter queues.
-    pub(super) async fn check_circle(
+    pub(super) async fn check_cycle(
         &self,
         name: &str,
         settings: &QueueSettings,
@@ -76,11 +76,11 @@ impl Queues {
         for _ in 0..CHAIN_MAX {
             let Some(queue) = next else { return Ok(()) };
             if queue == name {
-                return Err(QueueError::Circle { queue, by });
+                return Err(QueueError::Cycle { queue, by });
             }
             next = self.queue(&queue).await?.rules().settings.dead_letter_queue;
             by = queue;
         }
-        Err(QueueError::Circle { queue: name.into(), by })
+        Err(QueueError::Cycle { queue: name.into(), by })
     }
 }

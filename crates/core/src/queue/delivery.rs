@@ -3,9 +3,9 @@
 use std::{collections::HashMap, fmt, ops::Deref, sync::Arc, time::Duration};
 
 use parking_lot::{Mutex, MutexGuard};
-use steadfast_store::{Commit, Lease, Letter, Position, Timestamp};
+use steadfast_store::{Commit, Lease, Position, QueuedMessage, Timestamp};
 
-use super::patience::Patience;
+use super::consumer_time::ConsumerTime;
 use crate::{
     Address, Body, CallError, Client, Error, Handle, Objects, Result, dispatch::attempt::Verdict,
     object::Lists,
@@ -42,12 +42,12 @@ impl Decisions {
 
 /// A message in delivery, with everything that is needed to settle it.
 pub(super) struct RawDelivery {
-    pub(super) letter: Letter,
+    pub(super) queued: QueuedMessage,
     pub(super) attempt: u32,
     pub(super) lease: Option<Lease>,
     pub(super) queue: Arc<str>,
     pub(super) decisions: Decisions,
-    pub(super) patience: Patience,
+    pub(super) time: ConsumerTime,
     pub(super) objects: Objects,
     pub(super) client: Client,
 }
@@ -72,11 +72,11 @@ pub struct Settled {
 impl<T: Body> Delivery<T> {
     /// Reads the message; one that cannot be read becomes a dead letter.
     pub(super) fn open(raw: RawDelivery) -> Option<Self> {
-        match serde_json::from_str(raw.letter.message.data.as_str()) {
+        match serde_json::from_str(raw.queued.message.data.as_str()) {
             Ok(message) => Some(Self { message, raw }),
             Err(error) => {
                 let why = format!("the message is not what the consumer takes: {error}");
-                let position = raw.letter.message.position;
+                let position = raw.queued.message.position;
                 raw.decisions.decide(position, Verdict::Bury { why });
                 None
             }
@@ -101,7 +101,7 @@ impl<T> Delivery<T> {
     }
 
     fn position(&self) -> Position {
-        self.raw.letter.message.position
+        self.raw.queued.message.position
     }
 
     /// The number of the attempt, from 1.
@@ -111,12 +111,12 @@ impl<T> Delivery<T> {
 
     /// The last error, including attempts in the queue that it was moved from.
     pub fn last_error(&self) -> Option<&str> {
-        self.raw.letter.message.last_error.as_deref()
+        self.raw.queued.message.last_error.as_deref()
     }
 
     /// When it was sent.
     pub fn enqueued_at(&self) -> Timestamp {
-        self.raw.letter.message.created_at
+        self.raw.queued.message.created_at
     }
 
     /// The name of its queue.
@@ -156,7 +156,7 @@ impl<T> Delivery<T> {
         C::Calls: Lists<M, I>,
     {
         let (position, lease) = (self.position(), self.raw.lease);
-        let _waiting = self.raw.patience.pause();
+        let _waiting = self.raw.time.pause();
         let turn = self.raw.objects.settle(to, msg, position, lease).await;
         match turn {
             Ok(()) => {

@@ -33,7 +33,7 @@ pub enum QueueError {
     },
     /// The dead-letter queues form a cycle.
     #[error("queue `{queue}`: its dead letters would come back to it, by way of `{by}`")]
-    Circle {
+    Cycle {
         /// The queue.
         queue: String,
         /// The queue that closes the cycle.
@@ -112,7 +112,7 @@ impl QueueError {
         match self {
             QueueError::UnknownQueue { .. } => "queue_not_found",
             QueueError::Name { .. } => "invalid_name",
-            QueueError::Setting { .. } | QueueError::Circle { .. } => "invalid_input",
+            QueueError::Setting { .. } | QueueError::Cycle { .. } => "invalid_input",
             QueueError::Full { .. } => "queue_full",
             QueueError::TooLarge { .. } => "too_large",
             QueueError::BatchLength { .. } => "invalid_input",

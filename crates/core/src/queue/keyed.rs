@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use steadfast_store::{Commit, Outcome, Position, Rejection};
 use tokio::sync::MutexGuard;
 
-use super::{Acked, QueueError, Queues, pull::AckOf, state::QueueState};
+use super::{AckResult, QueueError, Queues, pull::Acknowledgement, state::QueueState};
 use crate::{RequestKey, idempotency::read};
 
 impl Queues {
@@ -30,10 +30,10 @@ impl Queues {
     pub(super) async fn ack_once(
         &self,
         queue: &QueueState,
-        mut acks: Vec<AckOf>,
-        lost: Acked,
+        mut acks: Vec<Acknowledgement>,
+        lost: AckResult,
         key: &RequestKey,
-    ) -> Result<Acked, QueueError> {
+    ) -> Result<AckResult, QueueError> {
         let mut base = lost;
         loop {
             let mut answer = base.clone();
@@ -52,7 +52,8 @@ impl Queues {
                 }
                 Outcome::Rejected(rejection) => {
                     // The last one of this message: the first of two equal leases counts.
-                    let is_lost = |it: &AckOf| Some(it.id.position) == position_of(&rejection);
+                    let is_lost =
+                        |it: &Acknowledgement| Some(it.id.position) == position_of(&rejection);
                     let Some(index) = acks.iter().rposition(is_lost) else {
                         let reason = rejection.to_string();
                         return Err(steadfast_store::StoreError::Corrupt { reason }.into());

@@ -11,7 +11,7 @@ const SECONDS: usize = 60;
 
 /// Events of a message that are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Happening {
+pub(super) enum MessageEvent {
     Sent,
     Delivered,
     Done,
@@ -19,12 +19,12 @@ pub(super) enum Happening {
     Dead,
 }
 
-impl From<EndKind> for Happening {
+impl From<EndKind> for MessageEvent {
     fn from(kind: EndKind) -> Self {
         match kind {
-            EndKind::Done => Happening::Done,
-            EndKind::Retried => Happening::Retried,
-            EndKind::GivenUp => Happening::Dead,
+            EndKind::Done => MessageEvent::Done,
+            EndKind::Retried => MessageEvent::Retried,
+            EndKind::GivenUp => MessageEvent::Dead,
         }
     }
 }
@@ -63,7 +63,7 @@ impl Default for Counts {
 }
 
 impl Meter {
-    pub(super) fn count(&self, what: Happening, number: usize, now: Timestamp) {
+    pub(super) fn count(&self, what: MessageEvent, number: usize, now: Timestamp) {
         if number == 0 {
             return;
         }
@@ -83,16 +83,16 @@ impl Meter {
         let counts = self.0.lock();
         // Not longer than the time since the first count.
         let span = second.saturating_sub(counts.first).saturating_add(1).clamp(1, SECONDS as i64);
-        let of = |what: Happening| {
+        let of = |what: MessageEvent| {
             let recent = counts.seconds.iter().filter(|it| second - span < it.0 && it.0 <= second);
             recent.map(|it| it.1[what as usize]).sum::<u64>() as f64 / span as f64
         };
         Rates {
-            sent: of(Happening::Sent),
-            delivered: of(Happening::Delivered),
-            done: of(Happening::Done),
-            retried: of(Happening::Retried),
-            dead: of(Happening::Dead),
+            sent: of(MessageEvent::Sent),
+            delivered: of(MessageEvent::Delivered),
+            done: of(MessageEvent::Done),
+            retried: of(MessageEvent::Retried),
+            dead: of(MessageEvent::Dead),
         }
     }
 
@@ -111,10 +111,10 @@ mod tests {
         let meter = Meter::default();
         let at = |second: i64| Timestamp(1_000_000 + second * 1_000);
         assert_eq!(meter.rates(at(0)), Rates::default());
-        meter.count(Happening::Sent, 10, at(0));
+        meter.count(MessageEvent::Sent, 10, at(0));
         assert!((meter.rates(at(0)).sent - 10.0).abs() < 1e-9);
         assert!((meter.rates(at(9)).sent - 1.0).abs() < 1e-9);
-        meter.count(Happening::Sent, 50, at(59));
+        meter.count(MessageEvent::Sent, 50, at(59));
         assert!((meter.rates(at(59)).sent - 1.0).abs() < 1e-9);
         assert!((meter.rates(at(60)).sent - 50.0 / 60.0).abs() < 1e-9);
         assert_eq!(meter.rates(at(200)), Rates::default());

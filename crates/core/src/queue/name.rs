@@ -30,8 +30,8 @@ impl<T> Queue<T> {
 
     /// A destination for messages that are delivered after a delay: `turn.send(MAIL.after(day),
     /// mail)`.
-    pub const fn after(self, delay: Duration) -> Later<T> {
-        Later { queue: self, delay }
+    pub const fn after(self, delay: Duration) -> DelayedQueue<T> {
+        DelayedQueue { queue: self, delay }
     }
 
     /// The queue with settings of its own.
@@ -87,7 +87,7 @@ impl<T> From<Queue<T>> for QueueSpec<T> {
 
 /// A queue with a delay for its messages.
 #[derive(Clone, Copy, Debug)]
-pub struct Later<T> {
+pub struct DelayedQueue<T> {
     queue: Queue<T>,
     delay: Duration,
 }
@@ -106,7 +106,7 @@ impl<M: Body> Receive<M> for Queue<M> {
     }
 }
 
-impl<M: Body> Receive<M> for Later<M> {
+impl<M: Body> Receive<M> for DelayedQueue<M> {
     type Error = QueueError;
 
     async fn receive(self, client: &Client, msg: M) -> Result<(), QueueError> {
@@ -121,7 +121,7 @@ impl<M: Body> Receive<M> for Later<M> {
     }
 }
 
-impl<M: Body> Destination<M, ()> for Later<M> {
+impl<M: Body> Destination<M, ()> for DelayedQueue<M> {
     fn sending(self, msg: M) -> Result<Sending, InvalidInput> {
         let (target, delay) = (queue_address(self.queue.name)?, self.delay);
         let (action, message_type, metadata) = (ENQUEUE, self.queue.name, Json::empty());

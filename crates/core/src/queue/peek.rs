@@ -1,6 +1,6 @@
 //! Reads messages of a queue without consuming them.
 
-use steadfast_store::{DueCursor, Letter, Position, Recorded, State, Timestamp};
+use steadfast_store::{DueCursor, Position, QueuedMessage, Recorded, State, Timestamp};
 
 use super::{QueueError, Queues, state::QueueState};
 
@@ -31,7 +31,7 @@ impl PeekState {
 
 /// A message in a queue, for views.
 #[derive(Clone, Debug)]
-pub struct Peeked {
+pub struct QueueMessageView {
     /// The message.
     pub message: Recorded,
     /// Its state.
@@ -57,7 +57,7 @@ impl Queues {
         state: PeekState,
         after: Option<(Timestamp, Position)>,
         limit: usize,
-    ) -> Result<Vec<Peeked>, QueueError> {
+    ) -> Result<Vec<QueueMessageView>, QueueError> {
         let queue = self.known(name).await?;
         let (store, now) = (&self.shared.store, self.shared.clock.now());
         let id = queue.address.id();
@@ -75,7 +75,7 @@ impl Queues {
             PeekState::InFlight => {
                 let mut found = store.leased(id, now, limit).await?;
                 found.extend(self.in_flight(&queue, now, limit).await?);
-                let behind = |it: &Letter| {
+                let behind = |it: &QueuedMessage| {
                     after.is_none_or(|after| after < (it.due_at(), it.message.position))
                 };
                 found.retain(behind);
@@ -95,12 +95,13 @@ impl Queues {
         mut after: DueCursor,
         now: Timestamp,
         limit: usize,
-    ) -> Result<Vec<Letter>, QueueError> {
+    ) -> Result<Vec<QueuedMessage>, QueueError> {
         let mut found = Vec::new();
         let mut size = limit;
         while found.len() < limit {
             let store = &self.shared.store;
-            let page = store.letters(queue.address.id(), after, Timestamp::MAX, size).await?;
+            let page =
+                store.queue_messages(queue.address.id(), after, Timestamp::MAX, size).await?;
             let Some(last) = page.last() else { break };
             after = DueCursor { due_at: last.due_at(), position: last.message.position };
             // Many may be in flight, however few are wanted.
@@ -122,15 +123,16 @@ impl Queues {
         queue: &QueueState,
         now: Timestamp,
         limit: usize,
-    ) -> Result<Vec<Letter>, QueueError> {
+    ) -> Result<Vec<QueuedMessage>, QueueError> {
         if queue.window().in_flight() == 0 {
             return Ok(Vec::new());
         }
         let store = &self.shared.store;
         // Messages in flight are due, and come before the others.
-        let found = store.letters(queue.address.id(), DueCursor::START, now, limit + 512).await?;
+        let found =
+            store.queue_messages(queue.address.id(), DueCursor::START, now, limit + 512).await?;
         let window = queue.window();
-        let is_in_flight = |it: &Letter| window.is_in_flight(it.message.position);
+        let is_in_flight = |it: &QueuedMessage| window.is_in_flight(it.message.position);
         Ok(found.into_iter().filter(is_in_flight).take(limit).collect())
     }
 
@@ -138,16 +140,16 @@ impl Queues {
         &self,
         queue: &QueueState,
         state: PeekState,
-        letters: Vec<Letter>,
-    ) -> Result<Vec<Peeked>, QueueError> {
-        let messages: Vec<&Recorded> = letters.iter().map(|it| &it.message).collect();
+        all: Vec<QueuedMessage>,
+    ) -> Result<Vec<QueueMessageView>, QueueError> {
+        let messages: Vec<&Recorded> = all.iter().map(|it| &it.message).collect();
         let origins = self.origins(queue, &messages).await?;
-        let shown = letters.into_iter().zip(origins).map(|(it, from)| {
+        let shown = all.into_iter().zip(origins).map(|(it, from)| {
             let (attempts, due_at) = (it.tries(), Some(it.due_at()));
             let attempts_before = it.attempts - attempts;
             let last_error = it.message.last_error.clone();
             let message = it.message;
-            Peeked { message, state, attempts, due_at, attempts_before, from, last_error }
+            QueueMessageView { message, state, attempts, due_at, attempts_before, from, last_error }
         });
         Ok(shown.collect())
     }
@@ -156,7 +158,7 @@ impl Queues {
         &self,
         queue: &QueueState,
         dead: Vec<Recorded>,
-    ) -> Result<Vec<Peeked>, QueueError> {
+    ) -> Result<Vec<QueueMessageView>, QueueError> {
         let origins = self.origins(queue, &dead.iter().collect::<Vec<_>>()).await?;
         let shown = dead.into_iter().zip(origins).map(|(message, from)| {
             let (attempts, error) = match &message.state {
@@ -165,7 +167,7 @@ impl Queues {
             };
             let last_error = error.or_else(|| message.last_error.clone());
             let (state, due_at, attempts_before) = (PeekState::Dead, None, 0);
-            Peeked { message, state, attempts, due_at, attempts_before, from, last_error }
+            QueueMessageView { message, state, attempts, due_at, attempts_before, from, last_error }
         });
         Ok(shown.collect())
     }

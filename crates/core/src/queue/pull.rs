@@ -7,13 +7,14 @@ use std::{fmt, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use steadfast_store::{
-    Claimed, Commit, Lease, Letter, Outcome, Position, Receipt, Rejection, State, Timestamp, Write,
+    Claimed, Commit, Lease, Outcome, Position, QueuedMessage, Receipt, Rejection, State, Timestamp,
+    Write,
 };
 
 use super::{
     QueueError, Queues,
-    meter::Happening,
-    state::{Held, QueueState},
+    meter::MessageEvent,
+    state::{HeldMessages, QueueState},
 };
 use crate::{
     RequestKey,
@@ -32,9 +33,9 @@ const LEASE_MAX: Duration = Duration::from_hours(24);
 
 /// A message that was pulled.
 #[derive(Clone, Debug)]
-pub struct Pulled {
+pub struct LeasedMessage {
     /// The message.
-    pub letter: Letter,
+    pub queued: QueuedMessage,
     /// The number of the attempt, from 1.
     pub attempt: u32,
     /// The lease to acknowledge.
@@ -74,7 +75,7 @@ impl FromStr for LeaseId {
 
 /// The result of acknowledgements.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Acked {
+pub struct AckResult {
     /// Messages that are done.
     pub acked: usize,
     /// Messages that are retried, or have become dead letters.
@@ -108,9 +109,12 @@ impl LeaseId {
 }
 
 /// A commit that records which messages are pulled, and under which leases.
-fn recording(key: &RequestKey, pulled: &[Pulled]) -> Result<Commit, QueueError> {
-    let record =
-        |it: &Pulled| PulledRecord { lease: it.lease, attempt: it.attempt, until: it.until.0 };
+fn recording(key: &RequestKey, pulled: &[LeasedMessage]) -> Result<Commit, QueueError> {
+    let record = |it: &LeasedMessage| PulledRecord {
+        lease: it.lease,
+        attempt: it.attempt,
+        until: it.until.0,
+    };
     let records: Vec<_> = pulled.iter().map(record).collect();
     Ok(Commit::of(key.write_answer(&records)?))
 }
@@ -128,7 +132,7 @@ impl Queues {
         name: &str,
         max: usize,
         lasts: Duration,
-    ) -> Result<Vec<Pulled>, QueueError> {
+    ) -> Result<Vec<LeasedMessage>, QueueError> {
         if !(1..=PULL_MAX).contains(&max) {
             let rule = format!("must be 1 to {PULL_MAX}");
             return Err(QueueError::Argument { field: "batchSize", rule });
@@ -138,17 +142,17 @@ impl Queues {
             return Err(QueueError::Argument { field: "leaseMs", rule });
         }
         let queue = self.known(name).await?;
-        let _woken = Woken(&queue);
+        let _woken = WakeOnDrop(&queue);
         let mut pulled = Vec::new();
         while pulled.len() < max {
             if let Some(before) = self.before().await? {
                 return self.pulled_before(before).await;
             }
-            let letters = self.take_due(&queue, max - pulled.len(), pulled.is_empty()).await?;
-            if letters.is_empty() {
+            let messages = self.take_due(&queue, max - pulled.len(), pulled.is_empty()).await?;
+            if messages.is_empty() {
                 break;
             }
-            let Some(lent) = self.lend(&queue, letters, lasts).await? else { continue };
+            let Some(lent) = self.lend(&queue, messages, lasts).await? else { continue };
             pulled.extend(lent);
             // A key is recorded in one commit, with all messages that it stands for.
             if self.key.is_some() {
@@ -156,7 +160,7 @@ impl Queues {
             }
         }
         let now = self.shared.clock.now();
-        queue.meter.count(Happening::Delivered, pulled.len(), now);
+        queue.meter.count(MessageEvent::Delivered, pulled.len(), now);
         Ok(pulled)
     }
 
@@ -167,12 +171,12 @@ impl Queues {
         queue: &QueueState,
         wanted: usize,
         is_first: bool,
-    ) -> Result<Vec<Letter>, QueueError> {
+    ) -> Result<Vec<QueuedMessage>, QueueError> {
         let mut is_sure = !is_first;
         while !queue.rules().paused {
-            let letters = queue.window().take(wanted, |_| true);
-            if !letters.is_empty() {
-                return Ok(letters);
+            let messages = queue.window().take(wanted, |_| true);
+            if !messages.is_empty() {
+                return Ok(messages);
             }
             // Notices of durable messages may be in flight. An empty result must be confirmed by
             // the store.
@@ -196,22 +200,22 @@ impl Queues {
     async fn lend(
         &self,
         queue: &QueueState,
-        letters: Vec<Letter>,
+        messages: Vec<QueuedMessage>,
         lasts: Duration,
-    ) -> Result<Option<Vec<Pulled>>, QueueError> {
-        let (mut held, letters) = self.hold_all(queue, letters).await?;
-        if letters.is_empty() {
+    ) -> Result<Option<Vec<LeasedMessage>>, QueueError> {
+        let (mut held, messages) = self.hold_all(queue, messages).await?;
+        if messages.is_empty() {
             return Ok(None);
         }
         // The store counts from the commit, which is later: a lease does not end before this.
         let until = self.shared.clock.now().after(lasts);
-        let pull = |letter: Letter| {
+        let pull = |queued: QueuedMessage| {
             // The number must not be guessable, and must not be reused after a restart.
-            let lease = LeaseId::new(letter.message.position, self.shared.entropy.next(), queue);
-            Pulled { attempt: letter.tries() + 1, letter, lease, until }
+            let lease = LeaseId::new(queued.message.position, self.shared.entropy.next(), queue);
+            LeasedMessage { attempt: queued.tries() + 1, queued, lease, until }
         };
-        let pulled: Vec<Pulled> = letters.into_iter().map(pull).collect();
-        let claim = |it: &Pulled| {
+        let pulled: Vec<LeasedMessage> = messages.into_iter().map(pull).collect();
+        let claim = |it: &LeasedMessage| {
             let (position, lease) = (it.lease.position, it.lease.lease());
             Commit::of(Write::Claim { position, lease, lasts })
         };
@@ -248,15 +252,18 @@ impl Queues {
     }
 
     /// Messages that were pulled before, without those that retention has deleted since.
-    async fn pulled_before(&self, records: Vec<PulledRecord>) -> Result<Vec<Pulled>, QueueError> {
+    async fn pulled_before(
+        &self,
+        records: Vec<PulledRecord>,
+    ) -> Result<Vec<LeasedMessage>, QueueError> {
         let mut pulled = Vec::new();
         for it in records {
             let found = self.shared.store.message(it.lease.position).await?;
             let Some(message) = found else { continue };
             let queue = message.target.unwrap_or(message.stream);
-            let letter = Letter { queue, attempts: it.attempt, message };
+            let queued = QueuedMessage { queue, attempts: it.attempt, message };
             let (attempt, until) = (it.attempt, Timestamp(it.until));
-            pulled.push(Pulled { letter, attempt, lease: it.lease, until });
+            pulled.push(LeasedMessage { queued, attempt, lease: it.lease, until });
         }
         Ok(pulled)
     }
@@ -265,33 +272,33 @@ impl Queues {
     pub(super) async fn hold_all<'a>(
         &self,
         queue: &'a QueueState,
-        mut letters: Vec<Letter>,
-    ) -> Result<(Held<&'a QueueState>, Vec<Letter>), QueueError> {
-        let positions = letters.iter().map(|it| it.message.position).collect();
-        let mut held = Held::new(queue, positions);
+        mut messages: Vec<QueuedMessage>,
+    ) -> Result<(HeldMessages<&'a QueueState>, Vec<QueuedMessage>), QueueError> {
+        let positions = messages.iter().map(|it| it.message.position).collect();
+        let mut held = HeldMessages::new(queue, positions);
         let attempts_max = queue.rules().settings.attempts_max();
-        let is_over = |it: &Letter| attempts_max <= it.tries();
-        for letter in letters.iter().filter(|it| is_over(it)) {
-            self.give_up(queue, letter).await?;
-            held.finish(letter.message.position, End::Gone);
+        let is_over = |it: &QueuedMessage| attempts_max <= it.tries();
+        for queued in messages.iter().filter(|it| is_over(it)) {
+            self.give_up(queue, queued).await?;
+            held.finish(queued.message.position, End::Gone);
         }
-        letters.retain(|it| !is_over(it));
-        Ok((held, letters))
+        messages.retain(|it| !is_over(it));
+        Ok((held, messages))
     }
 
-    async fn give_up(&self, queue: &QueueState, letter: &Letter) -> Result<(), QueueError> {
-        let lease = match letter.message.state {
+    async fn give_up(&self, queue: &QueueState, queued: &QueuedMessage) -> Result<(), QueueError> {
+        let lease = match queued.message.state {
             Some(State::InFlight { lease, .. }) => Some(lease),
             Some(State::Pending { .. } | State::Settled(_)) | None => None,
         };
         let error = "the last lease ended without an answer".into();
         let verdict = Verdict::Retry { after: None, error };
-        let (position, attempt) = (letter.message.position, letter.tries());
+        let (position, attempt) = (queued.message.position, queued.tries());
         let ending = Ending { position, attempt, lease, verdict };
         let policy = queue.rules().settings.policy();
         let written = attempt::write(&ending, &policy, &*self.shared.entropy);
         attempt::commit(&*self.shared.store, &[written]).await?;
-        queue.meter.count(Happening::Dead, 1, self.shared.clock.now());
+        queue.meter.count(MessageEvent::Dead, 1, self.shared.clock.now());
         Ok(())
     }
 
@@ -302,13 +309,13 @@ impl Queues {
         name: &str,
         acks: &[LeaseId],
         retries: &[(LeaseId, Option<Duration>)],
-    ) -> Result<Acked, QueueError> {
+    ) -> Result<AckResult, QueueError> {
         let queue = self.known(name).await?;
         if let Some(before) = self.before().await? {
             return Ok(before);
         }
         let mut endings = Vec::new();
-        let mut answer = Acked::default();
+        let mut answer = AckResult::default();
         for id in acks {
             endings.push((*id, Verdict::Done(Commit::default())));
         }
@@ -332,7 +339,7 @@ impl Queues {
             let (position, lease) = (id.position, Some(id.lease()));
             let ending = Ending { position, attempt, lease, verdict };
             let written = attempt::write(&ending, &policy, &*self.shared.entropy);
-            commits.push(AckOf { id, is_ack, written });
+            commits.push(Acknowledgement { id, is_ack, written });
         }
         if let Some(key) = &self.key {
             return self.ack_once(&queue, commits, answer, key).await;
@@ -353,7 +360,7 @@ impl Queues {
     }
 
     /// Counts a settled delivery, and updates the window before the notice arrives.
-    pub(super) fn acked(&self, queue: &QueueState, ack: &AckOf, receipt: &Receipt) {
+    pub(super) fn acked(&self, queue: &QueueState, ack: &Acknowledgement, receipt: &Receipt) {
         let now = self.shared.clock.now();
         if let Some(due_at) = ack.written.due_again(receipt) {
             queue.window().expect(ack.id.position, due_at, now);
@@ -372,22 +379,22 @@ impl Queues {
 }
 
 /// An acknowledgement, and its writes.
-pub(super) struct AckOf {
+pub(super) struct Acknowledgement {
     pub(super) id: LeaseId,
     is_ack: bool,
     pub(super) written: EndingCommit,
 }
 
-impl Acked {
-    pub(super) fn count(&mut self, ack: &AckOf) {
+impl AckResult {
+    pub(super) fn count(&mut self, ack: &Acknowledgement) {
         *(if ack.is_ack { &mut self.acked } else { &mut self.retried }) += 1;
     }
 }
 
 /// Wakes the loop when it is dropped: messages may have been read for the loop.
-struct Woken<'a>(&'a QueueState);
+struct WakeOnDrop<'a>(&'a QueueState);
 
-impl Drop for Woken<'_> {
+impl Drop for WakeOnDrop<'_> {
     fn drop(&mut self) {
         self.0.wake();
     }

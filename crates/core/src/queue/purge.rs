@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use steadfast_store::{Commit, DueCursor, Letter, Position, SettledAs, Timestamp, Write};
+use steadfast_store::{Commit, DueCursor, Position, QueuedMessage, SettledAs, Timestamp, Write};
 
 use super::{
     PeekState, QueueError, Queues,
     change::TOGETHER,
-    redrive::{CHUNK, Candidate, Walk, taken_out},
+    redrive::{CHUNK, Candidate, Scan, taken_out},
     state::QueueState,
 };
 
@@ -30,10 +30,10 @@ impl Queues {
         }
         let queue = self.known(name).await?;
         let (mut purged, mut changes) = (0, Vec::new());
-        let mut walk = Walk::new(ids);
-        while let Some(page) = self.next_page(&queue, &mut walk).await? {
+        let mut scan = Scan::new(ids);
+        while let Some(page) = self.next_page(&queue, &mut scan).await? {
             let meant = page.into_iter().filter(|it| {
-                let state = match it.letter {
+                let state = match it.queued {
                     Some(_) => PeekState::Pending,
                     None => PeekState::Dead,
                 };
@@ -72,11 +72,12 @@ impl Queues {
         // In due order: the retention of a delayed, retried or moved message begins at its due
         // time.
         loop {
-            let page = self.shared.store.letters(queue.address.id(), after, before, CHUNK).await?;
+            let page =
+                self.shared.store.queue_messages(queue.address.id(), after, before, CHUNK).await?;
             let Some(last) = page.last() else { return Ok(expired) };
             after = DueCursor { due_at: last.due_at(), position: last.message.position };
             let candidate =
-                |it: Letter| Candidate { message: it.message.clone(), letter: Some(it) };
+                |it: QueuedMessage| Candidate { message: it.message.clone(), queued: Some(it) };
             let changes = page.into_iter().map(|it| cancelling(candidate(it), &why));
             let changes: Vec<_> = changes.collect();
             for some in changes.chunks(TOGETHER) {

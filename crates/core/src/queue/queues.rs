@@ -12,8 +12,8 @@ use tokio::sync::watch;
 
 use super::{
     ConsumeOptions, QueueError, QueueSettings,
-    consumer::{BatchConsumer, Consumer, Many, One, Scripted},
-    meter::Happening,
+    consumer::{BatchAdapter, BatchConsumer, Consumer, ScriptedConsumer, SingleAdapter},
+    meter::MessageEvent,
     source::ConsumedQueue,
     state::{Consumers, QueueState, Shared},
 };
@@ -32,7 +32,7 @@ use crate::{
 
 /// The queue declarations of a program.
 #[derive(Default)]
-pub(crate) struct Declared {
+pub(crate) struct QueueDeclarations {
     pub(super) settings: BTreeMap<&'static str, QueueSettings>,
     pub(super) consumers: Consumers,
 }
@@ -44,7 +44,7 @@ pub struct Queues {
     pub(super) key: Option<RequestKey>,
 }
 
-impl Declared {
+impl QueueDeclarations {
     pub(crate) fn queue(&mut self, name: &'static str, settings: QueueSettings) {
         self.settings.insert(name, settings);
     }
@@ -54,7 +54,7 @@ impl Declared {
         if script.is_written() {
             for (queue, (consumer, _)) in &mut self.consumers {
                 let (consumed, script) = (consumer.clone(), script.clone());
-                *consumer = Arc::new(Scripted { queue, consumer: consumed, script });
+                *consumer = Arc::new(ScriptedConsumer { queue, consumer: consumed, script });
             }
         }
         self
@@ -71,7 +71,7 @@ impl Declared {
         consumer: C,
         options: ConsumeOptions,
     ) {
-        self.consumers.insert(name, (Arc::new(One(consumer)), options));
+        self.consumers.insert(name, (Arc::new(SingleAdapter(consumer)), options));
     }
 
     pub(crate) fn consume_batches<C: BatchConsumer>(
@@ -80,31 +80,31 @@ impl Declared {
         consumer: C,
         options: ConsumeOptions,
     ) {
-        self.consumers.insert(name, (Arc::new(Many(consumer)), options));
+        self.consumers.insert(name, (Arc::new(BatchAdapter(consumer)), options));
     }
 
     /// Finds cycles of dead-letter queues.
-    pub(crate) fn circles(&self) -> Vec<String> {
+    pub(crate) fn cycles(&self) -> Vec<String> {
         let after = |name: &str| self.settings.get(name)?.dead_letter_queue.as_deref();
         let comes_back = |name: &str| {
             let path = std::iter::successors(after(name), |it| after(it));
             path.take(self.settings.len()).any(|it| it == name)
         };
-        let circles = self.settings.keys().filter(|it| comes_back(it));
-        circles.map(|it| format!("the dead letters of queue `{it}` come back to it")).collect()
+        let cycles = self.settings.keys().filter(|it| comes_back(it));
+        cycles.map(|it| format!("the dead letters of queue `{it}` come back to it")).collect()
     }
 }
 
 impl Queues {
     /// The declared queues. Nothing is consumed yet.
     pub(crate) fn new(
-        declared: Declared,
+        declared: QueueDeclarations,
         store: Arc<dyn Store>,
         entropy: Arc<dyn Entropy>,
         objects: Objects,
         client: Client,
     ) -> Self {
-        let Declared { settings, consumers } = declared;
+        let QueueDeclarations { settings, consumers } = declared;
         let shared = Arc::new(Shared {
             careful_until: store.owner().unclean_until.unwrap_or(0),
             clock: store.clock().clone(),
@@ -333,7 +333,7 @@ impl QueueListener for Queues {
             let queue = self.shared.open.lock().get(&works[0].target).cloned();
             let Some(queue) = queue else { continue };
             let sent = works.iter().filter(|it| it.attempts == 0 && it.claim.is_none()).count();
-            queue.meter.count(Happening::Sent, sent, now);
+            queue.meter.count(MessageEvent::Sent, sent, now);
             let mut window = queue.window();
             works.iter().for_each(|it| window.on_work(it, now));
             drop(window);

@@ -7,13 +7,13 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use steadfast_store::{
-    Address, Cause, Commit, Due, DueCursor, ENQUEUE, Expect, Json, Lease, Letter, Message, Outcome,
-    Position, Recorded, SettledAs, State, Task, Timestamp, Write, queue_address,
+    Address, Cause, Commit, Due, DueCursor, ENQUEUE, Expect, Json, Lease, Message, Outcome,
+    Position, QueuedMessage, Recorded, SettledAs, State, Task, Timestamp, Write, queue_address,
 };
 
 use super::{
     QueueError, Queues,
-    state::{Held, QueueState},
+    state::{HeldMessages, QueueState},
 };
 use crate::dispatch::window::End;
 
@@ -37,7 +37,7 @@ pub struct Redrive {
 
 /// The result of a redrive or a dry run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Redriven {
+pub struct RedriveResult {
     /// Messages that matched.
     pub matched: u64,
     /// Messages that were moved.
@@ -52,13 +52,13 @@ pub struct Redriven {
 pub(super) struct Candidate {
     pub(super) message: Recorded,
     /// The pending message; `None` if it is dead.
-    pub(super) letter: Option<Letter>,
+    pub(super) queued: Option<QueuedMessage>,
 }
 
 impl Candidate {
     /// Its expired lease, if there is one.
     pub(super) fn lease(&self) -> Option<Lease> {
-        match self.letter.as_ref()?.message.state {
+        match self.queued.as_ref()?.message.state {
             Some(State::InFlight { lease, .. }) => Some(lease),
             Some(State::Pending { .. } | State::Settled(_)) | None => None,
         }
@@ -79,7 +79,7 @@ impl Queues {
     ///
     /// The last commit, of at most 100 messages, records the key of this handle. After a crash
     /// before it, a repetition moves the remaining messages and counts only those.
-    pub async fn redrive(&self, name: &str, what: &Redrive) -> Result<Redriven, QueueError> {
+    pub async fn redrive(&self, name: &str, what: &Redrive) -> Result<RedriveResult, QueueError> {
         let queue = self.known(name).await?;
         if what.rate_per_second.is_some_and(|it| !(0.001..=1e6).contains(&it)) {
             let rule = "must be 0.001 to 1000000".into();
@@ -95,9 +95,9 @@ impl Queues {
         {
             return Ok(before);
         }
-        let (mut done, mut changes) = (Redriven::default(), Vec::new());
-        let mut walk = Walk::new(what.ids.as_deref());
-        while let Some(page) = self.next_page(&queue, &mut walk).await? {
+        let (mut done, mut changes) = (RedriveResult::default(), Vec::new());
+        let mut scan = Scan::new(what.ids.as_deref());
+        while let Some(page) = self.next_page(&queue, &mut scan).await? {
             let mut fitting = page;
             fitting.retain(|it| fits(it, what) && !stays(it, &queue, what));
             done.matched += fitting.len() as u64;
@@ -111,7 +111,7 @@ impl Queues {
         if what.dry_run {
             return Ok(done);
         }
-        let moved = |last| Redriven { moved: done.moved + last, ..done.clone() };
+        let moved = |last| RedriveResult { moved: done.moved + last, ..done.clone() };
         self.change_last(&queue, &changes, moved).await
     }
 
@@ -120,7 +120,7 @@ impl Queues {
         queue: &QueueState,
         page: Vec<Candidate>,
         what: &Redrive,
-        done: &mut Redriven,
+        done: &mut RedriveResult,
         changes: &mut Vec<(Candidate, Commit)>,
     ) -> Result<(), QueueError> {
         let messages: Vec<&Recorded> = page.iter().map(|it| &it.message).collect();
@@ -171,8 +171,8 @@ impl Queues {
             Some(key) => commit.write(key.write()),
             None => commit,
         };
-        let mut held = Held::new(&*queue, Vec::new());
-        if found.letter.as_ref().is_none_or(|it| held.hold(it))
+        let mut held = HeldMessages::new(&*queue, Vec::new());
+        if found.queued.as_ref().is_none_or(|it| held.hold(it))
             && let Outcome::Committed(receipt) = self.shared.store.commit(commit).await?
         {
             held.finish(id, End::Gone);
@@ -199,14 +199,14 @@ impl Queues {
         let here = queue.address.id();
         match &message.state {
             Some(State::Settled(it)) if it.queue == Some(here) => {
-                Ok(Some(Candidate { message, letter: None }))
+                Ok(Some(Candidate { message, queued: None }))
             }
             Some(State::Pending { due_at, .. } | State::InFlight { until: due_at, .. }) => {
                 let after = DueCursor { due_at: *due_at, position: id - 1 };
-                let found = store.letters(here, after, *due_at, 1).await?.pop();
+                let found = store.queue_messages(here, after, *due_at, 1).await?.pop();
                 let now = self.shared.clock.now();
                 let found = found.filter(|it| it.message.position == id && is_free(it, now));
-                Ok(found.map(|it| Candidate { message: it.message.clone(), letter: Some(it) }))
+                Ok(found.map(|it| Candidate { message: it.message.clone(), queued: Some(it) }))
             }
             Some(State::Settled(_)) | None => Ok(None),
         }
@@ -216,10 +216,10 @@ impl Queues {
     pub(super) async fn next_page(
         &self,
         queue: &QueueState,
-        walk: &mut Walk,
+        scan: &mut Scan,
     ) -> Result<Option<Vec<Candidate>>, QueueError> {
         let (store, id) = (&self.shared.store, queue.address.id());
-        if let Some(ids) = &mut walk.ids {
+        if let Some(ids) = &mut scan.ids {
             let some: Vec<Position> = ids.drain(..ids.len().min(CHUNK)).collect();
             let mut page = Vec::new();
             for id in &some {
@@ -227,37 +227,37 @@ impl Queues {
             }
             return Ok((!some.is_empty()).then_some(page));
         }
-        if let Some(after) = walk.waiting {
+        if let Some(after) = scan.waiting {
             // Messages that are sent during the scan are skipped.
-            let until = *walk.until.get_or_insert(store.totals().await?.position);
-            let page = store.letters(id, after, Timestamp::MAX, CHUNK).await?;
-            walk.waiting = page
+            let until = *scan.until.get_or_insert(store.totals().await?.position);
+            let page = store.queue_messages(id, after, Timestamp::MAX, CHUNK).await?;
+            scan.waiting = page
                 .last()
                 .map(|it| DueCursor { due_at: it.due_at(), position: it.message.position });
             if !page.is_empty() {
                 let now = self.shared.clock.now();
-                let is_meant = |it: &Letter| {
+                let is_meant = |it: &QueuedMessage| {
                     is_free(it, now)
                         && it.message.position <= until
-                        && walk.seen.insert(it.message.position)
+                        && scan.seen.insert(it.message.position)
                 };
                 let page = page
                     .into_iter()
                     .filter(is_meant)
-                    .map(|it| Candidate { message: it.message.clone(), letter: Some(it) });
+                    .map(|it| Candidate { message: it.message.clone(), queued: Some(it) });
                 return Ok(Some(page.collect()));
             }
         }
-        let dead = store.dead_letters(id, walk.dead, CHUNK).await?;
+        let dead = store.dead_letters(id, scan.dead, CHUNK).await?;
         let Some(last) = dead.last() else { return Ok(None) };
-        walk.dead = last.position;
-        let dead = dead.into_iter().filter(|it| walk.seen.insert(it.position));
-        Ok(Some(dead.map(|message| Candidate { message, letter: None }).collect()))
+        scan.dead = last.position;
+        let dead = dead.into_iter().filter(|it| scan.seen.insert(it.position));
+        Ok(Some(dead.map(|message| Candidate { message, queued: None }).collect()))
     }
 }
 
 /// The cursor of a scan of a queue, or the remaining ids.
-pub(super) struct Walk {
+pub(super) struct Scan {
     ids: Option<Vec<Position>>,
     waiting: Option<DueCursor>,
     dead: Position,
@@ -265,7 +265,7 @@ pub(super) struct Walk {
     seen: HashSet<Position>,
 }
 
-impl Walk {
+impl Scan {
     /// A scan of all messages, or of only these.
     pub(super) fn new(ids: Option<&[Position]>) -> Self {
         let ids = ids.map(|it| it.iter().copied().collect::<BTreeSet<_>>().into_iter().collect());
@@ -275,8 +275,8 @@ impl Walk {
 }
 
 /// Whether no consumer has it: an expired lease does not count.
-fn is_free(letter: &Letter, now: Timestamp) -> bool {
-    match letter.message.state {
+fn is_free(queued: &QueuedMessage, now: Timestamp) -> bool {
+    match queued.message.state {
         Some(State::Pending { .. }) => true,
         Some(State::InFlight { until, .. }) => until <= now,
         Some(State::Settled(_)) | None => false,
@@ -292,7 +292,7 @@ fn moving(candidate: &Candidate, to: Address, after: Duration) -> Commit {
 /// revived.
 pub(super) fn taken_out(candidate: &Candidate) -> Commit {
     let position = candidate.message.position;
-    match &candidate.letter {
+    match &candidate.queued {
         // The last lease must still be the last.
         Some(_) if candidate.lease().is_some() => Commit::default(),
         Some(_) => Commit::default().expect(Expect::Unclaimed { position }),
@@ -305,7 +305,7 @@ pub(super) fn taken_out(candidate: &Candidate) -> Commit {
 /// A message that is pending at its destination is not moved: it would lose its delay and its
 /// attempts.
 fn stays(candidate: &Candidate, queue: &QueueState, what: &Redrive) -> bool {
-    candidate.letter.is_some()
+    candidate.queued.is_some()
         && match &what.to {
             Some(to) => **to == *queue.name,
             None => candidate.message.target == Some(queue.address.id()),

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use steadfast_store::{Letter, News, StoreError, Timestamp};
+use steadfast_store::{News, QueuedMessage, StoreError, Timestamp};
 use tokio::task::{JoinError, JoinSet};
 
 use super::{
@@ -121,9 +121,9 @@ impl ConsumedQueue {
         now: Timestamp,
     ) -> Next {
         let mut window = self.queue.window();
-        let isolation_of = |it: &Letter| self.shared.isolation(it, settings);
+        let isolation_of = |it: &QueuedMessage| self.shared.isolation(it, settings);
         let (mut tried, mut admitted, mut until) = (Vec::new(), None, None);
-        for isolation in window.letters().map(isolation_of) {
+        for isolation in window.messages().map(isolation_of) {
             if tried.contains(&isolation) {
                 continue;
             }
@@ -140,13 +140,13 @@ impl ConsumedQueue {
         }
         self.refused = match tried.is_empty() {
             true => 0,
-            false => window.letters().filter(|it| tried.contains(&isolation_of(it))).count(),
+            false => window.messages().filter(|it| tried.contains(&isolation_of(it))).count(),
         };
         let Some((admitted, isolation)) = admitted else { return Next::Wait(until) };
         let max = if let Isolation::Blamed { .. } = isolation { 1 } else { size };
-        let letters = window.take(max, |it| isolation_of(it) == isolation);
+        let messages = window.take(max, |it| isolation_of(it) == isolation);
         drop(window);
-        self.rate.spend(letters.len(), now);
+        self.rate.spend(messages.len(), now);
         self.waiting_since = None;
         let batch = BatchWorker {
             shared: self.shared.clone(),
@@ -157,7 +157,7 @@ impl ConsumedQueue {
             timeout: self.options.timeout,
         };
         self.running += 1;
-        tasks.spawn(async move { Ended::Batch(batch.deliver(letters, admitted).await) });
+        tasks.spawn(async move { Ended::Batch(batch.deliver(messages, admitted).await) });
         Next::Now(size)
     }
 

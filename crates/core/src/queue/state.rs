@@ -13,8 +13,8 @@ use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use steadfast_store::{
-    Address, Clock, Commit, EntityId, Entropy, Expect, InvalidInput, Json, Letter, Message,
-    Outcome, Position, Rejection, State, Store, StoreClock, StoreError, Timestamp, Version,
+    Address, Clock, Commit, EntityId, Entropy, Expect, InvalidInput, Json, Message, Outcome,
+    Position, QueuedMessage, Rejection, State, Store, StoreClock, StoreError, Timestamp, Version,
     queue_address,
 };
 use tokio::{sync::watch, task::JoinHandle};
@@ -64,12 +64,12 @@ pub(super) struct Shared {
 
 impl Shared {
     /// The isolation that the delivery of a message needs.
-    pub(super) fn isolation(&self, letter: &Letter, settings: &QueueSettings) -> Isolation {
-        let position = letter.message.position;
+    pub(super) fn isolation(&self, queued: &QueuedMessage, settings: &QueueSettings) -> Isolation {
+        let position = queued.message.position;
         if self.blamed.lock().contains(&position) {
-            Isolation::Blamed { is_last: settings.attempts_max() <= letter.tries() + 1 }
+            Isolation::Blamed { is_last: settings.attempts_max() <= queued.tries() + 1 }
         } else if position <= self.careful_until
-            || matches!(letter.message.state, Some(State::InFlight { .. }))
+            || matches!(queued.message.state, Some(State::InFlight { .. }))
         {
             Isolation::Counted
         } else {
@@ -130,7 +130,7 @@ pub(super) struct QueueState {
     pub(super) meter: Meter,
     pub(super) samples: Samples,
     /// The average size of its messages.
-    letter_bytes: AtomicUsize,
+    message_bytes: AtomicUsize,
     /// Wakes its loop, if it is consumed here.
     pub(super) waker: Arc<LoopWaker>,
 }
@@ -160,7 +160,7 @@ impl QueueState {
             meter: Meter::default(),
             samples: Samples::default(),
             // Until the average is known, the maximum.
-            letter_bytes: AtomicUsize::new(128 << 10),
+            message_bytes: AtomicUsize::new(128 << 10),
             waker: Arc::default(),
         })
     }
@@ -264,26 +264,26 @@ impl QueueState {
         let _reader = self.reader.lock().await;
         let now = clock.now();
         let Some(cursor) = self.window().wants_read(wanted, now) else { return Ok(false) };
-        let unread = Unread(self);
+        let guard = ReadGuard(self);
         let queue = self.address.id();
-        let letters = store.letters(queue, cursor, now, page).await?;
-        let next = match letters.len() < page {
+        let messages = store.queue_messages(queue, cursor, now, page).await?;
+        let next = match messages.len() < page {
             true => Some(store.next_due(queue, now).await?.unwrap_or(Timestamp::MAX)),
             false => None,
         };
-        let bytes: usize = letters.iter().map(|it| it.message.data.as_str().len()).sum();
-        if let Some(each) = bytes.checked_div(letters.len()) {
-            self.letter_bytes.store(each, Ordering::Relaxed);
+        let bytes: usize = messages.iter().map(|it| it.message.data.as_str().len()).sum();
+        if let Some(each) = bytes.checked_div(messages.len()) {
+            self.message_bytes.store(each, Ordering::Relaxed);
         }
-        self.window().read(letters, now, next);
-        std::mem::forget(unread);
+        self.window().read(messages, now, next);
+        std::mem::forget(guard);
         Ok(true)
     }
 
     /// The number of messages of a page that fit into the memory for one queue.
     pub(super) fn fitting(&self, page: usize) -> usize {
         const BYTES: usize = 8 << 20;
-        page.min((BYTES / self.letter_bytes.load(Ordering::Relaxed).max(1)).max(1))
+        page.min((BYTES / self.message_bytes.load(Ordering::Relaxed).max(1)).max(1))
     }
 
     /// Wakes its loop.
@@ -294,21 +294,21 @@ impl QueueState {
 
 /// Messages of a queue that a task delivers or changes. Messages that are not finished when it is
 /// dropped are read again.
-pub(super) struct Held<D: Deref<Target = QueueState>> {
+pub(super) struct HeldMessages<D: Deref<Target = QueueState>> {
     queue: D,
     positions: Vec<Position>,
 }
 
-impl<D: Deref<Target = QueueState>> Held<D> {
+impl<D: Deref<Target = QueueState>> HeldMessages<D> {
     pub(super) fn new(queue: D, positions: Vec<Position>) -> Self {
         Self { queue, positions }
     }
 
     /// Takes a message that is not in flight; `false` if it is.
-    pub(super) fn hold(&mut self, letter: &Letter) -> bool {
-        let is_held = self.queue.window().hold(letter);
+    pub(super) fn hold(&mut self, queued: &QueuedMessage) -> bool {
+        let is_held = self.queue.window().hold(queued);
         if is_held {
-            self.positions.push(letter.message.position);
+            self.positions.push(queued.message.position);
         }
         is_held
     }
@@ -322,7 +322,7 @@ impl<D: Deref<Target = QueueState>> Held<D> {
     }
 }
 
-impl<D: Deref<Target = QueueState>> Drop for Held<D> {
+impl<D: Deref<Target = QueueState>> Drop for HeldMessages<D> {
     fn drop(&mut self) {
         if self.positions.is_empty() {
             return;
@@ -336,9 +336,9 @@ impl<D: Deref<Target = QueueState>> Drop for Held<D> {
 }
 
 /// A read in progress. If it fails or is dropped, it is repeated.
-struct Unread<'a>(&'a QueueState);
+struct ReadGuard<'a>(&'a QueueState);
 
-impl Drop for Unread<'_> {
+impl Drop for ReadGuard<'_> {
     fn drop(&mut self) {
         self.0.window().read_failed();
     }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use steadfast_store::{DueCursor, Letter, Position, Timestamp, Work};
+use steadfast_store::{DueCursor, Position, QueuedMessage, Timestamp, Work};
 
 use crate::dispatch::window::{End, Entry, Rest, Window};
 
@@ -11,12 +11,12 @@ use crate::dispatch::window::{End, Entry, Rest, Window};
 pub(super) struct QueueWindow {
     window: Window,
     /// The messages of ready rows.
-    letters: HashMap<Position, Letter>,
+    messages: HashMap<Position, QueuedMessage>,
 }
 
 impl Default for QueueWindow {
     fn default() -> Self {
-        Self { window: Window::of_reads(), letters: HashMap::new() }
+        Self { window: Window::of_reads(), messages: HashMap::new() }
     }
 }
 
@@ -60,15 +60,20 @@ impl QueueWindow {
 
     /// Takes in the messages that were due at `until`. With `next`, the store has no more of them,
     /// and `next` is the time at which another one becomes due.
-    pub(super) fn read(&mut self, letters: Vec<Letter>, until: Timestamp, next: Option<Timestamp>) {
-        let rows: Vec<Entry> = letters.iter().map(entry).collect();
+    pub(super) fn read(
+        &mut self,
+        messages: Vec<QueuedMessage>,
+        until: Timestamp,
+        next: Option<Timestamp>,
+    ) {
+        let rows: Vec<Entry> = messages.iter().map(entry).collect();
         self.window.read(&rows, until, next.map_or(Rest::More, Rest::Later));
         let ready: HashMap<Position, ()> =
             self.window.ready().map(|it| (it.position, ())).collect();
-        self.letters.retain(|position, _| ready.contains_key(position));
-        let is_ready = |it: &Letter| ready.contains_key(&it.message.position);
-        let new = letters.into_iter().filter(is_ready).map(|it| (it.message.position, it));
-        self.letters.extend(new);
+        self.messages.retain(|position, _| ready.contains_key(position));
+        let is_ready = |it: &QueuedMessage| ready.contains_key(&it.message.position);
+        let new = messages.into_iter().filter(is_ready).map(|it| (it.message.position, it));
+        self.messages.extend(new);
     }
 
     /// A read failed; it is repeated.
@@ -77,8 +82,8 @@ impl QueueWindow {
     }
 
     /// The messages that are ready, in order.
-    pub(super) fn letters(&self) -> impl Iterator<Item = &Letter> {
-        self.window.ready().filter_map(|it| self.letters.get(&it.position))
+    pub(super) fn messages(&self) -> impl Iterator<Item = &QueuedMessage> {
+        self.window.ready().filter_map(|it| self.messages.get(&it.position))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -89,16 +94,16 @@ impl QueueWindow {
     pub(super) fn take(
         &mut self,
         max: usize,
-        mut fits: impl FnMut(&Letter) -> bool,
-    ) -> Vec<Letter> {
-        let Self { window, letters } = self;
-        let taken = window.take(max, |it| letters.get(&it.position).is_some_and(&mut fits));
-        taken.iter().filter_map(|it| letters.remove(&it.position)).collect()
+        mut fits: impl FnMut(&QueuedMessage) -> bool,
+    ) -> Vec<QueuedMessage> {
+        let Self { window, messages } = self;
+        let taken = window.take(max, |it| messages.get(&it.position).is_some_and(&mut fits));
+        taken.iter().filter_map(|it| messages.remove(&it.position)).collect()
     }
 
     /// Holds one message, wherever it is; `false` if it is in flight already.
-    pub(super) fn hold(&mut self, letter: &Letter) -> bool {
-        self.window.hold(entry(letter))
+    pub(super) fn hold(&mut self, queued: &QueuedMessage) -> bool {
+        self.window.hold(entry(queued))
     }
 
     /// A message is no longer in flight.
@@ -123,9 +128,9 @@ impl QueueWindow {
     }
 }
 
-fn entry(letter: &Letter) -> Entry {
-    let (due_at, attempts) = (letter.due_at(), letter.attempts);
-    Entry { position: letter.message.position, due_at, attempts }
+fn entry(queued: &QueuedMessage) -> Entry {
+    let (due_at, attempts) = (queued.due_at(), queued.attempts);
+    Entry { position: queued.message.position, due_at, attempts }
 }
 
 #[cfg(test)]

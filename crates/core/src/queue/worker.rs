@@ -3,14 +3,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use steadfast_store::{Lease, Letter, Outcome, Position, State, StoreError, crash};
+use steadfast_store::{Lease, Outcome, Position, QueuedMessage, State, StoreError, crash};
 
 use super::{
     consumer::Consume,
+    consumer_time::ConsumerTime,
     delivery::{Decisions, RawDelivery},
-    meter::Happening,
-    patience::Patience,
-    state::{Held, QueueState, Shared},
+    meter::MessageEvent,
+    state::{HeldMessages, QueueState, Shared},
 };
 use crate::dispatch::{
     attempt::{self, Claim, Ending, EndingCommit, Verdict, run_apart},
@@ -42,7 +42,7 @@ pub(super) struct BatchWorker {
 
 /// A message whose attempt has begun.
 struct Attempt {
-    letter: Letter,
+    queued: QueuedMessage,
     number: u32,
     lease: Option<Lease>,
 }
@@ -51,13 +51,13 @@ impl BatchWorker {
     /// Delivers a batch, and records the decisions of the consumer.
     pub(super) async fn deliver(
         &self,
-        letters: Vec<Letter>,
+        messages: Vec<QueuedMessage>,
         admitted: AdmissionGuard,
     ) -> Result<(), StoreError> {
-        let positions: Vec<Position> = letters.iter().map(|it| it.message.position).collect();
+        let positions: Vec<Position> = messages.iter().map(|it| it.message.position).collect();
         // Messages that are not finished are read again.
-        let held = Held::new(self.queue.clone(), positions);
-        let attempt = self.attempt(letters, held);
+        let held = HeldMessages::new(self.queue.clone(), positions);
+        let attempt = self.attempt(messages, held);
         let recorded = admitted.run(&self.shared.clock, attempt).await;
         if let Err(error) = &recorded {
             let queue = &*self.queue.name;
@@ -68,15 +68,15 @@ impl BatchWorker {
 
     async fn attempt(
         &self,
-        letters: Vec<Letter>,
-        mut held: Held<Arc<QueueState>>,
+        messages: Vec<QueuedMessage>,
+        mut held: HeldMessages<Arc<QueueState>>,
     ) -> Result<(), StoreError> {
-        let attempts = self.claim(letters, &mut held).await?;
+        let attempts = self.claim(messages, &mut held).await?;
         if attempts.is_empty() {
             return Ok(());
         }
         let now = self.shared.clock.now();
-        self.queue.meter.count(Happening::Delivered, attempts.len(), now);
+        self.queue.meter.count(MessageEvent::Delivered, attempts.len(), now);
         crash::point("queue.consume.before");
         let endings = self.consume(attempts).await;
         crash::point("queue.consume.after");
@@ -107,31 +107,31 @@ impl BatchWorker {
     /// Counts the attempts before they begin, if necessary.
     async fn claim(
         &self,
-        letters: Vec<Letter>,
-        held: &mut Held<Arc<QueueState>>,
+        messages: Vec<QueuedMessage>,
+        held: &mut HeldMessages<Arc<QueueState>>,
     ) -> Result<Vec<Attempt>, StoreError> {
         if !self.is_claimed {
-            let plain = |letter: Letter| {
-                let number = letter.tries() + 1;
-                Attempt { letter, number, lease: None }
+            let plain = |queued: QueuedMessage| {
+                let number = queued.tries() + 1;
+                Attempt { queued, number, lease: None }
             };
-            return Ok(letters.into_iter().map(plain).collect());
+            return Ok(messages.into_iter().map(plain).collect());
         }
-        let (mut attempts, letters) = self.used_up(letters);
-        if letters.is_empty() {
+        let (mut attempts, messages) = self.used_up(messages);
+        if messages.is_empty() {
             return Ok(attempts);
         }
         crash::point("queue.claim.before");
-        let positions: Vec<Position> = letters.iter().map(|it| it.message.position).collect();
+        let positions: Vec<Position> = messages.iter().map(|it| it.message.position).collect();
         let (store, is_exclusive) = (&*self.shared.store, self.is_exclusive);
         let claims = self.queue.leases.claim(store, &positions, self.timeout, is_exclusive).await?;
-        for (letter, claim) in letters.into_iter().zip(claims) {
+        for (queued, claim) in messages.into_iter().zip(claims) {
             match claim {
                 Claim::Held { attempt, lease, .. } => {
-                    attempts.push(Attempt { letter, number: attempt, lease: Some(lease) });
+                    attempts.push(Attempt { queued, number: attempt, lease: Some(lease) });
                 }
                 Claim::NotDue(_) | Claim::Lost => {
-                    held.finish(letter.message.position, End::Unknown);
+                    held.finish(queued.message.position, End::Unknown);
                 }
             }
         }
@@ -141,16 +141,16 @@ impl BatchWorker {
 
     /// Messages whose last lease has expired: they become dead letters under it, without another
     /// attempt.
-    fn used_up(&self, letters: Vec<Letter>) -> (Vec<Attempt>, Vec<Letter>) {
+    fn used_up(&self, messages: Vec<QueuedMessage>) -> (Vec<Attempt>, Vec<QueuedMessage>) {
         let attempts_max = self.queue.rules().settings.attempts_max();
         let (mut over, mut rest) = (Vec::new(), Vec::new());
-        for letter in letters {
-            match letter.message.state {
+        for queued in messages {
+            match queued.message.state {
                 Some(State::InFlight { lease, attempts, .. }) if attempts_max <= attempts => {
-                    over.push(Attempt { letter, number: attempts + 1, lease: Some(lease) });
+                    over.push(Attempt { queued, number: attempts + 1, lease: Some(lease) });
                 }
                 Some(State::InFlight { .. } | State::Pending { .. } | State::Settled(_)) | None => {
-                    rest.push(letter);
+                    rest.push(queued);
                 }
             }
         }
@@ -161,12 +161,12 @@ impl BatchWorker {
     /// affects others.
     async fn consume(&self, attempts: Vec<Attempt>) -> Vec<Ending> {
         let decisions = Decisions::default();
-        let patience = Patience::new(self.shared.clock.clone());
+        let time = ConsumerTime::new(self.shared.clock.clone());
         let mut ends = Vec::new();
         let mut raw_deliveries = Vec::new();
         let attempts_max = self.queue.rules().settings.attempts_max();
-        for Attempt { letter, number, lease } in attempts {
-            let position = letter.message.position;
+        for Attempt { queued, number, lease } in attempts {
+            let position = queued.message.position;
             ends.push((position, number, lease));
             if attempts_max < number {
                 let error = "the attempts before ended without an answer".to_owned();
@@ -174,18 +174,18 @@ impl BatchWorker {
                 continue;
             }
             raw_deliveries.push(RawDelivery {
-                letter,
+                queued,
                 attempt: number,
                 lease,
                 queue: self.queue.name.clone(),
                 decisions: decisions.clone(),
-                patience: patience.clone(),
+                time: time.clone(),
                 objects: self.shared.objects.clone(),
                 client: self.shared.client.clone(),
             });
         }
         let failed =
-            if raw_deliveries.is_empty() { None } else { self.run(raw_deliveries, patience).await };
+            if raw_deliveries.is_empty() { None } else { self.run(raw_deliveries, time).await };
         let error = failed.unwrap_or_else(|| "the consumer gave no answer".into());
         let ending = |(position, attempt, lease): (Position, u32, Option<Lease>)| {
             let verdict = decisions.take(position);
@@ -197,9 +197,9 @@ impl BatchWorker {
     }
 
     /// Returns the error, if it failed.
-    async fn run(&self, raw_deliveries: Vec<RawDelivery>, patience: Patience) -> Option<String> {
+    async fn run(&self, raw_deliveries: Vec<RawDelivery>, time: ConsumerTime) -> Option<String> {
         let over = async {
-            patience.over(self.timeout).await;
+            time.over(self.timeout).await;
             format!("no answer within {} s", self.timeout.as_secs_f32())
         };
         run_apart("consumer", self.consumer.clone().consume(raw_deliveries), over).await.err()

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use steadfast_core::{
     QueueError, RequestKey, TokenError,
-    queue::{PeekState, Pulled, Redrive},
+    queue::{LeasedMessage, PeekState, Redrive},
     store::{Json, Position},
 };
 
@@ -77,9 +77,9 @@ async fn a_repeated_pause_does_not_pause_again_after_a_resume(lab: Lab) {
     office.close().await;
 }
 
-fn shown(pulled: &[Pulled]) -> Vec<(Position, String, u32, i64, String)> {
-    let shown = |it: &Pulled| {
-        let message = &it.letter.message;
+fn shown(pulled: &[LeasedMessage]) -> Vec<(Position, String, u32, i64, String)> {
+    let shown = |it: &LeasedMessage| {
+        let message = &it.queued.message;
         let body = message.data.as_str().to_owned();
         (message.position, it.lease.to_string(), it.attempt, it.until.0, body)
     };

@@ -72,7 +72,7 @@ async fn calls_that_fill_a_mailbox_turn_no_message_into_a_dead_letter(lab: Lab) 
     assert_eq!(refused.code(), "busy");
     let all: Vec<Mail> = (0..MESSAGES).map(|_| mail("x")).collect();
     let sent = app.queues().send_all(MAIL, &all).await.unwrap();
-    until("the consumer waits", async || 0 < app.queues().show("mail").await.unwrap().in_hand)
+    until("the consumer waits", async || 0 < app.queues().show("mail").await.unwrap().running)
         .await;
     lab.clock.advance(Duration::from_mins(1));
     ledger.gate.open();
@@ -94,7 +94,7 @@ async fn waiting_in_a_mailbox_is_neither_a_failed_attempt_nor_the_time_of_the_co
     app.call(Ledger::at("other"), crate::ledger::AddBoth { other: "busy".into(), by: 10 })
         .await
         .unwrap();
-    until("the consumer waits", async || app.queues().show("mail").await.unwrap().in_hand == 1)
+    until("the consumer waits", async || app.queues().show("mail").await.unwrap().running == 1)
         .await;
     // Longer than any lease and timeout, several times.
     for _ in 0..10 {

@@ -9,7 +9,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use steadfast_core::{
     App, Consumer, Delivery, Error, Queue, Result, Runtime, Settled,
-    queue::{PeekState, Peeked},
+    queue::{PeekState, QueueMessageView},
     store::{Clock, ManualClock, Position, SeededEntropy, State, Timestamp},
 };
 
@@ -152,7 +152,7 @@ impl Office {
             let all = self.app.queues().page(None, 1_000).await.unwrap().queues;
             all.iter().all(|it| {
                 let rests = !it.consumed || it.paused || it.depth.ready == 0;
-                rests && it.in_hand == 0
+                rests && it.running == 0
             })
         };
         until("it is quiet", is_quiet).await;
@@ -178,7 +178,7 @@ impl Office {
         }
     }
 
-    pub(crate) async fn peek(&self, queue: &str, state: PeekState) -> Vec<Peeked> {
+    pub(crate) async fn peek(&self, queue: &str, state: PeekState) -> Vec<QueueMessageView> {
         self.app.queues().peek(queue, state, None, 100).await.unwrap()
     }
 
@@ -204,6 +204,6 @@ impl Office {
 }
 
 /// The positions of messages.
-pub(crate) fn ids(peeked: &[Peeked]) -> Vec<Position> {
+pub(crate) fn ids(peeked: &[QueueMessageView]) -> Vec<Position> {
     peeked.iter().map(|it| it.message.position).collect()
 }

@@ -111,7 +111,8 @@ fn processes(lab: &Lab) -> Processes {
 impl Lab {
     async fn sales(&self) -> Vec<Published> {
         let queue = queue_address("sales").unwrap().id();
-        let found = self.store.letters(queue, DueCursor::START, Timestamp::MAX, 100).await.unwrap();
+        let found =
+            self.store.queue_messages(queue, DueCursor::START, Timestamp::MAX, 100).await.unwrap();
         let mut found: Vec<_> = found.into_iter().map(|it| it.message).collect();
         found.sort_by_key(|it| it.position);
         found.iter().map(|it| serde_json::from_str(it.data.as_str()).unwrap()).collect()

@@ -73,7 +73,7 @@ async fn what_is_sent_is_consumed_once() {
     seen.sort();
     assert_eq!(seen, ["a", "b", "c", "d", "e"].map(|it| (it.to_owned(), 1)));
     let view = app.queues().show("mail").await.unwrap();
-    assert_eq!((view.depth.ready, view.depth.dead, view.in_hand), (0, 0, 0));
+    assert_eq!((view.depth.ready, view.depth.dead, view.running), (0, 0, 0));
 }
 
 #[tokio::test]
@@ -198,8 +198,8 @@ async fn a_pulled_message_is_done_when_it_is_acknowledged_and_comes_back_when_no
     let again = app.queues().pull("mail", 10, lease).await.unwrap();
     assert_eq!(again.len(), 1);
     assert_eq!(
-        (again[0].letter.message.position, again[0].attempt),
-        (pulled[1].letter.message.position, 2)
+        (again[0].queued.message.position, again[0].attempt),
+        (pulled[1].queued.message.position, 2)
     );
     let late = app.queues().ack("mail", &[pulled[1].lease], &[]).await.unwrap();
     assert_eq!(late.lost, [pulled[1].lease]);

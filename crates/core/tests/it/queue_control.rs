@@ -62,7 +62,7 @@ async fn a_paused_queue_delivers_nothing_and_what_is_under_way_ends(lab: Lab) {
         until("it came", async || office.post.got().len() == 1 + number).await;
     }
     let view = office.app.queues().show("mail").await.unwrap();
-    assert_eq!((view.paused, view.depth.ready, view.in_hand), (true, 3, 0));
+    assert_eq!((view.paused, view.depth.ready, view.running), (true, 3, 0));
     office.app.queues().resume("mail").await.unwrap();
     office.quiet().await;
     let mut names = office.post.names();
@@ -170,7 +170,7 @@ async fn what_waits_too_long_expires_and_nothing_else(lab: Lab) {
     let Some((SettledAs::Cancelled, Some(why))) = gone else { panic!("{gone:?}") };
     assert!(why.starts_with("expired"), "{why}");
     assert!(settled_as(&office, young).await.is_none());
-    assert_eq!(leased[0].letter.message.position, old[2]);
+    assert_eq!(leased[0].queued.message.position, old[2]);
     assert!(matches!(office.state(old[2]).await, State::InFlight { .. }), "it is leased");
     assert_eq!(settled_as(&office, old[0]).await.unwrap().0, SettledAs::Dead);
     // The lease of the one in flight had expired in between, so it may be pending again: then it is

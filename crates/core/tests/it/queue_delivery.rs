@@ -132,8 +132,8 @@ async fn an_error_a_panic_and_silence_are_a_retry(lab: Lab) {
     let sent = office.send_all(&["fails", "panics", "hangs", "fine"]).await;
     until("three have ended", async || office.depth("mail").await == [1, 2, 0, 0]).await;
     // A settled message is released a moment after it is durable.
-    let in_hand = async || office.app.queues().show("mail").await.unwrap().in_hand;
-    until("one is in hand", async || in_hand().await == 1).await;
+    let running = async || office.app.queues().show("mail").await.unwrap().running;
+    until("one is in hand", async || running().await == 1).await;
     // Its time counts from its delivery to the consumer.
     until("it hangs", async || office.post.attempts().contains_key("hangs")).await;
     office.lab.clock.advance(Duration::from_secs(20));
@@ -226,7 +226,7 @@ async fn no_more_are_under_way_than_allowed_and_as_many_as_that(lab: Lab) {
     for done in 1..=7 {
         // An early delivery would have happened by now, or happens and is counted.
         assert_eq!(office.post.got().len(), 2 + done);
-        assert_eq!(office.app.queues().show("mail").await.unwrap().in_hand, 3);
+        assert_eq!(office.app.queues().show("mail").await.unwrap().running, 3);
         stage.open("door", 1);
         stage.came("door").await;
     }

@@ -13,8 +13,8 @@ use steadfast_core::{
     App, Consumer, Delivery, Error, Queue, QueueError, Result, Runtime, Settled,
     queue::LeaseId,
     store::{
-        Clock, DueCursor, EntityKind, Entropy, Letter, ManualClock, MemoryStore, Moment, Position,
-        SeededEntropy, SettledAs, State, Store, Timestamp,
+        Clock, DueCursor, EntityKind, Entropy, ManualClock, MemoryStore, Moment, Position,
+        QueuedMessage, SeededEntropy, SettledAs, State, Store, Timestamp,
     },
 };
 
@@ -122,9 +122,9 @@ impl World {
         self.clock.now()
     }
 
-    async fn letters(&self, queue: &str) -> Result<Vec<Letter>, QueueError> {
+    async fn letters(&self, queue: &str) -> Result<Vec<QueuedMessage>, QueueError> {
         let id = address_of(EntityKind::Queue, queue, "0").id();
-        Ok(self.store.letters(id, DueCursor::START, Timestamp::MAX, 10_000).await?)
+        Ok(self.store.queue_messages(id, DueCursor::START, Timestamp::MAX, 10_000).await?)
     }
 
     /// The messages of a queue that are not in flight, according to the model.
@@ -194,7 +194,7 @@ impl World {
         for _ in 0..200_000 {
             let view = self.app().queues().show("inside").await;
             match view {
-                Ok(it) if (it.paused || it.depth.ready == 0) && it.in_hand == 0 => {
+                Ok(it) if (it.paused || it.depth.ready == 0) && it.running == 0 => {
                     return !self.has_crashed();
                 }
                 Err(_) if self.has_crashed() => return false,
@@ -211,8 +211,10 @@ impl World {
         for queue in ALL {
             let depth = self.app().queues().show(queue).await?.depth;
             let letters = self.letters(queue).await?;
-            let count = |is: &dyn Fn(&Letter) -> bool| letters.iter().filter(|it| is(it)).count();
-            let held = |it: &Letter| matches!(it.message.state, Some(State::InFlight { .. }));
+            let count =
+                |is: &dyn Fn(&QueuedMessage) -> bool| letters.iter().filter(|it| is(it)).count();
+            let held =
+                |it: &QueuedMessage| matches!(it.message.state, Some(State::InFlight { .. }));
             let figures = [
                 count(&|it| it.due_at() <= now),
                 count(&|it| now < it.due_at() && !held(it)),

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use steadfast_core::{
     App, QueueError, QueueSettings,
-    queue::{Acked, LeaseId, PULL_MAX, PeekState, Pulled},
+    queue::{AckResult, LeaseId, LeasedMessage, PULL_MAX, PeekState},
     store::{Position, SettledAs, State},
 };
 
@@ -43,32 +43,32 @@ async fn open(lab: Lab) -> Office {
     Office::open(lab, |it, _| it.queue(MAIL.with(settings()).dead_letters(DEAD)).queue(OTHER)).await
 }
 
-async fn pull(office: &Office, max: usize) -> Vec<Pulled> {
+async fn pull(office: &Office, max: usize) -> Vec<LeasedMessage> {
     office.app.queues().pull("mail", max, LEASE).await.unwrap()
 }
 
-async fn ack(office: &Office, lease: LeaseId) -> Acked {
+async fn ack(office: &Office, lease: LeaseId) -> AckResult {
     office.app.queues().ack("mail", &[lease], &[]).await.unwrap()
 }
 
-async fn retry(office: &Office, lease: LeaseId, after: Option<Duration>) -> Acked {
+async fn retry(office: &Office, lease: LeaseId, after: Option<Duration>) -> AckResult {
     office.app.queues().ack("mail", &[], &[(lease, after)]).await.unwrap()
 }
 
-fn acked(count: usize) -> Acked {
-    Acked { acked: count, ..Acked::default() }
+fn acked(count: usize) -> AckResult {
+    AckResult { acked: count, ..AckResult::default() }
 }
 
-fn retried(count: usize) -> Acked {
-    Acked { retried: count, ..Acked::default() }
+fn retried(count: usize) -> AckResult {
+    AckResult { retried: count, ..AckResult::default() }
 }
 
-fn lost(lease: LeaseId) -> Acked {
-    Acked { lost: vec![lease], ..Acked::default() }
+fn lost(lease: LeaseId) -> AckResult {
+    AckResult { lost: vec![lease], ..AckResult::default() }
 }
 
-fn places(pulled: &[Pulled]) -> Vec<Position> {
-    pulled.iter().map(|it| it.letter.message.position).collect()
+fn places(pulled: &[LeasedMessage]) -> Vec<Position> {
+    pulled.iter().map(|it| it.queued.message.position).collect()
 }
 
 async fn what_is_pulled_is_leased_and_done_when_it_is_acknowledged(lab: Lab) {
@@ -285,7 +285,7 @@ async fn nothing_is_handed_both_to_a_puller_and_to_a_consumer(lab: Lab) {
         let all: Vec<_> = names.iter().map(|it| mail(it)).collect();
         sent.extend(office.app.queues().send_all(MAIL, &all).await.unwrap());
         for pulled in pull(&office, 5).await {
-            outside.push(pulled.letter.message.position);
+            outside.push(pulled.queued.message.position);
             assert_eq!(ack(&office, pulled.lease).await, acked(1));
         }
     }

@@ -18,7 +18,7 @@ use steadfast_core::{
 };
 use tokio::{sync::Semaphore, task::yield_now};
 
-use crate::held::Held;
+use crate::gated_store::GatedStore;
 
 const JOBS: Queue<u32> = Queue::named("jobs");
 const LEASE: Duration = Duration::from_secs(30);
@@ -84,7 +84,7 @@ impl Consumer for Gate {
 /// A program on a store that can hold commits back.
 struct Lab {
     clock: Watch,
-    store: Arc<Held>,
+    store: Arc<GatedStore>,
     gate: Gate,
     runtime: Arc<Runtime>,
 }
@@ -104,7 +104,7 @@ impl Lab {
         settings: QueueSettings,
         concurrency: usize,
     ) -> Self {
-        let (store, gate) = (Held::new(store), Gate::default());
+        let (store, gate) = (GatedStore::new(store), Gate::default());
         let builder = App::new("test").queue(JOBS.with(settings));
         let options = ConsumeOptions { concurrency, ..ConsumeOptions::default() };
         let builder = match concurrency {
@@ -140,7 +140,7 @@ async fn a_purge_whose_caller_is_gone_leaves_nothing_in_hand() {
     assert!(caller.await.unwrap_err().is_cancelled());
     lab.store.fail(StoreError::Busy { waiting: 1 });
     lab.store.let_go();
-    assert_eq!(lab.runtime.queues().show("jobs").await.unwrap().in_hand, 0);
+    assert_eq!(lab.runtime.queues().show("jobs").await.unwrap().running, 0);
     assert_eq!(lab.runtime.queues().pull("jobs", 10, LEASE).await.unwrap().len(), 1);
 }
 
@@ -193,7 +193,7 @@ async fn two_redrives_of_one_dead_letter_deliver_it_once() {
     assert_eq!(other.await.unwrap().unwrap().moved, 0);
     lab.turn_around().await;
     assert_eq!(lab.gate.seen(), [7, 7], "once before it died and once again");
-    assert_eq!(lab.runtime.queues().show("jobs").await.unwrap().in_hand, 1);
+    assert_eq!(lab.runtime.queues().show("jobs").await.unwrap().running, 1);
 }
 
 #[tokio::test]
@@ -311,7 +311,7 @@ async fn what_nobody_holds_any_more_can_be_purged_moved_and_edited() {
     assert_eq!(queues.ack("jobs", &leases, &[]).await.unwrap().lost, leases);
     let left = queues.pull("jobs", 10, LEASE).await.unwrap();
     assert_eq!(left.len(), 1);
-    assert_eq!(left[0].letter.message.position, edited);
+    assert_eq!(left[0].queued.message.position, edited);
     let others = queues.pull("others", 10, LEASE).await.unwrap();
     assert_eq!((others.len(), others[0].attempt), (1, 1));
 }
@@ -375,7 +375,7 @@ async fn two_who_lead_dead_letters_to_each_other_at_once_close_no_circle() {
     lab.turn_around().await;
     lab.store.let_go();
     assert!(one.await.unwrap().is_ok());
-    assert!(matches!(other.await.unwrap(), Err(QueueError::Circle { .. })));
+    assert!(matches!(other.await.unwrap(), Err(QueueError::Cycle { .. })));
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use std::{
 
 use steadfast_core::{
     ConsumeOptions, QueueError, QueueSettings,
-    queue::{PeekState, Peeked, Redrive},
+    queue::{PeekState, QueueMessageView, Redrive},
     store::{Position, SettledAs, State, Timestamp},
 };
 
@@ -252,13 +252,13 @@ async fn a_look_shows_what_waits_what_is_held_and_what_is_dead(lab: Lab) {
     let late = queues.send_after(MAIL, &mail("late"), HOUR).await.unwrap();
     office.post.stage.came("door").await;
     let pulled = queues.pull("mail", 1, SECOND).await.unwrap();
-    assert_eq!(pulled[0].letter.message.position, sent[2]);
+    assert_eq!(pulled[0].queued.message.position, sent[2]);
     let look = async |state| ids(&office.peek("mail", state).await);
     assert_eq!(look(PeekState::Dead).await, sent[..1]);
     assert_eq!(look(PeekState::InFlight).await, sent[1..3]);
     assert_eq!(look(PeekState::Pending).await, [sent[3], sent[4], late]);
     let shown = office.peek("mail", PeekState::Pending).await;
-    let behind = |it: &Peeked| Some((it.due_at.unwrap(), it.message.position));
+    let behind = |it: &QueueMessageView| Some((it.due_at.unwrap(), it.message.position));
     let next = queues.peek("mail", PeekState::Pending, behind(&shown[0]), 1).await.unwrap();
     assert_eq!(ids(&next), sent[4..]);
     let next = queues.peek("mail", PeekState::Pending, behind(&shown[1]), 9).await.unwrap();

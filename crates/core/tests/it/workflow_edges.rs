@@ -13,7 +13,7 @@ use steadfast_core::{
 };
 
 use crate::{
-    held::Held,
+    gated_store::GatedStore,
     lab::START,
     ledger::{AUDIT, Add},
     play::{Play, Theatre, until},
@@ -32,9 +32,9 @@ async fn theatre(play: &Play) -> Theatre {
     Theatre::on(store, clock, play).await
 }
 
-async fn held(play: &Play) -> (Arc<Held>, Theatre) {
+async fn held(play: &Play) -> (Arc<GatedStore>, Theatre) {
     let clock = ManualClock::at(START);
-    let held = Held::new(MemoryStore::new(Arc::new(clock.clone())));
+    let held = GatedStore::new(MemoryStore::new(Arc::new(clock.clone())));
     let theatre = Theatre::on(held.clone(), clock, play).await;
     (held, theatre)
 }

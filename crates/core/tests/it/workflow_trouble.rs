@@ -13,16 +13,16 @@ use steadfast_core::{
 };
 
 use crate::{
-    held::Held,
+    gated_store::GatedStore,
     lab::START,
     play::{Play, Theatre, until},
 };
 
 const S: Duration = Duration::from_secs(1);
 
-async fn troubled(play: &Play) -> (Arc<Held>, Theatre) {
+async fn troubled(play: &Play) -> (Arc<GatedStore>, Theatre) {
     let clock = ManualClock::at(START);
-    let held = Held::new(MemoryStore::new(Arc::new(clock.clone())));
+    let held = GatedStore::new(MemoryStore::new(Arc::new(clock.clone())));
     let theatre = Theatre::on(held.clone(), clock, play).await;
     (held, theatre)
 }
@@ -119,7 +119,7 @@ async fn a_busy_store_is_not_blamed_on_the_step() {
     theatre.stage.came("a").await;
     // The process crashes once. More refusals than the maximum of crashes of a step must not add to
     // that.
-    let held = Held::new(first.inner.restart());
+    let held = GatedStore::new(first.inner.restart());
     held.busy_when_done.store(12, Ordering::SeqCst);
     let next = Theatre::on(held.clone(), theatre.clock.clone(), &play).await;
     assert_eq!(ends_in_time(&next, "one").await, Status::Complete(Value::Null));

@@ -216,7 +216,7 @@ async fn queue_of(server: &Server, message: &Recorded) -> Result<String, Problem
     let dead_letters = settings.ok().and_then(|it| it.dead_letter_queue);
     for queue in [Some(sent_to.clone()), dead_letters].into_iter().flatten() {
         let Ok(address) = queue_address(&queue) else { continue };
-        let found = server.runtime.store().letters(address.id(), after, at, 1).await?;
+        let found = server.runtime.store().queue_messages(address.id(), after, at, 1).await?;
         if found.first().is_some_and(|it| it.message.position == message.position) {
             return Ok(queue);
         }

@@ -12,7 +12,7 @@ use steadfast_api::{
 };
 use steadfast_core::{
     QueueError, RequestKey,
-    queue::{LeaseId, Outgoing, PeekState, Peeked, Redrive},
+    queue::{LeaseId, Outgoing, PeekState, QueueMessageView, Redrive},
 };
 use steadfast_store::{Position, StoreError, Timestamp};
 use steadfast_web::Problem;
@@ -108,7 +108,7 @@ pub(crate) async fn peek(
     };
     let queues = server.runtime.queues();
     let read = |after, rows| queues.peek(&it.queue, it.state.into(), after, rows);
-    let measure = |it: &Peeked| (Some(place(it)), it.message.data.as_str().len());
+    let measure = |it: &QueueMessageView| (Some(place(it)), it.message.data.as_str().len());
     let Gathered { items, more } = gather(it.limit.rows(), after, measure, read).await?;
     let last = items.last().filter(|_| more).map(place);
     let next = last.map(|(due_at, position)| Cursor::Due(due_at, position).encode());
@@ -116,7 +116,7 @@ pub(crate) async fn peek(
 }
 
 /// The key of a row, behind which the next page begins.
-fn place(it: &Peeked) -> (Timestamp, Position) {
+fn place(it: &QueueMessageView) -> (Timestamp, Position) {
     (it.due_at.unwrap_or(Timestamp(0)), it.message.position)
 }
 
@@ -215,7 +215,7 @@ fn in_part(error: QueueError) -> Problem {
         | QueueError::Full { .. }
         | QueueError::TooLarge { .. }
         | QueueError::Setting { .. }
-        | QueueError::Circle { .. }
+        | QueueError::Cycle { .. }
         | QueueError::BatchLength { .. }
         | QueueError::Argument { .. }
         | QueueError::KeyReused { .. } => error.into(),

@@ -1,7 +1,7 @@
 //! Queues, in memory.
 
 use super::tables::Tables;
-use crate::{DEPTH_SEEN_MAX, DueCursor, EntityId, Letter, QueueDepth, Timestamp, Work};
+use crate::{DEPTH_SEEN_MAX, DueCursor, EntityId, QueueDepth, QueuedMessage, Timestamp, Work};
 
 impl Tables {
     /// The messages of a queue in due order: the unordered work of a target, as in the databases.
@@ -12,29 +12,34 @@ impl Tables {
         works
     }
 
-    fn letter(&self, work: Work) -> Option<Letter> {
+    fn queued_message(&self, work: Work) -> Option<QueuedMessage> {
         let message = self.recorded(work.position)?;
-        Some(Letter { message, queue: work.target, attempts: work.attempts })
+        Some(QueuedMessage { message, queue: work.target, attempts: work.attempts })
     }
 
-    pub(super) fn letters(
+    pub(super) fn queue_messages(
         &self,
         queue: EntityId,
         after: DueCursor,
         until: Timestamp,
         limit: usize,
-    ) -> Vec<Letter> {
+    ) -> Vec<QueuedMessage> {
         let is_due = |it: &Work| {
             after < DueCursor { due_at: it.due_at, position: it.position } && it.due_at <= until
         };
         let due = self.in_queue(queue).into_iter().filter(is_due);
-        due.filter_map(|it| self.letter(it)).take(limit).collect()
+        due.filter_map(|it| self.queued_message(it)).take(limit).collect()
     }
 
-    pub(super) fn leased(&self, queue: EntityId, at: Timestamp, limit: usize) -> Vec<Letter> {
+    pub(super) fn leased(
+        &self,
+        queue: EntityId,
+        at: Timestamp,
+        limit: usize,
+    ) -> Vec<QueuedMessage> {
         let works = self.in_queue(queue).into_iter();
         let leased = works.filter(|it| it.claim.is_some() && at < it.due_at);
-        leased.filter_map(|it| self.letter(it)).take(limit).collect()
+        leased.filter_map(|it| self.queued_message(it)).take(limit).collect()
     }
 
     pub(super) fn queue_depth(&self, queue: EntityId, at: Timestamp) -> QueueDepth {

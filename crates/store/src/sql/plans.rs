@@ -66,7 +66,7 @@ fn examples(kind: QueryKind) -> Vec<Query> {
             [true, false].map(backlog).into()
         }
         K::Orphans => [true, false].map(|queued| Q::Orphans { epoch: 1, queued, limit }).into(),
-        K::Letters => vec![Q::Letters { queue: id, after, until: at, limit }],
+        K::QueueMessages => vec![Q::QueueMessages { queue: id, after, until: at, limit }],
         K::Leased => vec![Q::Leased { queue: id, at, limit }],
         K::QueueDepth => vec![Q::QueueDepth { queue: id, at }],
         K::NextDue => vec![Q::NextDue { queue: id, after: at }],

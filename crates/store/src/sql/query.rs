@@ -28,8 +28,8 @@ impl Query {
                 queries::backlog(target, ordered, after, limit)
             }
             Q::Orphans { epoch, queued, limit } => queries::orphans(epoch, queued, limit),
-            Q::Letters { queue, after, until, limit } => {
-                (queues::LETTERS, params![queue, after.due_at, after.position, until, limit])
+            Q::QueueMessages { queue, after, until, limit } => {
+                (queues::MESSAGES, params![queue, after.due_at, after.position, until, limit])
             }
             Q::Leased { queue, at, limit } => (queues::LEASED, params![queue, at, limit]),
             Q::QueueDepth { queue, at } => (queues::DEPTH, params![queue, at, DEPTH_SEEN_MAX]),
@@ -99,7 +99,7 @@ impl Answer {
     pub(crate) fn add(&mut self, row: &dyn Fields, text: Text) -> Result<(), StoreError> {
         match self {
             Answer::Messages(found) => found.push(rows::recorded(row)?),
-            Answer::Letters(found) => found.push(queues::letter(row)?),
+            Answer::QueueMessages(found) => found.push(queues::queued_message(row)?),
             Answer::Works(found) => found.push(rows::work(row)?),
             Answer::Attempts(found) => found.push(rows::attempt(row)?),
             Answer::Numbers(found) => found.push(row.int(0)?),

@@ -1,10 +1,10 @@
 //! The statements that read queues, and decoding of their rows.
 
 use super::{Fields, rows::recorded};
-use crate::{Letter, QueueDepth, StoreError, Timestamp};
+use crate::{QueueDepth, QueuedMessage, StoreError, Timestamp};
 
 /// The columns of [`recorded`], without an outcome, then the queue and all attempts.
-macro_rules! letter {
+macro_rules! queued {
     ($from:literal) => {
         concat!(
             "SELECT m.position, m.stream, m.version, m.kind, m.direction, m.action, m.type, ",
@@ -20,15 +20,15 @@ macro_rules! letter {
 }
 
 /// Two parts, because SQLite would compare only the due times with those in the index.
-pub(super) const LETTERS: &str = concat!(
+pub(super) const MESSAGES: &str = concat!(
     "SELECT * FROM (",
-    letter!(
+    queued!(
         "FROM work w JOIN message m ON m.position = w.position \
          WHERE w.target = ?1 AND NOT w.ordered AND w.due_at = ?2 AND w.position > ?3 \
          AND w.due_at <= ?4 ORDER BY w.position LIMIT ?5"
     ),
     ") AS same UNION ALL SELECT * FROM (",
-    letter!(
+    queued!(
         "FROM work w JOIN message m ON m.position = w.position \
          WHERE w.target = ?1 AND NOT w.ordered AND w.due_at > ?2 AND w.due_at <= ?4 \
          ORDER BY w.due_at, w.position LIMIT ?5"
@@ -36,7 +36,7 @@ pub(super) const LETTERS: &str = concat!(
     ") AS later LIMIT ?5"
 );
 
-pub(super) const LEASED: &str = letter!(
+pub(super) const LEASED: &str = queued!(
     "FROM work w JOIN message m ON m.position = w.position \
      WHERE w.target = ?1 AND NOT w.ordered AND w.holder IS NOT NULL AND w.due_at > ?2 \
      ORDER BY w.due_at, w.position LIMIT ?3"
@@ -59,9 +59,9 @@ pub(super) const DEPTH: &str = "SELECT coalesce((SELECT d.waiting FROM depth d \
 pub(super) const NEXT_DUE: &str = "SELECT w.due_at FROM work w WHERE w.target = ?1 \
      AND NOT w.ordered AND w.due_at > ?2 ORDER BY w.due_at LIMIT 1";
 
-pub(super) fn letter(row: &dyn Fields) -> Result<Letter, StoreError> {
+pub(super) fn queued_message(row: &dyn Fields) -> Result<QueuedMessage, StoreError> {
     let message = recorded(row)?;
-    Ok(Letter { message, queue: row.id(25)?, attempts: row.count(26)? })
+    Ok(QueuedMessage { message, queue: row.id(25)?, attempts: row.count(26)? })
 }
 
 pub(super) fn depth(row: &dyn Fields) -> Result<QueueDepth, StoreError> {

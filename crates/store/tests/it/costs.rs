@@ -10,7 +10,7 @@ use crate::lab::{Lab, START};
 /// Objects, streams and runs.
 const SMALL: usize = 300;
 /// Messages in a queue for each of them: more than are read to compute its depth.
-const LETTERS: usize = 4;
+const QUEUED: usize = 4;
 
 /// Fills a store: as many objects, streams and runs, and messages in a queue.
 async fn fill(lab: &Lab, numbers: std::ops::Range<usize>) {
@@ -21,9 +21,9 @@ async fn fill(lab: &Lab, numbers: std::ops::Range<usize>) {
         let mut objects = Commit::default();
         let mut streams = Commit::default();
         let mut runs = Commit::default();
-        let mut letters = Vec::new();
+        let mut messages = Vec::new();
         let event = || Message::new("x", Json::empty()).unwrap().event();
-        letters.resize(LETTERS * part.len(), event().to(&queue));
+        messages.resize(QUEUED * part.len(), event().to(&queue));
         for &number in part {
             objects = objects.write(Write::Turn(Turn {
                 object: entity(EntityKind::Object, number),
@@ -40,8 +40,8 @@ async fn fill(lab: &Lab, numbers: std::ops::Range<usize>) {
             let (status, expires) = (RunStatus::Waiting, None);
             runs = runs.write(Write::Run { run, status, expires });
         }
-        let letters = Write::Append { stream: queue.clone(), messages: letters };
-        for commit in [objects, streams, runs, Commit::of(letters)] {
+        let messages = Write::Append { stream: queue.clone(), messages: messages };
+        for commit in [objects, streams, runs, Commit::of(messages)] {
             lab.committed(commit).await;
         }
     }
@@ -65,7 +65,7 @@ async fn costs(lab: &Lab) -> Vec<(&'static str, u64)> {
         "totals": store.totals(),
         "how full a queue is": store.queue_depth(queue.id(), START),
         "when a queue is due": store.next_due(queue.id(), START),
-        "what is in a queue": store.letters(queue.id(), DueCursor::START, Timestamp::MAX, 50),
+        "what is in a queue": store.queue_messages(queue.id(), DueCursor::START, Timestamp::MAX, 50),
         "what is leased": store.leased(queue.id(), Timestamp::MAX, 50),
         "the first streams": store.streams(None, None, 50),
         "streams behind an object": store.streams(None, Some(&middle), 50),
@@ -104,6 +104,6 @@ async fn no_question_costs_more_in_a_store_a_hundred_times_as_large() {
         assert!(small < 60_000, "{question}: {small} steps");
     }
     let pending = lab.store.totals().await.unwrap().pending;
-    assert_eq!(pending, 100 * (SMALL * LETTERS) as i64 + 2);
+    assert_eq!(pending, 100 * (SMALL * QUEUED) as i64 + 2);
     lab.assert_sound().await;
 }

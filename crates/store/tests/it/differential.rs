@@ -351,7 +351,7 @@ impl Maker {
                 Q::Backlog { target: id, ordered, after, limit }
             }
             K::Orphans => Q::Orphans { epoch: 3, queued: self.one_in(2), limit },
-            K::Letters => Q::Letters { queue: id, after: self.due(), until: at, limit },
+            K::QueueMessages => Q::QueueMessages { queue: id, after: self.due(), until: at, limit },
             K::Leased => Q::Leased { queue: id, at, limit },
             K::QueueDepth => Q::QueueDepth { queue: id, at },
             K::NextDue => Q::NextDue { queue: id, after: at },

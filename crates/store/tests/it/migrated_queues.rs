@@ -45,7 +45,7 @@ async fn check(place: &Place) {
     let depth = store.queue_depth(queue, START).await.unwrap();
     let oldest = Some(Timestamp(1));
     assert_eq!(depth, QueueDepth { ready: 1, delayed: 0, leased: 1, dead: 1, oldest });
-    let found = store.letters(queue, DueCursor::START, Timestamp::MAX, 9).await.unwrap();
+    let found = store.queue_messages(queue, DueCursor::START, Timestamp::MAX, 9).await.unwrap();
     let told: Vec<_> =
         found.iter().map(|it| (it.message.position, it.attempts, it.tries())).collect();
     assert_eq!(told, [(1, 2, 1), (2, 1, 1)]);

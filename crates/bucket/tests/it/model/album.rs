@@ -151,7 +151,8 @@ impl Album {
 
 async fn events(store: &dyn Store, blobs: &[steadfast_bucket::Blob]) -> Vec<Told> {
     let queue = queue_address("events").unwrap().id();
-    let found = store.letters(queue, DueCursor::START, Timestamp::MAX, 10_000).await.unwrap();
+    let found =
+        store.queue_messages(queue, DueCursor::START, Timestamp::MAX, 10_000).await.unwrap();
     let mut found: Vec<_> = found.into_iter().map(|it| it.message).collect();
     found.sort_by_key(|it| it.position);
     let read = |it: &steadfast_store::Recorded| serde_json::from_str(it.data.as_str()).unwrap();

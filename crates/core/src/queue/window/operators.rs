@@ -14,7 +14,7 @@ type Row = (i64, u32);
 
 const PAGE: usize = 4;
 
-fn letter(position: Position, (due_at, attempts): Row) -> Letter {
+fn queued(position: Position, (due_at, attempts): Row) -> QueuedMessage {
     let (queue, created_at) = (EntityId([0; 16]), Timestamp(0));
     let message = Recorded {
         position,
@@ -35,14 +35,14 @@ fn letter(position: Position, (due_at, attempts): Row) -> Letter {
         last_error: None,
         lineage: 0,
     };
-    Letter { message, queue, attempts }
+    QueuedMessage { message, queue, attempts }
 }
 
 /// A read of the store: first the due messages, then the next due time, then the window is updated.
 struct Read {
     cursor: DueCursor,
     until: i64,
-    letters: Option<Vec<Letter>>,
+    messages: Option<Vec<QueuedMessage>>,
     next: Option<Timestamp>,
 }
 
@@ -57,7 +57,7 @@ struct World {
     /// Held messages, with their decided ends.
     held: Vec<(Position, Option<End>)>,
     /// A message that an operator has read, perhaps long ago.
-    seen: Option<Letter>,
+    seen: Option<QueuedMessage>,
 }
 
 impl World {
@@ -104,20 +104,20 @@ impl World {
     fn read_on(&mut self) {
         let Some(mut read) = self.read.take() else {
             let (until, cursor) = (self.now, self.window.wants_read(PAGE, self.now()));
-            let begin = |cursor| Read { cursor, until, letters: None, next: None };
+            let begin = |cursor| Read { cursor, until, messages: None, next: None };
             self.read = cursor.map(begin);
             return;
         };
         let key = |position: Position, row: &Row| DueCursor { due_at: Timestamp(row.0), position };
-        match &read.letters {
+        match &read.messages {
             None => {
                 let of = |(position, row): (&Position, &Row)| (key(*position, row), *row);
                 let mut due: Vec<_> = self.rows.iter().map(of).collect();
                 due.retain(|(key, row)| read.cursor < *key && row.0 <= read.until);
                 due.sort_unstable();
                 due.truncate(PAGE);
-                let letters = due.into_iter().map(|(key, row)| letter(key.position, row));
-                read.letters = Some(letters.collect());
+                let messages = due.into_iter().map(|(key, row)| queued(key.position, row));
+                read.messages = Some(messages.collect());
             }
             Some(_) => {
                 let later = self.rows.values().map(|it| it.0).filter(|it| read.until < *it).min();
@@ -128,27 +128,27 @@ impl World {
     }
 
     fn is_read(&self) -> bool {
-        let whole = |it: &Vec<Letter>| it.len() == PAGE;
+        let whole = |it: &Vec<QueuedMessage>| it.len() == PAGE;
         self.read.as_ref().is_some_and(|it| {
-            it.letters.as_ref().is_some_and(|letters| whole(letters) || it.next.is_some())
+            it.messages.as_ref().is_some_and(|messages| whole(messages) || it.next.is_some())
         })
     }
 
     fn end_read(&mut self) {
-        let Some(Read { until, letters: Some(letters), next, .. }) = self.read.take() else {
+        let Some(Read { until, messages: Some(messages), next, .. }) = self.read.take() else {
             return;
         };
         if self.below(20) == 0 {
             self.window.read_failed();
         } else {
-            self.window.read(letters, Timestamp(until), next);
+            self.window.read(messages, Timestamp(until), next);
         }
     }
 
     fn take(&mut self) {
         let max = 1 + self.below(2);
-        for letter in self.window.take(max, |_| true) {
-            let position = letter.message.position;
+        for queued in self.window.take(max, |_| true) {
+            let position = queued.message.position;
             assert!(self.held.iter().all(|it| it.0 != position), "{position} is in two held");
             self.held.push((position, None));
         }
@@ -189,7 +189,7 @@ impl World {
     fn operate(&mut self) {
         let Some(seen) = self.seen.take() else {
             let index = self.below(self.rows.len().max(1));
-            self.seen = self.rows.iter().nth(index).map(|(it, row)| letter(*it, *row));
+            self.seen = self.rows.iter().nth(index).map(|(it, row)| queued(*it, *row));
             return;
         };
         let position = seen.message.position;
@@ -242,8 +242,8 @@ impl World {
             while let Some((position, end)) = self.held.pop() {
                 self.window.finish(position, end.unwrap_or(End::Unknown), self.now());
             }
-            for letter in self.window.take(PAGE, |_| true) {
-                let position = letter.message.position;
+            for queued in self.window.take(PAGE, |_| true) {
+                let position = queued.message.position;
                 self.rows.remove(&position);
                 self.held.push((position, Some(End::Gone)));
             }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use steadfast_store::{
-    Direction, DueCursor, EntityId, Entropy, Json, Letter, MessageKind, Position, Recorded,
+    Direction, DueCursor, EntityId, Entropy, Json, MessageKind, Position, QueuedMessage, Recorded,
     SeededEntropy, State, Timestamp, Work,
 };
 
@@ -17,7 +17,7 @@ struct Row {
     attempts: u32,
 }
 
-fn letter(position: Position, row: Row) -> Letter {
+fn queued(position: Position, row: Row) -> QueuedMessage {
     let state = State::Pending { due_at: row.due_at, attempts: row.attempts };
     let message = Recorded {
         position,
@@ -38,7 +38,7 @@ fn letter(position: Position, row: Row) -> Letter {
         last_error: None,
         lineage: 0,
     };
-    Letter { message, queue: QUEUE, attempts: row.attempts }
+    QueuedMessage { message, queue: QUEUE, attempts: row.attempts }
 }
 
 fn work(position: Position, row: Row) -> Work {
@@ -54,7 +54,7 @@ struct World {
     rows: BTreeMap<Position, Row>,
     last: Position,
     news: VecDeque<Work>,
-    answer: Option<(Vec<Letter>, Timestamp, Option<Timestamp>)>,
+    answer: Option<(Vec<QueuedMessage>, Timestamp, Option<Timestamp>)>,
     hand: BTreeSet<Position>,
     done: BTreeSet<Position>,
     window: QueueWindow,
@@ -97,21 +97,21 @@ impl World {
         rows.truncate(3);
         let later = self.rows.values().map(|it| it.due_at).filter(|it| self.now < *it).min();
         let next = is_all.then(|| later.unwrap_or(Timestamp::MAX));
-        let letters = rows.into_iter().map(|(position, row)| letter(position, row)).collect();
-        self.answer = Some((letters, self.now, next));
+        let messages = rows.into_iter().map(|(position, row)| queued(position, row)).collect();
+        self.answer = Some((messages, self.now, next));
     }
 
     fn answer(&mut self) {
-        if let Some((letters, until, next)) = self.answer.take() {
-            self.window.read(letters, until, next);
+        if let Some((messages, until, next)) = self.answer.take() {
+            self.window.read(messages, until, next);
         }
     }
 
     fn take(&mut self, max: usize) {
-        for letter in self.window.take(max, |_| true) {
-            let position = letter.message.position;
+        for queued in self.window.take(max, |_| true) {
+            let position = queued.message.position;
             let row = self.rows.get(&position);
-            let seen = Row { due_at: letter.due_at(), attempts: letter.attempts };
+            let seen = Row { due_at: queued.due_at(), attempts: queued.attempts };
             assert_eq!(row, Some(&seen), "{position} is delivered as it is");
             assert!(self.hand.insert(position), "{position} is in one hand at a time");
         }

@@ -9,7 +9,7 @@ use steadfast_core::{
 
 use super::Program;
 use crate::{
-    held::Held,
+    gated_store::GatedStore,
     history::{Counter, CounterOp, CounterReply, Recorder, linearization},
     lab::{Lab, START},
     ledger::{Add, Cas, Ledger, Read},
@@ -96,7 +96,7 @@ async fn run_with_crashes(seed: u64) {
         let moment = if chance.next().is_multiple_of(2) { Moment::Before } else { Moment::After };
         store.crash_at(1 + chance.next() as usize % 10, moment);
         // Commits take time, so that several are in flight.
-        let held = Held::new(store);
+        let held = GatedStore::new(store);
         held.hold();
         let answers = {
             let held = held.clone();

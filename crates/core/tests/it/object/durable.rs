@@ -11,13 +11,13 @@ use steadfast_core::{
 
 use super::{Program, by_now};
 use crate::{
-    held::Held,
+    gated_store::GatedStore,
     lab::START,
     ledger::{Add, Ledger, Misbehave, Read, Wait},
 };
 
 struct Bench {
-    store: Arc<Held>,
+    store: Arc<GatedStore>,
     app: Program,
     ledger: Ledger,
 }
@@ -25,7 +25,7 @@ struct Bench {
 /// A program on a store that holds commits back from now on; `a` is at 1.
 async fn bench() -> Bench {
     let clock = ManualClock::at(START);
-    let store = Held::new(MemoryStore::new(Arc::new(clock.clone())));
+    let store = GatedStore::new(MemoryStore::new(Arc::new(clock.clone())));
     let ledger = Ledger::default();
     let class = ledger.clone();
     let app = Program::of(store.clone(), &clock, |it| it.class(class)).await;
@@ -181,7 +181,7 @@ async fn an_object_has_a_bounded_number_of_commits_on_their_way() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_object_with_commits_on_their_way_is_not_put_out_of_memory() {
     let clock = ManualClock::at(START);
-    let store = Held::new(MemoryStore::new(Arc::new(clock.clone())));
+    let store = GatedStore::new(MemoryStore::new(Arc::new(clock.clone())));
     let options = ObjectOptions { awake_max: 1, ..ObjectOptions::default() };
     let add = |it: ObjectsBuilder| it.class(Ledger::default()).options(options);
     let app = Program::of(store.clone(), &clock, add).await;

@@ -10,7 +10,7 @@ use steadfast_core::{
 
 use super::{Program, by_now};
 use crate::{
-    held::Held,
+    gated_store::GatedStore,
     lab::{Lab, START},
     ledger::{Ledger, Query, Read, Sql},
 };
@@ -166,7 +166,7 @@ async fn a_handler_that_calls_an_object_hears_that_it_cannot_wait(lab: Lab) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_checkpoint_that_lacks_a_part_does_not_count() {
     let clock = ManualClock::at(START);
-    let store = Held::new(MemoryStore::new(Arc::new(clock.clone())));
+    let store = GatedStore::new(MemoryStore::new(Arc::new(clock.clone())));
     let options = ObjectOptions { turn_time: Duration::from_mins(1), ..ObjectOptions::default() };
     let add =
         |it: steadfast_core::object::ObjectsBuilder| it.class(Ledger::default()).options(options);

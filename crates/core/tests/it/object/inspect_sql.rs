@@ -14,7 +14,7 @@ use super::{
     inspect::{add, run},
 };
 use crate::{
-    held::Held,
+    gated_store::GatedStore,
     lab::{Lab, START},
     ledger::{Add, Ledger},
 };
@@ -63,7 +63,7 @@ async fn a_statement_reads_what_is_durable_now_or_then(lab: Lab) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_not_durable_yet_is_not_seen() {
     let clock = ManualClock::at(START);
-    let store = Held::new(MemoryStore::new(Arc::new(clock.clone())));
+    let store = GatedStore::new(MemoryStore::new(Arc::new(clock.clone())));
     let app = Program::of(store.clone(), &clock, |it| it.class(Ledger::default())).await;
     add(&app, "a", 1).await;
     store.hold();

@@ -15,7 +15,7 @@ use steadfast_core::{
 
 use super::{Program, ledger, sleep::awake};
 use crate::{
-    held::Held,
+    gated_store::GatedStore,
     lab::{Lab, Place, START},
     ledger::{Add, Ledger, Query, Read, Sql},
 };
@@ -195,9 +195,9 @@ async fn an_object_that_shrinks_while_it_is_not_all_read_is_as_it_should_be(lab:
     assert_sound(&lab, &app).await;
 }
 
-fn held() -> (Arc<Held>, Lab) {
+fn held() -> (Arc<GatedStore>, Lab) {
     let clock = ManualClock::at(START);
-    let store = Held::new(MemoryStore::new(Arc::new(clock.clone())));
+    let store = GatedStore::new(MemoryStore::new(Arc::new(clock.clone())));
     (store.clone(), Lab { store, clock, place: Place::Memory, memory: None })
 }
 

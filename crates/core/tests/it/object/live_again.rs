@@ -14,8 +14,8 @@ use super::{
     live::{add, come, hears, look, program},
 };
 use crate::{
+    gated_store::GatedStore,
     hall::{Hall, Hint, Line, Look, Say},
-    held::Held,
     lab::{Lab, START},
 };
 
@@ -90,9 +90,9 @@ async fn wherever_the_process_ends_who_comes_again_has_heard_everything_and_is_t
 }
 
 /// Halls on a store that can hold commits back.
-async fn held() -> (ManualClock, Arc<Held>, Program) {
+async fn held() -> (ManualClock, Arc<GatedStore>, Program) {
     let clock = ManualClock::at(START);
-    let store = Held::new(MemoryStore::new(Arc::new(clock.clone())));
+    let store = GatedStore::new(MemoryStore::new(Arc::new(clock.clone())));
     let app = Program::of(store.clone(), &clock, add).await;
     (clock, store, app)
 }
@@ -181,7 +181,7 @@ async fn an_object_that_cannot_part_says_so_and_parts_later() {
     std::mem::forget(come(&app, "ann").await);
     // The page of her row is stored by now, and no longer among the last that were changed.
     fill().await;
-    let store = Held::new(store.inner.restart());
+    let store = GatedStore::new(store.inner.restart());
     let app = Program::of(store.clone(), &clock, add).await;
     store.images_left.store(1, Ordering::SeqCst);
     let bob = ConnectParams::new().param("name", "bob");

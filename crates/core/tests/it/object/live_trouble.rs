@@ -15,7 +15,7 @@ use super::{
     Program, by_now,
     live::{add, look},
 };
-use crate::{held::Held, lab::START};
+use crate::{gated_store::GatedStore, lab::START};
 
 /// Reads the available events; a missing number without an end is a lost line.
 fn read(socket: &LiveSocket, last: &mut i64) -> bool {
@@ -66,7 +66,7 @@ async fn client(
 async fn over_a_store_that_fails_every_connection_ends_once_and_nobody_misses_a_line() {
     for seed in 1..=20 {
         let clock = ManualClock::at(START);
-        let store = Held::new(MemoryStore::new(Arc::new(clock.clone())));
+        let store = GatedStore::new(MemoryStore::new(Arc::new(clock.clone())));
         let app = Arc::new(Program::of(store.clone(), &clock, add).await);
         let tried = Arc::new(Mutex::new(BTreeSet::new()));
         store.make_trouble(seed * 7_919);

@@ -14,7 +14,7 @@ use steadfast_core::{
 
 use super::{Program, ledger};
 use crate::{
-    held::Held,
+    gated_store::GatedStore,
     lab::{Lab, Place, START},
     ledger::{Add, Ledger, Query, Read, Sql},
 };
@@ -236,7 +236,7 @@ async fn turns_that_were_never_made_are_refused(lab: Lab) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_looks_at_an_object_while_it_moves_on_sees_it_after_one_turn() {
     let clock = ManualClock::at(START);
-    let store = Held::new(MemoryStore::new(Arc::new(clock.clone())));
+    let store = GatedStore::new(MemoryStore::new(Arc::new(clock.clone())));
     let lab = Lab { store: store.clone(), clock, place: Place::Memory, memory: None };
     let app = Program::with(&lab, Ledger::default(), ObjectOptions::default()).await;
     // It needs images.

@@ -83,7 +83,7 @@ impl World {
         }
         assert_eq!(pulled.len(), expected, "{wanted:?}");
         for it in pulled {
-            let position = it.letter.message.position;
+            let position = it.queued.message.position;
             let Place::In { tries, .. } = self.places[&position] else { panic!("{position}") };
             assert!(wanted.contains(&position), "{position} was not to be had");
             assert_eq!((it.attempt, it.until), (tries + 1, now.after(LEASE)), "{position}");

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use steadfast_store::{
-    Address, Clock, Commit, Due, DueCursor, EntityKind, Expect, Lease, Letter, Message, News,
-    Notice, Position, QueueDepth, Recorded, Rejection, SettledAs, State, Task, Timestamp, Work,
-    Write,
+    Address, Clock, Commit, Due, DueCursor, EntityKind, Expect, Lease, Message, News, Notice,
+    Position, QueueDepth, QueuedMessage, Recorded, Rejection, SettledAs, State, Task, Timestamp,
+    Work, Write,
 };
 
 use crate::lab::{Lab, START, address, address_of, command, json, lease};
@@ -31,22 +31,22 @@ fn queue(name: &str) -> Address {
     address_of(EntityKind::Queue, name, "0")
 }
 
-fn letter(to: &Address, body: &str, seconds: u64) -> Message {
+fn queued_message(to: &Address, body: &str, seconds: u64) -> Message {
     let due = Due::After(Duration::from_secs(seconds));
     let task = Task { target: to.clone(), ordered: false, due };
     Message::new("mail", json(body)).unwrap().input().action("enqueue").task(task)
 }
 
 async fn send(lab: &Lab, to: &Address, seconds: &[u64]) -> Vec<Position> {
-    lab.append(to, seconds.iter().map(|it| letter(to, "{}", *it)).collect()).await
+    lab.append(to, seconds.iter().map(|it| queued_message(to, "{}", *it)).collect()).await
 }
 
-async fn letters(lab: &Lab, of: &Address) -> Vec<Letter> {
-    lab.store.letters(of.id(), DueCursor::START, Timestamp::MAX, 100).await.unwrap()
+async fn queue_messages(lab: &Lab, of: &Address) -> Vec<QueuedMessage> {
+    lab.store.queue_messages(of.id(), DueCursor::START, Timestamp::MAX, 100).await.unwrap()
 }
 
 async fn positions(lab: &Lab, of: &Address) -> Vec<Position> {
-    letters(lab, of).await.iter().map(|it| it.message.position).collect()
+    queue_messages(lab, of).await.iter().map(|it| it.message.position).collect()
 }
 
 async fn depth(lab: &Lab, of: &Address) -> QueueDepth {
@@ -83,15 +83,15 @@ async fn letters_come_in_due_order_behind_a_cursor(lab: Lab) {
     let sent = send(&lab, &a, &[30, 0, 10, 0, 20]).await;
     send(&lab, &b, &[0, 10]).await;
     let order = [sent[1], sent[3], sent[2], sent[4], sent[0]];
-    let all = letters(&lab, &a).await;
+    let all = queue_messages(&lab, &a).await;
     assert_eq!(all.iter().map(|it| it.message.position).collect::<Vec<_>>(), order);
     assert_eq!(all[2].due_at(), START.after(Duration::from_secs(10)));
     assert_eq!((all[2].queue, all[2].attempts, all[2].tries()), (a.id(), 0, 0));
     let after = DueCursor { due_at: START, position: sent[1] };
     let until = START.after(Duration::from_secs(20));
-    let found = lab.store.letters(a.id(), after, until, 2).await.unwrap();
+    let found = lab.store.queue_messages(a.id(), after, until, 2).await.unwrap();
     assert_eq!(found, all[1..3]);
-    let found = lab.store.letters(a.id(), after, until, 9).await.unwrap();
+    let found = lab.store.queue_messages(a.id(), after, until, 9).await.unwrap();
     assert_eq!(found, all[1..4], "not what is due later");
     let next = lab.store.next_due(a.id(), START).await.unwrap();
     assert_eq!(next, Some(START.after(Duration::from_secs(10))));
@@ -101,17 +101,17 @@ async fn letters_come_in_due_order_behind_a_cursor(lab: Lab) {
 
 async fn a_moved_message_keeps_its_id_time_and_body_and_is_counted_anew(lab: Lab) {
     let (a, b) = (queue("a"), queue("b"));
-    let position = lab.append(&a, vec![letter(&a, r#"{"n":1}"#, 0)]).await[0];
+    let position = lab.append(&a, vec![queued_message(&a, r#"{"n":1}"#, 0)]).await[0];
     for number in 1..=2 {
         let (error, after) = (format!("failure {number}"), Duration::ZERO);
         let retry = Write::Retry { position, lease: None, error, after };
         lab.committed(Commit::of(retry)).await;
     }
     lab.clock.advance(Duration::from_secs(9));
-    let before = letters(&lab, &a).await.remove(0);
+    let before = queue_messages(&lab, &a).await.remove(0);
     lab.committed(Commit::of(moved(position, &b, Some("failure 3")))).await;
-    assert_eq!(letters(&lab, &a).await, []);
-    let found = letters(&lab, &b).await.remove(0);
+    assert_eq!(queue_messages(&lab, &a).await, []);
+    let found = queue_messages(&lab, &b).await.remove(0);
     assert_eq!((found.attempts, found.tries()), (3, 0));
     assert_eq!((found.queue, found.message.target), (b.id(), Some(a.id())));
     assert_eq!(found.message.last_error.as_deref(), Some("failure 3"));
@@ -123,7 +123,7 @@ async fn a_moved_message_keeps_its_id_time_and_body_and_is_counted_anew(lab: Lab
     assert_eq!(log.iter().map(|it| it.number).collect::<Vec<_>>(), [1, 2, 3]);
     let claimed = lab.claim(position, 1).await.committed().unwrap().claimed;
     assert_eq!(claimed[0].attempt, 1);
-    assert_eq!(letters(&lab, &b).await[0].attempts, 4);
+    assert_eq!(queue_messages(&lab, &b).await[0].attempts, 4);
     lab.assert_sound().await;
 }
 
@@ -140,7 +140,7 @@ async fn a_move_is_an_attempt_only_with_an_error(lab: Lab) {
     lab.committed(Commit::of(with_lease(sent[1], None))).await;
     lab.committed(Commit::of(moved(sent[2], &b, Some("no")))).await;
     lab.committed(Commit::of(with_lease(sent[3], Some("no")))).await;
-    let found = letters(&lab, &b).await;
+    let found = queue_messages(&lab, &b).await;
     assert_eq!(found.iter().map(|it| it.attempts).collect::<Vec<_>>(), [0, 1, 1, 1]);
     assert!(found.iter().all(|it| it.tries() == 0));
     let mut logged = Vec::new();
@@ -202,7 +202,7 @@ async fn what_moves_out_of_a_queue_is_due_to_the_dispatcher(lab: Lab) {
     let a = queue("a");
     let position = send(&lab, &a, &[0]).await[0];
     lab.committed(Commit::of(moved(position, &address("stream"), None))).await;
-    assert_eq!(letters(&lab, &a).await, []);
+    assert_eq!(queue_messages(&lab, &a).await, []);
     let due = lab.store.due(DueCursor::START, 9).await.unwrap();
     assert_eq!((due[0].position, due[0].target), (position, address("stream").id()));
     lab.assert_sound().await;
@@ -229,7 +229,7 @@ async fn a_dead_letter_in_place_remembers_its_queue_and_is_revived_there(lab: La
     assert_eq!((positions(&lab, &a).await, positions(&lab, &b).await), {
         (sent[1..].to_vec(), sent[..1].to_vec())
     });
-    let revived = letters(&lab, &b).await.remove(0);
+    let revived = queue_messages(&lab, &b).await.remove(0);
     assert_eq!((revived.attempts, revived.tries()), (2, 0));
     assert_eq!(dead(&b, 0).await, [0; 0]);
     assert_eq!(lab.store.due(DueCursor::START, 9).await.unwrap(), []);

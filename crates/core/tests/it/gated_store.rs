@@ -16,7 +16,7 @@ use tokio::sync::{RwLock, Semaphore};
 
 use crate::wrapper::{Hook, Wrapper};
 
-pub(crate) type Held = Wrapper<MemoryStore, Hold>;
+pub(crate) type GatedStore = Wrapper<MemoryStore, Hold>;
 
 pub(crate) struct Hold {
     holds: AtomicBool,
@@ -42,7 +42,7 @@ pub(crate) struct Hold {
     pub(crate) expired_asked: Semaphore,
 }
 
-impl Held {
+impl GatedStore {
     pub(crate) fn new(inner: MemoryStore) -> Arc<Self> {
         let hold = Hold {
             holds: AtomicBool::new(false),

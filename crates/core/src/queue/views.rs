@@ -25,7 +25,7 @@ pub struct QueueView {
     /// Messages that are pending or in flight.
     pub depth: QueueDepth,
     /// Messages that consumers of this program handle now.
-    pub in_hand: usize,
+    pub running: usize,
     /// Age of the oldest message.
     pub oldest_age: Option<Duration>,
     /// Messages per second.
@@ -47,12 +47,12 @@ impl QueueView {
     /// Messages that may be delivered now. The store also counts those that a consumer of this
     /// process has.
     pub fn ready(&self) -> u64 {
-        self.depth.ready.saturating_sub(self.in_hand as u64)
+        self.depth.ready.saturating_sub(self.running as u64)
     }
 
     /// Messages in flight.
     pub fn in_flight(&self) -> u64 {
-        self.depth.leased + self.depth.ready.min(self.in_hand as u64)
+        self.depth.leased + self.depth.ready.min(self.running as u64)
     }
 }
 
@@ -118,7 +118,7 @@ impl Queues {
             paused: rules.paused,
             consumed: self.shared.consumed.contains_key(&*queue.name),
             depth,
-            in_hand: queue.window().in_flight(),
+            running: queue.window().in_flight(),
             oldest_age,
             rates: queue.meter.rates(now),
             history: queue.samples.keep(sample, queue.meter.total()),

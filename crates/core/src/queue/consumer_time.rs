@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 /// The elapsed time of one delivery.
 #[derive(Clone)]
-pub(super) struct Patience(Arc<Shared>);
+pub(super) struct ConsumerTime(Arc<Shared>);
 
 struct Shared {
     clock: Arc<StoreClock>,
@@ -28,9 +28,9 @@ struct Paused {
 }
 
 /// While it exists, time does not count.
-pub(super) struct Pause(Arc<Shared>);
+pub(super) struct TimePause(Arc<Shared>);
 
-impl Patience {
+impl ConsumerTime {
     /// Starts to count.
     pub(super) fn new(clock: Arc<StoreClock>) -> Self {
         let (paused, changed) = (Mutex::default(), Notify::new());
@@ -38,13 +38,13 @@ impl Patience {
         Self(Arc::new(Shared { clock, began, paused, changed }))
     }
 
-    pub(super) fn pause(&self) -> Pause {
+    pub(super) fn pause(&self) -> TimePause {
         let mut paused = self.0.lock();
         if paused.waiting == 0 {
             paused.since = self.0.clock.elapsed();
         }
         paused.waiting += 1;
-        Pause(self.0.clone())
+        TimePause(self.0.clone())
     }
 
     /// Returns when this much time has counted.
@@ -77,7 +77,7 @@ impl Shared {
     }
 }
 
-impl Drop for Pause {
+impl Drop for TimePause {
     fn drop(&mut self) {
         let mut paused = self.0.lock();
         paused.waiting -= 1;
