@@ -9,7 +9,7 @@ use steadfast_bucket::{Blob, Expected, ListOptions, Listing, Match, PutOptions};
 use steadfast_core::{
     Error, RemoteDoor, RunChange,
     process::{Decided, Output},
-    workflow::{FailureView, Phase, RunView, Started, Status},
+    workflow::{FailureView, Phase, RunView, StartOutcome, Status},
 };
 use steadfast_store::{Clock, StoreError, SystemClock};
 
@@ -73,13 +73,13 @@ impl RemoteDoor for Connection {
         Ok(())
     }
 
-    async fn start(&self, run: (&str, &str), input: &str) -> Result<Started, StoreError> {
+    async fn start(&self, run: (&str, &str), input: &str) -> Result<StartOutcome, StoreError> {
         let (workflow, id) = named(run);
         let (id, input) = (Some(id), Some(json(input)?));
         let start = StartRun { workflow, id, input, ..StartRun::default() };
         let started = Connection::send(self, &start).await?;
         let status = status(started.status, started.output, started.error);
-        Ok(Started { created: started.created, status })
+        Ok(StartOutcome { created: started.created, status })
     }
 
     async fn status(&self, run: (&str, &str)) -> Result<Status, StoreError> {

@@ -10,7 +10,7 @@ use steadfast_store::{RemoteProblem, StoreError};
 use crate::{
     CallError, Error,
     process::{Decided, InputError, Refused},
-    workflow::{Started, Status},
+    workflow::{StartOutcome, Status},
 };
 
 /// A program in this process, or in another one.
@@ -62,7 +62,7 @@ pub trait RemoteDoor: Send + Sync + 'static {
     async fn send(&self, queue: &str, body: &str, delay: Duration) -> Result<(), StoreError>;
 
     /// Starts a run, or finds it.
-    async fn start(&self, run: (&str, &str), input: &str) -> Result<Started, StoreError>;
+    async fn start(&self, run: (&str, &str), input: &str) -> Result<StartOutcome, StoreError>;
 
     /// The status of a run.
     async fn status(&self, run: (&str, &str)) -> Result<Status, StoreError>;

@@ -24,8 +24,8 @@ mod list;
 mod look;
 mod record;
 mod retry;
-mod room;
 mod route;
+mod run_limit;
 mod runs;
 mod send;
 mod state;
@@ -52,7 +52,7 @@ pub use self::{
     record::{Progress, Report, StepInput},
     retry::{Backoff, Retry},
     runs::{Run, Runs},
-    status::{Phase, Started, Status, StepStatus},
+    status::{Phase, StartOutcome, Status, StepStatus},
     step::Step,
     view::{AttemptView, EventView, FailureView, ProgressView, RunView, StepView, Time, WaitView},
 };

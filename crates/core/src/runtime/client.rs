@@ -11,7 +11,7 @@ use crate::{
     door::{RemoteDoor, Way, call_error, elsewhere, input_error},
     object::{Caller, Lists, PendingCall},
     process::{Decided, InputError, Process, encoded},
-    workflow::{RunAddress, RunError, Started, Workflow},
+    workflow::{RunAddress, RunError, StartOutcome, Workflow},
 };
 
 /// A client of a running program. Cheap to clone, and no clone keeps the program running: a
@@ -147,7 +147,7 @@ impl Client {
         &self,
         run: RunAddress<W>,
         input: W::Input,
-    ) -> Result<Started, RunError> {
+    ) -> Result<StartOutcome, RunError> {
         match self.way()? {
             Way::Local(running) => running.runs.start(run, input).await,
             Way::Remote(door) => {

@@ -9,10 +9,10 @@ use parking_lot::{Mutex, MutexGuard};
 use steadfast_store::EntityId;
 use tokio::sync::{Notify, mpsc};
 
-use super::{ctx::Ctx, record::Progress, state::UnderWay, wake::WakeUp};
+use super::{ctx::Ctx, record::Progress, state::AttemptInFlight, wake::WakeUp};
 
 /// A notification of a driver: a wake-up, or new entries in the record.
-pub(super) type Poke = Option<WakeUp>;
+pub(super) type Notification = Option<WakeUp>;
 
 /// Whether the drivers stop.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,44 +24,47 @@ pub(super) enum Stop {
 
 /// By run.
 #[derive(Default)]
-pub(super) struct Active {
-    runs: Mutex<HashMap<EntityId, Awake>>,
+pub(super) struct ActiveRuns {
+    runs: Mutex<HashMap<EntityId, ActiveRun>>,
     /// A run has become inactive.
     asleep: Notify,
 }
 
-struct Awake {
+struct ActiveRun {
     workflow: &'static str,
-    pokes: mpsc::UnboundedSender<Poke>,
-    activation: Activation,
+    notifications: mpsc::UnboundedSender<Notification>,
+    shared_run: SharedRun,
 }
 
 /// The state of an active run that its driver shares with other tasks.
 #[derive(Clone, Default)]
-pub(super) struct Activation {
+pub(super) struct SharedRun {
     /// Serializes commits of the run, so that others can change a run that records continuously.
     pub(super) turn: Arc<tokio::sync::Mutex<()>>,
     /// For views.
     ctx: Arc<Mutex<Option<Ctx>>>,
 }
 
-impl Activation {
+impl SharedRun {
     pub(super) fn show(&self, ctx: Option<&Ctx>) {
         *self.ctx.lock() = ctx.cloned();
     }
 }
 
-impl Active {
+impl ActiveRuns {
     /// The attempts in flight and the progress of a run; `None` if it is not active.
-    pub(super) fn under_way(&self, run: EntityId) -> Option<(Vec<UnderWay>, Option<Progress>)> {
-        let shown = self.runs().get(&run)?.activation.ctx.clone();
+    pub(super) fn in_flight(
+        &self,
+        run: EntityId,
+    ) -> Option<(Vec<AttemptInFlight>, Option<Progress>)> {
+        let shown = self.runs().get(&run)?.shared_run.ctx.clone();
         let Some(ctx) = shown.lock().clone() else { return Some((Vec::new(), None)) };
         let state = ctx.state();
-        Some((state.under_way.clone(), state.progress.clone()))
+        Some((state.in_flight.clone(), state.progress.clone()))
     }
 
     pub(super) fn turn(&self, run: EntityId) -> Option<Arc<tokio::sync::Mutex<()>>> {
-        Some(self.runs().get(&run)?.activation.turn.clone())
+        Some(self.runs().get(&run)?.shared_run.turn.clone())
     }
 
     pub(super) fn contains(&self, run: EntityId) -> bool {
@@ -79,10 +82,14 @@ impl Active {
     }
 
     /// Notifies the driver of a run. The notification is returned if the run is not active.
-    pub(super) fn poke(&self, run: EntityId, poke: Poke) -> Result<(), Poke> {
+    pub(super) fn notify(
+        &self,
+        run: EntityId,
+        notification: Notification,
+    ) -> Result<(), Notification> {
         match self.runs().get(&run) {
-            Some(awake) => awake.pokes.send(poke).map_err(|it| it.0),
-            None => Err(poke),
+            Some(awake) => awake.notifications.send(notification).map_err(|it| it.0),
+            None => Err(notification),
         }
     }
 
@@ -91,27 +98,27 @@ impl Active {
         &self,
         run: EntityId,
         workflow: &'static str,
-    ) -> Option<(Activation, mpsc::UnboundedReceiver<Poke>)> {
+    ) -> Option<(SharedRun, mpsc::UnboundedReceiver<Notification>)> {
         let mut runs = self.runs();
         let Entry::Vacant(entry) = runs.entry(run) else { return None };
-        let (pokes, poked) = mpsc::unbounded_channel();
-        let activation = Activation::default();
-        entry.insert(Awake { workflow, pokes, activation: activation.clone() });
-        Some((activation, poked))
+        let (notifications, notified) = mpsc::unbounded_channel();
+        let shared_run = SharedRun::default();
+        entry.insert(ActiveRun { workflow, notifications, shared_run: shared_run.clone() });
+        Some((shared_run, notified))
     }
 
     /// Makes a run inactive, unless it was notified meanwhile.
     pub(super) fn leave(
         &self,
         run: EntityId,
-        pokes: &mut mpsc::UnboundedReceiver<Poke>,
-    ) -> Option<Poke> {
+        notifications: &mut mpsc::UnboundedReceiver<Notification>,
+    ) -> Option<Notification> {
         let mut runs = self.runs();
-        let poke = pokes.try_recv().ok();
-        if poke.is_none() {
+        let notification = notifications.try_recv().ok();
+        if notification.is_none() {
             runs.remove(&run);
         }
-        poke
+        notification
     }
 
     /// The driver of a run has ended; after a panic the run is still in the table.
@@ -133,7 +140,7 @@ impl Active {
         }
     }
 
-    fn runs(&self) -> MutexGuard<'_, HashMap<EntityId, Awake>> {
+    fn runs(&self) -> MutexGuard<'_, HashMap<EntityId, ActiveRun>> {
         self.runs.lock()
     }
 }

@@ -12,8 +12,8 @@ use steadfast_store::{
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
-    RunError, Started, Status,
-    active::{Poke, Stop},
+    RunError, StartOutcome, Status,
+    active::{Notification, Stop},
     drive::Driver,
     fold::RunFold,
     record::{Entry, OnEnd},
@@ -23,7 +23,7 @@ use super::{
 use crate::RequestKey;
 
 /// Longer than any process runs: the next owner takes it over.
-const AS_LONG_AS_WE_LIVE: Duration = Duration::from_hours(24 * 365);
+const HOLD_LEASE: Duration = Duration::from_hours(24 * 365);
 
 /// If it is unknown whether a run was created, it is searched after this time.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -38,7 +38,7 @@ pub struct StartedRecord {
 }
 
 /// The result of a start.
-enum Made {
+enum CreateResult {
     /// Created, with the positions of its first message and of its wake-up.
     Fresh(Position, Position),
     /// The run existed.
@@ -47,7 +47,7 @@ enum Made {
     Repeated,
 }
 
-type Answer = oneshot::Sender<Result<Started, RunError>>;
+type Answer = oneshot::Sender<Result<StartOutcome, RunError>>;
 
 /// The commit that creates a run, unless it exists.
 pub(super) fn starting(
@@ -72,41 +72,45 @@ impl Runs {
     }
 
     /// Starts a run, or finds it.
-    pub(super) async fn begin(&self, run: &Address, input: Value) -> Result<Started, RunError> {
+    pub(super) async fn begin(
+        &self,
+        run: &Address,
+        input: Value,
+    ) -> Result<StartOutcome, RunError> {
         // The key belongs to this start, and not to other operations of the run.
         let (key, runs) = (self.key.as_ref(), self.keyed(None));
-        let Some((driver, pokes)) = runs.room_for(run) else {
+        let Some((driver, notifications)) = runs.permit_for(run) else {
             let made = self.make(run, input, wake::AT_ONCE, key).await?;
             return self.started(run, &made, key).await;
         };
         let (answer, answered) = oneshot::channel();
         // In a task of its own, so that the run is driven even if the caller is dropped.
-        tokio::spawn(runs.make_and_drive(driver, pokes, input, key.cloned(), answer));
+        tokio::spawn(runs.make_and_drive(driver, notifications, input, key.cloned(), answer));
         answered.await.unwrap_or(Err(StoreError::Closed.into()))
     }
 
-    fn room_for(&self, run: &Address) -> Option<(Driver, mpsc::UnboundedReceiver<Poke>)> {
+    fn permit_for(&self, run: &Address) -> Option<(Driver, mpsc::UnboundedReceiver<Notification>)> {
         if *self.shared.stop.borrow() != Stop::No {
             return None;
         }
-        let place = self.shared.workflows.get(run.class())?.room.try_place()?;
-        self.awaken(run, place).ok()
+        let permit = self.shared.workflows.get(run.class())?.limit.try_permit()?;
+        self.awaken(run, permit).ok()
     }
 
     async fn make_and_drive(
         self,
         mut driver: Driver,
-        pokes: mpsc::UnboundedReceiver<Poke>,
+        notifications: mpsc::UnboundedReceiver<Notification>,
         input: Value,
         key: Option<RequestKey>,
         answer: Answer,
     ) {
         let number = self.shared.leases.fetch_sub(1, Ordering::Relaxed);
         let lease = Lease { holder: self.shared.store.owner().epoch, number };
-        let due = Due::Held(lease, AS_LONG_AS_WE_LIVE);
+        let due = Due::Held(lease, HOLD_LEASE);
         let answered = match self.make(&driver.run, input.clone(), due, key.as_ref()).await {
             Ok(made) => {
-                if let Made::Fresh(first, position) = made {
+                if let CreateResult::Fresh(first, position) = made {
                     driver.made(RunFold::begun(first, position, input), own(position, lease));
                 }
                 self.started(&driver.run, &made, key.as_ref()).await
@@ -120,7 +124,7 @@ impl Runs {
         };
         // Ignore a receiver that was dropped.
         let _ = answer.send(answered);
-        self.keep_driving(driver, pokes).await;
+        self.keep_driving(driver, notifications).await;
     }
 
     /// Commits a run together with its key.
@@ -130,21 +134,21 @@ impl Runs {
         input: Value,
         due: Due,
         key: Option<&RequestKey>,
-    ) -> Result<Made, RunError> {
+    ) -> Result<CreateResult, RunError> {
         let mut commit = starting(run, input, None, due)?;
         if let Some(key) = key {
             commit = commit.write(record(key, run, true)?);
         }
         Ok(match self.shared.store.commit(commit).await? {
             Outcome::Committed(receipt) => match receipt.appended[..] {
-                [(_, first), (_, wake)] => Made::Fresh(first, wake),
-                _ => Made::Found,
+                [(_, first), (_, wake)] => CreateResult::Fresh(first, wake),
+                _ => CreateResult::Found,
             },
-            Outcome::Duplicate(_) => Made::Repeated,
+            Outcome::Duplicate(_) => CreateResult::Repeated,
             Outcome::Rejected(Rejection::KeyReused { key }) => {
                 return Err(RunError::KeyReused { key });
             }
-            Outcome::Rejected(_) => Made::Found,
+            Outcome::Rejected(_) => CreateResult::Found,
         })
     }
 
@@ -153,13 +157,17 @@ impl Runs {
     async fn started(
         &self,
         run: &Address,
-        made: &Made,
+        made: &CreateResult,
         key: Option<&RequestKey>,
-    ) -> Result<Started, RunError> {
+    ) -> Result<StartOutcome, RunError> {
         match made {
-            Made::Fresh(..) => return Ok(Started { created: true, status: Status::Queued }),
-            Made::Repeated => return Ok(Started { created: false, status: Status::Queued }),
-            Made::Found => {}
+            CreateResult::Fresh(..) => {
+                return Ok(StartOutcome { created: true, status: Status::Queued });
+            }
+            CreateResult::Repeated => {
+                return Ok(StartOutcome { created: false, status: Status::Queued });
+            }
+            CreateResult::Found => {}
         }
         let status = self.head(run).await?.status;
         if let Some(key) = key {
@@ -170,7 +178,7 @@ impl Runs {
                 return Err(RunError::KeyReused { key });
             }
         }
-        Ok(Started { created: false, status })
+        Ok(StartOutcome { created: false, status })
     }
 
     /// It is unknown whether the run was created. If it was, this process holds its wake-up, and no
@@ -183,8 +191,8 @@ impl Runs {
                 Ok(page) => {
                     if let Some(wake) = page.first().filter(|it| is_held(it, lease)) {
                         let Some(workflow) = self.shared.workflows.get(run.class()) else { return };
-                        let place = workflow.room.place(false).await;
-                        self.wake(&run, own(wake.position, lease), place);
+                        let permit = workflow.limit.permit(false).await;
+                        self.wake(&run, own(wake.position, lease), permit);
                     }
                     return;
                 }

@@ -9,7 +9,7 @@ use steadfast_store::{self as store, EntityKind};
 use super::{
     Ctx, Retry,
     record::StepInput,
-    step::{Asked, TIMEOUT, run},
+    step::{StepRequest, TIMEOUT, run},
 };
 use crate::{
     Address, Body, CallError, Error, Handle, Result,
@@ -40,7 +40,8 @@ impl Ctx {
         async move {
             let (body, key) = (serde_json::to_string(&msg)?, self.call_key(C::NAME)?);
             let call = || {
-                let (objects, key, body, name) = (&self.0.around.objects, &key, &body, to.name());
+                let (objects, key, body, name) =
+                    (&self.0.environment.objects, &key, &body, to.name());
                 async move {
                     let reply = objects.call_for_run(C::CLASS, name, C::NAME, body, key).await;
                     Ok(serde_json::from_str(&reply.map_err(error)?)?)
@@ -50,7 +51,8 @@ impl Ctx {
             let object = object.map_or_else(|_| to.name().to_owned(), |it| it.to_string());
             let asked = Some((key.clone(), StepInput::new(object, &body)));
             let (name, retry, timeout) = (C::NAME, RETRY, TIMEOUT);
-            run(self, Asked { kind: "call", name, line, retry, timeout, call: asked }, call).await
+            run(self, StepRequest { kind: "call", name, line, retry, timeout, call: asked }, call)
+                .await
         }
     }
 

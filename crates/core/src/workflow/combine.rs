@@ -4,7 +4,7 @@ use std::{future::poll_fn, panic::Location, task::Poll, time::Duration};
 
 use super::{
     branch::Branch,
-    ctx::{Ctx, Line},
+    ctx::{Ctx, SourceLine},
     record::Entry,
 };
 use crate::Result;
@@ -58,7 +58,7 @@ impl Ctx {
         &self,
         a: impl Future<Output = A> + Send,
         b: impl Future<Output = B> + Send,
-        line: Line,
+        line: SourceLine,
     ) -> Either<A, B> {
         let key = self.key("select", "", line).await;
         let known = self.known_value(&key).and_then(|it| it.as_u64());

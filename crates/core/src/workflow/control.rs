@@ -79,7 +79,7 @@ impl Runs {
     ) -> Result<(), RunError> {
         let payload = to_json("the event", payload)?;
         let event = Entry::Event { name: name.into(), payload };
-        self.change(workflow, id, move |head, _| told(head, &event)).await
+        self.change(workflow, id, move |head, _| event_change(head, &event)).await
     }
 
     /// Delivers an event that was sent to a run. The same commit settles the delivery.
@@ -89,7 +89,7 @@ impl Runs {
         event: Entry,
         delivery: &Delivery,
     ) -> Result<(), RunError> {
-        self.change_now(run, |head, _| told(head, &event), Some(delivery)).await
+        self.change_now(run, |head, _| event_change(head, &event), Some(delivery)).await
     }
 
     /// Pauses a run: attempts in flight end and are recorded, nothing new begins.
@@ -242,7 +242,7 @@ impl Runs {
             };
             let outcome = outcome.inspect_err(|_| {
                 // It may be recorded all the same.
-                let _ = self.shared.active.poke(run.id(), None);
+                let _ = self.shared.active.notify(run.id(), None);
                 self.shared.watchers.is_unknown(run.id());
             });
             match outcome? {
@@ -268,8 +268,8 @@ impl Runs {
             }
         };
         // If it is not active, the wake-up will be delivered.
-        let _ = self.shared.active.poke(run.id(), None);
-        self.shared.watchers.tell(run.id(), version, Some(status));
+        let _ = self.shared.active.notify(run.id(), None);
+        self.shared.watchers.notify(run.id(), version, Some(status));
         Ok(())
     }
 
@@ -303,7 +303,7 @@ fn appended(write: &Write) -> usize {
 }
 
 /// The change of a run by an event.
-fn told(head: &RunHead, event: &Entry) -> Result<Option<Change>, &'static str> {
+fn event_change(head: &RunHead, event: &Entry) -> Result<Option<Change>, &'static str> {
     if head.status.is_final() {
         return Err("it takes no events any more");
     }

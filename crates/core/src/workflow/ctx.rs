@@ -9,7 +9,7 @@ use steadfast_store::{Address, Entropy, StoreClock, Timestamp};
 use super::{
     fold::{RunFold, StepResult},
     record::{Entry, Key, Progress, encode},
-    state::{Given, State},
+    state::{PendingEntry, State},
 };
 use crate::{
     Body, Bucket, BucketHandle, Buckets, Error, Objects, Result, door::Way, object::CallKey,
@@ -21,12 +21,12 @@ use crate::{
 pub struct Ctx(pub(super) Arc<Inner>);
 
 pub(super) struct Inner {
-    pub(super) around: Around,
+    pub(super) environment: Environment,
     state: Mutex<State>,
 }
 
 /// The environment of a run.
-pub(super) struct Around {
+pub(super) struct Environment {
     pub(super) run: Address,
     pub(super) clock: Arc<StoreClock>,
     pub(super) entropy: Arc<dyn Entropy>,
@@ -39,28 +39,28 @@ pub(super) struct Around {
 const PROGRESS_BYTES_MAX: usize = 4_000;
 
 /// The source line of an operation of the workflow.
-pub(super) type Line = &'static Location<'static>;
+pub(super) type SourceLine = &'static Location<'static>;
 
 impl Ctx {
-    pub(super) fn new(around: Around, fold: RunFold, cut_off: u32) -> Self {
-        Self(Arc::new(Inner { around, state: Mutex::new(State::new(fold, cut_off)) }))
+    pub(super) fn new(environment: Environment, fold: RunFold, cut_off: u32) -> Self {
+        Self(Arc::new(Inner { environment, state: Mutex::new(State::new(fold, cut_off)) }))
     }
 
     /// The id of the run.
     pub fn id(&self) -> &str {
-        self.0.around.run.name()
+        self.0.environment.run.name()
     }
 
     /// A bucket of the program. Changes of it are not part of the run's record: make them in a
     /// step.
     pub fn bucket(&self, bucket: Bucket) -> BucketHandle {
-        BucketHandle::new(self.0.around.buckets.clone().map(Way::Local), bucket)
+        BucketHandle::new(self.0.environment.buckets.clone().map(Way::Local), bucket)
     }
 
     /// The clock of the store, for the bodies of steps: its time is not recorded. Elsewhere use
     /// [`now`](Ctx::now).
     pub fn clock(&self) -> &StoreClock {
-        &self.0.around.clock
+        &self.0.environment.clock
     }
 
     /// The time; the first call records it for every replay.
@@ -74,20 +74,20 @@ impl Ctx {
     #[track_caller]
     pub fn random(&self) -> impl Future<Output = Result<u64>> + Send {
         let line = Location::caller();
-        async move { self.value("random", line, || self.0.around.entropy.next()).await }
+        async move { self.value("random", line, || self.0.environment.entropy.next()).await }
     }
 
     /// A random UUID, the same in every replay.
     #[track_caller]
     pub fn uuid(&self) -> impl Future<Output = Result<String>> + Send {
-        let (line, entropy) = (Location::caller(), &self.0.around.entropy);
+        let (line, entropy) = (Location::caller(), &self.0.environment.entropy);
         async move { self.value("uuid", line, || uuid(entropy.next(), entropy.next())).await }
     }
 
     async fn value<T: Body>(
         &self,
         kind: &'static str,
-        line: Line,
+        line: SourceLine,
         make: impl FnOnce() -> T,
     ) -> Result<T> {
         let key = self.key(kind, "", line).await;
@@ -109,7 +109,7 @@ impl Ctx {
         let percent = percent.into().filter(|it| !it.is_nan()).map(|it| it.clamp(0.0, 100.0));
         let mut message = message.into();
         message.truncate(message.floor_char_boundary(PROGRESS_BYTES_MAX));
-        self.state().tell(Progress { message, percent });
+        self.state().set_progress(Progress { message, percent });
     }
 
     // ---- for the others in here ----------------------------------------------------------
@@ -119,7 +119,7 @@ impl Ctx {
     }
 
     pub(super) fn clock_now(&self) -> Timestamp {
-        self.0.around.clock.now()
+        self.0.environment.clock.now()
     }
 
     /// Enters another branch; returns the previous one.
@@ -129,7 +129,7 @@ impl Ctx {
 
     /// The next key of this name in the branch. It never returns if the code does not match the
     /// record, or while the run is paused.
-    pub(super) async fn key(&self, kind: &'static str, name: &str, line: Line) -> Key {
+    pub(super) async fn key(&self, kind: &'static str, name: &str, line: SourceLine) -> Key {
         let key = poll_fn(|_| {
             let mut state = self.state();
             match state.is_paused() && !state.in_step {
@@ -163,7 +163,7 @@ impl Ctx {
     /// Records the result of a step or call; the commit that records it removes the stored reply.
     pub(super) fn give_result(&self, entry: Entry, call: Option<CallKey>) {
         let now = self.clock_now();
-        self.state().give_all(now, Given { entry, sends: None, call });
+        self.state().give_all(now, PendingEntry { entry, sends: None, call });
     }
 
     /// Waits until everything that was recorded so far is durable: only then may an effect begin.

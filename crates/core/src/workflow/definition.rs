@@ -4,7 +4,7 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 
 use serde_json::Value;
 
-use super::{Workflow, ctx::Ctx, record::Key, room::Room};
+use super::{Workflow, ctx::Ctx, record::Key, run_limit::RunLimit};
 use crate::{Error, Result};
 
 const DAY: Duration = Duration::from_hours(24);
@@ -45,7 +45,7 @@ type Erased = Box<dyn Fn(Ctx, Value) -> Running + Send + Sync>;
 pub(super) struct Definition {
     pub(super) run: Erased,
     pub(super) options: RunOptions,
-    pub(super) room: Arc<Room>,
+    pub(super) limit: Arc<RunLimit>,
 }
 
 impl Definition {
@@ -63,6 +63,6 @@ impl Definition {
                 super::record::encode(&Key::of_the_run(), &output)
             })
         });
-        Self { run, options, room: Room::new(options.concurrency) }
+        Self { run, options, limit: RunLimit::new(options.concurrency) }
     }
 }

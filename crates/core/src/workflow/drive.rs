@@ -22,11 +22,11 @@ use self::{
     poll::Alarm,
 };
 use super::{
-    active::{Activation, Poke, Stop},
-    ctx::{Around, Ctx},
+    active::{Notification, SharedRun, Stop},
+    ctx::{Ctx, Environment},
     definition::{Definition, Running},
     fold::RunFold,
-    room::Place,
+    run_limit::RunPermit,
     runs::Runs,
     wake::WakeUp,
 };
@@ -42,10 +42,10 @@ pub(super) struct Driver {
     machine: Machine,
     /// The fold of a run that was just created.
     fresh: Option<RunFold>,
-    activation: Activation,
+    shared_run: SharedRun,
     /// Its permit, as long as it is driven.
     #[expect(dead_code, reason = "it is held, not read")]
-    place: Place,
+    permit: RunPermit,
 }
 
 /// The code of a run that is being replayed. It is dropped when the run sleeps.
@@ -59,7 +59,8 @@ impl Drop for Code {
         let future = self.future.take();
         // User destructors may panic.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(future))) {
-            let (run, error) = (&self.ctx.0.around.run, crate::dispatch::panic_message(&*panic));
+            let (run, error) =
+                (&self.ctx.0.environment.run, crate::dispatch::panic_message(&*panic));
             tracing::error!(run = %run, error, "run panicked when it was dropped");
         }
     }
@@ -73,13 +74,16 @@ impl Driver {
     }
 
     /// Drives the run until it ends, sleeps, or is paused.
-    async fn drive(&mut self, pokes: &mut mpsc::UnboundedReceiver<Poke>) -> Result<(), StoreError> {
+    async fn drive(
+        &mut self,
+        notifications: &mut mpsc::UnboundedReceiver<Notification>,
+    ) -> Result<(), StoreError> {
         self.machine.begin();
         loop {
             let mut code = self.load().await?;
-            self.activation.show(Some(&code.ctx));
-            let is_over = self.replay(&mut code, pokes).await;
-            self.activation.show(None);
+            self.shared_run.show(Some(&code.ctx));
+            let is_over = self.replay(&mut code, notifications).await;
+            self.shared_run.show(None);
             if is_over? {
                 return Ok(());
             }
@@ -90,14 +94,14 @@ impl Driver {
     async fn replay(
         &mut self,
         code: &mut Code,
-        pokes: &mut mpsc::UnboundedReceiver<Poke>,
+        notifications: &mut mpsc::UnboundedReceiver<Notification>,
     ) -> Result<bool, StoreError> {
         let mut stop = self.runs.shared.stop.subscribe();
         let mut event = Event::Loaded;
         loop {
             event = match self.step(&code.ctx, event) {
                 Action::Load => return Ok(false),
-                Action::Poll => self.poll(code, pokes, &mut stop).await?,
+                Action::Poll => self.poll(code, notifications, &mut stop).await?,
                 Action::Refresh => Event::Refreshed(self.read_new(&code.ctx).await?),
                 Action::Commit(commit) => Event::Committed(self.commit(commit).await),
                 Action::Pause(pause) => {
@@ -123,7 +127,7 @@ impl Driver {
         if is_durable && before < state.fold.head.version {
             let (id, head) = (self.run.id(), state.fold.head.clone());
             self.runs.shared.folds.update_head(id, &head);
-            self.runs.shared.watchers.tell(id, head.version, Some(head.status));
+            self.runs.shared.watchers.notify(id, head.version, Some(head.status));
         }
         drop(state);
         self.machine.settled.drain(..).for_each(WakeUp::done);
@@ -143,7 +147,7 @@ impl Driver {
         };
         let cut_off = self.cut_off(&fold).await?;
         let input = fold.input.clone();
-        let ctx = Ctx::new(self.around(), fold, cut_off);
+        let ctx = Ctx::new(self.environment(), fold, cut_off);
         let future = Some((self.workflow.run)(ctx.clone(), input));
         Ok(Code { ctx, future })
     }
@@ -163,9 +167,9 @@ impl Driver {
         Ok(most)
     }
 
-    fn around(&self) -> Around {
+    fn environment(&self) -> Environment {
         let shared = &self.runs.shared;
-        Around {
+        Environment {
             run: self.run.clone(),
             clock: shared.clock.clone(),
             entropy: shared.entropy.clone(),
@@ -178,7 +182,7 @@ impl Driver {
     async fn poll(
         &self,
         code: &mut Code,
-        pokes: &mut mpsc::UnboundedReceiver<Poke>,
+        notifications: &mut mpsc::UnboundedReceiver<Notification>,
         stop: &mut watch::Receiver<Stop>,
     ) -> Result<Event, StoreError> {
         let Code { ctx, future } = code;
@@ -186,7 +190,7 @@ impl Driver {
         let mut alarm = Alarm::new(&*self.runs.shared.clock);
         tokio::select! {
             biased;
-            Some(poke) = pokes.recv() => Ok(Event::Poked(poke)),
+            Some(notification) = notifications.recv() => Ok(Event::Notified(notification)),
             Ok(_) = stop.wait_for(|it| *it == Stop::Now) => Err(StoreError::Closed),
             polled = std::future::poll_fn(|context| {
                 poll::poll(ctx, future, &mut alarm, context)
@@ -203,7 +207,7 @@ impl Driver {
     }
 
     async fn commit(&self, commit: Commit) -> Result<Outcome, StoreError> {
-        let _turn = self.activation.turn.lock().await;
+        let _turn = self.shared_run.turn.lock().await;
         self.runs.shared.store.commit(commit).await
     }
 
@@ -230,12 +234,12 @@ impl Driver {
 }
 
 /// Makes a run inactive when its driver ends or panics.
-struct Left<'a> {
+struct LeaveGuard<'a> {
     runs: &'a Runs,
     run: EntityId,
 }
 
-impl Drop for Left<'_> {
+impl Drop for LeaveGuard<'_> {
     fn drop(&mut self) {
         self.runs.shared.active.left(self.run, std::thread::panicking());
     }
@@ -243,20 +247,20 @@ impl Drop for Left<'_> {
 
 impl Runs {
     /// Wakes a run: by its driver, or by a new task with this permit.
-    pub(super) fn wake(&self, run: &Address, wake_up: WakeUp, place: Place) {
-        let (mut poke, mut place) = (Some(wake_up), place);
+    pub(super) fn wake(&self, run: &Address, wake_up: WakeUp, permit: RunPermit) {
+        let (mut notification, mut permit) = (Some(wake_up), permit);
         while self.shared.workflows.contains_key(run.class()) {
-            match self.shared.active.poke(run.id(), poke) {
+            match self.shared.active.notify(run.id(), notification) {
                 Ok(()) => return,
-                Err(back) => poke = back,
+                Err(back) => notification = back,
             }
-            match self.awaken(run, place) {
-                Ok((mut driver, pokes)) => {
-                    driver.machine.wake_ups.extend(poke);
-                    tokio::spawn(self.clone().keep_driving(driver, pokes));
+            match self.awaken(run, permit) {
+                Ok((mut driver, notifications)) => {
+                    driver.machine.wake_ups.extend(notification);
+                    tokio::spawn(self.clone().keep_driving(driver, notifications));
                     return;
                 }
-                Err(back) => place = back,
+                Err(back) => permit = back,
             }
         }
     }
@@ -265,31 +269,31 @@ impl Runs {
     pub(super) fn awaken(
         &self,
         run: &Address,
-        place: Place,
-    ) -> Result<(Driver, mpsc::UnboundedReceiver<Poke>), Place> {
+        permit: RunPermit,
+    ) -> Result<(Driver, mpsc::UnboundedReceiver<Notification>), RunPermit> {
         let known = self.shared.workflows.get_key_value(run.class());
-        let Some((name, workflow)) = known else { return Err(place) };
-        let Some((activation, pokes)) = self.shared.active.enter(run.id(), name) else {
-            return Err(place);
+        let Some((name, workflow)) = known else { return Err(permit) };
+        let Some((shared_run, notifications)) = self.shared.active.enter(run.id(), name) else {
+            return Err(permit);
         };
         let machine = Machine::new(run.clone(), workflow.options);
         let (runs, workflow, run) = (self.clone(), workflow.clone(), run.clone());
-        let driver = Driver { runs, workflow, run, machine, fresh: None, activation, place };
-        Ok((driver, pokes))
+        let driver = Driver { runs, workflow, run, machine, fresh: None, shared_run, permit };
+        Ok((driver, notifications))
     }
 
     /// Drives the run until there are no more notifications.
     pub(super) async fn keep_driving(
         self,
         mut driver: Driver,
-        mut pokes: mpsc::UnboundedReceiver<Poke>,
+        mut notifications: mpsc::UnboundedReceiver<Notification>,
     ) {
         let run = driver.run.id();
         // User code may panic anywhere.
-        let _left = Left { runs: &self, run };
+        let _left = LeaveGuard { runs: &self, run };
         let mut is_wanted = !driver.machine.wake_ups.is_empty();
         loop {
-            if is_wanted && let Err(error) = driver.drive(&mut pokes).await {
+            if is_wanted && let Err(error) = driver.drive(&mut notifications).await {
                 let name = driver.run.to_string();
                 tracing::warn!(run = name, error = %error, "run is driven again later");
                 self.shared.watchers.is_unknown(run);
@@ -297,8 +301,10 @@ impl Runs {
                     self.not_done(wake_up).await;
                 }
             }
-            let Some(poke) = self.shared.active.leave(run, &mut pokes) else { return };
-            driver.machine.wake_ups.extend(poke);
+            let Some(notification) = self.shared.active.leave(run, &mut notifications) else {
+                return;
+            };
+            driver.machine.wake_ups.extend(notification);
             is_wanted = true;
         }
     }

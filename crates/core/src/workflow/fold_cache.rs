@@ -97,16 +97,16 @@ impl FoldCache {
                 None => RunFold::load(store, run).await?,
             },
             // The head of an ended or paused run is enough.
-            None if self.cached_head(run.id()).is_some_and(|it| !it.goes_on()) => {
+            None if self.cached_head(run.id()).is_some_and(|it| !it.can_continue()) => {
                 match self.head(store, run).await? {
-                    Some(head) if head.goes_on() => RunFold::load(store, run).await?,
+                    Some(head) if head.can_continue() => RunFold::load(store, run).await?,
                     Some(_) | None => None,
                 }
             }
             None => RunFold::load(store, run).await?,
         };
         Ok(match fold {
-            Some(fold) if fold.head.goes_on() => {
+            Some(fold) if fold.head.can_continue() => {
                 self.update_head(run.id(), &fold.head);
                 Some(fold)
             }

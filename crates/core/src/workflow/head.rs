@@ -33,7 +33,7 @@ impl RunHead {
     }
 
     /// Whether the run has neither ended nor been paused.
-    pub(super) fn goes_on(&self) -> bool {
+    pub(super) fn can_continue(&self) -> bool {
         !self.status.is_final() && !self.status.is_paused()
     }
 

@@ -159,8 +159,8 @@ impl Runs {
     }
 
     fn item(&self, row: &RunSummary) -> RunItem {
-        let goes_on = matches!(row.status, RunStatus::Queued | RunStatus::Waiting);
-        let is_awake = goes_on && self.shared.active.contains(row.run.id());
+        let can_continue = matches!(row.status, RunStatus::Queued | RunStatus::Waiting);
+        let is_awake = can_continue && self.shared.active.contains(row.run.id());
         RunItem {
             id: row.run.name().into(),
             workflow: row.run.class().into(),

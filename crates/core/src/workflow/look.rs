@@ -6,7 +6,7 @@ use super::{
     RunError, Runs,
     fold::RunFold,
     runs::address,
-    view::{Present, RunView},
+    view::{LiveState, RunView},
 };
 
 /// Entries of one read while bytes are counted: each may have 1 MiB.
@@ -16,10 +16,10 @@ impl Runs {
     /// A view of a run.
     pub async fn look(&self, workflow: &str, id: &str) -> Result<RunView, RunError> {
         let run = address(workflow, id)?;
-        let around = self.around(&run);
+        let live = self.live(&run);
         let fold = RunFold::for_view().read(&*self.shared.store, &run, Version::MAX);
         match fold.await? {
-            Some(fold) => Ok(RunView::of(&fold, &run, &around)),
+            Some(fold) => Ok(RunView::of(&fold, &run, &live)),
             None => Err(self.unknown(&run)),
         }
     }
@@ -34,7 +34,7 @@ impl Runs {
         mut bytes: usize,
     ) -> Result<Option<RunView>, RunError> {
         let run = address(workflow, id)?;
-        let around = self.around(&run);
+        let live = self.live(&run);
         let mut fold = RunFold::for_view();
         loop {
             let from = fold.head.version + 1;
@@ -49,7 +49,7 @@ impl Runs {
             }
             if page.len() < BOUNDED_PAGE {
                 fold.name_receivers(&*self.shared.store).await?;
-                let view = (0 < fold.head.version).then(|| RunView::of(&fold, &run, &around));
+                let view = (0 < fold.head.version).then(|| RunView::of(&fold, &run, &live));
                 return view.map(Some).ok_or_else(|| self.unknown(&run));
             }
         }
@@ -82,9 +82,9 @@ impl Runs {
         let fold = RunFold::for_view().read(&*self.shared.store, &run, changed.version).await?;
         // Another run may have this id since.
         let fold = fold.filter(|it| it.head.first == changed.first).ok_or_else(unknown)?;
-        let (now, under_way, progress) = (Timestamp(changed.at), None, None);
-        let around = Present { now, under_way, progress, running: 0, served: true };
-        Ok(RunView::of(&fold, &run, &around))
+        let (now, in_flight, progress) = (Timestamp(changed.at), None, None);
+        let live = LiveState { now, in_flight, progress, running: 0, served: true };
+        Ok(RunView::of(&fold, &run, &live))
     }
 
     /// Waits until the record of a run has more than `after` entries.
@@ -94,16 +94,16 @@ impl Runs {
         let mut watcher = self.shared.watchers.watch(run.id());
         if self.shared.store.version(run.id()).await? <= after {
             // The sender exists as long as the watcher.
-            let _ = watcher.news.wait_for(|it| after < it.version).await;
+            let _ = watcher.updates.wait_for(|it| after < it.version).await;
         }
         Ok(())
     }
 
-    fn around(&self, run: &Address) -> Present {
-        let (under_way, progress) = self.shared.active.under_way(run.id()).unzip();
-        Present {
+    fn live(&self, run: &Address) -> LiveState {
+        let (in_flight, progress) = self.shared.active.in_flight(run.id()).unzip();
+        LiveState {
             now: self.shared.clock.now(),
-            under_way,
+            in_flight,
             progress: progress.flatten(),
             running: self.shared.active.of(run.class()).len(),
             served: self.check(run.class()).is_ok(),

@@ -11,7 +11,7 @@ use super::{
     RunError, Runs,
     begin::starting,
     record::{Entry, OnEnd},
-    room::Room,
+    run_limit::RunLimit,
     runs::address,
     wake::{self, WakeUp},
 };
@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// An active run has no time limit; its steps have limits of their own.
-const AS_LONG_AS_IT_TAKES: Duration = Duration::from_hours(24 * 365);
+const RUN_LEASE: Duration = Duration::from_hours(24 * 365);
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -50,13 +50,13 @@ impl Router for Runs {
             _ => return None,
         };
         let run = run_of(message)?;
-        let room = self.shared.workflows.get(run.class())?.room.clone();
+        let limit = self.shared.workflows.get(run.class())?.limit.clone();
         if let Some(action) = action {
             return Some(Arc::new(Change { runs: self.clone(), run, action }));
         }
         let begins =
             wake::target(run.class(), true).is_ok_and(|it| Some(it.id()) == message.target);
-        Some(Arc::new(Wake { runs: self.clone(), run, room, begins }))
+        Some(Arc::new(Wake { runs: self.clone(), run, limit, begins }))
     }
 
     /// As many as may be active, for new runs. Twice as many for resumed runs: when one ends, the
@@ -111,14 +111,14 @@ impl Change {
         }
     }
 
-    async fn tell(&self, delivery: &Delivery) -> Result<(), Failure> {
+    async fn deliver_event(&self, delivery: &Delivery) -> Result<(), Failure> {
         let (name, payload) = (delivery.message.message_type.clone(), read(&delivery.message)?);
         let event = Entry::Event { name, payload };
         match self.runs.deliver_event(&self.run, event, delivery).await {
             Err(error @ (RunError::UnknownRun { .. } | RunError::WrongStatus { .. })) => {
                 Err(Failure::fatal(error.to_string()))
             }
-            told => told.map_err(|error| Failure::retry(error.to_string())),
+            sent => sent.map_err(|error| Failure::retry(error.to_string())),
         }
     }
 }
@@ -133,7 +133,7 @@ impl Handler for Change {
         match self.action {
             Action::Start => self.start(&delivery).await?,
             Action::Terminate => self.terminate().await?,
-            Action::Event => self.tell(&delivery).await?,
+            Action::Event => self.deliver_event(&delivery).await?,
         }
         Ok(Commit::default())
     }
@@ -151,21 +151,21 @@ impl Handler for Change {
 struct Wake {
     runs: Runs,
     run: Address,
-    room: Arc<Room>,
+    limit: Arc<RunLimit>,
     begins: bool,
 }
 
 #[async_trait]
 impl Handler for Wake {
     async fn handle(&self, delivery: Delivery) -> Result<Commit, Failure> {
-        let (told, done) = oneshot::channel();
+        let (sent, done) = oneshot::channel();
         let (position, lease, attempt) =
             (delivery.message.position, delivery.lease(), delivery.attempt);
-        let wake_up = WakeUp { position, lease, attempt, delivery: Some(told) };
+        let wake_up = WakeUp { position, lease, attempt, delivery: Some(sent) };
         // An active run has a permit; another one has to wait for one.
-        if let Err(Some(wake_up)) = self.runs.shared.active.poke(self.run.id(), Some(wake_up)) {
-            let place = self.room.place(self.begins).await;
-            self.runs.wake(&self.run, wake_up, place);
+        if let Err(Some(wake_up)) = self.runs.shared.active.notify(self.run.id(), Some(wake_up)) {
+            let permit = self.limit.permit(self.begins).await;
+            self.runs.wake(&self.run, wake_up, permit);
         }
         match done.await {
             Ok(()) => {
@@ -186,7 +186,7 @@ impl Handler for Wake {
     }
 
     fn lease(&self) -> Option<Duration> {
-        Some(AS_LONG_AS_IT_TAKES)
+        Some(RUN_LEASE)
     }
 
     fn pool(&self) -> PermitPool {

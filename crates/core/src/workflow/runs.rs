@@ -11,8 +11,8 @@ use steadfast_store::{Address, EntityKind, Entropy, Store, StoreClock};
 use tokio::sync::watch;
 
 use super::{
-    RunAddress, RunError, RunOptions, Started, Status, Workflow,
-    active::{Active, Stop},
+    RunAddress, RunError, RunOptions, StartOutcome, Status, Workflow,
+    active::{ActiveRuns, Stop},
     definition::Definition,
     fold::{RunFold, StepRecord, StepResult},
     fold_cache::FoldCache,
@@ -39,7 +39,7 @@ pub(super) struct Shared {
     pub(super) script: Script,
     pub(super) buckets: Option<Buckets>,
     pub(super) workflows: BTreeMap<&'static str, Arc<Definition>>,
-    pub(super) active: Active,
+    pub(super) active: ActiveRuns,
     pub(super) stop: watch::Sender<Stop>,
     pub(super) watchers: Watchers,
     pub(super) folds: FoldCache,
@@ -70,7 +70,7 @@ impl Runs {
             script: Script::default(),
             buckets: None,
             workflows: BTreeMap::new(),
-            active: Active::default(),
+            active: ActiveRuns::default(),
             stop: watch::Sender::new(Stop::No),
             watchers: Watchers::default(),
             folds: FoldCache::default(),
@@ -120,7 +120,7 @@ impl Runs {
         &self,
         run: RunAddress<W>,
         input: W::Input,
-    ) -> Result<Started, RunError> {
+    ) -> Result<StartOutcome, RunError> {
         self.start_json(W::NAME, run.id(), to_json("the input", &input)?).await
     }
 
@@ -130,7 +130,7 @@ impl Runs {
         workflow: &str,
         id: &str,
         input: Value,
-    ) -> Result<Started, RunError> {
+    ) -> Result<StartOutcome, RunError> {
         self.check(workflow)?;
         self.begin(&address(workflow, id)?, input).await
     }
@@ -143,7 +143,7 @@ impl Runs {
         id: &str,
         input: Value,
         enough: impl Future<Output = ()>,
-    ) -> Result<Started, RunError> {
+    ) -> Result<StartOutcome, RunError> {
         self.check(workflow)?;
         let run = address(workflow, id)?;
         let watcher = self.shared.watchers.watch(run.id());
@@ -170,8 +170,8 @@ impl Runs {
             (it.key.to_string(), value)
         };
         let steps = fold.branch("").map(step).collect();
-        let goes_on = matches!(fold.head.status, Status::Queued | Status::Waiting);
-        let is_awake = goes_on && self.shared.active.contains(run.id());
+        let can_continue = matches!(fold.head.status, Status::Queued | Status::Waiting);
+        let is_awake = can_continue && self.shared.active.contains(run.id());
         let status = if is_awake { Status::Running } else { fold.head.status };
         Ok(Run { status, input: fold.input, steps })
     }
@@ -193,11 +193,11 @@ impl Runs {
     ) -> Result<Status, RunError> {
         while !status.is_final() && !status.is_paused() {
             // The sender exists as long as the watcher.
-            if watcher.news.changed().await.is_err() {
+            if watcher.updates.changed().await.is_err() {
                 break;
             }
-            let news = watcher.news.borrow_and_update().status.clone();
-            status = match news {
+            let updates = watcher.updates.borrow_and_update().status.clone();
+            status = match updates {
                 Some(status) => status,
                 None => self.head(run).await?.status,
             };

@@ -15,7 +15,7 @@ use super::{
 use crate::object::CallKey;
 
 /// An entry to be recorded, its messages, and the call whose reply it records.
-pub(super) struct Given {
+pub(super) struct PendingEntry {
     pub(super) entry: Entry,
     pub(super) sends: Option<Message>,
     pub(super) call: Option<CallKey>,
@@ -23,7 +23,7 @@ pub(super) struct Given {
 
 /// An attempt in flight.
 #[derive(Clone, Debug)]
-pub(super) struct UnderWay {
+pub(super) struct AttemptInFlight {
     pub(super) key: Key,
     pub(super) attempt: u32,
     pub(super) began_at: Timestamp,
@@ -38,11 +38,11 @@ pub(super) struct State {
     /// The number of known keys of each branch that the code has requested.
     asked: HashMap<String, usize>,
     /// Entries to be recorded. The fold has them already.
-    pub(super) new: Vec<Given>,
+    pub(super) new: Vec<PendingEntry>,
     /// The number of entries given so far, and how many of them are durable.
     pub(super) given: u64,
     pub(super) durable: u64,
-    pub(super) under_way: Vec<UnderWay>,
+    pub(super) in_flight: Vec<AttemptInFlight>,
     pub(super) in_step: bool,
     /// The waits of the last poll, and whether a body would begin if everything were durable.
     pub(super) waits: Vec<Wait>,
@@ -66,7 +66,7 @@ impl State {
             new: Vec::new(),
             given: 0,
             durable: 0,
-            under_way: Vec::new(),
+            in_flight: Vec::new(),
             in_step: false,
             waits: Vec::new(),
             wants: false,
@@ -78,10 +78,10 @@ impl State {
 
     /// Adds an entry to be recorded, with its messages.
     pub(super) fn give(&mut self, at: Timestamp, entry: Entry, sends: Option<Message>) {
-        self.give_all(at, Given { entry, sends, call: None });
+        self.give_all(at, PendingEntry { entry, sends, call: None });
     }
 
-    pub(super) fn give_all(&mut self, at: Timestamp, given: Given) {
+    pub(super) fn give_all(&mut self, at: Timestamp, given: PendingEntry) {
         // Its version is known only when it is durable; only events are found by theirs.
         self.fold.apply(0, at, given.entry.clone());
         self.new.push(given);
@@ -150,14 +150,14 @@ impl State {
     }
 
     /// Sets the progress. It is recorded with the next entry: it needs no commit of its own.
-    pub(super) fn tell(&mut self, progress: Progress) {
+    pub(super) fn set_progress(&mut self, progress: Progress) {
         if !self.is_replaying() {
             self.progress = Some(progress);
         }
     }
 
     /// Progress that is not recorded.
-    pub(super) fn untold(&self) -> Option<Progress> {
+    pub(super) fn unrecorded_progress(&self) -> Option<Progress> {
         self.progress.clone().filter(|it| self.fold.progress.as_ref() != Some(it))
     }
 

@@ -45,7 +45,7 @@ impl Status {
 
 /// The result of starting a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Started {
+pub struct StartOutcome {
     /// Whether this start created it; otherwise it existed.
     pub created: bool,
     /// Its status.

@@ -14,10 +14,10 @@ use steadfast_store::Timestamp;
 
 use super::{
     Retry,
-    ctx::{Ctx, Line, decode},
+    ctx::{Ctx, SourceLine, decode},
     fold::StepResult,
     record::{Attempt, Entry, Key, StepInput, encode},
-    state::UnderWay,
+    state::AttemptInFlight,
 };
 use crate::{
     Body, Error, Result,
@@ -75,7 +75,7 @@ impl Ctx {
     {
         let line = Location::caller();
         let begin = move |retry, timeout| -> Running<'a, T> {
-            let asked = Asked { kind: "step", name, line, retry, timeout, call: None };
+            let asked = StepRequest { kind: "step", name, line, retry, timeout, call: None };
             Box::pin(run(self, asked, body))
         };
         Step {
@@ -117,17 +117,17 @@ impl<T> Future for Step<'_, T> {
 }
 
 /// A step or a call, with its options.
-pub(super) struct Asked<'a> {
+pub(super) struct StepRequest<'a> {
     pub(super) kind: &'static str,
     pub(super) name: &'a str,
-    pub(super) line: Line,
+    pub(super) line: SourceLine,
     pub(super) retry: Retry,
     pub(super) timeout: Duration,
     /// The key and the input of a call. A step has no input: its body uses captured values.
     pub(super) call: Option<(CallKey, StepInput)>,
 }
 
-pub(super) async fn run<T, F, Fut>(ctx: &Ctx, asked: Asked<'_>, body: F) -> Result<T>
+pub(super) async fn run<T, F, Fut>(ctx: &Ctx, asked: StepRequest<'_>, body: F) -> Result<T>
 where
     T: Body,
     F: Fn() -> Fut + Send,
@@ -158,15 +158,15 @@ where
             }
         };
         match result {
-            Ok((value, told)) => {
+            Ok((value, decoded)) => {
                 let done = Entry::Done { key, value, attempt: Some(attempt), input };
                 ctx.give_result(done, call_key);
-                return Ok(told);
+                return Ok(decoded);
             }
             Err(error) => {
                 let error = error.shortened();
                 // A number from 0 to 1.
-                let chance = (ctx.0.around.entropy.next() >> 11) as f64 / (1_u64 << 53) as f64;
+                let chance = (ctx.0.environment.entropy.next() >> 11) as f64 / (1_u64 << 53) as f64;
                 let wait = asked.retry.wait(number, chance).filter(|_| !error.is_terminal());
                 let Some(wait) = wait else {
                     let failed = Entry::Failed { key, error: error.clone(), attempt, input };
@@ -202,10 +202,10 @@ async fn try_once<T: Body>(
     body: impl Future<Output = Result<T>> + Send,
     timeout: Duration,
 ) -> Result<(Value, T)> {
-    let around = &ctx.0.around;
-    let says = around
+    let environment = &ctx.0.environment;
+    let says = environment
         .script
-        .next(|| Scene::Step { workflow: around.run.class().into(), step: key.name.clone() });
+        .next(|| Scene::Step { workflow: environment.run.class().into(), step: key.name.clone() });
     let value = match says {
         Some(Says::Gives(value)) => value,
         Some(Says::Fails(error)) => return Err(error),
@@ -217,11 +217,11 @@ async fn try_once<T: Body>(
         }
     };
     // The run gets the same value as a replay.
-    let told = T::deserialize(&value).map_err(|error| {
+    let decoded = T::deserialize(&value).map_err(|error| {
         Error::terminal(format!("{key} gave what cannot be read back from JSON: {error}"))
             .with_code("unserializable_result")
     })?;
-    Ok((value, told))
+    Ok((value, decoded))
 }
 
 /// Runs the body with a timeout. A panic is an error.
@@ -230,7 +230,7 @@ async fn within<T>(
     body: impl Future<Output = Result<T>> + Send,
     timeout: Duration,
 ) -> Result<T> {
-    let clock = &ctx.0.around.clock;
+    let clock = &ctx.0.environment.clock;
     let (mut over, began) = (None, clock.elapsed());
     let mut body = Box::pin(body);
     poll_fn(|context| {
@@ -267,13 +267,13 @@ struct Busy<'a>(&'a Ctx, Key);
 impl<'a> Busy<'a> {
     fn new(ctx: &'a Ctx, key: &Key, attempt: Attempt) -> Self {
         let (attempt, began_at) = (attempt.number, Timestamp(attempt.began_at));
-        ctx.state().under_way.push(UnderWay { key: key.clone(), attempt, began_at });
+        ctx.state().in_flight.push(AttemptInFlight { key: key.clone(), attempt, began_at });
         Self(ctx, key.clone())
     }
 }
 
 impl Drop for Busy<'_> {
     fn drop(&mut self) {
-        self.0.state().under_way.retain(|it| it.key != self.1);
+        self.0.state().in_flight.retain(|it| it.key != self.1);
     }
 }

@@ -17,16 +17,16 @@ use super::{
     Phase, Status, StepStatus,
     fold::RunFold,
     record::{Key, Progress, Report, StepInput, present},
-    state::UnderWay,
+    state::AttemptInFlight,
 };
 use crate::Error;
 
 /// The state of a run that is not in its record.
 #[derive(Clone, Debug)]
-pub(super) struct Present {
+pub(super) struct LiveState {
     pub(super) now: Timestamp,
     /// Attempts in flight; `None` if the run is not active.
-    pub(super) under_way: Option<Vec<UnderWay>>,
+    pub(super) in_flight: Option<Vec<AttemptInFlight>>,
     /// The last reported progress, if it is active.
     pub(super) progress: Option<Progress>,
     /// Runs of its workflow that are active.
@@ -80,13 +80,13 @@ pub struct RunView {
 }
 
 impl RunView {
-    pub(super) fn of(fold: &RunFold, run: &Address, around: &Present) -> Self {
-        let goes_on = matches!(fold.head.status, Status::Queued | Status::Waiting);
-        let status = match goes_on && around.under_way.is_some() {
+    pub(super) fn of(fold: &RunFold, run: &Address, live: &LiveState) -> Self {
+        let can_continue = matches!(fold.head.status, Status::Queued | Status::Waiting);
+        let status = match can_continue && live.in_flight.is_some() {
             true => Phase::Running,
             false => Phase::of(&fold.head.status),
         };
-        let waiting = why::waiting(fold, run, around);
+        let waiting = why::waiting(fold, run, live);
         let (output, error, report) = match &fold.head.status {
             Status::Complete(output) => (Some(output.clone()), None, None),
             Status::Errored(error) => (None, Some(FailureView::of(error)), None),
@@ -106,8 +106,8 @@ impl RunView {
             created_at: Time(fold.created_at),
             changed_at: Time(fold.changed_at),
             ended_at: fold.ended_at.map(Time),
-            progress: ProgressView::of(fold, around, status, &waiting),
-            steps: steps::steps(fold, around),
+            progress: ProgressView::of(fold, live, status, &waiting),
+            steps: steps::steps(fold, live),
             waiting,
             events: events(fold),
             restarts: fold.generation,
@@ -117,16 +117,16 @@ impl RunView {
 }
 
 impl ProgressView {
-    fn of(fold: &RunFold, around: &Present, status: Phase, waiting: &[WaitView]) -> Self {
+    fn of(fold: &RunFold, live: &LiveState, status: Phase, waiting: &[WaitView]) -> Self {
         // In short form.
         let label = |key: &Key| if key.name.is_empty() { &key.kind } else { &key.name }.clone();
-        let under_way = around.under_way.iter().flatten().map(|it| label(&it.key)).next();
+        let in_flight = live.in_flight.iter().flatten().map(|it| label(&it.key)).next();
         let waited = || waiting.iter().map(|it| &it.name).find(|it| !it.is_empty()).cloned();
         let last = || fold.steps.last().map(|it| label(&it.key));
-        let own = around.progress.as_ref().or(fold.progress.as_ref());
+        let own = live.progress.as_ref().or(fold.progress.as_ref());
         Self {
             status,
-            step: under_way.or_else(waited).or_else(last),
+            step: in_flight.or_else(waited).or_else(last),
             message: own.map(|it| it.message.clone()),
             percent: own.and_then(|it| it.percent),
         }

@@ -6,7 +6,7 @@ use std::{future::poll_fn, panic::Location, task::Poll, time::Duration};
 use steadfast_store::Timestamp;
 
 use super::{
-    ctx::{Ctx, Line, decode},
+    ctx::{Ctx, SourceLine, decode},
     fold::StepResult,
     record::{Entry, Key, Wait},
 };
@@ -30,7 +30,12 @@ impl Ctx {
         async move { self.sleep_to(name, || until, line).await }
     }
 
-    pub(super) async fn sleep_for(&self, name: &str, duration: Duration, line: Line) -> Result<()> {
+    pub(super) async fn sleep_for(
+        &self,
+        name: &str,
+        duration: Duration,
+        line: SourceLine,
+    ) -> Result<()> {
         self.sleep_to(name, || self.clock_now().after(duration), line).await
     }
 
@@ -38,7 +43,7 @@ impl Ctx {
         &self,
         name: &str,
         until: impl FnOnce() -> Timestamp,
-        line: Line,
+        line: SourceLine,
     ) -> Result<()> {
         let key = self.key("sleep", name, line).await;
         if self.known(&key).is_none() {

@@ -10,43 +10,43 @@ use super::Status;
 
 /// The last known state of a run: the length of its record, and its status if that is known.
 #[derive(Clone, Debug, Default)]
-pub(super) struct News {
+pub(super) struct RunUpdate {
     pub(super) version: Version,
     pub(super) status: Option<Status>,
 }
 
 /// By run. An entry exists only while a task waits.
 #[derive(Default)]
-pub(super) struct Watchers(Mutex<HashMap<EntityId, watch::Sender<News>>>);
+pub(super) struct Watchers(Mutex<HashMap<EntityId, watch::Sender<RunUpdate>>>);
 
 /// A task that waits.
 pub(super) struct Watcher<'a> {
     of: &'a Watchers,
     run: EntityId,
-    pub(super) news: watch::Receiver<News>,
+    pub(super) updates: watch::Receiver<RunUpdate>,
 }
 
 impl Watchers {
     pub(super) fn watch(&self, run: EntityId) -> Watcher<'_> {
-        let news = match self.entries().entry(run) {
+        let updates = match self.entries().entry(run) {
             std::collections::hash_map::Entry::Occupied(it) => it.get().subscribe(),
             std::collections::hash_map::Entry::Vacant(it) => {
-                let (sender, news) = watch::channel(News::default());
+                let (sender, updates) = watch::channel(RunUpdate::default());
                 it.insert(sender);
-                news
+                updates
             }
         };
-        Watcher { of: self, run, news }
+        Watcher { of: self, run, updates }
     }
 
     /// Notifies all tasks that wait for this run.
-    pub(super) fn tell(&self, run: EntityId, version: Version, status: Option<Status>) {
+    pub(super) fn notify(&self, run: EntityId, version: Version, status: Option<Status>) {
         if let Some(sender) = self.entries().get(&run) {
-            sender.send_if_modified(|news| {
+            sender.send_if_modified(|updates| {
                 // Notifications may be concurrent; the newest counts.
-                let is_newer = news.version <= version;
+                let is_newer = updates.version <= version;
                 if is_newer {
-                    *news = News { version, status };
+                    *updates = RunUpdate { version, status };
                 }
                 is_newer
             });
@@ -56,18 +56,18 @@ impl Watchers {
     /// The outcome of a commit is unknown: waiting tasks have to read.
     pub(super) fn is_unknown(&self, run: EntityId) {
         if let Some(sender) = self.entries().get(&run) {
-            sender.send_modify(|news| news.status = None);
+            sender.send_modify(|updates| updates.status = None);
         }
     }
 
     /// A run was deleted; the next one of this id has versions of its own.
     pub(super) fn start_over(&self, run: EntityId) {
         if let Some(sender) = self.entries().get(&run) {
-            sender.send_replace(News::default());
+            sender.send_replace(RunUpdate::default());
         }
     }
 
-    fn entries(&self) -> MutexGuard<'_, HashMap<EntityId, watch::Sender<News>>> {
+    fn entries(&self) -> MutexGuard<'_, HashMap<EntityId, watch::Sender<RunUpdate>>> {
         self.0.lock()
     }
 }

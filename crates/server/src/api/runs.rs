@@ -19,7 +19,9 @@ use steadfast_api::{
 };
 use steadfast_core::{
     RequestKey, RunError, Runs,
-    workflow::{HistoryEntry, RunItem, RunQuery, RunView, Started, StartedRecord, Status, Time},
+    workflow::{
+        HistoryEntry, RunItem, RunQuery, RunView, StartOutcome, StartedRecord, Status, Time,
+    },
 };
 use steadfast_store::{Entropy, SeededEntropy};
 use steadfast_web::{Problem, Role, needs};
@@ -102,7 +104,7 @@ async fn start(server: Arc<Server>, it: StartRun) -> Result<StartedRun, Problem>
     let input = input.map_err(|error| Problem::of(Code::BadRequest, error.to_string()))?;
     let wait = seconds(it.wait);
     let runs = server.runtime.runs();
-    let Started { created, status } =
+    let StartOutcome { created, status } =
         runs.start_json_and_wait(&it.workflow, &id, input, enough(&server, wait)).await?;
     let is_over = status.is_final() || status.is_paused();
     let status = match is_over || wait.is_zero() {

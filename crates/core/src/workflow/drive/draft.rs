@@ -27,22 +27,22 @@ const WAITS_MAX: usize = 100;
 #[derive(Debug)]
 pub(super) enum Tail {
     /// It continues immediately.
-    GoesOn,
+    Continue,
     /// It sleeps until the first of these.
-    Sleeps(Vec<Wait>),
+    Sleep(Vec<Wait>),
     /// It is paused, and nothing is in flight.
-    Rests,
+    Pause,
     /// It cannot continue.
-    Stands(Report),
+    Stuck(Report),
     /// It has ended.
-    Ends(Result<Value>),
+    End(Result<Value>),
 }
 
 impl Tail {
     /// The tail of an idle run; `None` if one of its waits is over.
     pub(super) fn idle(state: &State, now: Timestamp) -> Option<Self> {
         if state.is_paused() {
-            return Some(Tail::Rests);
+            return Some(Tail::Pause);
         }
         if first(&state.waits).is_some_and(|it| it <= now) {
             return None;
@@ -53,44 +53,44 @@ impl Tail {
             waits.sort_by_key(|it| it.until.unwrap_or(i64::MAX));
             waits.truncate(WAITS_MAX);
         }
-        Some(Tail::Sleeps(waits))
+        Some(Tail::Sleep(waits))
     }
 
     /// Whether the driver ends after it.
     pub(super) fn is_last(&self) -> bool {
-        !matches!(self, Tail::GoesOn)
+        !matches!(self, Tail::Continue)
     }
 
     /// Whether an entry of others may be a reason to continue.
     pub(super) fn is_provisional(&self) -> bool {
-        matches!(self, Tail::Sleeps(_) | Tail::Rests)
+        matches!(self, Tail::Sleep(_) | Tail::Pause)
     }
 
     fn entry(&self, state: &State) -> Option<Entry> {
         match self {
-            Tail::GoesOn | Tail::Rests => None,
-            Tail::Sleeps(waits) => {
+            Tail::Continue | Tail::Pause => None,
+            Tail::Sleep(waits) => {
                 let is_known =
                     matches!(state.fold.head.status, Status::Waiting) && state.new.is_empty();
                 // A run that waits for a time is found by its wake-up.
                 let is_recorded = first(waits).is_some() || is_known;
                 (!is_recorded).then(|| Entry::Waits { waits: waits.clone() })
             }
-            Tail::Stands(report) => Some(Entry::Paused { report: Some(report.clone()) }),
-            Tail::Ends(Ok(output)) => Some(Entry::Completed { output: output.clone() }),
-            Tail::Ends(Err(error)) => Some(Entry::Errored { error: error.clone().shortened() }),
+            Tail::Stuck(report) => Some(Entry::Paused { report: Some(report.clone()) }),
+            Tail::End(Ok(output)) => Some(Entry::Completed { output: output.clone() }),
+            Tail::End(Err(error)) => Some(Entry::Errored { error: error.clone().shortened() }),
         }
     }
 
     /// The row of the run in the table of runs, if it changes.
     fn row(&self, run: &Address, options: &RunOptions, state: &State) -> Option<Write> {
         let (status, expires) = match self {
-            Tail::GoesOn | Tail::Rests => return None,
-            Tail::Sleeps(_) if matches!(state.fold.head.status, Status::Waiting) => return None,
-            Tail::Sleeps(_) => (RunStatus::Waiting, None),
-            Tail::Stands(_) => (RunStatus::Paused, None),
-            Tail::Ends(Ok(_)) => (RunStatus::Complete, Some(options.keep_complete)),
-            Tail::Ends(Err(_)) => (RunStatus::Errored, Some(options.keep_errored)),
+            Tail::Continue | Tail::Pause => return None,
+            Tail::Sleep(_) if matches!(state.fold.head.status, Status::Waiting) => return None,
+            Tail::Sleep(_) => (RunStatus::Waiting, None),
+            Tail::Stuck(_) => (RunStatus::Paused, None),
+            Tail::End(Ok(_)) => (RunStatus::Complete, Some(options.keep_complete)),
+            Tail::End(Err(_)) => (RunStatus::Errored, Some(options.keep_errored)),
         };
         Some(Write::Run { run: run.clone(), status, expires })
     }
@@ -133,7 +133,7 @@ impl Draft {
         }
         draft.is_whole = draft.taken == state.new.len();
         if draft.is_whole {
-            draft.entries.extend(state.untold().map(Entry::Progress));
+            draft.entries.extend(state.unrecorded_progress().map(Entry::Progress));
             draft.entries.extend(tail.entry(state));
             for entry in &draft.entries {
                 // The end is the last entry of a record.
@@ -142,7 +142,7 @@ impl Draft {
                 }
                 messages.push(entry.message()?);
             }
-            if let Tail::Sleeps(waits) = tail
+            if let Tail::Sleep(waits) = tail
                 && let Some(at) = first(waits)
             {
                 draft.timer = Some(messages.len());

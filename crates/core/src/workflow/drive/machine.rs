@@ -7,7 +7,7 @@
 //! Commit -- durable -->   Drive, or End: the run sleeps, is paused or has ended
 //! Commit -- rejected -->  Wait: reads new entries, then Commit again or Drive
 //! Commit -- busy -->      Wait, then Commit again
-//! Drive  -- poked -->     Hear: settles a second wake-up, reads new entries, then Drive
+//! Drive  -- notified -->  SecondWakeUp: settles a second wake-up, reads new entries, then Drive
 //! Drive, Wait -- restarted by others -->  Begin
 //! Drive, Wait -- ended by others -->      Leave: settles the wake-ups, then End
 //! ```
@@ -20,10 +20,10 @@ use steadfast_store::{
 
 use super::{
     draft::{Draft, Tail},
-    poll::Polled,
+    poll::PollResult,
 };
 use crate::workflow::{
-    RunOptions, Status, active::Poke, record::Report, state::State, wake::WakeUp,
+    RunOptions, Status, active::Notification, record::Report, state::State, wake::WakeUp,
 };
 
 /// Retry interval while the store is busy.
@@ -34,9 +34,9 @@ pub(super) enum Event {
     /// The state has the run as it is recorded, or is empty: there is nothing to drive.
     Loaded,
     /// The code of the run was polled.
-    Polled(Polled),
+    Polled(PollResult),
     /// A wake-up arrived, or others have appended entries.
-    Poked(Poke),
+    Notified(Notification),
     /// The messages after the last one in the fold.
     Refreshed(Vec<Recorded>),
     /// The answer of the store to a commit.
@@ -65,7 +65,7 @@ enum Phase {
     Begin,
     Drive,
     /// Settles a second wake-up.
-    Hear(WakeUp),
+    SecondWakeUp(WakeUp),
     Commit(Tail, Draft),
     /// Records this later.
     Wait(Tail),
@@ -104,15 +104,15 @@ impl Machine {
         match event {
             Event::Loaded => self.loaded(state),
             Event::Polled(polled) => self.polled(state, polled, now),
-            Event::Poked(None) => Action::Refresh,
-            Event::Poked(Some(wake_up)) => self.hear(wake_up),
+            Event::Notified(None) => Action::Refresh,
+            Event::Notified(Some(wake_up)) => self.take_wake_up(wake_up),
             Event::Refreshed(messages) => self.refreshed(state, &messages),
             Event::Committed(answer) => self.committed(state, answer),
             Event::Paused => match mem::replace(&mut self.phase, Phase::Drive) {
                 Phase::Wait(tail) => self.record(state, tail),
                 Phase::Begin
                 | Phase::Drive
-                | Phase::Hear(_)
+                | Phase::SecondWakeUp(_)
                 | Phase::Commit(..)
                 | Phase::Leave
                 | Phase::End => unreachable!("no commit of this run waits"),
@@ -122,7 +122,7 @@ impl Machine {
 
     fn loaded(&mut self, state: &State) -> Action {
         let head = &state.fold.head;
-        if head.version == 0 || !head.goes_on() {
+        if head.version == 0 || !head.can_continue() {
             return self.leave();
         }
         self.generation = state.fold.generation;
@@ -143,16 +143,16 @@ impl Machine {
         Action::Poll
     }
 
-    fn polled(&mut self, state: &mut State, polled: Polled, now: Timestamp) -> Action {
+    fn polled(&mut self, state: &mut State, polled: PollResult, now: Timestamp) -> Action {
         let tail = match polled {
-            Polled::Due => return Action::Poll,
-            Polled::Record => Tail::GoesOn,
-            Polled::Idle => match Tail::idle(state, now) {
+            PollResult::Due => return Action::Poll,
+            PollResult::Record => Tail::Continue,
+            PollResult::Idle => match Tail::idle(state, now) {
                 Some(tail) => tail,
                 None => return Action::Poll,
             },
-            Polled::Stuck(report) => Tail::Stands(report),
-            Polled::Ended(result) => Tail::Ends(result),
+            PollResult::Stuck(report) => Tail::Stuck(report),
+            PollResult::Ended(result) => Tail::End(result),
         };
         self.pause = PAUSE;
         self.record(state, tail)
@@ -161,14 +161,14 @@ impl Machine {
     /// One wake-up keeps the run alive; another is settled when the run has processed it, so that
     /// it does not take a permit of other runs. But only while the first is pending: others may
     /// have cancelled it.
-    fn hear(&mut self, wake_up: WakeUp) -> Action {
+    fn take_wake_up(&mut self, wake_up: WakeUp) -> Action {
         let Some(first) = self.wake_ups.first().map(|it| it.position) else {
             self.wake_ups.push(wake_up);
             self.phase = Phase::Drive;
             return Action::Refresh;
         };
         let commit = Commit::of(wake_up.settle()).expect(Expect::Pending { position: first });
-        self.phase = Phase::Hear(wake_up);
+        self.phase = Phase::SecondWakeUp(wake_up);
         Action::Commit(commit)
     }
 
@@ -224,7 +224,7 @@ impl Machine {
     fn committed(&mut self, state: &mut State, answer: Result<Outcome, StoreError>) -> Action {
         match mem::replace(&mut self.phase, Phase::Drive) {
             Phase::Commit(tail, draft) => self.recorded(state, tail, draft, answer),
-            Phase::Hear(wake_up) => self.heard(wake_up, answer),
+            Phase::SecondWakeUp(wake_up) => self.took_wake_up(wake_up, answer),
             Phase::Leave => match answer {
                 // One that is no longer pending is settled as well.
                 Ok(_) => {
@@ -239,14 +239,14 @@ impl Machine {
         }
     }
 
-    fn heard(&mut self, wake_up: WakeUp, answer: Result<Outcome, StoreError>) -> Action {
+    fn took_wake_up(&mut self, wake_up: WakeUp, answer: Result<Outcome, StoreError>) -> Action {
         let first = self.wake_ups.first().map(|it| it.position);
         match answer {
             Ok(Outcome::Rejected(Rejection::NotPending { position }))
                 if Some(position) == first =>
             {
                 self.settled.push(self.wake_ups.remove(0));
-                self.hear(wake_up)
+                self.take_wake_up(wake_up)
             }
             Ok(_) => {
                 self.settled.push(wake_up);
@@ -327,11 +327,11 @@ impl Machine {
             return Action::Pause(pause);
         }
         if let StoreError::Invalid(error) = &error
-            && !matches!(tail, Tail::Stands(_))
+            && !matches!(tail, Tail::Stuck(_))
         {
             state.new.clear();
             let reason = format!("what it does cannot be recorded: {error}");
-            return self.record(state, Tail::Stands(Report::new(&reason)));
+            return self.record(state, Tail::Stuck(Report::new(&reason)));
         }
         Action::GiveUp(error)
     }

@@ -30,7 +30,7 @@ use crate::{
     workflow::{
         Ctx, Either, Retry, RunError, RunOptions, Status,
         begin::starting,
-        ctx::Around,
+        ctx::Environment,
         definition::Definition,
         fold::RunFold,
         fold_cache::FoldCache,
@@ -274,7 +274,7 @@ impl World {
     }
 
     fn code(&self, fold: RunFold) -> Code {
-        let around = Around {
+        let environment = Environment {
             run: self.run.clone(),
             clock: self.store.clock().clone(),
             entropy: Arc::new(SeededEntropy::new(self.chance.next())),
@@ -283,7 +283,7 @@ impl World {
             buckets: None,
         };
         let input = fold.input.clone();
-        let ctx = Ctx::new(around, fold, 0);
+        let ctx = Ctx::new(environment, fold, 0);
         let future = Some((self.definition.run)(ctx.clone(), input));
         Code { ctx, future }
     }
@@ -297,11 +297,11 @@ impl World {
         if let Some(driven) = &mut self.driven {
             driven.code = code;
         }
-        self.tell(Event::Loaded);
+        self.step_machine(Event::Loaded);
     }
 
     /// Gives an event to the machine, and collects the wake-ups that it has settled.
-    fn tell(&mut self, event: Event) {
+    fn step_machine(&mut self, event: Event) {
         let now = self.clock.now();
         let Some(driven) = &mut self.driven else { return };
         let Driven { machine, code, action } = driven;
@@ -327,10 +327,10 @@ impl World {
                 let version = driven.code.ctx.state().fold.head.version;
                 let page = self.store.read_stream(self.run.id(), version + 1, usize::MAX >> 1);
                 let page = page.await.expect("a read");
-                self.tell(Event::Refreshed(page));
+                self.step_machine(Event::Refreshed(page));
             }
             Action::Commit(commit) => self.commit(commit).await,
-            Action::Pause(_) => self.tell(Event::Paused),
+            Action::Pause(_) => self.step_machine(Event::Paused),
             Action::Sleep => {
                 let fold = {
                     let mut state = driven.code.ctx.state();
@@ -362,7 +362,7 @@ impl World {
         match poll(ctx, future, &mut Alarm::new(&clock), &mut context) {
             Poll::Ready(polled) => {
                 self.log.push(format!("polled {polled:?}"));
-                self.tell(Event::Polled(polled));
+                self.step_machine(Event::Polled(polled));
             }
             // A body is in flight.
             Poll::Pending => driven.action = Action::Poll,
@@ -384,7 +384,7 @@ impl World {
             _ => self.store.commit(commit).await,
         };
         self.note(format!("commit: {answer:?}"));
-        self.tell(Event::Committed(answer));
+        self.step_machine(Event::Committed(answer));
     }
 
     /// The driver ends. A wake-up that this process holds is released, by the driver or by the next
@@ -399,7 +399,7 @@ impl World {
         }
     }
 
-    // ---- the world around it -------------------------------------------------------------
+    // ---- the world around it ------------------------------------------------------------------
 
     /// Wake-ups that are to be delivered.
     async fn pending(&self) -> Vec<Recorded> {
@@ -428,7 +428,7 @@ impl World {
             // A driver processes notifications while it polls.
             Some(Driven { action: Action::Poll, .. }) => {
                 self.given.push(position);
-                self.tell(Event::Poked(Some(wake_up)));
+                self.step_machine(Event::Notified(Some(wake_up)));
             }
             Some(_) => {}
         }
@@ -500,7 +500,7 @@ impl World {
             1 => self.clock.advance(Duration::from_secs(self.chance.next() % 20)),
             2 | 3 => _ = self.program.open.fetch_add(1, Ordering::Relaxed),
             4..8 => self.deliver().await,
-            8 if self.polls() => self.tell(Event::Poked(None)),
+            8 if self.polls() => self.step_machine(Event::Notified(None)),
             9 if self.one_of(3) => {
                 self.note("crash");
                 self.leave().await;

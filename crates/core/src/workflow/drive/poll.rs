@@ -16,7 +16,7 @@ use crate::{
 
 /// The result of polling the code.
 #[derive(Debug)]
-pub(super) enum Polled {
+pub(super) enum PollResult {
     /// It has ended.
     Ended(Result<Value>),
     /// It needs something recorded before it continues.
@@ -36,7 +36,7 @@ pub(super) fn poll(
     future: &mut Running,
     alarm: &mut Alarm<'_>,
     context: &mut Context<'_>,
-) -> Poll<Polled> {
+) -> Poll<PollResult> {
     {
         let mut state = ctx.state();
         state.waits.clear();
@@ -45,28 +45,30 @@ pub(super) fn poll(
     let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
     let mut state = ctx.state();
     if let Some(report) = state.stuck.take() {
-        return Poll::Ready(Polled::Stuck(report));
+        return Poll::Ready(PollResult::Stuck(report));
     }
-    let is_busy = !state.under_way.is_empty();
+    let is_busy = !state.in_flight.is_empty();
     Poll::Ready(match polled {
         Ok(Poll::Ready(result)) => match state.unasked() {
-            Some(report) => Polled::Stuck(report),
-            None => Polled::Ended(result),
+            Some(report) => PollResult::Stuck(report),
+            None => PollResult::Ended(result),
         },
         // Entries are durable before a body begins, and are not held back while one is in flight.
-        Ok(Poll::Pending) if !state.new.is_empty() && (state.wants || is_busy) => Polled::Record,
+        Ok(Poll::Pending) if !state.new.is_empty() && (state.wants || is_busy) => {
+            PollResult::Record
+        }
         Ok(Poll::Pending) if is_busy => {
             let at = first(&state.waits).filter(|_| !state.is_paused());
-            return alarm.poll(at, context).map(|()| Polled::Due);
+            return alarm.poll(at, context).map(|()| PollResult::Due);
         }
-        Ok(Poll::Pending) if state.waits.is_empty() && !state.is_paused() => Polled::Stuck(
+        Ok(Poll::Pending) if state.waits.is_empty() && !state.is_paused() => PollResult::Stuck(
             Report::new("the run awaits something that is not durable; do that in a step"),
         ),
-        Ok(Poll::Pending) => Polled::Idle,
+        Ok(Poll::Pending) => PollResult::Idle,
         Err(panic) => {
             let text = crate::dispatch::panic_message(&*panic);
             let error = Error::terminal(format!("the run panicked: {text}"));
-            Polled::Ended(Err(error.with_code("run_panicked")))
+            PollResult::Ended(Err(error.with_code("run_panicked")))
         }
     })
 }

@@ -2,7 +2,7 @@
 
 use steadfast_store::Timestamp;
 
-use super::{AttemptView, FailureView, Present, StepView, Time, UnderWay, order};
+use super::{AttemptInFlight, AttemptView, FailureView, LiveState, StepView, Time, order};
 use crate::workflow::{
     StepStatus, branch,
     fold::{AttemptRecord, RunFold, StepRecord, StepResult},
@@ -10,16 +10,16 @@ use crate::workflow::{
 };
 
 /// All of them; the steps of a branch are together.
-pub(super) fn steps(fold: &RunFold, around: &Present) -> Vec<StepView> {
-    let under_way = || around.under_way.iter().flatten().filter(|it| !has_ended(fold, it));
+pub(super) fn steps(fold: &RunFold, live: &LiveState) -> Vec<StepView> {
+    let in_flight = || live.in_flight.iter().flatten().filter(|it| !has_ended(fold, it));
     let recorded = fold.steps.iter().map(|it| {
-        let now = under_way().find(|now| now.key == it.key);
-        let view = view(fold, &it.key, it.began_at, around, now.is_some());
+        let now = in_flight().find(|now| now.key == it.key);
+        let view = view(fold, &it.key, it.began_at, live, now.is_some());
         with_attempts(view, &it.attempts, now)
     });
     let mut steps: Vec<StepView> = recorded.collect();
-    for it in under_way().filter(|it| fold.step(&it.key).is_none()) {
-        let view = view(fold, &it.key, it.began_at, around, true);
+    for it in in_flight().filter(|it| fold.step(&it.key).is_none()) {
+        let view = view(fold, &it.key, it.began_at, live, true);
         steps.push(with_attempts(view, &[], Some(it)));
     }
     let mut steps = order::arrange(steps);
@@ -28,7 +28,7 @@ pub(super) fn steps(fold: &RunFold, around: &Present) -> Vec<StepView> {
 }
 
 /// Whether an attempt that was in flight a moment ago is recorded by now.
-fn has_ended(fold: &RunFold, now: &UnderWay) -> bool {
+fn has_ended(fold: &RunFold, now: &AttemptInFlight) -> bool {
     let is_it = |it: &AttemptRecord| {
         (it.attempt.number, it.attempt.began_at) == (now.attempt, now.began_at.0)
     };
@@ -40,10 +40,10 @@ fn view(
     fold: &RunFold,
     key: &Key,
     began_at: Timestamp,
-    around: &Present,
+    live: &LiveState,
     is_under_way: bool,
 ) -> StepView {
-    let (status, until, ended_at) = stand(fold, key, around, is_under_way);
+    let (status, until, ended_at) = status_of(fold, key, live, is_under_way);
     let (output, error) = match fold.result(key) {
         Some(StepResult::Value(value)) => (Some(value.clone()), None),
         Some(StepResult::Failed(error)) => (None, Some(FailureView::of(error))),
@@ -68,7 +68,7 @@ fn view(
 fn with_attempts(
     mut view: StepView,
     recorded: &[AttemptRecord],
-    now: Option<&UnderWay>,
+    now: Option<&AttemptInFlight>,
 ) -> StepView {
     let error = |it: &AttemptRecord| it.error.as_ref().map(FailureView::of);
     view.error = view.error.or_else(|| error(recorded.last()?));
@@ -89,10 +89,10 @@ fn with_attempts(
 }
 
 /// The status of a step, the end of its wait, and its end.
-fn stand(
+fn status_of(
     fold: &RunFold,
     key: &Key,
-    around: &Present,
+    live: &LiveState,
     is_under_way: bool,
 ) -> (StepStatus, Option<Timestamp>, Option<Timestamp>) {
     let closed = closed(fold, key);
@@ -103,7 +103,7 @@ fn stand(
         Some(StepResult::Failed(_)) => return (StepStatus::Failed, None, ended_at),
         Some(StepResult::Timer(due)) => {
             // While the run is paused its timers do not advance.
-            let now = closed.or(fold.head.paused_at).unwrap_or(around.now);
+            let now = closed.or(fold.head.paused_at).unwrap_or(live.now);
             // The branch continues when the timer is over.
             let later = fold.branch(&key.scope).skip_while(|it| it.key != *key).nth(1);
             if *due <= now || later.is_some() {

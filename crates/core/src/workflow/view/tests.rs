@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use steadfast_store::{Address, EntityKind, Timestamp};
 
-use super::{Phase, Present, RunView, StepStatus, UnderWay};
+use super::{AttemptInFlight, LiveState, Phase, RunView, StepStatus};
 use crate::{
     Error,
     workflow::{
@@ -22,20 +22,20 @@ fn fold(entries: Vec<Entry>) -> RunFold {
     fold
 }
 
-fn around(now: i64) -> Present {
-    Present { now: Timestamp(now), under_way: None, progress: None, running: 2, served: true }
+fn live(now: i64) -> LiveState {
+    LiveState { now: Timestamp(now), in_flight: None, progress: None, running: 2, served: true }
 }
 
-fn look_at(fold: &RunFold, around: &Present) -> RunView {
+fn look_at(fold: &RunFold, live: &LiveState) -> RunView {
     let run = Address::new(EntityKind::Run, "order", "o-1").unwrap();
-    let view = RunView::of(fold, &run, around);
+    let view = RunView::of(fold, &run, live);
     let explained = view.status.is_final() || view.status == Phase::Running;
     assert!(explained || !view.waiting.is_empty(), "nothing explains {view:#?}");
     view
 }
 
 fn look(entries: Vec<Entry>, now: i64) -> RunView {
-    look_at(&fold(entries), &around(now))
+    look_at(&fold(entries), &live(now))
 }
 
 fn key(scope: &str, kind: &str, name: &str) -> Key {
@@ -75,7 +75,7 @@ fn a_run_that_was_started_waits_for_room() {
     assert_eq!((view.created_at.0.0, view.changed_at.0.0), (10, 20));
     assert_eq!(view.input, json!({ "a": 1 }));
     assert_eq!(view.waiting[0].why, "queued: waits for room; 2 runs of `order` go on now");
-    let foreign = Present { served: false, ..around(30) };
+    let foreign = LiveState { served: false, ..live(30) };
     let view = look_at(&fold(vec![started(), wake(&[])]), &foreign);
     assert!(view.waiting[0].why.contains("no program that has the workflow `order`"));
 }
@@ -114,9 +114,9 @@ fn what_is_under_way_is_told_from_memory() {
     let other = key("join#1.1/", "step", "other");
     let fold = fold(vec![started(), tried(charge.clone(), 1, 12, 24), tried(other, 1, 12, 90)]);
     let began_at = Timestamp(40);
-    let now = UnderWay { key: charge, attempt: 2, began_at };
-    let ship = UnderWay { key: key("", "step", "ship"), attempt: 1, began_at };
-    let active = Present { under_way: Some(vec![now, ship]), ..around(50) };
+    let now = AttemptInFlight { key: charge, attempt: 2, began_at };
+    let ship = AttemptInFlight { key: key("", "step", "ship"), attempt: 1, began_at };
+    let active = LiveState { in_flight: Some(vec![now, ship]), ..live(50) };
     let view = look_at(&fold, &active);
     assert_eq!((view.status, view.progress.step.as_deref()), (Phase::Running, Some("charge")));
     let expected = [
@@ -135,11 +135,11 @@ fn an_attempt_that_is_in_the_record_meanwhile_is_told_once() {
     let charge = key("", "step", "charge");
     let tried = tried(charge.clone(), 1, 12, 24);
     let fold = fold(vec![started(), tried, done(charge.clone(), json!(7), 45)]);
-    let attempts = look_at(&fold, &around(70)).steps[0].attempts.clone();
+    let attempts = look_at(&fold, &live(70)).steps[0].attempts.clone();
     // Memory was read before the record.
     let last = &attempts[1];
-    let now = UnderWay { key: charge, attempt: last.number, began_at: last.started_at.0 };
-    let view = look_at(&fold, &Present { under_way: Some(vec![now]), ..around(70) });
+    let now = AttemptInFlight { key: charge, attempt: last.number, began_at: last.started_at.0 };
+    let view = look_at(&fold, &LiveState { in_flight: Some(vec![now]), ..live(70) });
     assert_eq!(view.steps[0].attempts, attempts);
 }
 
@@ -264,7 +264,7 @@ fn a_restart_forgets_what_a_replay_forgets() {
     assert_eq!((view.status, view.progress.message.as_deref()), (Phase::Queued, None));
     entries.extend([Entry::Restarted { from: Some(ship) }, wake(&[])]);
     let fold = fold(entries);
-    let view = look_at(&fold, &around(200));
+    let view = look_at(&fold, &live(200));
     let names: Vec<&str> = view.steps.iter().map(|it| it.kind.as_str()).collect();
     assert_eq!(names, ["call", "select", "sleep"], "the event was not taken: it is not known");
     assert!(fold.steps.iter().all(|it| it.result.is_some()));

@@ -2,7 +2,7 @@
 
 use steadfast_store::{Address, Timestamp};
 
-use super::{Present, Time, WaitView};
+use super::{LiveState, Time, WaitView};
 use crate::workflow::{
     Status,
     fold::RunFold,
@@ -13,7 +13,7 @@ use crate::workflow::{
 const ERROR_MAX: usize = 300;
 
 /// The reasons. There is at least one unless the run is active or has ended.
-pub(super) fn waiting(fold: &RunFold, run: &Address, around: &Present) -> Vec<WaitView> {
+pub(super) fn waiting(fold: &RunFold, run: &Address, live: &LiveState) -> Vec<WaitView> {
     match &fold.head.status {
         Status::Complete(_) | Status::Errored(_) | Status::Terminated => Vec::new(),
         Status::Paused(Some(report)) => vec![plain("report", stuck(report))],
@@ -22,17 +22,17 @@ pub(super) fn waiting(fold: &RunFold, run: &Address, around: &Present) -> Vec<Wa
             let since = since.unwrap_or_default();
             vec![plain("pause", format!("paused by hand{since}; resume it"))]
         }
-        Status::Queued | Status::Running | Status::Waiting => match &around.under_way {
-            Some(_) => retries(fold, around),
-            None => stands(fold, run, around),
+        Status::Queued | Status::Running | Status::Waiting => match &live.in_flight {
+            Some(_) => retries(fold, live),
+            None => blocked(fold, run, live),
         },
     }
 }
 
 /// Why a run that could continue is not active.
-fn stands(fold: &RunFold, run: &Address, around: &Present) -> Vec<WaitView> {
+fn blocked(fold: &RunFold, run: &Address, live: &LiveState) -> Vec<WaitView> {
     let workflow = run.class();
-    if !around.served {
+    if !live.served {
         let why = format!(
             "no program that has the workflow `{workflow}` is running on this store; start one"
         );
@@ -44,16 +44,16 @@ fn stands(fold: &RunFold, run: &Address, around: &Present) -> Vec<WaitView> {
         false => &[],
     };
     if waits.is_empty() {
-        let (running, of) = (around.running, if around.running == 1 { "run" } else { "runs" });
+        let (running, of) = (live.running, if live.running == 1 { "run" } else { "runs" });
         let why = format!("queued: waits for room; {running} {of} of `{workflow}` go on now");
         return vec![plain("queue", why)];
     }
-    waits.iter().map(|it| reason(fold, run, it, around.now)).collect()
+    waits.iter().map(|it| reason(fold, run, it, live.now)).collect()
 }
 
 /// Attempts that are due later, while other branches continue.
-fn retries(fold: &RunFold, around: &Present) -> Vec<WaitView> {
-    let is_under_way = |key: &Key| around.under_way.iter().flatten().any(|it| it.key == *key);
+fn retries(fold: &RunFold, live: &LiveState) -> Vec<WaitView> {
+    let is_under_way = |key: &Key| live.in_flight.iter().flatten().any(|it| it.key == *key);
     let steps = fold.steps.iter().filter(|it| !is_under_way(&it.key));
     steps
         .filter_map(|it| {
