@@ -45,7 +45,7 @@ pub fn app() -> App {
         .object(NoticeBoard)
         .verb("example", |_, args| verb::run_example(args))
         .on_open(move |program| {
-            let keep_dead = program.keep().messages.keep_dead;
+            let keep_dead = program.retention().messages.keep_dead;
             hotel.remember(program.store().clone(), keep_dead);
             office.remember(program.store().clone(), keep_dead);
         })

@@ -7,7 +7,7 @@ use http::header;
 use serde_json::Value;
 use steadfast_bucket::{Blob, Expected, ListOptions, Listing, Match, PutOptions};
 use steadfast_core::{
-    Error, RemoteDoor, RunChange,
+    Error, RunChange, Transport,
     process::{Decided, Output},
     workflow::{FailureView, Phase, RunView, StartOutcome, Status},
 };
@@ -45,7 +45,7 @@ fn found<T>(result: Result<T, ApiError>, missing: Code) -> Result<Option<T>, Sto
 }
 
 #[async_trait]
-impl RemoteDoor for Connection {
+impl Transport for Connection {
     async fn call(
         &self,
         object: (&str, &str),

@@ -10,8 +10,9 @@ use steadfast_store::{Address, EntityKind, Entropy, SeededEntropy, queue_address
 pub use self::extension::Extension;
 pub(crate) use self::extension::Extensions;
 use crate::{
-    BatchConsumer, BucketSpec, Client, ConsumeOptions, Consumer, DispatcherOptions, Job, Keep,
-    Object, ObjectOptions, Perform, Queue, QueueSpec, Result, Runtime, StartError, Unknown,
+    BatchConsumer, BucketSpec, Client, ConsumeOptions, Consumer, DispatcherOptions, Job, Object,
+    ObjectOptions, Perform, Queue, QueueSpec, Result, RetentionSettings, Runtime, StartError,
+    Unknown,
     bucket::{self, Blobs, BucketName, BucketOptions},
     object::{CallList, ObjectsBuilder},
     process::{Execute, Process, Processes, Published},
@@ -93,7 +94,7 @@ pub struct App {
     pub(crate) object_options: ObjectOptions,
     pub(crate) dispatcher_options: DispatcherOptions,
     pub(crate) script: Script,
-    pub(crate) keep: Keep,
+    pub(crate) retention: RetentionSettings,
     pub(crate) adopts: bool,
     /// Processes that a subscription needs, with the subscriber.
     expected: Vec<(&'static str, Owner)>,
@@ -123,7 +124,7 @@ impl App {
             object_options: ObjectOptions::default(),
             dispatcher_options,
             script: Script::default(),
-            keep: Keep::default(),
+            retention: RetentionSettings::default(),
             adopts: false,
             expected: Vec::new(),
         }
@@ -283,20 +284,20 @@ impl App {
     /// Stores the contents of blobs in this folder; the program locks it. A program that is opened
     /// on a data folder uses that folder.
     pub fn blob_folder(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.buckets.place = bucket::Place::Folder(folder.into());
+        self.buckets.location = bucket::BlobLocation::Folder(folder.into());
         self
     }
 
     /// Reads the contents of blobs from this folder, for a program on a read-only store. The folder
     /// does not change, and the buckets refuse changes.
     pub fn blob_folder_read_only(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.buckets.place = bucket::Place::ReadOnly(folder.into());
+        self.buckets.location = bucket::BlobLocation::ReadOnly(folder.into());
         self
     }
 
     /// Stores the contents of blobs in `blobs`.
     pub fn blobs(mut self, blobs: Arc<dyn Blobs>) -> Self {
-        self.buckets.place = bucket::Place::Given(blobs);
+        self.buckets.location = bucket::BlobLocation::Given(blobs);
         self
     }
 
@@ -313,8 +314,8 @@ impl App {
     }
 
     /// Sets the default retention.
-    pub fn keep(mut self, keep: Keep) -> Self {
-        self.keep = keep;
+    pub fn retention(mut self, retention: RetentionSettings) -> Self {
+        self.retention = retention;
         self
     }
 

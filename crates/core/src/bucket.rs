@@ -1,8 +1,8 @@
 //! Buckets of a program: declared by name, with the queues that get their change events.
 
 mod handle;
+mod location;
 mod name;
-mod place;
 
 pub use steadfast_bucket::{
     Attributes, Blob, BlobAction, BlobEvent, BlobKey, Blobs, BucketError, BucketName,
@@ -12,7 +12,7 @@ pub use steadfast_bucket::{
     Upload,
 };
 
-pub(crate) use self::place::{BucketDeclarations, Place};
+pub(crate) use self::location::{BlobLocation, BucketDeclarations};
 pub use self::{
     handle::BucketHandle,
     name::{Bucket, BucketSpec},

@@ -9,7 +9,6 @@ mod body;
 pub mod bucket;
 mod commit_each;
 pub mod dispatch;
-mod door;
 mod error;
 mod idempotency;
 pub mod object;
@@ -21,6 +20,7 @@ mod runtime;
 mod script;
 pub mod test;
 mod tokens;
+mod transport;
 mod unserved;
 pub mod workflow;
 
@@ -37,7 +37,6 @@ pub use self::{
         CRASH_POINTS, Dispatcher, DispatcherBuilder, DispatcherOptions, Failure, Handler, Router,
         Unknown,
     },
-    door::{RemoteDoor, RunChange},
     error::{Error, Result, ResultExt, StartError},
     idempotency::{KeyError, RequestKey},
     object::{
@@ -49,9 +48,10 @@ pub use self::{
         Batch, BatchConsumer, ConsumeOptions, Consumer, Delivery, Queue, QueueError, QueueSettings,
         QueueSpec, Queues, Settled, SettledBatch,
     },
-    retention::{Keep, Sweeper},
+    retention::{RetentionSettings, Sweeper},
     runtime::{Client, Receive, Runtime},
     tokens::{Denied, NewToken, Token, TokenError, Tokens},
+    transport::{RunChange, Transport},
     unserved::Unserved,
     workflow::{
         Ctx, Event, Retry, RunAddress, RunEnded, RunError, RunEvent, RunHandle, Runs, Workflow,

@@ -18,14 +18,14 @@ const PERIOD: Duration = Duration::from_hours(1);
 
 /// The default retention. Workflows, queues and buckets have settings of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Keep {
+pub struct RetentionSettings {
     /// Messages, and the remains of deleted objects and of completed processes.
     pub messages: Retention,
     /// Turns of objects, for reading past states.
     pub turns: HistoryRetention,
 }
 
-impl Default for Keep {
+impl Default for RetentionSettings {
     fn default() -> Self {
         Self { messages: Retention::DEFAULT, turns: HistoryRetention::DEFAULT }
     }
@@ -43,7 +43,7 @@ pub struct Sweeper {
     /// The buckets, if there are any.
     pub buckets: Option<Buckets>,
     /// The default retention.
-    pub keep: Keep,
+    pub retention: RetentionSettings,
 }
 
 impl Sweeper {
@@ -59,10 +59,10 @@ impl Sweeper {
 
     /// Sweeps once. A failure is logged; the next sweep tries again.
     pub async fn sweep(&self) {
-        let Self { store, runs, queues, buckets, keep } = self;
+        let Self { store, runs, queues, buckets, retention } = self;
         let store = store.as_ref();
-        said("runs erased", runs.sweep(keep.messages.keep_dead).await);
-        said("messages in queues expired", queues.sweep().await);
+        log_result("runs erased", runs.sweep(retention.messages.keep_dead).await);
+        log_result("messages in queues expired", queues.sweep().await);
         if let Some(buckets) = buckets {
             match buckets.sweep().await {
                 Ok(swept) if swept == Swept::default() => {}
@@ -72,12 +72,12 @@ impl Sweeper {
                 Err(error) => tracing::warn!(error = %error, "blobs and files not removed"),
             }
         }
-        said("messages forgotten", steadfast_store::sweep(store, keep.messages).await);
-        said("turns forgotten", sweep_history(store, keep.turns).await);
+        log_result("messages forgotten", steadfast_store::sweep(store, retention.messages).await);
+        log_result("turns forgotten", sweep_history(store, retention.turns).await);
     }
 }
 
-fn said<N: TryInto<u64>>(what: &str, swept: Result<N, impl std::fmt::Display>) {
+fn log_result<N: TryInto<u64>>(what: &str, swept: Result<N, impl std::fmt::Display>) {
     match swept.map(|it| it.try_into().unwrap_or(u64::MAX)) {
         Ok(0) => {}
         Ok(count) => tracing::info!(count, "old {what}"),

@@ -24,8 +24,8 @@ use tokio::{
 pub use self::client::{Client, Receive};
 pub(crate) use self::parts::Parts;
 use crate::{
-    BucketError, Buckets, Dispatcher, Keep, Objects, Queues, Result, Runs, StartError, Tokens,
-    Unserved, app::Extension, open, process::Processes,
+    BucketError, Buckets, Dispatcher, Objects, Queues, Result, RetentionSettings, Runs, StartError,
+    Tokens, Unserved, app::Extension, open, process::Processes,
 };
 
 /// A check before the first delivery.
@@ -52,13 +52,13 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub struct Runtime {
     client: Client,
-    running: Arc<Running>,
+    running: Arc<RunningProgram>,
 }
 
 /// Keeps a program running: the program stops when the last one is dropped.
-pub(crate) struct Running(Arc<State>);
+pub(crate) struct RunningProgram(Arc<State>);
 
-impl Running {
+impl RunningProgram {
     /// Begins the shutdown, once.
     fn begin_stop(&self) {
         if !self.0.stop_began.swap(true, Ordering::Relaxed) {
@@ -68,7 +68,7 @@ impl Running {
     }
 }
 
-impl Deref for Running {
+impl Deref for RunningProgram {
     type Target = State;
 
     fn deref(&self) -> &State {
@@ -76,7 +76,7 @@ impl Deref for Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         self.begin_stop();
     }
@@ -247,7 +247,7 @@ fn is_disk_full(error: &StartError) -> bool {
 }
 
 impl Runtime {
-    pub(crate) fn of(running: Arc<Running>) -> Self {
+    pub(crate) fn of(running: Arc<RunningProgram>) -> Self {
         let client = Client::default();
         client.attach(&running);
         Self { client, running }
@@ -261,7 +261,7 @@ impl Runtime {
         client: Client,
         clients: &[Client],
     ) -> Self {
-        let running = Arc::new(Running(Arc::new(State::new(parts, before_work, is_ours))));
+        let running = Arc::new(RunningProgram(Arc::new(State::new(parts, before_work, is_ours))));
         clients.iter().chain([&client]).for_each(|it| it.attach(&running));
         Self { client, running }
     }
@@ -381,8 +381,8 @@ impl Runtime {
     }
 
     /// The default retention.
-    pub fn keep(&self) -> Keep {
-        self.running.keep
+    pub fn retention(&self) -> RetentionSettings {
+        self.running.retention
     }
 
     /// Whether it delivers messages.

@@ -12,17 +12,17 @@ use crate::Error;
 
 /// The scripted result of one attempt.
 #[derive(Clone, Debug)]
-pub(crate) enum Says {
-    Gives(Value),
+pub(crate) enum ScriptedResult {
+    Value(Value),
     Fails(Error),
     TimesOut,
 }
 
-impl Says {
+impl ScriptedResult {
     /// The result of an attempt; a timeout is an error that is retried.
     pub(crate) fn result(self) -> Result<Value, Error> {
         match self {
-            Self::Gives(value) => Ok(value),
+            Self::Value(value) => Ok(value),
             Self::Fails(error) => Err(error),
             Self::TimesOut => Err(Error::retryable("the attempt timed out")),
         }
@@ -31,7 +31,7 @@ impl Says {
 
 /// The step, job or consumer whose attempts are scripted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Scene {
+pub(crate) enum ScriptKey {
     Step { workflow: String, step: String },
     Job(&'static str),
     Consumer(&'static str),
@@ -39,9 +39,9 @@ pub(crate) enum Scene {
 
 /// The scripted results of the next attempts. Outside of tests there are none.
 #[derive(Clone, Default)]
-pub(crate) struct Script(Option<Arc<Mutex<Lines>>>);
+pub(crate) struct Script(Option<Arc<Mutex<Results>>>);
 
-type Lines = HashMap<Scene, VecDeque<Says>>;
+type Results = HashMap<ScriptKey, VecDeque<ScriptedResult>>;
 
 impl Script {
     /// A script that a test can extend.
@@ -54,16 +54,16 @@ impl Script {
         self.0.is_some()
     }
 
-    pub(crate) fn say(&self, scene: Scene, says: Says) {
-        if let Some(lines) = &self.0 {
-            let mut lines = lines.lock();
-            lines.entry(scene).or_default().push_back(says);
+    pub(crate) fn add(&self, key: ScriptKey, result: ScriptedResult) {
+        if let Some(results) = &self.0 {
+            let mut results = results.lock();
+            results.entry(key).or_default().push_back(result);
         }
     }
 
     /// The scripted result of the next attempt; `None` if the attempt is to run.
-    pub(crate) fn next(&self, scene: impl FnOnce() -> Scene) -> Option<Says> {
-        let mut lines = self.0.as_ref()?.lock();
-        lines.get_mut(&scene())?.pop_front()
+    pub(crate) fn next(&self, key: impl FnOnce() -> ScriptKey) -> Option<ScriptedResult> {
+        let mut results = self.0.as_ref()?.lock();
+        results.get_mut(&key())?.pop_front()
     }
 }

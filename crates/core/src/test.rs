@@ -10,8 +10,8 @@ use steadfast_store::{
 
 use crate::{
     App, Body, Error, Job, Queue, Result, Runtime, StartError, Workflow,
-    bucket::{MemoryBlobs, Place},
-    script::{Says, Scene, Script},
+    bucket::{BlobLocation, MemoryBlobs},
+    script::{Script, ScriptKey, ScriptedResult},
 };
 
 /// The initial time of the virtual clock.
@@ -71,7 +71,7 @@ impl TestApp {
     ) -> Result<Self, StartError> {
         // A program without buckets has no name to write into its store.
         if !app.buckets.specs.is_empty() {
-            app.buckets.place = Place::Given(Arc::new(blobs));
+            app.buckets.location = BlobLocation::Given(Arc::new(blobs));
         }
         app.test_on(store, clock).await
     }
@@ -116,20 +116,20 @@ impl TestApp {
 
     /// Scripts the results of the next attempts of a step or call, one for each attempt. Later
     /// attempts run.
-    pub fn script<W: Workflow>(&self, step: &str) -> Scripted<'_> {
+    pub fn script<W: Workflow>(&self, step: &str) -> ScriptBuilder<'_> {
         let (workflow, step) = (W::NAME.into(), step.into());
-        Scripted { script: &self.script, scene: Scene::Step { workflow, step } }
+        ScriptBuilder { script: &self.script, key: ScriptKey::Step { workflow, step } }
     }
 
     /// Scripts the results of the next attempts of a job, one for each attempt.
-    pub fn script_job<J: Job>(&self) -> Scripted<'_> {
-        Scripted { script: &self.script, scene: Scene::Job(J::NAME) }
+    pub fn script_job<J: Job>(&self) -> ScriptBuilder<'_> {
+        ScriptBuilder { script: &self.script, key: ScriptKey::Job(J::NAME) }
     }
 
     /// Scripts the results of the next deliveries of a queue, one for each delivery. A value
     /// settles the message as done, whatever the value is.
-    pub fn script_consumer<T>(&self, queue: Queue<T>) -> Scripted<'_> {
-        Scripted { script: &self.script, scene: Scene::Consumer(queue.name()) }
+    pub fn script_consumer<T>(&self, queue: Queue<T>) -> ScriptBuilder<'_> {
+        ScriptBuilder { script: &self.script, key: ScriptKey::Consumer(queue.name()) }
     }
 
     /// The virtual time.
@@ -143,30 +143,30 @@ fn is_held(work: &Work) -> bool {
 }
 
 /// Scripts the next attempts of a step, a job or a consumer.
-pub struct Scripted<'a> {
+pub struct ScriptBuilder<'a> {
     script: &'a Script,
-    scene: Scene,
+    key: ScriptKey,
 }
 
-impl Scripted<'_> {
+impl ScriptBuilder<'_> {
     /// The next attempt returns this value.
     pub fn gives(self, value: &impl Body) -> Self {
         let value = serde_json::to_value(value).expect("the value is JSON");
-        self.say(Says::Gives(value))
+        self.add(ScriptedResult::Value(value))
     }
 
     /// The next attempt fails.
     pub fn fails(self, error: Error) -> Self {
-        self.say(Says::Fails(error))
+        self.add(ScriptedResult::Fails(error))
     }
 
     /// The next attempt times out.
     pub fn times_out(self) -> Self {
-        self.say(Says::TimesOut)
+        self.add(ScriptedResult::TimesOut)
     }
 
-    fn say(self, says: Says) -> Self {
-        self.script.say(self.scene.clone(), says);
+    fn add(self, result: ScriptedResult) -> Self {
+        self.script.add(self.key.clone(), result);
         self
     }
 }

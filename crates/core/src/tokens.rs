@@ -24,19 +24,19 @@ const ORGANIZATION_MAX: usize = 100;
 #[derive(Clone)]
 pub struct Tokens {
     store: Arc<dyn Store>,
-    known: Arc<RwLock<Known>>,
+    cache: Arc<RwLock<Cache>>,
 }
 
 #[derive(Default)]
-struct Known {
-    door: Option<Arc<Door>>,
+struct Cache {
+    rules: Option<Arc<AccessRules>>,
     /// Counts invalidations: a read that began before one is not cached.
     forgotten: u64,
 }
 
 /// The cached access rules.
 #[derive(Default)]
-struct Door {
+struct AccessRules {
     is_closed: bool,
     /// By their hashes.
     tokens: HashMap<String, Token>,
@@ -71,7 +71,7 @@ struct Stored {
 /// Why access was denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
-    /// There is no token, or none that is known.
+    /// There is no token, or it is unknown.
     #[error("a token is needed; send it as `Authorization: Bearer TOKEN`")]
     Unknown,
     /// The token is for another organization.
@@ -125,7 +125,7 @@ impl Tokens {
     /// The tokens of a store. Only this value and its clones may change them: a program has one,
     /// see [`Runtime::tokens`](crate::Runtime::tokens).
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, known: Arc::default() }
+        Self { store, cache: Arc::default() }
     }
 
     /// Creates a token for an organization.
@@ -177,17 +177,17 @@ impl Tokens {
 
     /// Tokens after an id, in the order of their ids.
     pub async fn list(&self, after: Option<&str>, limit: usize) -> Result<Vec<Token>, TokenError> {
-        let door = self.door().await?;
+        let rules = self.rules().await?;
         let behind = |it: &&Token| after.is_none_or(|after| after < it.id.as_str());
-        let mut all: Vec<&Token> = door.tokens.values().filter(behind).collect();
+        let mut all: Vec<&Token> = rules.tokens.values().filter(behind).collect();
         all.sort_by_key(|it| &it.id);
         Ok(all.into_iter().take(limit).cloned().collect())
     }
 
     /// Revokes a token. `false` if there is none of this id.
     pub async fn revoke(&self, id: &str) -> Result<bool, TokenError> {
-        let door = self.door().await?;
-        let Some((hash, _)) = door.tokens.iter().find(|(_, it)| it.id == id) else {
+        let rules = self.rules().await?;
+        let Some((hash, _)) = rules.tokens.iter().find(|(_, it)| it.id == id) else {
             return Ok(false);
         };
         let entry = EntryKey::new(SPACE, hash.as_bytes())?;
@@ -201,12 +201,12 @@ impl Tokens {
     /// Allows access with a token for the organization; without a token only until the first token
     /// is created.
     pub async fn check(&self, bearer: Option<&str>, organization: &str) -> Result<(), TokenError> {
-        let door = self.door().await?;
-        if !door.is_closed {
+        let rules = self.rules().await?;
+        if !rules.is_closed {
             return Ok(());
         }
         // The lookup is by hash, so its duration reveals nothing about the secret.
-        let found = bearer.and_then(|it| door.tokens.get(&hash(it)));
+        let found = bearer.and_then(|it| rules.tokens.get(&hash(it)));
         let found = found.ok_or(Denied::Unknown)?;
         if found.organization != organization {
             return Err(Denied::Foreign.into());
@@ -214,24 +214,24 @@ impl Tokens {
         Ok(())
     }
 
-    async fn door(&self) -> Result<Arc<Door>, TokenError> {
+    async fn rules(&self) -> Result<Arc<AccessRules>, TokenError> {
         let forgotten = {
-            let known = self.known.read();
-            if let Some(door) = &known.door {
-                return Ok(door.clone());
+            let cache = self.cache.read();
+            if let Some(rules) = &cache.rules {
+                return Ok(rules.clone());
             }
-            known.forgotten
+            cache.forgotten
         };
-        let door = Arc::new(self.read().await?);
-        let mut known = self.known.write();
-        if known.forgotten == forgotten {
-            known.door = Some(door.clone());
+        let rules = Arc::new(self.read().await?);
+        let mut cache = self.cache.write();
+        if cache.forgotten == forgotten {
+            cache.rules = Some(rules.clone());
         }
-        Ok(door)
+        Ok(rules)
     }
 
-    async fn read(&self) -> Result<Door, TokenError> {
-        let mut door = Door::default();
+    async fn read(&self) -> Result<AccessRules, TokenError> {
+        let mut rules = AccessRules::default();
         let mut last: Option<Vec<u8>> = None;
         loop {
             let range = EntryRange::prefix(b"");
@@ -240,27 +240,27 @@ impl Tokens {
                 None => range,
             };
             let page = self.store.entries(SPACE, range, 1_000).await?;
-            let Some(end) = page.last() else { return Ok(door) };
+            let Some(end) = page.last() else { return Ok(rules) };
             last = Some(end.entry.key().to_vec());
             for entry in &page {
                 let Some(value) = &entry.value else { continue };
                 if entry.entry.key() == CLOSED {
-                    door.is_closed = true;
+                    rules.is_closed = true;
                     continue;
                 }
                 let Stored { id, organization } = serde_json::from_str(value.as_str())
                     .map_err(|error| StoreError::Corrupt { reason: error.to_string() })?;
                 let token = Token { id, organization, created_at: entry.changed_at };
                 let hash = String::from_utf8_lossy(entry.entry.key()).into_owned();
-                door.tokens.insert(hash, token);
+                rules.tokens.insert(hash, token);
             }
         }
     }
 
     fn forget(&self) {
-        let mut known = self.known.write();
-        known.door = None;
-        known.forgotten += 1;
+        let mut cache = self.cache.write();
+        cache.rules = None;
+        cache.forgotten += 1;
     }
 }
 

@@ -7,7 +7,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, Command, Parser, Subcommand, builder::FalseyValueParser};
 use steadfast_api::server::Examine;
-use steadfast_core::{Keep, object::HistoryRetention};
+use steadfast_core::{RetentionSettings, object::HistoryRetention};
 use steadfast_store::Retention;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -164,8 +164,8 @@ impl From<Days> for Duration {
 
 impl ServeArgs {
     /// How long things are kept.
-    pub(crate) fn keep(&self) -> Keep {
-        Keep {
+    pub(crate) fn keep(&self) -> RetentionSettings {
+        RetentionSettings {
             messages: Retention {
                 keep: self.retention.into(),
                 keep_dead: self.dead_retention.into(),

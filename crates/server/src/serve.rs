@@ -89,8 +89,10 @@ async fn serve_on(
     let data = std::path::absolute(&args.data)?;
     let name = app.name().to_owned();
     let app = if args.adopt { app.adopt() } else { app };
-    let program =
-        app.object_options(object_options(args)).keep(args.keep()).blob_folder(data.join("blobs"));
+    let program = app
+        .object_options(object_options(args))
+        .retention(args.keep())
+        .blob_folder(data.join("blobs"));
     let server = Server::prepare(program, store.clone(), place).await?;
     tighten(&data).await?;
     let _ = server.address.set(ports.address);

@@ -6,7 +6,7 @@ use steadfast_store::Store;
 
 use super::App;
 use crate::{
-    Client, Objects, Queues, Runs, Runtime, StartError, Tokens, bucket::Place, open,
+    Client, Objects, Queues, Runs, Runtime, StartError, Tokens, bucket::BlobLocation, open,
     process::Processes, runtime::Parts,
 };
 
@@ -22,10 +22,10 @@ impl App {
             }
         }
         let store = open::open_store(at).await?;
-        if let (Place::None, Some(folder)) = (&self.buckets.place, open::folder(at)) {
+        if let (BlobLocation::None, Some(folder)) = (&self.buckets.location, open::folder(at)) {
             let blobs = folder.join("blobs");
             if !self.buckets.specs.is_empty() || blobs.is_dir() {
-                self.buckets.place = Place::Folder(blobs);
+                self.buckets.location = BlobLocation::Folder(blobs);
             }
         }
         let started = async {
@@ -53,7 +53,7 @@ impl App {
     pub async fn prepare(self, store: Arc<dyn Store>) -> Result<Runtime, StartError> {
         self.check_declared()?;
         let is_ours = open::is_ours(&store, &self.name, self.adopts).await?;
-        let App { name, clients, entropy, keep, extensions, buckets, .. } = self;
+        let App { name, clients, entropy, retention, extensions, buckets, .. } = self;
         let declared_buckets = buckets.specs.clone();
         let buckets = buckets.open(store.clone(), entropy.clone()).await?;
         let mut objects = Objects::builder(store.clone())
@@ -87,7 +87,7 @@ impl App {
             extensions,
             entropy,
             dispatcher_options: self.dispatcher_options,
-            keep,
+            retention,
         };
         let runtime = Runtime::new(parts, self.before_work, is_ours, client, &clients);
         self.on_open.into_iter().for_each(|hook| hook(&runtime));

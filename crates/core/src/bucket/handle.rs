@@ -8,24 +8,24 @@ use steadfast_bucket::{
 use super::Bucket;
 use crate::{
     Client,
-    door::{RemoteDoor, Way, elsewhere},
+    transport::{Backend, Transport, not_remote},
 };
 
 impl Client {
     /// A bucket of the program, which must be running.
     pub fn bucket(&self, bucket: Bucket) -> BucketHandle {
-        let way = self.way().ok().and_then(|it| match it {
-            Way::Local(running) => running.buckets.clone().map(Way::Local),
-            Way::Remote(door) => Some(Way::Remote(door)),
+        let backend = self.backend().ok().and_then(|it| match it {
+            Backend::Local(running) => running.buckets.clone().map(Backend::Local),
+            Backend::Remote(transport) => Some(Backend::Remote(transport)),
         });
-        BucketHandle::new(way, bucket)
+        BucketHandle::new(backend, bucket)
     }
 }
 
 impl Bucket {
     /// The bucket among these.
     pub fn of(self, buckets: &Buckets) -> BucketHandle {
-        BucketHandle::new(Some(Way::Local(buckets.clone())), self)
+        BucketHandle::new(Some(Backend::Local(buckets.clone())), self)
     }
 }
 
@@ -35,28 +35,30 @@ impl Bucket {
 /// `copy` are not available for a program in another process: use its S3 API.
 #[derive(Clone)]
 pub struct BucketHandle {
-    way: Option<Way<Buckets>>,
+    backend: Option<Backend<Buckets>>,
     bucket: Bucket,
 }
 
 impl BucketHandle {
-    pub(crate) fn new(way: Option<Way<Buckets>>, bucket: Bucket) -> Self {
-        Self { way, bucket }
+    pub(crate) fn new(backend: Option<Backend<Buckets>>, bucket: Bucket) -> Self {
+        Self { backend, bucket }
     }
 
-    /// The remote door, if the program runs in another process.
-    fn door(&self) -> Option<&dyn RemoteDoor> {
-        match &self.way {
-            Some(Way::Remote(door)) => Some(&**door),
-            Some(Way::Local(_)) | None => None,
+    /// The transport, if the program runs in another process.
+    fn transport(&self) -> Option<&dyn Transport> {
+        match &self.backend {
+            Some(Backend::Remote(transport)) => Some(&**transport),
+            Some(Backend::Local(_)) | None => None,
         }
     }
 
     fn parts(&self) -> Result<(&Buckets, BucketName), BucketError> {
         let name = BucketName::new(self.bucket.name())?;
-        match &self.way {
-            Some(Way::Local(buckets)) => Ok((buckets, name)),
-            Some(Way::Remote(_)) => Err(elsewhere("stream and copy blobs by its S3 API").into()),
+        match &self.backend {
+            Some(Backend::Local(buckets)) => Ok((buckets, name)),
+            Some(Backend::Remote(_)) => {
+                Err(not_remote("stream and copy blobs by its S3 API").into())
+            }
             None => {
                 let reason = "this program has no buckets, or has stopped".into();
                 Err(BucketError::Files { reason })
@@ -76,8 +78,8 @@ impl BucketHandle {
         bytes: impl AsRef<[u8]>,
         put: PutOptions,
     ) -> Result<Blob, BucketError> {
-        if let Some(door) = self.door() {
-            return Ok(door.put_blob((self.bucket.name(), key), bytes.as_ref(), put).await?);
+        if let Some(transport) = self.transport() {
+            return Ok(transport.put_blob((self.bucket.name(), key), bytes.as_ref(), put).await?);
         }
         let (buckets, name) = self.parts()?;
         buckets.put(&name, &BlobKey::new(key)?, bytes.as_ref(), put).await
@@ -91,10 +93,10 @@ impl BucketHandle {
 
     /// The blob under a key; `None` if there is none.
     pub async fn head(&self, key: &str) -> Result<Option<Blob>, BucketError> {
-        if let Some(door) = self.door() {
+        if let Some(transport) = self.transport() {
             let prefix = key.to_owned();
             let only = ListOptions { prefix, limit: Some(1), ..ListOptions::default() };
-            let listing = door.list_blobs(self.bucket.name(), &only).await?;
+            let listing = transport.list_blobs(self.bucket.name(), &only).await?;
             return Ok(listing.blobs.into_iter().find(|it| it.key.as_str() == key));
         }
         let (buckets, name) = self.parts()?;
@@ -103,8 +105,8 @@ impl BucketHandle {
 
     /// The bytes of a blob that is known to be small; `None` if there is none.
     pub async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, BucketError> {
-        if let Some(door) = self.door() {
-            return Ok(door.get_blob((self.bucket.name(), key)).await?);
+        if let Some(transport) = self.transport() {
+            return Ok(transport.get_blob((self.bucket.name(), key)).await?);
         }
         match found(self.read(key, GetOptions::default()).await)? {
             Some(reading) => reading.bytes().await.map(Some),
@@ -120,8 +122,8 @@ impl BucketHandle {
 
     /// Deletes a blob. Returns the sequence number of the deletion, or `None` if there was no blob.
     pub async fn delete(&self, key: &str) -> Result<Option<i64>, BucketError> {
-        if let Some(door) = self.door() {
-            return Ok(door.delete_blob((self.bucket.name(), key)).await?);
+        if let Some(transport) = self.transport() {
+            return Ok(transport.delete_blob((self.bucket.name(), key)).await?);
         }
         let (buckets, name) = self.parts()?;
         buckets.delete(&name, &BlobKey::new(key)?, Condition::default()).await
@@ -136,8 +138,8 @@ impl BucketHandle {
 
     /// Lists blobs.
     pub async fn list(&self, list: &ListOptions) -> Result<Listing, BucketError> {
-        if let Some(door) = self.door() {
-            return Ok(door.list_blobs(self.bucket.name(), list).await?);
+        if let Some(transport) = self.transport() {
+            return Ok(transport.list_blobs(self.bucket.name(), list).await?);
         }
         let (buckets, name) = self.parts()?;
         buckets.list(&name, list).await

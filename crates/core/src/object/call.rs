@@ -16,13 +16,13 @@ use super::{
 };
 use crate::{
     Body, RequestKey,
-    door::{Way, call_error},
+    transport::{Backend, call_error},
 };
 
 /// A call that is about to be made.
 #[must_use = "a call is made when it is awaited"]
 pub struct PendingCall<R> {
-    way: Result<Way<Objects>, StoreError>,
+    backend: Result<Backend<Objects>, StoreError>,
     to: Result<store::Address, CallError>,
     message: &'static str,
     body: Result<String, CallError>,
@@ -34,7 +34,7 @@ pub struct PendingCall<R> {
 impl<R> PendingCall<R> {
     /// A call of one of these objects.
     pub(crate) fn typed<C: Handle<M, Reply = R>, M: Body>(
-        way: Result<Way<Objects>, StoreError>,
+        backend: Result<Backend<Objects>, StoreError>,
         to: Address<C>,
         msg: M,
     ) -> Self {
@@ -46,7 +46,7 @@ impl<R> PendingCall<R> {
         });
         let to = to.resolve().map_err(CallError::from);
         let caller = Caller::Internal;
-        Self { way, to, message, body, key: None, caller, reply: PhantomData }
+        Self { backend, to, message, body, key: None, caller, reply: PhantomData }
     }
 
     /// Makes the call for a caller.
@@ -74,15 +74,15 @@ impl<R: Body> IntoFuture for PendingCall<R> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let Self { way, to, message, body, key, caller, .. } = self;
+            let Self { backend, to, message, body, key, caller, .. } = self;
             let (to, body, key) = (to?, body?, key.as_deref());
-            let reply = match way? {
-                Way::Local(objects) => {
+            let reply = match backend? {
+                Backend::Local(objects) => {
                     objects.call_message(&to, message, &body, key, caller).await?
                 }
-                Way::Remote(door) => {
+                Backend::Remote(transport) => {
                     let object = (to.class(), to.name());
-                    door.call(object, message, &body, key).await.map_err(call_error)?
+                    transport.call(object, message, &body, key).await.map_err(call_error)?
                 }
             };
             read(message, &reply)
@@ -101,7 +101,7 @@ impl Objects {
     where
         C::Calls: Lists<M, I>,
     {
-        PendingCall::typed(Ok(Way::Local(self.clone())), to, msg)
+        PendingCall::typed(Ok(Backend::Local(self.clone())), to, msg)
     }
 
     /// Calls an object once for a request. The commit of the turn records the key with the reply.

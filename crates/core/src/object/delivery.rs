@@ -18,7 +18,7 @@ use super::{
 use crate::{
     Error, Failure, Handler, Router,
     dispatch::{Delivery, PermitPool},
-    script::{Scene, Script},
+    script::{Script, ScriptKey},
 };
 
 /// Maximum deliveries in mailboxes, of all objects.
@@ -162,7 +162,7 @@ impl Handler for ToPerformer {
     async fn handle(&self, delivery: Delivery) -> Result<Commit, Failure> {
         let message = &delivery.message;
         let body = message.data.as_str().to_owned();
-        let performed = match self.script.next(|| Scene::Job(self.performer.job)) {
+        let performed = match self.script.next(|| ScriptKey::Job(self.performer.job)) {
             Some(says) => (self.performer.act)(&body, says),
             None => (self.performer.run)(body, delivery.id()).await,
         };

@@ -6,7 +6,7 @@ use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 use steadfast_store::{Address, AddressError, EntityKind, RetryPolicy};
 
-use crate::{Body, Error, Result, script::Says};
+use crate::{Body, Error, Result, script::ScriptedResult};
 
 /// Work that a turn requests. The dispatcher runs at most 16 jobs of one kind concurrently, unless
 /// the performer sets another limit.
@@ -56,7 +56,7 @@ pub(super) struct Performer {
     pub(super) run: Run,
     pub(super) fail: Fail,
     /// Performs an attempt as a test has scripted it.
-    pub(super) act: fn(&str, Says) -> JobAttempt,
+    pub(super) act: fn(&str, ScriptedResult) -> JobAttempt,
 }
 
 type Run = Box<dyn Fn(String, String) -> Running + Send + Sync>;
@@ -88,8 +88,8 @@ impl Performer {
             Box::pin(async move { attempt::<J, _>(&*performer, &body, &key).await })
         });
         let fail = |body: &str, error: Error| outcome::<J>(body, Err(error));
-        let act = |body: &str, says: Says| {
-            let result = says.result().and_then(|it| {
+        let act = |body: &str, scripted: ScriptedResult| {
+            let result = scripted.result().and_then(|it| {
                 serde_json::from_value(it).map_err(|error| Error::terminal(error.to_string()))
             });
             performed::<J>(body, result)

@@ -12,13 +12,13 @@ use crate::{
 };
 
 /// Executes a command, and gives the process the returned input.
-pub(super) struct Sent<P: Process> {
+pub(super) struct CommandHandler<P: Process> {
     pub(super) runner: Arc<Runner<P>>,
     pub(super) executor: Arc<dyn AnyExecutor<P>>,
 }
 
 #[async_trait]
-impl<P: Process> Handler for Sent<P> {
+impl<P: Process> Handler for CommandHandler<P> {
     async fn handle(&self, delivery: Delivery) -> Result<Commit, Failure> {
         let output: P::Output = record::body::<P, _>(&delivery.message).map_err(fatal)?;
         let key = delivery.id();
@@ -36,12 +36,12 @@ impl<P: Process> Handler for Sent<P> {
 }
 
 /// Gives a process the input that it scheduled.
-pub(super) struct Scheduled<P: Process> {
+pub(super) struct ScheduleHandler<P: Process> {
     pub(super) runner: Arc<Runner<P>>,
 }
 
 #[async_trait]
-impl<P: Process> Handler for Scheduled<P> {
+impl<P: Process> Handler for ScheduleHandler<P> {
     async fn handle(&self, delivery: Delivery) -> Result<Commit, Failure> {
         let input: P::Input = record::body::<P, _>(&delivery.message).map_err(fatal)?;
         let Some(name) = P::route(&input) else {

@@ -10,7 +10,7 @@ use steadfast_store::{Recorded, Store, Version};
 
 use super::{
     Decided, Execute, InputError, Process, codec,
-    handlers::{Scheduled, Sent},
+    handlers::{CommandHandler, ScheduleHandler},
     publish::{Published, Subscribers},
     record::{Metadata, encoded},
     runner::Runner,
@@ -45,9 +45,10 @@ impl Processes {
     /// Adds a process with its executor.
     pub fn with<P: Process>(mut self, executor: impl Execute<P>) -> Self {
         let runner = Arc::new(Runner::<P>::new(self.store.clone(), self.subscribers.clone()));
-        let sent = Arc::new(Sent { runner: runner.clone(), executor: Arc::new(executor) });
-        let scheduled = Arc::new(Scheduled { runner: runner.clone() });
-        self.by_name.insert(P::NAME, Arc::new(Registered { runner, sent, scheduled }));
+        let sent =
+            Arc::new(CommandHandler { runner: runner.clone(), executor: Arc::new(executor) });
+        let scheduled = Arc::new(ScheduleHandler { runner: runner.clone() });
+        self.by_name.insert(P::NAME, Arc::new(RegisteredProcess { runner, sent, scheduled }));
         self
     }
 
@@ -135,14 +136,14 @@ trait AnyProcess: Send + Sync {
     fn handler(&self, action: &str) -> Option<Arc<dyn Handler>>;
 }
 
-struct Registered<P: Process> {
+struct RegisteredProcess<P: Process> {
     runner: Arc<Runner<P>>,
-    sent: Arc<Sent<P>>,
-    scheduled: Arc<Scheduled<P>>,
+    sent: Arc<CommandHandler<P>>,
+    scheduled: Arc<ScheduleHandler<P>>,
 }
 
 #[async_trait]
-impl<P: Process> AnyProcess for Registered<P> {
+impl<P: Process> AnyProcess for RegisteredProcess<P> {
     async fn input(
         &self,
         instance: &str,

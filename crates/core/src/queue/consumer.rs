@@ -11,7 +11,7 @@ use super::{
 use crate::{
     Body, Result,
     dispatch::attempt::Verdict,
-    script::{Scene, Script},
+    script::{Script, ScriptKey},
 };
 
 /// Consumes the messages of a queue one by one, several at a time.
@@ -159,12 +159,12 @@ impl Consume for ScriptedConsumer {
     fn consume(self: Arc<Self>, raw_deliveries: Vec<RawDelivery>) -> ConsumeFuture {
         let mut rest = Vec::new();
         for raw in raw_deliveries {
-            let Some(says) = self.script.next(|| Scene::Consumer(self.queue)) else {
+            let Some(scripted) = self.script.next(|| ScriptKey::Consumer(self.queue)) else {
                 rest.push(raw);
                 continue;
             };
             let done = Verdict::Done(Commit::default());
-            let verdict = says.result().map_or_else(|error| verdict_of(&error), |_| done);
+            let verdict = scripted.result().map_or_else(|error| verdict_of(&error), |_| done);
             raw.decisions.decide(raw.queued.message.position, verdict);
         }
         match rest.is_empty() {

@@ -7,8 +7,8 @@ use steadfast_store::{ENQUEUE, InvalidInput, Json, queue_address};
 use super::{QueueError, QueueSettings};
 use crate::{
     Body, Client, Receive,
-    door::Way,
     object::{Destination, Sending},
+    transport::Backend,
 };
 
 /// A queue of messages of one type, by its name: `const MAIL: Queue<Mail> = Queue::named("mail");`
@@ -111,11 +111,13 @@ impl<M: Body> Receive<M> for DelayedQueue<M> {
 
     async fn receive(self, client: &Client, msg: M) -> Result<(), QueueError> {
         let Self { queue, delay } = self;
-        match client.way()? {
-            Way::Local(running) => running.queues.send_after(queue, &msg, delay).await.map(drop),
-            Way::Remote(door) => {
+        match client.backend()? {
+            Backend::Local(running) => {
+                running.queues.send_after(queue, &msg, delay).await.map(drop)
+            }
+            Backend::Remote(transport) => {
                 let body = Json::of(&msg)?;
-                Ok(door.send(queue.name, body.as_str(), delay).await?)
+                Ok(transport.send(queue.name, body.as_str(), delay).await?)
             }
         }
     }

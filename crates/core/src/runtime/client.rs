@@ -5,12 +5,12 @@ use std::sync::{Arc, Weak};
 use parking_lot::RwLock;
 use steadfast_store::StoreError;
 
-use super::{Running, Runtime};
+use super::{RunningProgram, Runtime};
 use crate::{
     Address, Body, CallError, ConnectParams, Handle, LiveSocket, Object,
-    door::{RemoteDoor, Way, call_error, elsewhere, input_error},
     object::{Caller, Lists, PendingCall},
     process::{Decided, InputError, Process, encoded},
+    transport::{Backend, Transport, call_error, input_error, not_remote},
     workflow::{RunAddress, RunError, StartOutcome, Workflow},
 };
 
@@ -20,19 +20,19 @@ use crate::{
 /// for a program in another process.
 #[derive(Clone)]
 pub struct Client {
-    reach: Reach,
+    target: ClientTarget,
     caller: Caller,
 }
 
 #[derive(Clone)]
-enum Reach {
-    Local(Arc<RwLock<Weak<Running>>>),
-    Remote(Arc<dyn RemoteDoor>),
+enum ClientTarget {
+    Local(Arc<RwLock<Weak<RunningProgram>>>),
+    Remote(Arc<dyn Transport>),
 }
 
 impl Default for Client {
     fn default() -> Self {
-        Self { reach: Reach::Local(Arc::default()), caller: Caller::default() }
+        Self { target: ClientTarget::Local(Arc::default()), caller: Caller::default() }
     }
 }
 
@@ -50,15 +50,15 @@ pub trait Receive<M> {
 }
 
 impl Client {
-    pub(crate) fn attach(&self, running: &Arc<Running>) {
-        if let Reach::Local(here) = &self.reach {
+    pub(crate) fn attach(&self, running: &Arc<RunningProgram>) {
+        if let ClientTarget::Local(here) = &self.target {
             *here.write() = Arc::downgrade(running);
         }
     }
 
     /// A client of a program in another process.
-    pub fn remote(door: Arc<dyn RemoteDoor>) -> Self {
-        Self { reach: Reach::Remote(door), caller: Caller::default() }
+    pub fn remote(transport: Arc<dyn Transport>) -> Self {
+        Self { target: ClientTarget::Remote(transport), caller: Caller::default() }
     }
 
     /// A client that calls objects for this caller: see [`Turn::caller`](crate::Turn::caller). A
@@ -68,21 +68,21 @@ impl Client {
     }
 
     /// The program in this process, while it runs, or the transport to another process.
-    pub(crate) fn way(&self) -> Result<Way<Arc<Running>>, StoreError> {
-        let here = match &self.reach {
-            Reach::Local(here) => here,
-            Reach::Remote(door) => return Ok(Way::Remote(door.clone())),
+    pub(crate) fn backend(&self) -> Result<Backend<Arc<RunningProgram>>, StoreError> {
+        let here = match &self.target {
+            ClientTarget::Local(here) => here,
+            ClientTarget::Remote(transport) => return Ok(Backend::Remote(transport.clone())),
         };
         let running = here.read().upgrade();
         let running = running.filter(|it| !it.has_ended()).ok_or(StoreError::Closed)?;
-        Ok(Way::Local(running))
+        Ok(Backend::Local(running))
     }
 
     /// The program, while it runs in this process.
     pub fn runtime(&self) -> Option<Runtime> {
-        match self.way().ok()? {
-            Way::Local(running) => Some(Runtime::of(running)),
-            Way::Remote(_) => None,
+        match self.backend().ok()? {
+            Backend::Local(running) => Some(Runtime::of(running)),
+            Backend::Remote(_) => None,
         }
     }
 
@@ -91,7 +91,7 @@ impl Client {
     where
         C::Calls: Lists<M, I>,
     {
-        let objects = self.way().map(|it| it.map(|it| it.objects.clone()));
+        let objects = self.backend().map(|it| it.map(|it| it.objects.clone()));
         PendingCall::typed(objects, to, msg).by(self.caller)
     }
 
@@ -103,13 +103,13 @@ impl Client {
         message: &str,
         body: &str,
     ) -> Result<String, CallError> {
-        match self.way()? {
-            Way::Local(running) => {
+        match self.backend()? {
+            Backend::Local(running) => {
                 let (objects, object) = (&running.objects, (class, name));
                 objects.call_json_by(object, message, body, None, self.caller).await
             }
-            Way::Remote(door) => {
-                door.call((class, name), message, body, None).await.map_err(call_error)
+            Backend::Remote(transport) => {
+                transport.call((class, name), message, body, None).await.map_err(call_error)
             }
         }
     }
@@ -121,17 +121,19 @@ impl Client {
         to: Address<C>,
         params: ConnectParams,
     ) -> Result<LiveSocket, CallError> {
-        match self.way()? {
-            Way::Local(running) => running.objects.connect(C::CLASS, to.name(), params).await,
-            Way::Remote(_) => Err(elsewhere("connect to the object with a WebSocket").into()),
+        match self.backend()? {
+            Backend::Local(running) => running.objects.connect(C::CLASS, to.name(), params).await,
+            Backend::Remote(_) => Err(not_remote("connect to the object with a WebSocket").into()),
         }
     }
 
     /// Deletes an object; `false` if it did not exist.
     pub async fn delete<C: Object>(&self, object: Address<C>) -> Result<bool, CallError> {
-        match self.way()? {
-            Way::Local(running) => running.objects.delete(C::CLASS, object.name()).await,
-            Way::Remote(door) => Ok(door.delete_object((C::CLASS, object.name())).await?),
+        match self.backend()? {
+            Backend::Local(running) => running.objects.delete(C::CLASS, object.name()).await,
+            Backend::Remote(transport) => {
+                Ok(transport.delete_object((C::CLASS, object.name())).await?)
+            }
         }
     }
 
@@ -148,22 +150,22 @@ impl Client {
         run: RunAddress<W>,
         input: W::Input,
     ) -> Result<StartOutcome, RunError> {
-        match self.way()? {
-            Way::Local(running) => running.runs.start(run, input).await,
-            Way::Remote(door) => {
+        match self.backend()? {
+            Backend::Local(running) => running.runs.start(run, input).await,
+            Backend::Remote(transport) => {
                 let input = RunError::json("the input of the run", &input)?;
-                Ok(door.start((W::NAME, run.id()), &input).await?)
+                Ok(transport.start((W::NAME, run.id()), &input).await?)
             }
         }
     }
 
     /// Gives an input to a process.
     pub async fn input<P: Process>(&self, input: P::Input) -> Result<Decided, InputError> {
-        match self.way()? {
-            Way::Local(running) => running.processes.input::<P>(&input, None).await,
-            Way::Remote(door) => {
+        match self.backend()? {
+            Backend::Local(running) => running.processes.input::<P>(&input, None).await,
+            Backend::Remote(transport) => {
                 let (name, message_type, data) = encoded::<P>(&input)?;
-                let decided = door.input((P::NAME, &name), &message_type, data).await;
+                let decided = transport.input((P::NAME, &name), &message_type, data).await;
                 decided.map_err(input_error)
             }
         }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use steadfast_store::{Entropy, Store};
 
 use crate::{
-    BucketSpec, Buckets, DispatcherOptions, Keep, Objects, Queues, Runs, Sweeper, Tokens,
-    app::Extensions, process::Processes,
+    BucketSpec, Buckets, DispatcherOptions, Objects, Queues, RetentionSettings, Runs, Sweeper,
+    Tokens, app::Extensions, process::Processes,
 };
 
 /// The parts of a program, on one store.
@@ -23,7 +23,7 @@ pub(crate) struct Parts {
     pub(crate) extensions: Extensions,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) dispatcher_options: DispatcherOptions,
-    pub(crate) keep: Keep,
+    pub(crate) retention: RetentionSettings,
 }
 
 impl Parts {
@@ -33,7 +33,7 @@ impl Parts {
             runs: self.runs.clone(),
             queues: self.queues.clone(),
             buckets: self.buckets.clone(),
-            keep: self.keep,
+            retention: self.retention,
         }
     }
 }

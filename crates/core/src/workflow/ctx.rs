@@ -12,8 +12,8 @@ use super::{
     state::{PendingEntry, State},
 };
 use crate::{
-    Body, Bucket, BucketHandle, Buckets, Error, Objects, Result, door::Way, object::CallKey,
-    script::Script,
+    Body, Bucket, BucketHandle, Buckets, Error, Objects, Result, object::CallKey, script::Script,
+    transport::Backend,
 };
 
 /// The context of a run. Cheap to clone.
@@ -54,7 +54,7 @@ impl Ctx {
     /// A bucket of the program. Changes of it are not part of the run's record: make them in a
     /// step.
     pub fn bucket(&self, bucket: Bucket) -> BucketHandle {
-        BucketHandle::new(self.0.environment.buckets.clone().map(Way::Local), bucket)
+        BucketHandle::new(self.0.environment.buckets.clone().map(Backend::Local), bucket)
     }
 
     /// The clock of the store, for the bodies of steps: its time is not recorded. Elsewhere use

@@ -8,8 +8,8 @@ use steadfast_store::{InvalidInput, Json, StoreError};
 use super::{Ctx, RunAddress, RunError, Status, Workflow};
 use crate::{
     Body, Client, Receive, Result,
-    door::{RunChange, Way},
     object::{Destination, Sending},
+    transport::{Backend, RunChange},
 };
 
 /// Names an event that runs wait for, with the type of its payload.
@@ -107,9 +107,9 @@ impl<W: Workflow> RunHandle<W> {
 
     /// Its status.
     pub async fn status(&self) -> Result<Status, RunError> {
-        match self.client.way()? {
-            Way::Local(it) => Ok(it.runs.run(W::NAME, self.run.id()).await?.status),
-            Way::Remote(door) => Ok(door.status(self.names()).await?),
+        match self.client.backend()? {
+            Backend::Local(it) => Ok(it.runs.run(W::NAME, self.run.id()).await?.status),
+            Backend::Remote(transport) => Ok(transport.status(self.names()).await?),
         }
     }
 
@@ -117,9 +117,9 @@ impl<W: Workflow> RunHandle<W> {
     /// a terminated or paused one [`RunError::WrongStatus`]. If the program stops first, the error
     /// is `closed`.
     pub async fn wait(&self) -> Result<W::Output, RunError> {
-        let status = match self.client.way()? {
-            Way::Remote(door) => door.wait(self.names()).await?,
-            Way::Local(running) => {
+        let status = match self.client.backend()? {
+            Backend::Remote(transport) => transport.wait(self.names()).await?,
+            Backend::Local(running) => {
                 let (runs, mut ended) = (running.runs.clone(), running.ended.subscribe());
                 // The wait does not keep the program alive.
                 drop(running);
@@ -148,38 +148,44 @@ impl<W: Workflow> RunHandle<W> {
 
     /// Sends it an event, which is kept until the run waits for one of this name.
     pub async fn send<T: Body>(&self, event: Event<T>, payload: T) -> Result<(), RunError> {
-        match self.client.way()? {
-            Way::Local(running) => {
+        match self.client.backend()? {
+            Backend::Local(running) => {
                 running.runs.send_event(W::NAME, self.run.id(), event.name, &payload).await
             }
-            Way::Remote(door) => {
+            Backend::Remote(transport) => {
                 let payload = RunError::json("the payload of the event", &payload)?;
-                Ok(door.send_event(self.names(), event.name, &payload).await?)
+                Ok(transport.send_event(self.names(), event.name, &payload).await?)
             }
         }
     }
 
     /// Pauses it: attempts in flight end and are recorded, nothing new begins.
     pub async fn pause(&self) -> Result<(), RunError> {
-        match self.client.way()? {
-            Way::Local(it) => it.runs.pause(W::NAME, self.run.id()).await,
-            Way::Remote(door) => Ok(door.change_run(self.names(), RunChange::Pause).await?),
+        match self.client.backend()? {
+            Backend::Local(it) => it.runs.pause(W::NAME, self.run.id()).await,
+            Backend::Remote(transport) => {
+                Ok(transport.change_run(self.names(), RunChange::Pause).await?)
+            }
         }
     }
 
     /// Resumes it. Its timers are shifted by the duration of the pause.
     pub async fn resume(&self) -> Result<(), RunError> {
-        match self.client.way()? {
-            Way::Local(it) => it.runs.resume(W::NAME, self.run.id()).await,
-            Way::Remote(door) => Ok(door.change_run(self.names(), RunChange::Resume).await?),
+        match self.client.backend()? {
+            Backend::Local(it) => it.runs.resume(W::NAME, self.run.id()).await,
+            Backend::Remote(transport) => {
+                Ok(transport.change_run(self.names(), RunChange::Resume).await?)
+            }
         }
     }
 
     /// Terminates it. Attempts in flight are dropped.
     pub async fn terminate(&self) -> Result<(), RunError> {
-        match self.client.way()? {
-            Way::Local(it) => it.runs.terminate(W::NAME, self.run.id()).await,
-            Way::Remote(door) => Ok(door.change_run(self.names(), RunChange::Terminate).await?),
+        match self.client.backend()? {
+            Backend::Local(it) => it.runs.terminate(W::NAME, self.run.id()).await,
+            Backend::Remote(transport) => {
+                Ok(transport.change_run(self.names(), RunChange::Terminate).await?)
+            }
         }
     }
 }

@@ -22,7 +22,7 @@ use super::{
 use crate::{
     Body, Error, Result,
     object::CallKey,
-    script::{Says, Scene},
+    script::{ScriptKey, ScriptedResult},
 };
 
 /// Default timeout of one attempt.
@@ -203,13 +203,14 @@ async fn try_once<T: Body>(
     timeout: Duration,
 ) -> Result<(Value, T)> {
     let environment = &ctx.0.environment;
-    let says = environment
-        .script
-        .next(|| Scene::Step { workflow: environment.run.class().into(), step: key.name.clone() });
+    let says = environment.script.next(|| ScriptKey::Step {
+        workflow: environment.run.class().into(),
+        step: key.name.clone(),
+    });
     let value = match says {
-        Some(Says::Gives(value)) => value,
-        Some(Says::Fails(error)) => return Err(error),
-        Some(Says::TimesOut) => return Err(timed_out(timeout)),
+        Some(ScriptedResult::Value(value)) => value,
+        Some(ScriptedResult::Fails(error)) => return Err(error),
+        Some(ScriptedResult::TimesOut) => return Err(timed_out(timeout)),
         None => {
             let gave = within(ctx, body, timeout).await?;
             let value = catch_unwind(AssertUnwindSafe(|| encode(key, &gave)));

@@ -3,7 +3,7 @@
 use std::{future::poll_fn, pin::Pin, sync::Arc, task::Poll, time::Duration};
 
 use steadfast_core::{
-    App, Ctx, Error, Keep, Objects, QueueSettings, Result, Runtime, Sweeper, Workflow,
+    App, Ctx, Error, Objects, QueueSettings, Result, RetentionSettings, Runtime, Sweeper, Workflow,
     bucket::{
         BlobKey, BucketName, Condition, EventType, LifecycleRule, MemoryBlobs, PutOptions, Rule,
     },
@@ -53,11 +53,11 @@ async fn lab(at: Timestamp) -> Lab {
     let (objects, runs) = (program.objects().clone(), program.runs().clone());
     let (queues, buckets) = (program.queues().clone(), program.buckets());
     let keep = Duration::from_hours(2);
-    let keep = Keep {
+    let keep = RetentionSettings {
         messages: Retention { keep, ..Retention::DEFAULT },
         turns: HistoryRetention { keep, ..HistoryRetention::DEFAULT },
     };
-    let sweeper = Sweeper { store: store.clone(), runs, queues, buckets, keep };
+    let sweeper = Sweeper { store: store.clone(), runs, queues, buckets, retention: keep };
     Lab { clock, store, objects, sweeper, _program: program }
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use steadfast_core::{
-    App, Consumer, Ctx, Delivery, Error, Handle, Keep, Object, Queue, Result, Settled, Turn,
-    Workflow,
+    App, Consumer, Ctx, Delivery, Error, Handle, Object, Queue, Result, RetentionSettings, Settled,
+    Turn, Workflow,
     object::HistoryRetention,
     store::{Remember, Retention, Write},
     test::TestApp,
@@ -90,8 +90,8 @@ impl Workflow for Visit {
     }
 }
 
-fn keep() -> Keep {
-    Keep {
+fn keep() -> RetentionSettings {
+    RetentionSettings {
         messages: Retention { keep: 10 * DAY, keep_dead: 20 * DAY },
         turns: HistoryRetention { keep: 10 * DAY, ..HistoryRetention::DEFAULT },
     }
@@ -101,14 +101,14 @@ async fn app(lab: &Lab) -> TestApp {
     app_that(lab, keep()).await
 }
 
-async fn app_that(lab: &Lab, keep: Keep) -> TestApp {
+async fn app_that(lab: &Lab, keep: RetentionSettings) -> TestApp {
     App::new("test")
         .object(Visitor)
         .process::<Order>(Carrier::default())
         .workflow(Visit)
         .queue(MAIL)
         .consume(MAIL, Post)
-        .keep(keep)
+        .retention(keep)
         .test_on(lab.store.clone(), lab.clock.clone())
         .await
         .unwrap()
@@ -209,7 +209,7 @@ async fn a_sweep_reads_as_much_in_a_large_store_as_in_a_small_one(lab: Lab) {
 
 async fn a_run_with_a_dead_message_leaves_with_it_or_when_somebody_wants_it(lab: Lab) {
     let messages = Retention { keep: DAY, keep_dead: 60 * DAY };
-    let app = app_that(&lab, Keep { messages, ..keep() }).await;
+    let app = app_that(&lab, RetentionSettings { messages, ..keep() }).await;
     for id in ["kept", "deleted"] {
         app.start(Visit::at(id), false).await.unwrap();
     }

@@ -29,11 +29,11 @@ pub struct LastFailure {
 /// The last failures. Successful turns never touch it.
 #[derive(Debug, Default)]
 pub(in crate::object) struct Failures {
-    known: Mutex<Known>,
+    known: Mutex<FailureTable>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct FailureTable {
     count: u64,
     by_object: HashMap<EntityId, (u64, LastFailure)>,
     by_age: BTreeMap<u64, EntityId>,
@@ -77,7 +77,7 @@ impl Failures {
         }
     }
 
-    fn known(&self) -> parking_lot::MutexGuard<'_, Known> {
+    fn known(&self) -> parking_lot::MutexGuard<'_, FailureTable> {
         self.known.lock()
     }
 }

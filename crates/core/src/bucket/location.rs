@@ -11,7 +11,7 @@ use super::BucketSpec;
 
 /// Where the contents of blobs are stored.
 #[derive(Clone, Debug, Default)]
-pub(crate) enum Place {
+pub(crate) enum BlobLocation {
     /// The program has no buckets.
     #[default]
     None,
@@ -27,7 +27,7 @@ pub(crate) enum Place {
 #[derive(Default)]
 pub(crate) struct BucketDeclarations {
     pub(crate) specs: Vec<BucketSpec>,
-    pub(crate) place: Place,
+    pub(crate) location: BlobLocation,
     pub(crate) options: BucketOptions,
 }
 
@@ -38,8 +38,8 @@ impl BucketDeclarations {
         store: Arc<dyn Store>,
         entropy: Arc<dyn Entropy>,
     ) -> Result<Option<Buckets>, BucketError> {
-        let blobs: Arc<dyn Blobs> = match self.place {
-            Place::None => match self.specs.first() {
+        let blobs: Arc<dyn Blobs> = match self.location {
+            BlobLocation::None => match self.specs.first() {
                 None => return Ok(None),
                 Some(spec) => {
                     let reason = format!(
@@ -50,18 +50,18 @@ impl BucketDeclarations {
                     return Err(BucketError::Files { reason });
                 }
             },
-            Place::Folder(folder) => {
+            BlobLocation::Folder(folder) => {
                 let account = account(&*store, &*entropy).await?;
                 let open = move || FileBlobs::open(folder, &account);
                 let opened = tokio::task::spawn_blocking(open).await;
                 let failed = |it: tokio::task::JoinError| it.to_string();
                 Arc::new(opened.map_err(|it| BucketError::Files { reason: failed(it) })??)
             }
-            Place::ReadOnly(folder) => {
+            BlobLocation::ReadOnly(folder) => {
                 let blobs = Arc::new(FileBlobs::open_read_only(folder));
                 return Ok(Some(Buckets::builder(store).open_read_only(blobs).await?));
             }
-            Place::Given(blobs) => blobs,
+            BlobLocation::Given(blobs) => blobs,
         };
         let builder = Buckets::builder(store).entropy(entropy).options(self.options);
         Ok(Some(builder.open(blobs).await?))

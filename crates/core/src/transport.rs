@@ -15,16 +15,16 @@ use crate::{
 
 /// A program in this process, or in another one.
 #[derive(Clone)]
-pub(crate) enum Way<L> {
+pub(crate) enum Backend<L> {
     Local(L),
-    Remote(Arc<dyn RemoteDoor>),
+    Remote(Arc<dyn Transport>),
 }
 
-impl<L> Way<L> {
-    pub(crate) fn map<T>(self, part: impl FnOnce(L) -> T) -> Way<T> {
+impl<L> Backend<L> {
+    pub(crate) fn map<T>(self, part: impl FnOnce(L) -> T) -> Backend<T> {
         match self {
-            Self::Local(it) => Way::Local(part(it)),
-            Self::Remote(door) => Way::Remote(door),
+            Self::Local(it) => Backend::Local(part(it)),
+            Self::Remote(transport) => Backend::Remote(transport),
         }
     }
 }
@@ -45,7 +45,7 @@ pub enum RunChange {
 ///
 /// `steadfast::connect` gives the one over HTTP.
 #[async_trait]
-pub trait RemoteDoor: Send + Sync + 'static {
+pub trait Transport: Send + Sync + 'static {
     /// Calls the object with this class and name; gives the reply.
     async fn call(
         &self,
@@ -108,7 +108,7 @@ pub trait RemoteDoor: Send + Sync + 'static {
 }
 
 /// The error of a method that is not available for a program in another process.
-pub(crate) fn elsewhere(advice: &str) -> StoreError {
+pub(crate) fn not_remote(advice: &str) -> StoreError {
     StoreError::Remote(Box::new(RemoteProblem {
         code: "conflict",
         detail: format!("the program runs in another process: {advice}"),
