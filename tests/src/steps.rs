@@ -2,7 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use steadfast_core::store::{Clock, Entropy, Left, SeededEntropy, Sleep, SystemClock, Timestamp};
+use steadfast_core::store::{
+    Clock, Entropy, SeededEntropy, Sleep, SystemClock, TimeLeft, Timestamp,
+};
 
 /// The clock of this process: that of the machine, or with STEADFAST_TEST_STEPS, a seed, one that
 /// is set ahead and back; or with STEADFAST_TEST_AHEAD one that is this many milliseconds ahead.
@@ -52,7 +54,7 @@ impl Clock for Ahead {
         SystemClock.elapsed().saturating_sub(self.began) * RATE
     }
 
-    fn wait<'a>(&'a self, left: Left<'a>) -> Sleep<'a> {
+    fn wait<'a>(&'a self, left: TimeLeft<'a>) -> Sleep<'a> {
         Box::pin(async move { SystemClock.wait(left).await })
     }
 }
@@ -70,7 +72,7 @@ impl Clock for Unsteady {
         SystemClock.elapsed()
     }
 
-    fn wait<'a>(&'a self, left: Left<'a>) -> Sleep<'a> {
+    fn wait<'a>(&'a self, left: TimeLeft<'a>) -> Sleep<'a> {
         Box::pin(async move { SystemClock.wait(left).await })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use steadfast_store::{AddressError, InvalidInput, Json, Remembered, StoreError};
+use steadfast_store::{AddressError, InvalidInput, Json, RecordedKey, StoreError};
 
 use crate::KEY_BYTES_MAX;
 
@@ -223,7 +223,7 @@ impl BucketError {
 }
 
 impl BucketError {
-    pub(crate) fn repeated(before: &Remembered) -> Self {
+    pub(crate) fn repeated(before: &RecordedKey) -> Self {
         let answer = before.reply.as_ref().map_or("null", Json::as_str).into();
         BucketError::Repeated { answer }
     }

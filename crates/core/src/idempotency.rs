@@ -7,8 +7,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde::{Serialize, de::DeserializeOwned};
 use steadfast_store::{
-    Address, Commit, EntityId, EntityKind, Expect, InvalidInput, Json, Outcome, Rejection,
-    Remember, Remembered, Store, StoreError, Write,
+    Address, Commit, EntityId, EntityKind, Expect, InvalidInput, Json, Outcome, RecordedKey,
+    Rejection, Remember, Store, StoreError, Write,
 };
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -66,7 +66,7 @@ impl RequestKey {
     }
 
     /// The record of the key, if the request was performed before.
-    pub async fn find(&self, store: &dyn Store) -> Result<Option<Remembered>, KeyError> {
+    pub async fn find(&self, store: &dyn Store) -> Result<Option<RecordedKey>, KeyError> {
         // There is no message 0, so this commit cannot be applied. The store checks the key before
         // the expectations.
         let probe = Commit::of(self.write()).expect(Expect::Pending { position: 0 });
@@ -106,7 +106,7 @@ impl KeyLocks {
 }
 
 /// Reads the answer that was recorded with a key.
-pub(crate) fn read<T: DeserializeOwned>(before: &Remembered) -> Result<T, StoreError> {
+pub(crate) fn read<T: DeserializeOwned>(before: &RecordedKey) -> Result<T, StoreError> {
     let reply = before.reply.as_ref().map_or("null", Json::as_str);
     serde_json::from_str(reply).map_err(|error| {
         let reason = format!("the answer that was recorded with a key: {error}");

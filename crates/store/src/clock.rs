@@ -46,7 +46,7 @@ impl fmt::Display for Timestamp {
 pub type Sleep<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// Computes the remaining time of a wait.
-pub type Left<'a> = Box<dyn Fn() -> Duration + Send + Sync + 'a>;
+pub type TimeLeft<'a> = Box<dyn Fn() -> Duration + Send + Sync + 'a>;
 
 /// A source of time.
 pub trait Clock: Send + Sync + fmt::Debug + 'static {
@@ -58,7 +58,7 @@ pub trait Clock: Send + Sync + fmt::Debug + 'static {
 
     /// Returns when no time is left. It calls `left` again when that much time has passed, and
     /// within a second after the time of day was set.
-    fn wait<'a>(&'a self, left: Left<'a>) -> Sleep<'a>;
+    fn wait<'a>(&'a self, left: TimeLeft<'a>) -> Sleep<'a>;
 
     /// Returns when [`now`](Clock::now) has reached `at`.
     fn sleep_until(&self, at: Timestamp) -> Sleep<'_> {
@@ -98,7 +98,7 @@ impl Clock for SystemClock {
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the door for sleeping")]
-    fn wait<'a>(&'a self, left: Left<'a>) -> Sleep<'a> {
+    fn wait<'a>(&'a self, left: TimeLeft<'a>) -> Sleep<'a> {
         Box::pin(async move {
             loop {
                 let left = left();
@@ -156,7 +156,7 @@ impl Clock for ManualClock {
         self.times.borrow().1
     }
 
-    fn wait<'a>(&'a self, left: Left<'a>) -> Sleep<'a> {
+    fn wait<'a>(&'a self, left: TimeLeft<'a>) -> Sleep<'a> {
         // Subscribe before the first check, so that no change is missed.
         let mut times = self.times.subscribe();
         Box::pin(async move {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    Address, EntityId, EntityKind, EntryKey, Expiring, Images, InvalidInput, Json, KeyName, Lease,
+    Address, EntityId, EntityKind, EntryKey, ExpiryRow, Images, InvalidInput, Json, KeyName, Lease,
     Message, Position, Put, RunStatus, SettledAs, Timestamp, Turn, Version, limits, message::Cause,
 };
 
@@ -225,10 +225,10 @@ pub enum Write {
         /// The position.
         to: Position,
     },
-    /// Deletes rows that the sweep has processed; see [`Expiring`].
-    Looked {
+    /// Deletes rows that the sweep has processed; see [`ExpiryRow`].
+    Processed {
         /// The rows.
-        rows: Vec<Expiring>,
+        rows: Vec<ExpiryRow>,
         /// Whether they are added again with the current time, to be processed later.
         again: bool,
     },
@@ -307,7 +307,7 @@ impl Write {
             Write::Forget { positions }
             | Write::ForgetDead { positions, .. }
             | Write::ForgetTurns { positions } => positions.len(),
-            Write::Looked { rows, .. } => rows.len(),
+            Write::Processed { rows, .. } => rows.len(),
             Write::ExpireKeys { keys } => keys.len(),
             Write::Images(it) => it.images.len(),
             Write::ExpireEntries { entries } => entries.len(),
@@ -352,7 +352,7 @@ impl Write {
             Write::Forget { positions }
             | Write::ForgetDead { positions, .. }
             | Write::ForgetTurns { positions } => 8 * positions.len(),
-            Write::Looked { rows, .. } => 40 * rows.len(),
+            Write::Processed { rows, .. } => 40 * rows.len(),
             Write::ExpireKeys { keys } => keys.iter().map(|it| 20 + it.key.len()).sum(),
             Write::Turn(it) => 200 + it.input.len() + it.delta.len(),
             Write::Images(it) => it.images.iter().map(|it| 100 + it.data.len()).sum(),

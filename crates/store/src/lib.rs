@@ -9,7 +9,7 @@ pub mod crash;
 mod entropy;
 mod entry;
 mod error;
-mod fresh;
+mod fresh_messages;
 mod id;
 pub mod limits;
 mod memory;
@@ -38,7 +38,7 @@ mod turn;
 mod writer;
 
 pub use self::{
-    clock::{Clock, Left, ManualClock, Sleep, SystemClock, Timestamp},
+    clock::{Clock, ManualClock, Sleep, SystemClock, TimeLeft, Timestamp},
     commit::{Commit, Expect, Remember, Snapshot, Write},
     entropy::{Entropy, SeededEntropy},
     entry::{AgeCursor, Entry, EntryKey, EntryRange, Put, behind},
@@ -46,21 +46,21 @@ pub use self::{
     id::{Address, AddressError, EntityId, EntityKind, Position, Version},
     memory::{MemoryStore, Moment},
     message::{Cause, Direction, Due, Json, Lease, Message, MessageKind, Task},
-    notice::{News, Notice, Notices},
-    outcome::{Claimed, Outcome, Receipt, Rejection, Remembered},
+    notice::{Notice, NoticeBatch, Notices},
+    outcome::{GrantedClaim, Outcome, Receipt, RecordedKey, Rejection},
     plan::Work,
     postgres::{PostgresOptions, PostgresStore},
     query::{Answer, DueCursor, Query, QueryKind, StreamSummary, Totals},
     queue::{DEPTH_SEEN_MAX, ENQUEUE, QueueDepth, QueuedMessage, queue_address},
-    recorded::{Attempt, Recorded, Settled, SettledAs, State},
-    retention::{Expiring, ExpiryList, KeyName, Retention},
+    recorded::{Attempt, Recorded, SettledAs, Settlement, State},
+    retention::{ExpiryList, ExpiryRow, KeyName, Retention},
     retry::RetryPolicy,
     run::{RunCursor, RunFilter, RunPage, RunStatus, RunSummary},
     secret::secret_text,
     sqlite::{SqliteOptions, SqliteStore, peek_entry},
     store::{Activity, CommitCallback, Dump, Health, Owner, Setting, Store},
     store_clock::{CLOCK_STEP_MAX, ClockReport, ClockStep, StoreClock},
-    streams::{AppendError, Appended, Streams, failed},
+    streams::{AppendError, AppendOutcome, Streams, failed},
     sweep::sweep,
     turn::{
         Base, Complete, Head, Images, ObjectSummary, OldTurn, PageImage, RecordedTurn, Turn,

@@ -8,7 +8,7 @@ use std::sync::{
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::{Position, Recorded, Work, fresh::Fresh, plan::Plan};
+use crate::{Position, Recorded, Work, fresh_messages::FreshMessages, plan::Plan};
 
 /// Work that commits wrote, for its dispatcher.
 #[derive(Clone, Debug, Default)]
@@ -20,7 +20,7 @@ pub struct Notices {
 struct Shared {
     heard: AtomicBool,
     waiting: Mutex<Waiting>,
-    fresh: Mutex<Fresh>,
+    fresh: Mutex<FreshMessages>,
     notify: Notify,
 }
 
@@ -41,7 +41,7 @@ pub enum Notice {
 
 /// The notices since the last call.
 #[derive(Debug, PartialEq, Eq)]
-pub enum News {
+pub enum NoticeBatch {
     /// All of them.
     Notices(Vec<Notice>),
     /// More than the buffer holds: read the store.
@@ -62,7 +62,7 @@ impl Notices {
     /// # Cancel safety
     ///
     /// Nothing is lost if the future is dropped.
-    pub async fn next(&self) -> News {
+    pub async fn next(&self) -> NoticeBatch {
         loop {
             let notified = self.shared.notify.notified();
             if let Some(news) = self.take() {
@@ -78,15 +78,15 @@ impl Notices {
         waiting.notices.is_empty() && !waiting.overflowed
     }
 
-    fn take(&self) -> Option<News> {
+    fn take(&self) -> Option<NoticeBatch> {
         let mut waiting = self.lock();
         if std::mem::take(&mut waiting.overflowed) {
-            return Some(News::Overflow);
+            return Some(NoticeBatch::Overflow);
         }
         if waiting.notices.is_empty() {
             return None;
         }
-        Some(News::Notices(std::mem::take(&mut waiting.notices)))
+        Some(NoticeBatch::Notices(std::mem::take(&mut waiting.notices)))
     }
 
     /// A message that was just written and is to be delivered, once, as it was written; it may have

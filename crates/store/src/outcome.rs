@@ -8,7 +8,7 @@ pub enum Outcome {
     /// It is durable.
     Committed(Receipt),
     /// Its key was recorded before; nothing changed. This is the recorded answer.
-    Duplicate(Remembered),
+    Duplicate(RecordedKey),
     /// An expectation did not hold; nothing changed.
     Rejected(Rejection),
 }
@@ -31,7 +31,7 @@ pub struct Receipt {
     /// Version and position of each appended message, in order.
     pub appended: Vec<(Version, Position)>,
     /// The granted claims, in order.
-    pub claimed: Vec<Claimed>,
+    pub claimed: Vec<GrantedClaim>,
     /// The number of deleted messages or expired entries.
     pub forgotten: usize,
     /// Whether a run or another entity was deleted as a whole.
@@ -42,7 +42,7 @@ pub struct Receipt {
 
 /// A claim that was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Claimed {
+pub struct GrantedClaim {
     /// The message.
     pub position: Position,
     /// The number of the attempt, from 1, counted since it was last revived.
@@ -53,7 +53,7 @@ pub struct Claimed {
 
 /// The recorded values of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remembered {
+pub struct RecordedKey {
     /// The first message of the commit that recorded it; 0 if it had none.
     pub position: Position,
     /// The recorded status.

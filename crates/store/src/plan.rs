@@ -13,8 +13,8 @@ mod run;
 mod turn;
 
 use crate::{
-    Address, Attempt, Base, EntityId, Entry, EntryKey, Expiring, Head, Json, KeyName, Lease,
-    Outcome, PageImage, Position, Recorded, RecordedTurn, RunSummary, Settled, Snapshot, State,
+    Address, Attempt, Base, EntityId, Entry, EntryKey, ExpiryRow, Head, Json, KeyName, Lease,
+    Outcome, PageImage, Position, Recorded, RecordedTurn, RunSummary, Settlement, Snapshot, State,
     Timestamp, Version,
     message::{Direction, MessageKind},
 };
@@ -138,7 +138,7 @@ pub(crate) struct Plan {
     pub(crate) works_gone: Vec<Position>,
     /// Ordered work that was settled: the work behind it may begin.
     pub(crate) unblocked: Vec<Work>,
-    pub(crate) settled: Vec<(Position, Settled)>,
+    pub(crate) settled: Vec<(Position, Settlement)>,
     pub(crate) unsettled: Vec<Position>,
     pub(crate) attempts: Vec<Attempt>,
     pub(crate) closed: Vec<(EntityId, Timestamp)>,
@@ -168,8 +168,8 @@ pub(crate) struct Plan {
     pub(crate) cut: Vec<(EntityId, Version)>,
     /// The new position of the sweep, if it has advanced.
     pub(crate) swept: Option<Position>,
-    pub(crate) expiring: Vec<Expiring>,
-    pub(crate) looked: Vec<Expiring>,
+    pub(crate) expiring: Vec<ExpiryRow>,
+    pub(crate) processed: Vec<ExpiryRow>,
     /// The changes of the numbers of pending and dead messages.
     pub(crate) pending: i64,
     pub(crate) dead: i64,
@@ -216,7 +216,7 @@ impl Plan {
             && self.cut.is_empty()
             && self.swept.is_none()
             && self.expiring.is_empty()
-            && self.looked.is_empty()
+            && self.processed.is_empty()
             && self.entries.is_empty()
             && self.entries_gone.is_empty()
     }

@@ -1,9 +1,9 @@
 //! The shared store: a PostgreSQL database, one writer task with batched arrays, readers in a pool.
 
 mod apply;
+mod batch_error;
 mod connect;
 mod facts;
-mod link;
 mod loss;
 mod migrate;
 mod node;
@@ -13,8 +13,8 @@ mod recover;
 mod row;
 mod settings;
 mod tls;
-mod trouble;
 mod writer;
+mod writer_link;
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use deadpool_postgres::Pool;
 use tokio::{sync::Mutex, task::JoinHandle};
 
 pub use self::connect::PostgresOptions;
-use self::{link::Link, loss::Lineages};
+use self::{loss::Lineages, writer_link::WriterLink};
 use crate::{
     Activity, Answer, Commit, CommitCallback, Health, Notices, OpenError, Owner, Query, Setting,
     Store, StoreClock, StoreError,
@@ -35,7 +35,7 @@ pub struct PostgresStore {
     queue: Queue,
     pool: Pool,
     status: Arc<Status>,
-    link: Arc<Link>,
+    link: Arc<WriterLink>,
     lineages: Lineages,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
@@ -69,7 +69,7 @@ impl PostgresStore {
         let clock = StoreClock::new(options.clock, options.clock_step_max, clock);
         let status = Arc::new(Status::new(held.owner, Arc::new(clock)));
         status.set_lease(held.asked_at + node::ANSWERS);
-        let link = Arc::new(Link::new(held.owner.epoch, held.position));
+        let link = Arc::new(WriterLink::new(held.owner.epoch, held.position));
         let (queue, requests) = shared::queue();
         let pool = target.pool(link.clone())?;
         let lineages = held.lineages.clone();

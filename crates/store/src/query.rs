@@ -3,8 +3,8 @@
 use std::ops::RangeInclusive;
 
 use crate::{
-    Address, AgeCursor, Attempt, EntityId, EntityKind, Entry, EntryKey, EntryRange, Expiring,
-    ExpiryList, Head, KeyName, ObjectSummary, OldTurn, PageImage, Position, QueueDepth,
+    Address, AgeCursor, Attempt, EntityId, EntityKind, Entry, EntryKey, EntryRange, ExpiryList,
+    ExpiryRow, Head, KeyName, ObjectSummary, OldTurn, PageImage, Position, QueueDepth,
     QueuedMessage, Recorded, RecordedTurn, RunPage, RunStatus, RunSummary, Snapshot, Timestamp,
     TurnSummary, Version, Work,
 };
@@ -70,7 +70,7 @@ queries! {
     QueueDepth { queue: EntityId, at: Timestamp } -> Depths;
     NextDue { queue: EntityId, after: Timestamp } -> Times;
     Unswept { limit: usize } -> Unswept;
-    Expiring { list: ExpiryList, until: Timestamp, limit: usize } -> Expiring;
+    ExpiryRow { list: ExpiryList, until: Timestamp, limit: usize } -> ExpiryRow;
     ExpiredKeys { at: Timestamp, limit: usize } -> Keys;
     Head { entity: EntityId } -> Heads;
     Heads { history_over: i64, after: Position, limit: usize } -> Heads;
@@ -150,7 +150,7 @@ answers! {
     Snapshots(Snapshot),
     Depths(QueueDepth),
     Unswept((Position, Timestamp)),
-    Expiring(Expiring),
+    ExpiryRow(ExpiryRow),
     Keys(KeyName),
     Heads(Head),
     Objects(ObjectSummary),

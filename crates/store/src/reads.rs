@@ -6,7 +6,7 @@ use std::{collections::HashMap, ops::RangeInclusive};
 
 use crate::{
     Address, AgeCursor, Attempt, DueCursor, Dump, EntityId, EntityKind, Entry, EntryKey,
-    EntryRange, Expiring, ExpiryList, Head, KeyName, ObjectSummary, OldTurn, PageImage, Position,
+    EntryRange, ExpiryList, ExpiryRow, Head, KeyName, ObjectSummary, OldTurn, PageImage, Position,
     Query, QueueDepth, QueuedMessage, Recorded, RecordedTurn, RunCursor, RunFilter, RunPage,
     RunStatus, RunSummary, Snapshot, Store, StoreError, StreamSummary, Timestamp, Totals,
     TurnSummary, Version, Work, query::Row,
@@ -199,8 +199,8 @@ impl dyn Store + '_ {
         list: ExpiryList,
         until: Timestamp,
         limit: usize,
-    ) -> Result<Vec<Expiring>, StoreError> {
-        self.rows(Query::Expiring { list, until, limit }).await
+    ) -> Result<Vec<ExpiryRow>, StoreError> {
+        self.rows(Query::ExpiryRow { list, until, limit }).await
     }
 
     /// Reads the keys that have expired at `at`, the first to expire first.

@@ -24,12 +24,12 @@ pub enum State {
         attempts: u32,
     },
     /// It is settled.
-    Settled(Settled),
+    Settled(Settlement),
 }
 
 /// The end of the delivery of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settled {
+pub struct Settlement {
     /// The outcome.
     pub as_: SettledAs,
     /// The time.

@@ -46,7 +46,7 @@ impl ExpiryList {
 
 /// A row that the sweep must process again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Expiring {
+pub struct ExpiryRow {
     /// The list.
     pub list: ExpiryList,
     /// The time at which it was added.

@@ -66,7 +66,7 @@ pub struct SqliteStore {
     /// `None` if it is closed or read-only.
     writer: Mutex<Option<std::thread::JoinHandle<()>>>,
     /// The lock of a read-only store; else the writer has it.
-    looking: parking_lot::Mutex<Option<std::fs::File>>,
+    read_lock: parking_lot::Mutex<Option<std::fs::File>>,
     read_only: bool,
 }
 
@@ -74,7 +74,7 @@ impl SqliteStore {
     /// Opens or creates the store. This process owns it until it is closed or the process ends.
     pub fn open(options: SqliteOptions) -> Result<Self, OpenError> {
         if options.read_only {
-            return Self::look(options);
+            return Self::open_read_only(options);
         }
         let opened = file::open(&options)?;
         let clock = StoreClock::new(options.clock, options.clock_step_max, opened.clock);
@@ -91,7 +91,7 @@ impl SqliteStore {
             epoch: opened.owner.epoch,
             is_unwritten: opened.is_unwritten,
             checkpointer: checkpoint::start(opened.database.clone(), status.clone(), log_bytes_max),
-            known: facts::Known::default(),
+            known: facts::WriterCache::default(),
             lock: opened.lock,
         };
         let thread = std::thread::Builder::new().name("store-writer".into());
@@ -100,19 +100,19 @@ impl SqliteStore {
             reason: error.to_string(),
         })?;
         let readers = Readers::new(opened.database);
-        let (writer, looking) = (Mutex::new(Some(handle)), parking_lot::Mutex::default());
-        Ok(Self { queue, readers, status, writer, looking, read_only: false })
+        let (writer, read_lock) = (Mutex::new(Some(handle)), parking_lot::Mutex::default());
+        Ok(Self { queue, readers, status, writer, read_lock, read_only: false })
     }
 
     /// Opens a store read-only. The folder does not change.
-    fn look(options: SqliteOptions) -> Result<Self, OpenError> {
-        let looked = file::look(&options)?;
-        let clock = StoreClock::new(options.clock, options.clock_step_max, looked.clock);
-        let status = Arc::new(Status::new(looked.owner, Arc::new(clock)));
+    fn open_read_only(options: SqliteOptions) -> Result<Self, OpenError> {
+        let file = file::open_read_only(&options)?;
+        let clock = StoreClock::new(options.clock, options.clock_step_max, file.clock);
+        let status = Arc::new(Status::new(file.owner, Arc::new(clock)));
         let (queue, _) = shared::queue();
-        let readers = Readers::new(looked.database);
-        let looking = parking_lot::Mutex::new(Some(looked.lock));
-        Ok(Self { queue, readers, status, writer: Mutex::default(), looking, read_only: true })
+        let readers = Readers::new(file.database);
+        let read_lock = parking_lot::Mutex::new(Some(file.lock));
+        Ok(Self { queue, readers, status, writer: Mutex::default(), read_lock, read_only: true })
     }
 
     /// Reads on one of the reading connections, on a blocking thread.
@@ -171,7 +171,7 @@ impl Store for SqliteStore {
     async fn close(&self) {
         self.queue.close();
         self.readers.close();
-        drop(self.looking.lock().take());
+        drop(self.read_lock.lock().take());
         if let Some(writer) = self.writer.lock().await.take() {
             // A writer that panicked has nothing left to finish.
             let _ = tokio::task::spawn_blocking(move || writer.join()).await;

@@ -6,7 +6,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{Clock, Left, Sleep, Timestamp};
+use crate::{Clock, Sleep, TimeLeft, Timestamp};
 use parking_lot::{Mutex, MutexGuard};
 
 /// A larger step of the clock is reported, and suspends deletion by age.
@@ -227,7 +227,7 @@ impl Clock for StoreClock {
         self.wall.elapsed()
     }
 
-    fn wait<'a>(&'a self, left: Left<'a>) -> Sleep<'a> {
+    fn wait<'a>(&'a self, left: TimeLeft<'a>) -> Sleep<'a> {
         self.wall.wait(left)
     }
 

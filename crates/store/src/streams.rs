@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    Address, Claimed, Commit, DueCursor, EntityId, Entropy, Lease, Message, Outcome, Position,
-    Recorded, Rejection, Remember, Remembered, RetryPolicy, SettledAs, Store, StoreError,
+    Address, Commit, DueCursor, EntityId, Entropy, GrantedClaim, Lease, Message, Outcome, Position,
+    Recorded, RecordedKey, Rejection, Remember, RetryPolicy, SettledAs, Store, StoreError,
     Timestamp, Version, Write,
 };
 
@@ -27,11 +27,11 @@ pub enum AppendError {
 
 /// The outcome of an append with a message id.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Appended {
+pub enum AppendOutcome {
     /// It is durable; version and position of each message.
     New(Vec<(Version, Position)>),
     /// The input with this id was appended before.
-    Before(Remembered),
+    Before(RecordedKey),
 }
 
 impl Streams {
@@ -65,13 +65,13 @@ impl Streams {
         expected: Version,
         id: &str,
         messages: Vec<Message>,
-    ) -> Result<Appended, AppendError> {
+    ) -> Result<AppendOutcome, AppendError> {
         let request = messages.first().map_or("", |it| it.data.as_str());
         let key = Remember::new(stream.id(), id, request.as_bytes()).map_err(StoreError::from)?;
         let commit = Commit::append(stream, expected, messages).write(Write::Remember(key));
         match self.store.commit(commit).await? {
-            Outcome::Committed(receipt) => Ok(Appended::New(receipt.appended)),
-            Outcome::Duplicate(remembered) => Ok(Appended::Before(remembered)),
+            Outcome::Committed(receipt) => Ok(AppendOutcome::New(receipt.appended)),
+            Outcome::Duplicate(remembered) => Ok(AppendOutcome::Before(remembered)),
             Outcome::Rejected(rejection) => Err(rejection.into()),
         }
     }
@@ -102,7 +102,7 @@ impl Streams {
         lease: Lease,
         lasts: Duration,
         limit: usize,
-    ) -> Result<Vec<Claimed>, StoreError> {
+    ) -> Result<Vec<GrantedClaim>, StoreError> {
         let due = self.store.due(DueCursor::START, limit).await?;
         let mut claimed = Vec::new();
         for work in due.into_iter().take_while(|work| work.due_at <= now) {
@@ -139,7 +139,7 @@ impl Streams {
     /// with jitter, or dead when `policy` allows no more. `false` if the lease has ended.
     pub async fn mark_failed(
         &self,
-        claimed: Claimed,
+        claimed: GrantedClaim,
         lease: Lease,
         error: &str,
         policy: &RetryPolicy,

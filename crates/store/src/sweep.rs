@@ -7,7 +7,7 @@
 use futures_util::future::try_join_all;
 
 use crate::{
-    Commit, EntityId, Expiring, ExpiryList, Outcome, Position, Receipt, Retention, Store,
+    Commit, EntityId, ExpiryList, ExpiryRow, Outcome, Position, Receipt, Retention, Store,
     StoreError, Timestamp, Write,
 };
 
@@ -67,7 +67,7 @@ async fn sweep_list(
             ExpiryList::Late | ExpiryList::Ended => Write::Forget { positions },
         };
         // A row that stays is added to a list again when it is not needed any more.
-        let commit = Commit::of(forget).write(Write::Looked { rows, again: false });
+        let commit = Commit::of(forget).write(Write::Processed { rows, again: false });
         forgotten += committed(store, commit).await?.forgotten;
     }
 }
@@ -89,11 +89,11 @@ async fn sweep_ended(
         // Entities with pending work are processed later.
         let (again, gone): (Vec<_>, Vec<_>) =
             rows.into_iter().zip(&erased).partition(|(_, erased)| erased.is_none());
-        let looked = |rows: Vec<(Expiring, _)>, again| {
-            let rows = rows.into_iter().map(|(row, _): (Expiring, &Option<usize>)| row).collect();
-            Write::Looked { rows, again }
+        let processed = |rows: Vec<(ExpiryRow, _)>, again| {
+            let rows = rows.into_iter().map(|(row, _): (ExpiryRow, &Option<usize>)| row).collect();
+            Write::Processed { rows, again }
         };
-        let commit = Commit::of(looked(gone, false)).write(looked(again, true));
+        let commit = Commit::of(processed(gone, false)).write(processed(again, true));
         committed(store, commit).await?;
     }
 }

@@ -13,7 +13,7 @@ use std::{
 
 use parking_lot::Mutex;
 use steadfast_store::{
-    Address, Claimed, Commit, Entropy, Lease, Outcome, Position, Receipt, Recorded, Rejection,
+    Address, Commit, Entropy, GrantedClaim, Lease, Outcome, Position, Receipt, Recorded, Rejection,
     RetryPolicy, SettledAs, Store, StoreError, Timestamp, Work, Write,
 };
 use tokio::task::JoinSet;
@@ -67,7 +67,7 @@ impl Leases {
         let outcomes = commit_each(store, &claims).await?;
         let held = |(position, outcome): (&Position, Outcome)| match outcome {
             Outcome::Committed(receipt) => {
-                let is_it = |it: &&Claimed| it.position == *position;
+                let is_it = |it: &&GrantedClaim| it.position == *position;
                 let Some(claimed) = receipt.claimed.iter().find(is_it) else { return Claim::Lost };
                 let (attempt, until) = (claimed.attempt, claimed.until);
                 self.held.lock().insert(*position, (lease, until));

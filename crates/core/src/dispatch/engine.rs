@@ -5,7 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use steadfast_store::{News, Store, StoreClock, StoreError, Timestamp};
+use steadfast_store::{NoticeBatch, Store, StoreClock, StoreError, Timestamp};
 use tokio::{
     sync::watch,
     task::{JoinError, JoinSet},
@@ -40,7 +40,7 @@ pub(crate) trait Source: Send + 'static {
     fn ended(&mut self, ended: Result<Self::Ended, JoinError>) -> Effect;
 
     /// Processes notices of commits.
-    fn on_notices(&mut self, news: &News);
+    fn on_notices(&mut self, batch: &NoticeBatch);
 
     /// The leases that are returned when the loop ends.
     fn leases(&self) -> &Leases;
@@ -111,7 +111,7 @@ impl<S: Source> Engine<S> {
             tokio::select! {
                 _ = stopping.wait_for(|it| *it) => break,
                 Some(ended) = self.tasks.join_next() => self.ended(ended),
-                news = store.notices().next(), if S::GETS_NOTICES => self.source.on_notices(&news),
+                batch = store.notices().next(), if S::GETS_NOTICES => self.source.on_notices(&batch),
                 () = waker.woken() => {}
                 () = sleep, if wakes => {}
             }

@@ -8,7 +8,7 @@ use std::{
 
 use parking_lot::Mutex;
 use steadfast_store::{
-    DueCursor, News, Notice, Position, Store, StoreClock, StoreError, Timestamp, Work,
+    DueCursor, Notice, NoticeBatch, Position, Store, StoreClock, StoreError, Timestamp, Work,
 };
 use tokio::{
     sync::oneshot,
@@ -188,11 +188,11 @@ impl Source for Targets {
         }
     }
 
-    fn on_notices(&mut self, news: &News) {
+    fn on_notices(&mut self, batch: &NoticeBatch) {
         let now = self.clock.now();
         let mut index = self.index.lock();
-        match news {
-            News::Notices(notices) => {
+        match batch {
+            NoticeBatch::Notices(notices) => {
                 let mut in_queues = Vec::new();
                 for notice in notices {
                     match notice {
@@ -202,7 +202,7 @@ impl Source for Targets {
                 }
                 self.queues.iter().for_each(|it| it.on_work(&in_queues));
             }
-            News::Overflow => {
+            NoticeBatch::Overflow => {
                 index.start_over(now);
                 self.queues.iter().for_each(|it| it.on_lost_notices());
             }

@@ -7,8 +7,8 @@ use std::{fmt, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use steadfast_store::{
-    Claimed, Commit, Lease, Outcome, Position, QueuedMessage, Receipt, Rejection, State, Timestamp,
-    Write,
+    Commit, GrantedClaim, Lease, Outcome, Position, QueuedMessage, Receipt, Rejection, State,
+    Timestamp, Write,
 };
 
 use super::{
@@ -238,7 +238,7 @@ impl Queues {
         let mut lent = Vec::new();
         for (mut it, outcome) in pulled.into_iter().zip(outcomes) {
             let receipt = outcome.committed().ok();
-            let is_it = |claimed: &&Claimed| claimed.position == it.lease.position;
+            let is_it = |claimed: &&GrantedClaim| claimed.position == it.lease.position;
             let claimed = receipt.as_ref().and_then(|it| it.claimed.iter().find(is_it));
             let Some(claimed) = claimed else { continue };
             held.finish(claimed.position, End::Again(claimed.until));

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use steadfast_store::{News, QueuedMessage, StoreError, Timestamp};
+use steadfast_store::{NoticeBatch, QueuedMessage, StoreError, Timestamp};
 use tokio::task::{JoinError, JoinSet};
 
 use super::{
@@ -227,7 +227,7 @@ impl Source for ConsumedQueue {
         }
     }
 
-    fn on_notices(&mut self, _: &News) {}
+    fn on_notices(&mut self, _: &NoticeBatch) {}
 
     fn leases(&self) -> &Leases {
         &self.queue.leases

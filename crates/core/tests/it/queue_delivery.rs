@@ -11,7 +11,9 @@ use std::{
 use steadfast_core::{
     App, ConsumeOptions, QueueSettings,
     queue::{Outgoing, PeekState},
-    store::{Clock, Left, ManualClock, MemoryStore, Position, SettledAs, Sleep, State, Timestamp},
+    store::{
+        Clock, ManualClock, MemoryStore, Position, SettledAs, Sleep, State, TimeLeft, Timestamp,
+    },
 };
 
 use crate::{
@@ -315,7 +317,7 @@ impl Clock for Asked {
         self.0.elapsed()
     }
 
-    fn wait<'a>(&'a self, left: Left<'a>) -> Sleep<'a> {
+    fn wait<'a>(&'a self, left: TimeLeft<'a>) -> Sleep<'a> {
         self.0.wait(left)
     }
 }

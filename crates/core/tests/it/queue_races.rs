@@ -12,8 +12,8 @@ use steadfast_core::{
     App, ConsumeOptions, Consumer, Delivery, Queue, QueueSettings, Result, Runtime, Settled,
     queue::{Outgoing, PeekState, QueueError, Redrive},
     store::{
-        Clock, Commit, Json, Lease, Left, ManualClock, MemoryStore, SettledAs, Sleep, Store,
-        StoreError, Timestamp, Write,
+        Clock, Commit, Json, Lease, ManualClock, MemoryStore, SettledAs, Sleep, Store, StoreError,
+        TimeLeft, Timestamp, Write,
     },
 };
 use tokio::{sync::Semaphore, task::yield_now};
@@ -40,7 +40,7 @@ impl Clock for Watch {
         self.inner.elapsed()
     }
 
-    fn wait<'a>(&'a self, left: Left<'a>) -> Sleep<'a> {
+    fn wait<'a>(&'a self, left: TimeLeft<'a>) -> Sleep<'a> {
         self.inner.wait(left)
     }
 }

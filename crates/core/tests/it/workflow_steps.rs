@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 use steadfast_core::{
     App, Ctx, Error, Result, Retry, Workflow,
-    store::{Clock, Left, ManualClock, MemoryStore, Sleep, Timestamp},
+    store::{Clock, ManualClock, MemoryStore, Sleep, TimeLeft, Timestamp},
     test::TestApp,
     workflow::{AttemptView, Status},
 };
@@ -99,7 +99,7 @@ impl Clock for Strict {
         self.0.elapsed()
     }
 
-    fn wait<'a>(&'a self, left: Left<'a>) -> Sleep<'a> {
+    fn wait<'a>(&'a self, left: TimeLeft<'a>) -> Sleep<'a> {
         Box::pin(async move {
             loop {
                 let (clock, now, left) = (self.0.clone(), self.0.elapsed(), left());

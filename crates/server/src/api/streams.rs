@@ -11,8 +11,8 @@ use steadfast_api::{
 };
 use steadfast_core::RequestKey;
 use steadfast_store::{
-    Commit, Expect, Outcome, Position, Recorded, Settled, SettledAs, State as Delivery, StoreError,
-    Write,
+    Commit, Expect, Outcome, Position, Recorded, SettledAs, Settlement, State as Delivery,
+    StoreError, Write,
 };
 use steadfast_web::Problem;
 use utoipa_axum::router::OpenApiRouter;
@@ -153,14 +153,14 @@ fn revivable(
 ) -> Result<(Recorded, SettledAs), Problem> {
     let recorded = found.ok_or_else(|| not_found(position))?;
     let state = match &recorded.state {
-        Some(Delivery::Settled(Settled {
+        Some(Delivery::Settled(Settlement {
             as_: as_ @ (SettledAs::Dead | SettledAs::Cancelled),
             ..
         })) => {
             let as_ = *as_;
             return Ok((recorded, as_));
         }
-        Some(Delivery::Settled(Settled { as_: SettledAs::Done, .. })) => "done",
+        Some(Delivery::Settled(Settlement { as_: SettledAs::Done, .. })) => "done",
         Some(Delivery::Pending { .. }) => "pending already",
         Some(Delivery::InFlight { .. }) => "in flight",
         None => "not one to be delivered",

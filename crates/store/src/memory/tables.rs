@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{entries::EntryTable, objects::Objects, runs::Runs};
 use crate::{
-    Address, Attempt, DueCursor, EntityId, EntityKind, Expiring, ExpiryList, KeyName,
-    ObjectSummary, Position, Recorded, Settled, SettledAs, Snapshot, State, StreamSummary,
+    Address, Attempt, DueCursor, EntityId, EntityKind, ExpiryList, ExpiryRow, KeyName,
+    ObjectSummary, Position, Recorded, SettledAs, Settlement, Snapshot, State, StreamSummary,
     Timestamp, Totals, Version, Work,
     plan::{
         Brief, DeadBrief, ERASED, ERASED_MAX, EntityRow, Erasure, Facts, KeyRow, MessageRow, Needs,
@@ -23,13 +23,13 @@ pub(super) struct Tables {
     /// Messages that are pending and dead, in all and in each queue.
     counts: (i64, i64),
     pub(super) depths: BTreeMap<EntityId, (i64, i64)>,
-    expiring: BTreeSet<Expiring>,
+    expiring: BTreeSet<ExpiryRow>,
     pub(super) entities: BTreeMap<EntityId, EntityRow>,
     messages: BTreeMap<Position, MessageRow>,
     streams: BTreeMap<(EntityId, Version), Position>,
     pub(super) works: BTreeMap<Position, Work>,
     due: BTreeMap<(Timestamp, Position), ()>,
-    pub(super) outcomes: BTreeMap<Position, Settled>,
+    pub(super) outcomes: BTreeMap<Position, Settlement>,
     attempts: BTreeMap<(Position, u32), Attempt>,
     snapshots: BTreeMap<EntityId, Snapshot>,
     keys: BTreeMap<(EntityId, Box<str>), KeyRow>,
@@ -102,7 +102,7 @@ impl Tables {
             let depth = self.depths.entry(*queue).or_default();
             *depth = (depth.0 + waiting, depth.1 + dead);
         }
-        plan.looked.iter().for_each(|it| _ = self.expiring.remove(it));
+        plan.processed.iter().for_each(|it| _ = self.expiring.remove(it));
         self.expiring.extend(&plan.expiring);
         plan.cut.iter().for_each(|(id, version)| self.cut(*id, *version));
         plan.put_aside.iter().for_each(|(id, to)| self.put_aside(*id, *to));
@@ -365,7 +365,7 @@ impl Tables {
         list: ExpiryList,
         until: Timestamp,
         limit: usize,
-    ) -> Vec<Expiring> {
+    ) -> Vec<ExpiryRow> {
         let of = self.expiring.iter().filter(|it| it.list == list && it.since < until);
         of.take(limit).copied().collect()
     }

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use super::{Facts, KeyRow, Plan};
 use crate::{
-    Commit, EntityId, Expect, KeyName, Outcome, Position, Receipt, Rejection, Remember, Remembered,
-    Version, Write, store_clock::ClockRecord,
+    Commit, EntityId, Expect, KeyName, Outcome, Position, Receipt, RecordedKey, Rejection,
+    Remember, Version, Write, store_clock::ClockRecord,
 };
 
 /// Decides a batch at a time of the store's clock.
@@ -56,7 +56,7 @@ impl Batch {
 
     /// A key is checked before anything else: a repeated request gets the recorded answer, even if
     /// its expectations no longer hold.
-    fn find_key(&self, commit: &Commit) -> Option<Result<Remembered, Rejection>> {
+    fn find_key(&self, commit: &Commit) -> Option<Result<RecordedKey, Rejection>> {
         commit.writes.iter().find_map(|write| {
             let Write::Remember(it) = write else { return None };
             let row = self.facts.keys.get(&(it.scope, it.key.clone()))?;
@@ -65,7 +65,7 @@ impl Batch {
             }
             Some(if row.request_hash == it.request_hash {
                 let (position, status, reply) = (row.position, row.status, row.reply.clone());
-                Ok(Remembered { position, status, reply })
+                Ok(RecordedKey { position, status, reply })
             } else {
                 Err(Rejection::KeyReused { key: it.key.to_string() })
             })
@@ -136,7 +136,7 @@ impl Batch {
                 positions.iter().for_each(|it| self.forget_dead(*it, *until));
             }
             Write::Swept { to } => self.swept(*to),
-            Write::Looked { rows, again } => self.looked(rows, *again),
+            Write::Processed { rows, again } => self.processed(rows, *again),
             Write::ExpireKeys { keys } => keys.iter().for_each(|it| self.expire_key(it)),
             Write::Close { stream } => {
                 self.facts.closed.set(*stream, Some(self.draft.at));
@@ -305,7 +305,7 @@ impl Batch {
             }
         }
         for (row, is_new) in facts.expiring.into_changes() {
-            let rows = if is_new.is_some() { &mut draft.expiring } else { &mut draft.looked };
+            let rows = if is_new.is_some() { &mut draft.expiring } else { &mut draft.processed };
             rows.push(row);
         }
         let depths = facts.depths.into_changes().into_iter();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Brief, Work, decide::Batch};
 use crate::{
-    Address, Attempt, Claimed, EntityKind, Lease, Position, Rejection, Settled, SettledAs,
+    Address, Attempt, EntityKind, GrantedClaim, Lease, Position, Rejection, SettledAs, Settlement,
     Timestamp, limits::cut_error,
 };
 
@@ -25,7 +25,7 @@ impl Batch {
         work.attempts += 1;
         work.claim = Some((lease, self.draft.at));
         work.due_at = until;
-        self.receipt.claimed.push(Claimed { position, attempt: work.tries(), until });
+        self.receipt.claimed.push(GrantedClaim { position, attempt: work.tries(), until });
         self.set_work(position, Some(work));
         Ok(())
     }
@@ -50,7 +50,7 @@ impl Batch {
             self.log(&work, error.as_deref().unwrap_or("given up"));
         }
         let queue = (work.queued && as_ == SettledAs::Dead).then_some(work.target);
-        let settled = Settled { as_, at: self.draft.at, attempts: work.attempts, error, queue };
+        let settled = Settlement { as_, at: self.draft.at, attempts: work.attempts, error, queue };
         self.set_settled(position, Some(settled));
         self.set_work(position, None);
         if work.ordered {

@@ -1,7 +1,7 @@
 //! The rows that the sweep must process again, and the counters of messages.
 
 use super::{Brief, Work, decide::Batch};
-use crate::{EntityId, Expiring, ExpiryList, KeyName, Position, Settled, SettledAs, Timestamp};
+use crate::{EntityId, ExpiryList, ExpiryRow, KeyName, Position, SettledAs, Settlement, Timestamp};
 
 impl Batch {
     /// Writes or removes work, and counts it.
@@ -19,8 +19,8 @@ impl Batch {
 
     /// Writes or removes the end of a delivery, counts dead messages, and adds them to the list of
     /// the sweep.
-    pub(super) fn set_settled(&mut self, position: Position, settled: Option<Settled>) {
-        let queue = |it: &Settled| (it.as_ == SettledAs::Dead).then_some(it.queue);
+    pub(super) fn set_settled(&mut self, position: Position, settled: Option<Settlement>) {
+        let queue = |it: &Settlement| (it.as_ == SettledAs::Dead).then_some(it.queue);
         let before = self.facts.settled.get(&position).and_then(queue);
         let after = settled.as_ref().and_then(queue);
         if let Some(queue) = before {
@@ -61,11 +61,11 @@ impl Batch {
     /// The same, as if it had ended at that time.
     pub(super) fn ended_at(&mut self, entity: EntityId, since: Timestamp) {
         let (list, position) = (ExpiryList::Ended, 0);
-        self.facts.expiring.set(Expiring { list, since, position, entity }, Some(true));
+        self.facts.expiring.set(ExpiryRow { list, since, position, entity }, Some(true));
     }
 
     fn expires(&mut self, list: ExpiryList, position: Position, entity: EntityId) {
-        let row = Expiring { list, since: self.draft.at, position, entity };
+        let row = ExpiryRow { list, since: self.draft.at, position, entity };
         self.facts.expiring.set(row, Some(true));
     }
 
@@ -74,7 +74,7 @@ impl Batch {
         self.facts.lasts.get(&brief.stream).map_or(brief.last, |it| *it == position)
     }
 
-    pub(super) fn looked(&mut self, rows: &[Expiring], again: bool) {
+    pub(super) fn processed(&mut self, rows: &[ExpiryRow], again: bool) {
         for row in rows {
             self.facts.expiring.set(*row, None);
             if again {
@@ -95,13 +95,13 @@ impl Batch {
         let Some(brief) = self.facts.messages.get(&position) else { return };
         let (last, recorded) = (self.is_last(position, brief), brief.recorded);
         let settled = self.facts.settled.get(&position);
-        let is_old = |it: &&Settled| it.as_ == SettledAs::Dead && it.at <= until;
+        let is_old = |it: &&Settlement| it.as_ == SettledAs::Dead && it.at <= until;
         let Some(settled) = settled.filter(is_old).cloned() else { return };
         if recorded || self.facts.works.get(&position).is_some() {
             return;
         }
         if last {
-            let cancelled = Settled { as_: SettledAs::Cancelled, queue: None, ..settled };
+            let cancelled = Settlement { as_: SettledAs::Cancelled, queue: None, ..settled };
             self.set_settled(position, Some(cancelled));
             return;
         }

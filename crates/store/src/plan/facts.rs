@@ -7,7 +7,7 @@ use std::{
 
 use super::{KeyRow, Work};
 use crate::{
-    Base, EntityId, Entry, EntryKey, Expiring, Head, PageImage, Position, RunSummary, Settled,
+    Base, EntityId, Entry, EntryKey, ExpiryRow, Head, PageImage, Position, RunSummary, Settlement,
     Snapshot, Timestamp, Version,
 };
 
@@ -80,7 +80,7 @@ pub(crate) struct Facts {
     pub(crate) entities: HashSet<EntityId>,
     pub(crate) works: Table<Position, Work>,
     pub(crate) messages: Table<Position, Brief>,
-    pub(crate) settled: Table<Position, Settled>,
+    pub(crate) settled: Table<Position, Settlement>,
     pub(crate) closed: Table<EntityId, Timestamp>,
     pub(crate) snapshots: Table<EntityId, Snapshot>,
     pub(crate) keys: Table<(EntityId, Box<str>), KeyRow>,
@@ -97,7 +97,7 @@ pub(crate) struct Facts {
     pub(crate) erasures: Table<EntityId, Erasure>,
     /// The changes of the numbers of pending and dead messages of queues.
     pub(crate) depths: Table<EntityId, (i64, i64)>,
-    pub(crate) expiring: Table<Expiring, bool>,
+    pub(crate) expiring: Table<ExpiryRow, bool>,
     pub(crate) entries: Table<EntryKey, Entry>,
     /// Lists that have an entry in the store.
     pub(crate) spaces: HashSet<Box<str>>,

@@ -88,7 +88,7 @@ impl Needs {
             | Write::Snapshot(_)
             | Write::KeepRun { .. }
             | Write::Swept { .. }
-            | Write::Looked { .. } => {}
+            | Write::Processed { .. } => {}
         }
     }
 }

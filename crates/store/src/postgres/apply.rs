@@ -3,7 +3,7 @@
 use futures_util::future::{join, join_all, try_join_all};
 use tokio_postgres::{Client, Error, Statement, types::ToSql};
 
-use crate::{EntityId, EntryKey, Expiring, KeyName, Timestamp, plan::Plan};
+use crate::{EntityId, EntryKey, ExpiryRow, KeyName, Timestamp, plan::Plan};
 
 /// One statement for each table and kind of change, in the order of execution.
 const STATEMENTS: [&str; 40] = [
@@ -128,7 +128,7 @@ impl Writes {
     }
 
     /// Writes the plan and commits. Once this is polled, the commit may happen.
-    pub(super) async fn write(&self, client: &Client, plan: &Plan) -> Result<(), NotWritten> {
+    pub(super) async fn write(&self, client: &Client, plan: &Plan) -> Result<(), WriteFailure> {
         let all = params(plan);
         let writes = self.statements.iter().zip(&all).filter_map(|(statement, params)| {
             let params = params.as_ref()?;
@@ -141,13 +141,13 @@ impl Writes {
         // Sent in this order without waiting: if a write fails, COMMIT rolls back.
         let (written, committed) = join(join_all(writes), client.batch_execute("COMMIT")).await;
         // In order: those after a failed one only report that the transaction is aborted.
-        written.into_iter().try_for_each(|it| it.map(|_| ())).map_err(NotWritten::Statement)?;
-        committed.map_err(NotWritten::Commit)
+        written.into_iter().try_for_each(|it| it.map(|_| ())).map_err(WriteFailure::Statement)?;
+        committed.map_err(WriteFailure::Commit)
     }
 }
 
 /// The statement that failed.
-pub(super) enum NotWritten {
+pub(super) enum WriteFailure {
     /// A write: COMMIT, sent behind it, rolled back.
     Statement(Error),
     /// COMMIT itself: it may have happened.
@@ -199,7 +199,7 @@ fn params(plan: &Plan) -> [Option<Params<'_>>; 40] {
         (!plan.runs_kept.is_empty()).then(|| times(&plan.runs_kept)),
         (!plan.entries.is_empty()).then(|| entries(plan)),
         (!plan.entries_gone.is_empty()).then(|| entries_gone(&plan.entries_gone)),
-        (!plan.looked.is_empty()).then(|| expiring(&plan.looked)),
+        (!plan.processed.is_empty()).then(|| expiring(&plan.processed)),
         (!plan.expiring.is_empty()).then(|| expiring(&plan.expiring)),
         (!plan.depths.is_empty()).then(|| depths(plan)),
         Some(counter(plan)),
@@ -321,7 +321,7 @@ fn depths(plan: &Plan) -> Params<'_> {
     vec![column(rows, |it| it.0.0.as_slice()), column(rows, |it| it.1), column(rows, |it| it.2)]
 }
 
-fn expiring(rows: &[Expiring]) -> Params<'_> {
+fn expiring(rows: &[ExpiryRow]) -> Params<'_> {
     vec![
         column(rows, |it| it.list.tag()),
         column(rows, |it| it.since.0),

@@ -22,7 +22,7 @@ use tokio_postgres::{
 };
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::{link::Link, node, tls::Wish, trouble};
+use super::{batch_error, node, tls::TlsSettings, writer_link::WriterLink};
 use crate::{CLOCK_STEP_MAX, Clock, OpenError};
 
 /// A database, and the clock.
@@ -70,11 +70,11 @@ pub(super) struct Target {
 impl Target {
     pub(super) fn parse(url: &str) -> Result<Self, OpenError> {
         let refused = |reason| OpenError::Failed { what: "--store".into(), reason };
-        let (url, wish) = Wish::take_from(url);
+        let (url, tls) = TlsSettings::take_from(url);
         let mut config = Config::from_str(&url).map_err(|error| {
-            refused(format!("{}; write postgres://user@host/database", trouble::text(&error)))
+            refused(format!("{}; write postgres://user@host/database", batch_error::text(&error)))
         })?;
-        let tls = wish.connector(&mut config).map_err(refused)?;
+        let tls = tls.connector(&mut config).map_err(refused)?;
         // A standby is behind, and a former primary may still accept connections.
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         let options = config.get_options().unwrap_or_default();
@@ -116,7 +116,7 @@ impl Target {
     }
 
     /// Connections for readers. Each of them is to a database that has all acknowledged commits.
-    pub(super) fn pool(&self, link: Arc<Link>) -> Result<Pool, OpenError> {
+    pub(super) fn pool(&self, link: Arc<WriterLink>) -> Result<Pool, OpenError> {
         let recycling_method = RecyclingMethod::Fast;
         let config = ManagerConfig { recycling_method };
         let manager = match self.tls.clone() {
@@ -141,7 +141,7 @@ impl Target {
     }
 
     pub(super) fn failed(&self, error: &Error) -> OpenError {
-        self.refused(trouble::text(error))
+        self.refused(batch_error::text(error))
     }
 
     pub(super) fn refused(&self, reason: String) -> OpenError {

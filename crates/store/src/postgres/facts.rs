@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use futures_util::future::join_all;
 use tokio_postgres::{Client, Row, Statement, types::ToSql};
 
-use super::trouble::Trouble;
+use super::batch_error::BatchError;
 use crate::{
     EntityId, StoreError,
     plan::{Brief, DeadBrief, Erasure, Facts, Needs},
@@ -68,7 +68,7 @@ impl Reads {
         })
     }
 
-    pub(super) async fn read(&self, client: &Client, needs: &Needs) -> Result<Facts, Trouble> {
+    pub(super) async fn read(&self, client: &Client, needs: &Needs) -> Result<Facts, BatchError> {
         let streams: Vec<&[u8]> = needs.streams.iter().map(|it| it.0.as_slice()).collect();
         let entities: Vec<&[u8]> = needs.entities.iter().map(|it| it.0.as_slice()).collect();
         let works: Vec<i64> = needs.works.iter().copied().collect();
@@ -105,7 +105,7 @@ impl Reads {
         // The first error in order is the cause of those behind it.
         let answers: Result<Vec<Vec<Row>>, _> = answers.await.into_iter().collect();
         let answers = answers?;
-        understand(&answers).map_err(|error| Trouble::Bug(error.to_string()))
+        understand(&answers).map_err(|error| BatchError::Bug(error.to_string()))
     }
 }
 

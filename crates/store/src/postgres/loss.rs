@@ -6,7 +6,7 @@ use tokio_postgres::{Client, Error, GenericClient};
 
 use super::{
     connect::Target,
-    node::{self, Acknowledged},
+    node::{self, AcknowledgedBatch},
 };
 use crate::{
     CommitsLost, OpenError, Position, Timestamp, process,
@@ -63,8 +63,8 @@ pub(super) async fn check(client: &Client, target: &Target) -> Result<(), OpenEr
 /// Records a loss, and returns the lost commits.
 pub(super) async fn note(
     client: &impl GenericClient,
-    known: Acknowledged,
-    found: Acknowledged,
+    known: AcknowledgedBatch,
+    found: AcknowledgedBatch,
     at: Timestamp,
 ) -> Result<CommitsLost, Error> {
     // The database may be older than this table.

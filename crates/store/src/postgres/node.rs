@@ -20,7 +20,7 @@ pub(super) const LEASE_END: &str = "clock_timestamp() + interval '6 s'";
 
 /// The last acknowledged batch: a database that has less has lost commits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Acknowledged {
+pub(crate) struct AcknowledgedBatch {
     /// The epoch.
     pub(crate) epoch: i64,
     /// The last batch of this owner, which may have been a heartbeat.
@@ -79,7 +79,7 @@ pub(super) async fn renew(client: &impl GenericClient, epoch: i64) -> Result<u64
 }
 
 /// Whether a database lacks an acknowledged batch.
-pub(super) async fn is_behind(client: &Client, known: Acknowledged) -> Result<bool, Error> {
+pub(super) async fn is_behind(client: &Client, known: AcknowledgedBatch) -> Result<bool, Error> {
     let sql = "SELECT epoch, last_batch FROM node WHERE id = 1";
     let row = client.query_one(sql, &[]).await?;
     let (epoch, batch): (i64, i64) = (row.get(0), row.get(1));

@@ -35,7 +35,7 @@ const OPENING_MAX: Duration = Duration::from_secs(10);
 const LOCK: &str = "(7310312, hashtext(current_schema()))";
 
 /// The ownership of this process.
-pub(super) struct Held {
+pub(super) struct Ownership {
     pub(super) owner: Owner,
     /// The name of this process in the node row.
     pub(super) process: String,
@@ -52,7 +52,7 @@ pub(super) async fn take(
     session: &mut Session,
     target: &Target,
     accept_loss: bool,
-) -> Result<Held, OpenError> {
+) -> Result<Ownership, OpenError> {
     let failed = |error: Error| target.failed(&error);
     let client = &mut session.client;
     let process = process::identity();
@@ -108,7 +108,7 @@ async fn settle(
     (epoch, suspect): (i64, Position),
     process: String,
     accept_loss: bool,
-) -> Result<Held, OpenError> {
+) -> Result<Ownership, OpenError> {
     let failed = |error: Error| target.failed(&error);
     migrate::migrate(client, target, Some(epoch)).await?;
     if accept_loss {
@@ -128,7 +128,7 @@ async fn settle(
         return Err(target.refused("another process took it over meanwhile".into()));
     }
     let owner = Owner { epoch, unclean_until: is_suspect.then_some(suspect) };
-    Ok(Held { owner, process, position, lineages, asked_at })
+    Ok(Ownership { owner, process, position, lineages, asked_at })
 }
 
 fn taken(target: &Target, owner: &str) -> OpenError {

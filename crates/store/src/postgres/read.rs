@@ -3,7 +3,7 @@
 use deadpool_postgres::{Client, Object, PoolError};
 use tokio_postgres::{Error, IsolationLevel, Row, types::ToSql};
 
-use super::{PostgresStore, trouble::Trouble};
+use super::{PostgresStore, batch_error::BatchError};
 use crate::{
     Answer, Query, Recorded, Store, StoreError,
     sql::{Dialect, Fields, Param, Statement},
@@ -37,14 +37,14 @@ impl PostgresStore {
         self.status.check_lease()?;
         loop {
             let mut client = self.reader().await?;
-            match query(&mut client, statements).await.map_err(Trouble::from) {
+            match query(&mut client, statements).await.map_err(BatchError::from) {
                 Ok(rows) if self.link.is_current(&client) => {
                     self.status.check_lease()?;
                     return Ok(rows);
                 }
                 Ok(_) => {}
-                Err(Trouble::Lost(_)) if attempt < READ_ATTEMPTS => attempt += 1,
-                Err(trouble) => return Err(trouble.into_store_error(self.owner().epoch)),
+                Err(BatchError::Lost(_)) if attempt < READ_ATTEMPTS => attempt += 1,
+                Err(error) => return Err(error.into_store_error(self.owner().epoch)),
             }
         }
     }

@@ -5,10 +5,10 @@ use std::{sync::atomic::Ordering, time::Duration};
 use tokio::time::{Instant, interval_at, timeout};
 
 use super::{
+    batch_error::{BatchError, StopReason},
     loss,
-    node::{ANSWERS, Acknowledged, LEASE_END},
-    trouble::{Stop, Trouble},
-    writer::{Line, Writer, refuse},
+    node::{ANSWERS, AcknowledgedBatch, LEASE_END},
+    writer::{PreparedSession, Writer, refuse},
 };
 use crate::{Clock, Health, StoreError, SystemClock, sql::queries, writer::Request};
 
@@ -29,7 +29,7 @@ impl Writer {
         reason: &str,
         batch: &mut Vec<Request>,
         in_doubt: bool,
-    ) -> Result<i64, Stop> {
+    ) -> Result<i64, StopReason> {
         self.status.set_health(Health::Degraded { reason: reason.into() });
         let (began, mut delay) = (Instant::now(), Duration::from_millis(50));
         let unavailable = StoreError::Unavailable { reason: reason.into() };
@@ -39,13 +39,13 @@ impl Writer {
                     self.status.set_health(Health::Ready);
                     return Ok(last_batch);
                 }
-                Ok(Err(Trouble::Fenced)) => return Err(Stop::Fenced),
-                Ok(Err(Trouble::Behind(lost))) => return Err(Stop::Behind(lost)),
-                Ok(Err(trouble)) => tracing::warn!(error = ?trouble, "store is not reachable"),
+                Ok(Err(BatchError::Fenced)) => return Err(StopReason::Fenced),
+                Ok(Err(BatchError::Behind(lost))) => return Err(StopReason::Behind(lost)),
+                Ok(Err(error)) => tracing::warn!(error = ?error, "store is not reachable"),
                 Err(_) => tracing::warn!("store does not answer"),
             }
             if self.requests.is_closed() {
-                return Err(Stop::Closed);
+                return Err(StopReason::Closed);
             }
             if REFUSE_AFTER <= began.elapsed() {
                 refuse(self.requests.take_waiting(), &unavailable);
@@ -63,7 +63,7 @@ impl Writer {
 
     /// Each attempt requests a higher epoch: an abandoned attempt may still arrive, and must then
     /// change nothing.
-    async fn reconnect(&mut self) -> Result<i64, Trouble> {
+    async fn reconnect(&mut self) -> Result<i64, BatchError> {
         self.epoch += 1;
         let mut session = self.target.connect().await?;
         let known = self.link.acknowledged();
@@ -76,30 +76,30 @@ impl Writer {
         let (batch, is_ours) = (node.get(1), node.get::<_, &str>(2) == self.process);
         // Positions are independent of the owner; batch numbers belong to this one.
         let commits = if is_ours { batch } else { 0 };
-        let found = Acknowledged { epoch: node.get(0), batch, commits, position };
+        let found = AcknowledgedBatch { epoch: node.get(0), batch, commits, position };
         let is_before = is_ours || found.epoch < known.epoch;
         if found.position < known.position || (is_before && found.commits < known.commits) {
             let lost = loss::note(&tx, known, found, self.status.clock.now()).await?;
             tx.commit().await?;
-            return Err(Trouble::Behind(lost));
+            return Err(BatchError::Behind(lost));
         }
         if !is_ours {
-            return Err(Trouble::Fenced);
+            return Err(BatchError::Fenced);
         }
         let raise = format!(
             "UPDATE node SET epoch = $1, lease_until = {LEASE_END} WHERE id = 1 AND epoch < $1"
         );
         if tx.execute(&raise, &[&self.epoch]).await? != 1 {
-            return Err(Trouble::Fenced);
+            return Err(BatchError::Fenced);
         }
         tx.commit().await?;
         if session.take_warning() {
-            return Err(Trouble::Lost("the database warned of the commit".into()));
+            return Err(BatchError::Lost("the database warned of the commit".into()));
         }
         self.status.epoch.store(self.epoch, Ordering::Release);
         self.status.set_lease(asked_at + ANSWERS);
-        self.link.reconnected(Acknowledged { epoch: self.epoch, batch: found.batch, ..known });
-        self.line = Line::new(session).await?;
+        self.link.reconnected(AcknowledgedBatch { epoch: self.epoch, batch: found.batch, ..known });
+        self.session = PreparedSession::new(session).await?;
         Ok(found.batch)
     }
 }

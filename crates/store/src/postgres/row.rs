@@ -5,11 +5,11 @@ use tokio_postgres::{
     types::{FromSql, Type},
 };
 
-use super::trouble;
+use super::batch_error;
 use crate::{StoreError, sql::Fields};
 
 fn get<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Result<T, StoreError> {
-    row.try_get(index).map_err(|error| StoreError::corrupt(trouble::text(&error)))
+    row.try_get(index).map_err(|error| StoreError::corrupt(batch_error::text(&error)))
 }
 
 impl Fields for Row {

@@ -18,30 +18,30 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 /// The TLS settings of a URL.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Wish {
+pub(super) struct TlsSettings {
     mode: Option<String>,
     root: Option<String>,
 }
 
-impl Wish {
+impl TlsSettings {
     /// Removes them from a URL, or from a line of `key=value`.
     pub(super) fn take_from(url: &str) -> (String, Self) {
-        let mut wish = Self::default();
+        let mut tls = Self::default();
         let rest = if url.contains("://") {
             // A password may contain any character except a slash.
             let host = url.find("://").map_or(0, |it| it + 3);
             let path = url[host..].find('/').map_or(host, |it| host + it);
             let host = url[host..path].rfind('@').map_or(host, |it| host + it);
-            let Some(mark) = url[host..].find('?') else { return (url.into(), wish) };
+            let Some(mark) = url[host..].find('?') else { return (url.into(), tls) };
             let (before, params) = (&url[..host + mark], &url[host + mark + 1..]);
-            let kept: Vec<&str> = params.split('&').filter(|it| !wish.takes(it)).collect();
+            let kept: Vec<&str> = params.split('&').filter(|it| !tls.takes(it)).collect();
             let mark = if kept.is_empty() { "" } else { "?" };
             format!("{before}{mark}{}", kept.join("&"))
         } else {
-            let kept: Vec<&str> = url.split_whitespace().filter(|it| !wish.takes(it)).collect();
+            let kept: Vec<&str> = url.split_whitespace().filter(|it| !tls.takes(it)).collect();
             kept.join(" ")
         };
-        (rest, wish)
+        (rest, tls)
     }
 
     fn takes(&mut self, param: &str) -> bool {
@@ -150,9 +150,9 @@ mod tests {
     use super::*;
 
     fn mode(url: &str) -> Result<SslMode, String> {
-        let (rest, wish) = Wish::take_from(url);
+        let (rest, tls) = TlsSettings::take_from(url);
         let mut config = Config::from_str(&rest).unwrap();
-        wish.connector(&mut config).map(|_| config.get_ssl_mode())
+        tls.connector(&mut config).map(|_| config.get_ssl_mode())
     }
 
     #[test]
@@ -200,15 +200,19 @@ mod tests {
 
     #[test]
     fn what_the_driver_does_not_know_is_taken_out_and_the_rest_stays() {
-        let taken = |url| Wish::take_from(url).0;
+        let taken = |url| TlsSettings::take_from(url).0;
         assert_eq!(taken("postgres://h/d"), "postgres://h/d");
         assert_eq!(taken("postgres://h/d?sslmode=verify-full"), "postgres://h/d");
         let url = "postgres://h/d?user=me&sslmode=x&sslrootcert=%2Fetc%2Froots&port=1";
-        let (rest, wish) = Wish::take_from(url);
+        let (rest, tls) = TlsSettings::take_from(url);
         assert_eq!(rest, "postgres://h/d?user=me&port=1");
-        assert_eq!(wish.root.as_deref(), Some("/etc/roots"));
+        assert_eq!(tls.root.as_deref(), Some("/etc/roots"));
         assert_eq!(taken("host=h sslmode=disable user=me"), "host=h user=me");
         let odd = "postgres://me:a?b&sslmode=disable&c@h/d?port=1";
-        assert_eq!(Wish::take_from(odd), (odd.into(), Wish::default()), "that is a password");
+        assert_eq!(
+            TlsSettings::take_from(odd),
+            (odd.into(), TlsSettings::default()),
+            "that is a password"
+        );
     }
 }

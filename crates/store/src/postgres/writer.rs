@@ -10,13 +10,13 @@ use tokio::time::timeout;
 use tokio_postgres::{Client, Error, Statement, types::ToSql};
 
 use super::{
-    apply::{NotWritten, Writes},
+    apply::{WriteFailure, Writes},
+    batch_error::{BatchError, StopReason, text},
     connect::{Session, Target},
     facts::Reads,
-    link::Link,
-    node::{self, ANSWERS, Acknowledged, HEARTBEAT, LEASE_END},
-    owner::Held,
-    trouble::{Stop, Trouble, text},
+    node::{self, ANSWERS, AcknowledgedBatch, HEARTBEAT, LEASE_END},
+    owner::Ownership,
+    writer_link::WriterLink,
 };
 use crate::{
     Clock, Health, OpenError, StoreError, SystemClock, crash,
@@ -28,14 +28,14 @@ use crate::{
 const ROUND_TRIP_MAX: Duration = Duration::from_secs(40);
 
 /// A connection with all its statements prepared.
-pub(super) struct Line {
+pub(super) struct PreparedSession {
     session: Session,
     fence: Statement,
     reads: Reads,
     writes: Writes,
 }
 
-impl Line {
+impl PreparedSession {
     pub(super) async fn new(session: Session) -> Result<Self, Error> {
         let client = &session.client;
         // All statements find their rows by a key; tables that look small may have many dead rows.
@@ -57,10 +57,10 @@ impl Line {
 
 pub(super) struct Writer {
     pub(super) target: Target,
-    pub(super) line: Line,
+    pub(super) session: PreparedSession,
     pub(super) requests: Requests,
     pub(super) status: Arc<Status>,
-    pub(super) link: Arc<Link>,
+    pub(super) link: Arc<WriterLink>,
     pub(super) process: String,
     pub(super) epoch: i64,
     batch: i64,
@@ -70,14 +70,14 @@ pub(super) struct Writer {
 
 /// The failure of a batch.
 struct Failure {
-    trouble: Trouble,
+    error: BatchError,
     /// The plan, if COMMIT was sent: then only the node row shows the outcome.
     sent: Option<Box<Plan>>,
 }
 
-impl From<Trouble> for Failure {
-    fn from(trouble: Trouble) -> Self {
-        Self { trouble, sent: None }
+impl From<BatchError> for Failure {
+    fn from(error: BatchError) -> Self {
+        Self { error, sent: None }
     }
 }
 
@@ -86,13 +86,13 @@ impl Writer {
         target: Target,
         session: Session,
         requests: Requests,
-        (status, link): (Arc<Status>, Arc<Link>),
-        held: Held,
+        (status, link): (Arc<Status>, Arc<WriterLink>),
+        held: Ownership,
     ) -> Result<Self, OpenError> {
-        let line = Line::new(session).await.map_err(|error| target.failed(&error))?;
+        let session = PreparedSession::new(session).await.map_err(|error| target.failed(&error))?;
         let (process, epoch) = (held.process, held.owner.epoch);
         let lineage = held.lineages.current();
-        Ok(Self { target, line, requests, status, link, process, epoch, batch: 0, lineage })
+        Ok(Self { target, session, requests, status, link, process, epoch, batch: 0, lineage })
     }
 
     pub(super) async fn run(mut self) {
@@ -118,7 +118,7 @@ impl Writer {
         // From now on another owner may return newer data.
         self.status.set_lease(Duration::ZERO);
         if !matches!(self.status.health(), Health::Failed { .. })
-            && let Err(error) = node::leave(self.line.client(), self.epoch).await
+            && let Err(error) = node::leave(self.session.client(), self.epoch).await
         {
             tracing::warn!(error = %error, "store could not be marked as closed");
         }
@@ -130,12 +130,12 @@ impl Writer {
             return refuse(batch, &stopped.unwrap_or(StoreError::Failed { reason }));
         }
         loop {
-            let Failure { trouble, sent } = match self.transact(&batch).await {
+            let Failure { error, sent } = match self.transact(&batch).await {
                 Ok(plan) => return self.answer(batch, *plan),
                 Err(failure) => failure,
             };
-            match trouble {
-                Trouble::Lost(reason) => {
+            match error {
+                BatchError::Lost(reason) => {
                     let number = self.batch;
                     match (self.recover(&reason, &mut batch, sent.is_some()).await, sent) {
                         (Ok(last), Some(plan)) if last == number => {
@@ -146,17 +146,19 @@ impl Writer {
                         (Err(stop), sent) => return self.stopped(stop, batch, sent.is_some()),
                     }
                 }
-                Trouble::Fenced => return self.stopped(Stop::Fenced, batch, false),
-                Trouble::Behind(lost) => return self.stopped(Stop::Behind(lost), batch, false),
+                BatchError::Fenced => return self.stopped(StopReason::Fenced, batch, false),
+                BatchError::Behind(lost) => {
+                    return self.stopped(StopReason::Behind(lost), batch, false);
+                }
                 // One commit may be at fault; the others must not fail with it.
-                Trouble::Full | Trouble::Bug(_) if 1 < batch.len() => {
+                BatchError::Full | BatchError::Bug(_) if 1 < batch.len() => {
                     for request in batch {
                         Box::pin(self.commit_batch(vec![request])).await;
                     }
                     return;
                 }
-                Trouble::Full | Trouble::Bug(_) | Trouble::Later(_) => {
-                    return self.refused(batch, trouble);
+                BatchError::Full | BatchError::Bug(_) | BatchError::Later(_) => {
+                    return self.refused(batch, error);
                 }
             }
             if batch.is_empty() {
@@ -169,12 +171,12 @@ impl Writer {
     async fn transact(&mut self, batch: &[Request]) -> Result<Box<Plan>, Failure> {
         self.batch += 1;
         let asked_at = SystemClock.elapsed();
-        self.line.session.take_warning();
+        self.session.session.take_warning();
         crash::point("commit.begun");
         let needs = Needs::of(batch.iter().map(|it| &it.commit));
         let facts = match in_time(self.begin(&needs)).await {
             Ok(facts) => facts,
-            Err(trouble) => return Err(self.undo(trouble).await.into()),
+            Err(error) => return Err(self.undo(error).await.into()),
         };
         let plan = plan::plan(facts, self.status.clock.record(), batch.iter().map(|it| &it.commit));
         let plan = Box::new(Plan { lineage: self.lineage, ..plan });
@@ -183,9 +185,9 @@ impl Writer {
         crash::point("commit.written");
         match written {
             // It may not be replicated; reconnecting waits until it is.
-            Ok(Ok(())) if self.line.session.take_warning() => {
-                let trouble = Trouble::Lost("the database warned of the commit".into());
-                Err(Failure { trouble, sent: Some(plan) })
+            Ok(Ok(())) if self.session.session.take_warning() => {
+                let error = BatchError::Lost("the database warned of the commit".into());
+                Err(Failure { error, sent: Some(plan) })
             }
             Ok(Ok(())) => {
                 crash::point("commit.durable");
@@ -193,64 +195,64 @@ impl Writer {
                 Ok(plan)
             }
             // COMMIT rolled back, unless the connection was lost: then it may have been sent.
-            Ok(Err(trouble)) => {
-                let trouble = self.undo(trouble).await;
-                let sent = matches!(trouble, Trouble::Lost(_)).then_some(plan);
-                Err(Failure { trouble, sent })
+            Ok(Err(error)) => {
+                let error = self.undo(error).await;
+                let sent = matches!(error, BatchError::Lost(_)).then_some(plan);
+                Err(Failure { error, sent })
             }
-            Err(trouble) => Err(Failure { trouble, sent: Some(plan) }),
+            Err(error) => Err(Failure { error, sent: Some(plan) }),
         }
     }
 
     /// Begins, checks the fence and reads the needed rows, in one round trip.
-    async fn begin(&self, needs: &Needs) -> Result<Facts, Trouble> {
-        let (line, client) = (&self.line, self.line.client());
+    async fn begin(&self, needs: &Needs) -> Result<Facts, BatchError> {
+        let (session, client) = (&self.session, self.session.client());
         let before = self.link.acknowledged().batch;
         let fence: [&(dyn ToSql + Sync); 3] = [&self.batch, &self.epoch, &before];
         // Sent in this order without waiting.
         let (begun, fenced, facts) = join3(
             client.batch_execute("BEGIN"),
-            client.execute(&line.fence, &fence),
-            line.reads.read(client, needs),
+            client.execute(&session.fence, &fence),
+            session.reads.read(client, needs),
         )
         .await;
         begun?;
         if fenced? != 1 {
             // Another process has the store, or this is another database.
-            return Err(Trouble::Lost("the row of the owner has changed".into()));
+            return Err(BatchError::Lost("the row of the owner has changed".into()));
         }
         facts
     }
 
     /// Writes and commits, in one round trip. The outer error is one of COMMIT itself, whatever its
     /// code: a server that fails during COMMIT may have done it.
-    async fn finish(&self, plan: &Plan) -> Result<Result<(), Trouble>, Trouble> {
-        let (line, client) = (&self.line, self.line.client());
-        let lost = |error: Error| Trouble::Lost(text(&error));
+    async fn finish(&self, plan: &Plan) -> Result<Result<(), BatchError>, BatchError> {
+        let (session, client) = (&self.session, self.session.client());
+        let lost = |error: Error| BatchError::Lost(text(&error));
         if plan.is_empty() {
             return client.batch_execute("COMMIT").await.map(Ok).map_err(lost);
         }
-        match line.writes.write(client, plan).await {
+        match session.writes.write(client, plan).await {
             Ok(()) => Ok(Ok(())),
-            Err(NotWritten::Statement(error)) => Ok(Err(error.into())),
-            Err(NotWritten::Commit(error)) => Err(lost(error)),
+            Err(WriteFailure::Statement(error)) => Ok(Err(error.into())),
+            Err(WriteFailure::Commit(error)) => Err(lost(error)),
         }
     }
 
     /// Rolls back a failed transaction. If that fails too, the connection is lost.
-    async fn undo(&self, trouble: Trouble) -> Trouble {
-        if matches!(trouble, Trouble::Lost(_)) {
-            return trouble;
+    async fn undo(&self, error: BatchError) -> BatchError {
+        if matches!(error, BatchError::Lost(_)) {
+            return error;
         }
-        let rollback = async { Ok(self.line.client().batch_execute("ROLLBACK").await?) };
-        in_time(rollback).await.map_or_else(|lost| lost, |()| trouble)
+        let rollback = async { Ok(self.session.client().batch_execute("ROLLBACK").await?) };
+        in_time(rollback).await.map_or_else(|lost| lost, |()| error)
     }
 
     fn answer(&self, batch: Vec<Request>, plan: Plan) {
         let before = self.link.acknowledged();
         let position = before.position.max(plan.position);
         let commits = if plan.is_empty() { before.commits } else { self.batch };
-        let known = Acknowledged { epoch: self.epoch, batch: self.batch, commits, position };
+        let known = AcknowledgedBatch { epoch: self.epoch, batch: self.batch, commits, position };
         self.link.acknowledge(known);
         self.status.set_health(Health::Ready);
         // The work must be delivered even if the callers are gone.
@@ -265,8 +267,8 @@ impl Writer {
         crash::point("commit.answered");
     }
 
-    fn refused(&self, batch: Vec<Request>, trouble: Trouble) {
-        let error = trouble.into_store_error(self.epoch);
+    fn refused(&self, batch: Vec<Request>, error: BatchError) {
+        let error = error.into_store_error(self.epoch);
         if error.is_retryable() {
             self.status.set_health(Health::Degraded { reason: error.to_string() });
         }
@@ -275,11 +277,11 @@ impl Writer {
 
     /// Nothing more may be written. Only the next owner can determine the outcome of the current
     /// batch.
-    fn stopped(&self, stop: Stop, batch: Vec<Request>, in_doubt: bool) {
+    fn stopped(&self, stop: StopReason, batch: Vec<Request>, in_doubt: bool) {
         let error = match stop {
-            Stop::Fenced => StoreError::Fenced { epoch: self.epoch },
-            Stop::Behind(lost) => StoreError::CommitsLost { lost },
-            Stop::Closed => StoreError::Closed,
+            StopReason::Fenced => StoreError::Fenced { epoch: self.epoch },
+            StopReason::Behind(lost) => StoreError::CommitsLost { lost },
+            StopReason::Closed => StoreError::Closed,
         };
         let reason = error.to_string();
         self.status.stop(error.clone());
@@ -288,8 +290,8 @@ impl Writer {
 }
 
 /// A database that does not answer in time is lost.
-async fn in_time<T>(work: impl Future<Output = Result<T, Trouble>>) -> Result<T, Trouble> {
-    let silent = || Trouble::Lost("the database does not answer".into());
+async fn in_time<T>(work: impl Future<Output = Result<T, BatchError>>) -> Result<T, BatchError> {
+    let silent = || BatchError::Lost("the database does not answer".into());
     timeout(ROUND_TRIP_MAX, work).await.unwrap_or_else(|_| Err(silent()))
 }
 

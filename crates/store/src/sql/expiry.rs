@@ -2,7 +2,7 @@
 
 use super::Fields;
 use crate::{
-    EntityId, Expiring, ExpiryList, KeyName, StoreError, Timestamp,
+    EntityId, ExpiryList, ExpiryRow, KeyName, StoreError, Timestamp,
     plan::{DeadBrief, Erasure},
 };
 
@@ -43,11 +43,11 @@ pub(crate) const ERASURE_DEAD: &str = "SELECT e.id, m.position, m.version, o.que
      JOIN outcome o ON o.position = m.position AND o.state = 'dead' \
      WHERE e.id = ?1 ORDER BY m.version";
 
-pub(super) fn expiring(row: &dyn Fields) -> Result<Expiring, StoreError> {
+pub(super) fn expiring(row: &dyn Fields) -> Result<ExpiryRow, StoreError> {
     let tag = row.text(0)?;
     let list = ExpiryList::from_tag(&tag)
         .ok_or_else(|| StoreError::corrupt(format!("unknown list `{tag}`")))?;
-    Ok(Expiring { list, since: row.time(1)?, position: row.int(2)?, entity: row.id(3)? })
+    Ok(ExpiryRow { list, since: row.time(1)?, position: row.int(2)?, entity: row.id(3)? })
 }
 
 pub(super) fn depth_row(row: &dyn Fields) -> Result<(EntityId, i64, i64), StoreError> {

@@ -71,7 +71,7 @@ fn examples(kind: QueryKind) -> Vec<Query> {
         K::QueueDepth => vec![Q::QueueDepth { queue: id, at }],
         K::NextDue => vec![Q::NextDue { queue: id, after: at }],
         K::Unswept => vec![Q::Unswept { limit }],
-        K::Expiring => vec![Q::Expiring { list: ExpiryList::Dead, until: at, limit }],
+        K::ExpiryRow => vec![Q::ExpiryRow { list: ExpiryList::Dead, until: at, limit }],
         K::ExpiredKeys => vec![Q::ExpiredKeys { at, limit }],
         K::Head => vec![Q::Head { entity: id }],
         K::Heads => [0, i64::MAX].map(|over| heads(over, limit)).into(),

@@ -35,7 +35,7 @@ impl Query {
             Q::QueueDepth { queue, at } => (queues::DEPTH, params![queue, at, DEPTH_SEEN_MAX]),
             Q::NextDue { queue, after } => (queues::NEXT_DUE, params![queue, after]),
             Q::Unswept { limit } => (queries::SWEEP, params![limit]),
-            Q::Expiring { list, until, limit } => {
+            Q::ExpiryRow { list, until, limit } => {
                 (expiry::EXPIRING, params![list.tag(), until, limit])
             }
             Q::ExpiredKeys { at, limit } => (expiry::EXPIRED_KEYS, params![at, limit]),
@@ -110,7 +110,7 @@ impl Answer {
             Answer::Snapshots(found) => found.push(rows::snapshot(row)?),
             Answer::Depths(found) => found.push(queues::depth(row)?),
             Answer::Unswept(found) => found.push((row.int(0)?, row.time(1)?)),
-            Answer::Expiring(found) => found.push(expiry::expiring(row)?),
+            Answer::ExpiryRow(found) => found.push(expiry::expiring(row)?),
             Answer::Keys(found) => found.push(expiry::key_name(row)?),
             Answer::Heads(found) => found.push(rows::head(row)?),
             Answer::Objects(found) => found.push(rows::object_summary(row)?),

@@ -4,8 +4,8 @@ use super::Fields;
 use crate::{
     Address, Attempt, Base, Direction, EntityId, EntityKind, Head, Json, Lease, MessageKind,
     ObjectSummary, OldTurn, PageImage, Position, Recorded, RecordedTurn, RunStatus, RunSummary,
-    Settled, SettledAs, Snapshot, State, StoreError, StreamSummary, Timestamp, Totals, TurnSummary,
-    Work,
+    SettledAs, Settlement, Snapshot, State, StoreError, StreamSummary, Timestamp, Totals,
+    TurnSummary, Work,
     plan::{EntityRow, KeyRow, MessageRow, TurnBrief},
 };
 
@@ -13,7 +13,7 @@ pub(super) fn recorded(row: &dyn Fields) -> Result<Recorded, StoreError> {
     let message = message_row(row)?;
     let state = match (row.maybe_int(15)?, row.maybe_text(19)?) {
         (Some(due_at), _) => Some(pending_state(row, Timestamp(due_at))?),
-        (None, Some(state)) => Some(State::Settled(Settled {
+        (None, Some(state)) => Some(State::Settled(Settlement {
             as_: settled_as(&state)?,
             at: row.time(20)?,
             attempts: row.count(21)?,
@@ -85,8 +85,8 @@ pub(super) fn attempt(row: &dyn Fields) -> Result<Attempt, StoreError> {
     })
 }
 
-pub(crate) fn settled_row(row: &dyn Fields) -> Result<(Position, Settled), StoreError> {
-    let settled = Settled {
+pub(crate) fn settled_row(row: &dyn Fields) -> Result<(Position, Settlement), StoreError> {
+    let settled = Settlement {
         as_: settled_as(&row.text(1)?)?,
         at: row.time(2)?,
         attempts: row.count(3)?,

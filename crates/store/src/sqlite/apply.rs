@@ -4,8 +4,8 @@ use rusqlite::{Connection, Result, params};
 
 use super::{entries, runs};
 use crate::{
-    Attempt, Base, EntityId, Expiring, Head, KeyName, PageImage, Position, RecordedTurn, Settled,
-    Snapshot, Timestamp, Work,
+    Attempt, Base, EntityId, ExpiryRow, Head, KeyName, PageImage, Position, RecordedTurn,
+    Settlement, Snapshot, Timestamp, Work,
     plan::{EntityRow, KeyRow, MessageRow, Plan},
 };
 
@@ -43,7 +43,7 @@ pub(super) fn apply(connection: &Connection, plan: &Plan) -> Result<()> {
     runs::put(connection, &plan.runs)?;
     each(connection, KEEP_RUN, &plan.runs_kept, close)?;
     entries::write(connection, &plan.entries, &plan.entries_gone)?;
-    each(connection, LOOKED, &plan.looked, expiring)?;
+    each(connection, LOOKED, &plan.processed, expiring)?;
     each(connection, PUT_EXPIRING, &plan.expiring, expiring)?;
     each(connection, COUNT_DEPTH, &plan.depths, depth)?;
     connection.prepare_cached(COUNT)?.execute(params![
@@ -73,7 +73,7 @@ const LOOKED: &str = "DELETE FROM expiring WHERE list = ?1 AND since = ?2 AND po
 const PUT_EXPIRING: &str = "INSERT INTO expiring (list, since, position, entity) \
      VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
 
-fn expiring(statement: &mut Statement<'_>, row: &Expiring) -> Result<usize> {
+fn expiring(statement: &mut Statement<'_>, row: &ExpiryRow) -> Result<usize> {
     statement.execute(params![row.list.tag(), row.since.0, row.position, row.entity.0])
 }
 
@@ -164,7 +164,7 @@ const PUT_OUTCOME: &str = "INSERT INTO outcome (position, state, settled_at, att
      queue) VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (position) DO UPDATE SET state = ?2, \
      settled_at = ?3, attempts = ?4, error = ?5, queue = ?6";
 
-fn outcome(statement: &mut Statement<'_>, row: &(Position, Settled)) -> Result<usize> {
+fn outcome(statement: &mut Statement<'_>, row: &(Position, Settlement)) -> Result<usize> {
     let (position, it) = row;
     let queue = it.queue.map(|it| it.0);
     statement.execute(params![position, it.as_.tag(), it.at.0, it.attempts, it.error, queue])

@@ -37,14 +37,14 @@ fn stream(connection: &Connection, id: EntityId) -> Result<Stream, StoreError> {
 
 /// A cache of rows that the one writer has written.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct WriterCache {
     /// The origin, the version and the position of the last message.
     streams: HashMap<EntityId, (Position, Version, Position)>,
     entities: HashSet<EntityId>,
     heads: HashMap<EntityId, Head>,
 }
 
-impl Known {
+impl WriterCache {
     /// Beyond this, some 6 MB, it is cleared; rows in use are soon cached again.
     const MAX: usize = 32_768;
 
@@ -77,7 +77,7 @@ impl Known {
 pub(super) fn read(
     connection: &Connection,
     needs: &Needs,
-    known: &Known,
+    known: &WriterCache,
 ) -> Result<Facts, StoreError> {
     let mut facts = Facts::default();
     let counter = |row: &dyn Fields| Ok((row.int(0)?, row.time(1)?, row.int(3)?));

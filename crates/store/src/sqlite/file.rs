@@ -26,7 +26,7 @@ const APPLICATION_ID: i32 = 0x7374_6466;
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The result of opening.
-pub(super) struct Opened {
+pub(super) struct OpenedFile {
     pub(super) connection: Connection,
     pub(super) database: PathBuf,
     pub(super) owner: Owner,
@@ -36,7 +36,7 @@ pub(super) struct Opened {
     pub(super) lock: File,
 }
 
-pub(super) fn open(options: &SqliteOptions) -> Result<Opened, OpenError> {
+pub(super) fn open(options: &SqliteOptions) -> Result<OpenedFile, OpenError> {
     let folder = &options.folder;
     let failed = |reason: String| OpenError::Failed { what: folder.display().to_string(), reason };
     make_folder(folder).map_err(|error| failed(error.to_string()))?;
@@ -63,7 +63,7 @@ pub(super) fn open(options: &SqliteOptions) -> Result<Opened, OpenError> {
     let clock = read_clock(&connection).map_err(|error| failed(error.to_string()))?;
     // The names of new files must survive a power failure as well.
     sync_folder(folder).map_err(|error| failed(error.to_string()))?;
-    Ok(Opened { connection, database, owner, is_unwritten, clock, lock })
+    Ok(OpenedFile { connection, database, owner, is_unwritten, clock, lock })
 }
 
 /// Reads one entry of a data folder, even if it has an owner and whatever its schema is. `None` if
@@ -77,7 +77,7 @@ pub fn peek_entry(folder: &Path, space: &str, key: &[u8]) -> Option<String> {
 }
 
 /// The result of opening read-only.
-pub(super) struct Looked {
+pub(super) struct ReadOnlyFile {
     pub(super) database: PathBuf,
     /// The last owner; it does not change.
     pub(super) owner: Owner,
@@ -86,7 +86,7 @@ pub(super) struct Looked {
 }
 
 /// Opens a store read-only.
-pub(super) fn look(options: &SqliteOptions) -> Result<Looked, OpenError> {
+pub(super) fn open_read_only(options: &SqliteOptions) -> Result<ReadOnlyFile, OpenError> {
     let (folder, what) = (&options.folder, options.folder.display().to_string());
     let failed = |reason: String| OpenError::Failed { what: what.clone(), reason };
     let database = folder.join("steadfast.db");
@@ -117,7 +117,7 @@ pub(super) fn look(options: &SqliteOptions) -> Result<Looked, OpenError> {
         Ok((Owner { epoch, unclean_until: None }, read_clock(&connection)?))
     };
     let (owner, clock) = read().map_err(|error: rusqlite::Error| failed(error.to_string()))?;
-    Ok(Looked { database, owner, clock, lock })
+    Ok(ReadOnlyFile { database, owner, clock, lock })
 }
 
 fn make_folder(folder: &Path) -> std::io::Result<()> {

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use super::{
     apply,
     checkpoint::Checkpointer,
-    facts::{self, Known},
+    facts::{self, WriterCache},
     file::write_owner,
     row::{WriteError, take_steps},
 };
@@ -29,7 +29,7 @@ pub(super) struct Writer {
     /// The epoch is not in the file yet: the disk was full when it was opened.
     pub(super) is_unwritten: bool,
     pub(super) checkpointer: Checkpointer,
-    pub(super) known: Known,
+    pub(super) known: WriterCache,
     /// Held as long as this process may write.
     pub(super) lock: File,
 }

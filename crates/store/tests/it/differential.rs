@@ -356,9 +356,9 @@ impl Maker {
             K::QueueDepth => Q::QueueDepth { queue: id, at },
             K::NextDue => Q::NextDue { queue: id, after: at },
             K::Unswept => Q::Unswept { limit },
-            K::Expiring => {
+            K::ExpiryRow => {
                 let lists = [ExpiryList::Dead, ExpiryList::Ended, ExpiryList::Late];
-                Q::Expiring { list: lists[self.below(3) as usize], until: at, limit }
+                Q::ExpiryRow { list: lists[self.below(3) as usize], until: at, limit }
             }
             K::ExpiredKeys => Q::ExpiredKeys { at, limit: 1_000 },
             K::Head => Q::Head { entity: id },

@@ -5,8 +5,8 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use steadfast_store::{
-    Appended, Clock, Commit, Due, Message, Outcome, Rejection, RetryPolicy, SeededEntropy, State,
-    Task, Write,
+    AppendOutcome, Clock, Commit, Due, Message, Outcome, Rejection, RetryPolicy, SeededEntropy,
+    State, Task, Write,
 };
 
 use crate::lab::{self, Lab, Place, START, address, command, event, json, lease};
@@ -125,7 +125,7 @@ async fn hole_7_a_redelivered_input_is_not_decided_again(lab: Lab) {
     let messages = || vec![event("in").input(), command(&stream)];
     let first = streams.append_input(&stream, 0, "id-1", messages()).await.unwrap();
     let again = streams.append_input(&stream, 2, "id-1", messages()).await.unwrap();
-    assert!(matches!(first, Appended::New(_)) && matches!(again, Appended::Before(_)));
+    assert!(matches!(first, AppendOutcome::New(_)) && matches!(again, AppendOutcome::Before(_)));
     assert_eq!(streams.pending_commands(None, 10).await.unwrap().len(), 1);
 }
 

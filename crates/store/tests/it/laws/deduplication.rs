@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use steadfast_store::{Address, Appended, Commit, Outcome, Rejection, Remember, Remembered, Write};
+use steadfast_store::{
+    Address, AppendOutcome, Commit, Outcome, RecordedKey, Rejection, Remember, Write,
+};
 
 use crate::lab::{Lab, address, command, event, json};
 
@@ -30,7 +32,7 @@ async fn a_redelivered_input_changes_nothing_and_returns_what_is_recorded(lab: L
     let before = lab.store.dump().await.unwrap();
     let again = lab.commit(keyed(&stream, 0, "m-1", "body")).await;
     let reply = Some(json("{\"ok\":true}"));
-    assert_eq!(again, Outcome::Duplicate(Remembered { position: 2, status: 201, reply }));
+    assert_eq!(again, Outcome::Duplicate(RecordedKey { position: 2, status: 201, reply }));
     assert_eq!(lab.store.dump().await.unwrap(), before);
 }
 
@@ -39,10 +41,10 @@ async fn a_redelivery_is_recognized_although_its_version_has_passed(lab: Lab) {
     let append = async |version| {
         streams.append_input(&stream, version, "m-1", vec![event("in").input()]).await.unwrap()
     };
-    assert_eq!(append(0).await, Appended::New(vec![(1, 1)]));
+    assert_eq!(append(0).await, AppendOutcome::New(vec![(1, 1)]));
     lab.append(&stream, vec![event("later")]).await;
-    let recorded = Remembered { position: 1, status: 0, reply: None };
-    assert_eq!(append(0).await, Appended::Before(recorded));
+    let recorded = RecordedKey { position: 1, status: 0, reply: None };
+    assert_eq!(append(0).await, AppendOutcome::Before(recorded));
 }
 
 async fn a_key_with_another_request_is_refused(lab: Lab) {

@@ -57,7 +57,7 @@ async fn ended(lab: &Lab, id: &str) -> Vec<Position> {
 /// whose rows have no data any more.
 async fn rows(lab: &Lab) -> Vec<String> {
     let rows = lab.store.dump().await.unwrap().rows;
-    let is_kept = |it: &String| !it.starts_with("counter") && !it.starts_with("Expiring");
+    let is_kept = |it: &String| !it.starts_with("counter") && !it.starts_with("ExpiryRow");
     rows.into_iter().filter(is_kept).collect()
 }
 

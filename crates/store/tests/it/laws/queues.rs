@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use steadfast_store::{
-    Address, Clock, Commit, Due, DueCursor, EntityKind, Expect, Lease, Message, News, Notice,
-    Position, QueueDepth, QueuedMessage, Recorded, Rejection, SettledAs, State, Task, Timestamp,
-    Work, Write,
+    Address, Clock, Commit, Due, DueCursor, EntityKind, Expect, Lease, Message, Notice,
+    NoticeBatch, Position, QueueDepth, QueuedMessage, Recorded, Rejection, SettledAs, State, Task,
+    Timestamp, Work, Write,
 };
 
 use crate::lab::{Lab, START, address, address_of, command, json, lease};
@@ -183,7 +183,7 @@ async fn moving_away_from_an_ordered_target_unblocks_it(lab: Lab) {
     lab.store.notices().listen();
     lab.committed(Commit::of(moved(sent[0], &to, Some("stuck")))).await;
     assert_eq!(backlog().await, sent[1..]);
-    let News::Notices(news) = lab.store.notices().next().await else { panic!("no news") };
+    let NoticeBatch::Notices(news) = lab.store.notices().next().await else { panic!("no news") };
     let is_first = |it: &Work| it.position == sent[0];
     let unblocked = |it: &Notice| match it {
         Notice::Unblocked(it) => is_first(it) && it.target == target.id(),

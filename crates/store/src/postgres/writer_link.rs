@@ -5,21 +5,21 @@ use std::time::Instant;
 use deadpool_postgres::{Client, Object};
 use parking_lot::{Mutex, MutexGuard};
 
-use super::node::Acknowledged;
+use super::node::AcknowledgedBatch;
 use crate::Position;
 
 /// The writer's connection, and the last batch that was acknowledged over it.
-pub(super) struct Link(Mutex<State>);
+pub(super) struct WriterLink(Mutex<State>);
 
 struct State {
-    acknowledged: Acknowledged,
+    acknowledged: AcknowledgedBatch,
     /// When the writer connected. Older connections may be to a server that was replaced.
     since: Instant,
 }
 
-impl Link {
+impl WriterLink {
     pub(super) fn new(epoch: i64, position: Position) -> Self {
-        let acknowledged = Acknowledged { epoch, batch: 0, commits: 0, position };
+        let acknowledged = AcknowledgedBatch { epoch, batch: 0, commits: 0, position };
         Self(Mutex::new(State { acknowledged, since: now() }))
     }
 
@@ -28,17 +28,17 @@ impl Link {
     }
 
     /// The batch that the database must have.
-    pub(super) fn acknowledged(&self) -> Acknowledged {
+    pub(super) fn acknowledged(&self) -> AcknowledgedBatch {
         self.state().acknowledged
     }
 
     /// Records a batch that is about to be acknowledged.
-    pub(super) fn acknowledge(&self, acknowledged: Acknowledged) {
+    pub(super) fn acknowledge(&self, acknowledged: AcknowledgedBatch) {
         self.state().acknowledged = acknowledged;
     }
 
     /// The writer has connected again.
-    pub(super) fn reconnected(&self, acknowledged: Acknowledged) {
+    pub(super) fn reconnected(&self, acknowledged: AcknowledgedBatch) {
         *self.state() = State { acknowledged, since: now() };
     }
 

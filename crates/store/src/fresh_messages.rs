@@ -12,14 +12,14 @@ const ROW_BYTES: usize = 512;
 
 /// The last messages, each until it is taken.
 #[derive(Debug, Default)]
-pub(crate) struct Fresh {
+pub(crate) struct FreshMessages {
     messages: HashMap<Position, Recorded>,
     /// In the order of insertion; some may be taken.
     order: VecDeque<(Position, usize)>,
     bytes: usize,
 }
 
-impl Fresh {
+impl FreshMessages {
     /// Adds the messages of a batch that are to be delivered. Consumers of queues read by the page.
     pub(crate) fn keep(&mut self, plan: &Plan) {
         let mut works = plan.works.iter().peekable();
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn what_is_due_is_there_once_and_as_it_was_written() {
-        let (mut fresh, plan) = (Fresh::default(), plan(&[10, 20], Due::At(NOW)));
+        let (mut fresh, plan) = (FreshMessages::default(), plan(&[10, 20], Due::At(NOW)));
         fresh.keep(&plan);
         for (row, position) in plan.messages.iter().zip(positions(&plan)) {
             let found = fresh.take(position).unwrap();
@@ -95,14 +95,15 @@ mod tests {
 
     #[test]
     fn what_is_for_later_is_read_when_it_is_due() {
-        let (mut fresh, plan) = (Fresh::default(), plan(&[10], Due::At(Timestamp(NOW.0 + 1))));
+        let (mut fresh, plan) =
+            (FreshMessages::default(), plan(&[10], Due::At(Timestamp(NOW.0 + 1))));
         fresh.keep(&plan);
         assert!(fresh.take(positions(&plan)[0]).is_none());
     }
 
     #[test]
     fn the_oldest_go_when_there_is_no_room() {
-        let (mut fresh, sizes) = (Fresh::default(), [900_000; 6]);
+        let (mut fresh, sizes) = (FreshMessages::default(), [900_000; 6]);
         let plan = plan(&sizes, Due::At(NOW));
         fresh.keep(&plan);
         let kept: Vec<bool> =

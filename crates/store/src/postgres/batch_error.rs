@@ -8,7 +8,7 @@ use crate::{CommitsLost, StoreError};
 
 /// Why a batch failed.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum BatchError {
     /// The connection is lost or the server shuts down. If COMMIT was sent, the outcome is unknown.
     Lost(String),
     /// The disk of the server is full; the transaction is rolled back.
@@ -23,38 +23,40 @@ pub(super) enum Trouble {
     Behind(CommitsLost),
 }
 
-impl From<Error> for Trouble {
+impl From<Error> for BatchError {
     fn from(error: Error) -> Self {
         let reason = text(&error);
-        let Some(code) = error.code() else { return Trouble::Lost(reason) };
+        let Some(code) = error.code() else { return BatchError::Lost(reason) };
         let class = &code.code()[..2];
         match class {
-            _ if *code == SqlState::DISK_FULL => Trouble::Full,
-            _ if *code == SqlState::QUERY_CANCELED => Trouble::Later(reason),
+            _ if *code == SqlState::DISK_FULL => BatchError::Full,
+            _ if *code == SqlState::QUERY_CANCELED => BatchError::Later(reason),
             // A server may shut down after the commit.
-            "08" | "57" => Trouble::Lost(reason),
+            "08" | "57" => BatchError::Lost(reason),
             // It is a former primary: reconnecting finds the new one.
-            _ if *code == SqlState::READ_ONLY_SQL_TRANSACTION => Trouble::Lost(reason),
-            "25" | "40" | "53" | "55" | "58" => Trouble::Later(reason),
-            _ => Trouble::Bug(reason),
+            _ if *code == SqlState::READ_ONLY_SQL_TRANSACTION => BatchError::Lost(reason),
+            "25" | "40" | "53" | "55" | "58" => BatchError::Later(reason),
+            _ => BatchError::Bug(reason),
         }
     }
 }
 
-impl Trouble {
+impl BatchError {
     pub(super) fn into_store_error(self, epoch: i64) -> StoreError {
         match self {
-            Trouble::Lost(reason) | Trouble::Later(reason) => StoreError::Unavailable { reason },
-            Trouble::Full => StoreError::DiskFull,
-            Trouble::Bug(reason) => StoreError::Corrupt { reason },
-            Trouble::Fenced => StoreError::Fenced { epoch },
-            Trouble::Behind(lost) => StoreError::CommitsLost { lost },
+            BatchError::Lost(reason) | BatchError::Later(reason) => {
+                StoreError::Unavailable { reason }
+            }
+            BatchError::Full => StoreError::DiskFull,
+            BatchError::Bug(reason) => StoreError::Corrupt { reason },
+            BatchError::Fenced => StoreError::Fenced { epoch },
+            BatchError::Behind(lost) => StoreError::CommitsLost { lost },
         }
     }
 }
 
 /// Why the writer stops.
-pub(super) enum Stop {
+pub(super) enum StopReason {
     /// Another process owns the store.
     Fenced,
     /// Acknowledged commits are missing.
