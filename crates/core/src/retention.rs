@@ -61,8 +61,8 @@ impl Sweeper {
     pub async fn sweep(&self) {
         let Self { store, runs, queues, buckets, retention } = self;
         let store = store.as_ref();
-        log_result("runs erased", runs.sweep(retention.messages.keep_dead).await);
-        log_result("messages in queues expired", queues.sweep().await);
+        log_result("runs", runs.sweep(retention.messages.keep_dead).await);
+        log_result("messages of queues", queues.sweep().await);
         if let Some(buckets) = buckets {
             match buckets.sweep().await {
                 Ok(swept) if swept == Swept::default() => {}
@@ -72,15 +72,15 @@ impl Sweeper {
                 Err(error) => tracing::warn!(error = %error, "blobs and files not removed"),
             }
         }
-        log_result("messages forgotten", steadfast_store::sweep(store, retention.messages).await);
-        log_result("turns forgotten", sweep_history(store, retention.turns).await);
+        log_result("messages", steadfast_store::sweep(store, retention.messages).await);
+        log_result("turns", sweep_history(store, retention.turns).await);
     }
 }
 
 fn log_result<N: TryInto<u64>>(what: &str, swept: Result<N, impl std::fmt::Display>) {
     match swept.map(|it| it.try_into().unwrap_or(u64::MAX)) {
         Ok(0) => {}
-        Ok(count) => tracing::info!(count, "old {what}"),
-        Err(error) => tracing::warn!(error = %error, "no old {what}"),
+        Ok(count) => tracing::info!(count, "deleted expired {what}"),
+        Err(error) => tracing::warn!(error = %error, "expired {what} were not deleted"),
     }
 }

@@ -291,7 +291,7 @@ impl Runtime {
             Err(error) if is_disk_full(&error) => {}
             began => return began,
         }
-        tracing::warn!("disk is full: reads are served, and work begins when there is space");
+        tracing::warn!("disk is full: reads are served; delivery starts when there is space");
         let state = Arc::downgrade(&self.running.0);
         let clock = self.running.store.clock().clone();
         self.running.in_background(async move {
@@ -301,8 +301,8 @@ impl Runtime {
                 match state.work().await {
                     Err(error) if is_disk_full(&error) => {}
                     Ok(()) if state.is_stopping() => return,
-                    Ok(()) => return tracing::info!("work begins"),
-                    Err(error) => return tracing::error!(error = %error, "work does not begin"),
+                    Ok(()) => return tracing::info!("delivery started"),
+                    Err(error) => return tracing::error!(error = %error, "delivery did not start"),
                 }
             }
         });

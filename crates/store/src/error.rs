@@ -111,7 +111,9 @@ pub enum StoreError {
         reason: String,
     },
     /// The connection was lost during COMMIT, and the outcome could not be determined.
-    #[error("store went away during the commit: {reason}; it may or may not be written")]
+    #[error(
+        "connection to the store was lost during the commit: {reason}; it may or may not be written"
+    )]
     Unknown {
         /// The reason.
         reason: String,
@@ -123,13 +125,13 @@ pub enum StoreError {
         epoch: i64,
     },
     /// The database lacks commits that were acknowledged.
-    #[error("{lost}; this process must stop, and `serve --accept-loss` goes on without them")]
+    #[error("{lost}; this process must stop, and `serve --accept-loss` continues without them")]
     CommitsLost {
         /// The lost commits.
         lost: CommitsLost,
     },
     /// The storage failed in a way that must not be retried.
-    #[error("storage failed: {reason}; this process must stop, what was acknowledged is kept")]
+    #[error("storage failed: {reason}; this process must stop, acknowledged commits are kept")]
     Failed {
         /// The reason.
         reason: String,
@@ -260,7 +262,10 @@ impl std::fmt::Display for CommitsLost {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another process serves it.
-    #[error("{what} is served by another process ({owner}); stop that one, or use another place")]
+    #[error(
+        "{what} is served by another process ({owner}); stop that one, or use another folder \
+         or database"
+    )]
     Taken {
         /// The folder or database.
         what: String,
@@ -268,7 +273,7 @@ pub enum OpenError {
         owner: String,
     },
     /// It was written by a newer version.
-    #[error("{what} has schema {found} and needs a newer steadfast: this one knows schema {known}")]
+    #[error("{what} has schema {found} and needs a newer steadfast: this one reads schema {known}")]
     Newer {
         /// The folder or database.
         what: String,
@@ -294,7 +299,7 @@ pub enum OpenError {
     /// It lacks acknowledged commits, and an operator has not accepted the loss.
     #[error(
         "{what} is not served: {lost}; restore them, \
-         or start with --accept-loss to go on without them"
+         or start with --accept-loss to continue without them"
     )]
     CommitsLost {
         /// The database.

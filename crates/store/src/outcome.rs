@@ -67,7 +67,7 @@ pub struct RecordedKey {
 pub enum Rejection {
     /// The stream has another version.
     #[error(
-        "stream {stream} is at version {actual}, expected was {expected}; read it and decide anew"
+        "stream {stream} is at version {actual}, expected {expected}; read it and decide again"
     )]
     Version {
         /// The stream.
@@ -84,7 +84,7 @@ pub enum Rejection {
         key: String,
     },
     /// The message is not pending.
-    #[error("message {position} is not pending: it was settled, or never was to be delivered")]
+    #[error("message {position} is not pending: it was settled, or was never to be delivered")]
     NotPending {
         /// The message.
         position: Position,
@@ -98,13 +98,13 @@ pub enum Rejection {
         due_at: Timestamp,
     },
     /// Another consumer has claimed the message since.
-    #[error("the lease on message {position} is over: somebody else claimed it")]
+    #[error("the lease on message {position} is over: another consumer claimed it")]
     LeaseLost {
         /// The message.
         position: Position,
     },
     /// The object has another head.
-    #[error("object {entity} stands at turn {actual}, expected was {expected}; load it again")]
+    #[error("object {entity} is at turn {actual}, expected {expected}; load it again")]
     Head {
         /// The object.
         entity: EntityId,
@@ -122,9 +122,7 @@ pub enum Rejection {
         part: i64,
     },
     /// The entity has pending work, or a message of it died recently.
-    #[error(
-        "{entity} cannot be erased: message {position} is still to be delivered, or was given up"
-    )]
+    #[error("{entity} cannot be erased: message {position} is pending, or died recently")]
     HasWork {
         /// The entity.
         entity: EntityId,
@@ -139,7 +137,7 @@ pub enum Rejection {
     },
     /// The entry has changed.
     #[error(
-        "entry {entry:?} is at revision {actual}, expected was {expected}; read it and decide anew"
+        "entry {entry:?} is at revision {actual}, expected {expected}; read it and decide again"
     )]
     Revision {
         /// The entry.
@@ -156,7 +154,7 @@ pub enum Rejection {
         space: Box<str>,
     },
     /// Only a message that is settled in the expected way can be revived.
-    #[error("message {position} is not settled, or not in the way that was expected")]
+    #[error("message {position} is not settled, or has another outcome")]
     NotSettled {
         /// The message.
         position: Position,

@@ -65,8 +65,8 @@ queries! {
     Due { after: DueCursor, limit: usize } -> Works;
     Backlog { target: EntityId, ordered: bool, after: DueCursor, limit: usize } -> Works;
     Orphans { epoch: i64, queued: bool, limit: usize } -> Works;
-    QueueMessages { queue: EntityId, after: DueCursor, until: Timestamp, limit: usize } -> QueueMessages;
-    Leased { queue: EntityId, at: Timestamp, limit: usize } -> QueueMessages;
+    QueueMessages { queue: EntityId, after: DueCursor, until: Timestamp, limit: usize } -> Queued;
+    Leased { queue: EntityId, at: Timestamp, limit: usize } -> Queued;
     QueueDepth { queue: EntityId, at: Timestamp } -> Depths;
     NextDue { queue: EntityId, after: Timestamp } -> Times;
     Unswept { limit: usize } -> Unswept;
@@ -139,7 +139,7 @@ pub(crate) trait Row: Sized {
 
 answers! {
     Messages(Recorded),
-    QueueMessages(QueuedMessage),
+    Queued(QueuedMessage),
     Works(Work),
     Attempts(Attempt),
     Numbers(i64),

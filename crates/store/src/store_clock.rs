@@ -209,11 +209,11 @@ impl StoreClock {
         }
         if self.step_max < by && forward {
             state.delete_from = at.after(HOLD_AFTER_STEP);
-            tracing::warn!(by_ms, "the wall clock was set forward; deletion by age waits");
+            tracing::warn!(by_ms, "the wall clock was set forward; deletion by age is suspended");
         } else if forward {
             tracing::info!(by_ms, "the wall clock was set forward");
         } else {
-            tracing::warn!(by_ms, "the wall clock was set back; the store's clock goes on");
+            tracing::warn!(by_ms, "the wall clock was set back; the store's clock continues");
         }
     }
 }

@@ -56,7 +56,7 @@ fn every_verb_prints_what_people_read() {
         assert!(show.contains(shown), "{shown} is missing in {show}");
     }
     assert_eq!(said(&["pause", "order", "o-1"]), "run order/o-1 is paused\n");
-    assert!(said(&["show", "order", "o-1"]).contains("paused by hand"));
+    assert!(said(&["show", "order", "o-1"]).contains("paused by an operator"));
     said(&["resume", "order", "o-1"]);
     assert_fails_with(&ask(&["restart", "order", "o-1"]), &["terminate or pause it first"]);
     said(&["send-event", "order", "o-1", "payment", "--payload", r#"{"amount": 500}"#]);

@@ -69,7 +69,9 @@ fn the_overview_says_which_run_is_stuck_and_why() {
     press(&server, "o-1", "pause", "");
     run_until(&server, "o-1", "paused");
     let page = server.get("/").body;
-    assert!(page.contains("href=\"/workflows/order/o-1\"") && page.contains("paused by hand"));
+    assert!(
+        page.contains("href=\"/workflows/order/o-1\"") && page.contains("paused by an operator")
+    );
     let page = server.get("/workflows/order/o-1").body;
     let action = "<form class=\"act\" method=\"post\" action=\"/workflows/order/o-1/resume\">";
     assert!(page.contains(action), "{page}");

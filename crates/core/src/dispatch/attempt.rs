@@ -95,7 +95,7 @@ impl Leases {
         for (position, (lease, _)) in held {
             let release = Commit::of(Write::Release { position, lease });
             if let Err(error) = store.commit(release).await {
-                tracing::warn!(message_id = position, error = %error, "lease was not given back");
+                tracing::warn!(message_id = position, error = %error, "lease was not released");
             }
         }
     }

@@ -111,7 +111,7 @@ impl<S: Source> Engine<S> {
             tokio::select! {
                 _ = stopping.wait_for(|it| *it) => break,
                 Some(ended) = self.tasks.join_next() => self.ended(ended),
-                batch = store.notices().next(), if S::GETS_NOTICES => self.source.on_notices(&batch),
+                it = store.notices().next(), if S::GETS_NOTICES => self.source.on_notices(&it),
                 () = waker.woken() => {}
                 () = sleep, if wakes => {}
             }

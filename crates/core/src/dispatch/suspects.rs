@@ -169,7 +169,7 @@ mod tests {
     fn blamed_ones_run_one_at_a_time_beside_counted_ones() {
         let suspects = Suspects::default();
         let counted = yes(&suspects, Isolation::Counted);
-        let blamed = yes(&suspects, NOT_LAST).expect("beside counted ones");
+        let blamed = yes(&suspects, NOT_LAST).expect("concurrent with counted ones");
         assert!(!blamed.is_exclusive() && yes(&suspects, NOT_LAST).is_none());
         assert!(
             yes(&suspects, Isolation::Counted).is_some()
@@ -192,7 +192,7 @@ mod tests {
         drop(counted);
         let alone = yes(&suspects, LAST).expect("nothing else runs");
         assert!(alone.is_exclusive() && yes(&suspects, Isolation::Counted).is_none());
-        assert!(yes(&suspects, Isolation::Plain).is_some(), "what is not suspect is not held up");
+        assert!(yes(&suspects, Isolation::Plain).is_some(), "other messages are not delayed");
         drop(alone);
         let hangs = yes(&suspects, Isolation::Counted).expect("nothing else runs");
         assert!(yes(&suspects, LAST).is_none());

@@ -96,7 +96,7 @@ impl Worker {
         match run_apart("handler", attempt, std::future::pending()).await {
             Ok(Ok(end)) => Some(end),
             Ok(Err(error)) => {
-                tracing::warn!(message_id = position, error = %error, "delivery was put off");
+                tracing::warn!(message_id = position, error = %error, "delivery was deferred");
                 if error.is_over() {
                     return None;
                 }
@@ -274,7 +274,11 @@ impl Worker {
             _ if ended.load(Ordering::Acquire) == SETTLED => Verdict::Settled,
             Ok(commit) => Verdict::Done(commit),
             Err(failure) if failure.is_untried => {
-                tracing::debug!(message_id = message.position, error = failure.error, "put off");
+                tracing::debug!(
+                    message_id = message.position,
+                    error = failure.error,
+                    "delivery was deferred"
+                );
                 // Many runs or jobs share a target: the failure of one must not delay all.
                 let is_shared =
                     handler.as_ref().is_some_and(|it| matches!(it.pool(), PermitPool::OfTarget));

@@ -119,7 +119,7 @@ pub enum CallError {
         class: String,
     },
     /// The object has too many connections.
-    #[error("`{object}` takes no further connection, {max} are there; try again later")]
+    #[error("`{object}` has {max} connections, which is the limit; try again later")]
     TooManyConnections {
         /// The object.
         object: String,

@@ -159,7 +159,7 @@ impl LiveSocket {
                     // The next process finds it in the table of the object.
                     Err(error) => {
                         let object = object.to_string();
-                        tracing::warn!(object, error = %error, "object did not hear of an end");
+                        tracing::warn!(object, error = %error, "connection end was not recorded");
                         return;
                     }
                 }

@@ -34,7 +34,7 @@ pub enum InputError {
         key: String,
     },
     /// Concurrent decisions kept winning.
-    #[error("instance `{instance}` was changed by others {attempts} times in a row; try again")]
+    #[error("instance `{instance}` was changed concurrently {attempts} times in a row; try again")]
     Contended {
         /// The instance.
         instance: String,

@@ -75,7 +75,7 @@ impl<T: Body> Delivery<T> {
         match serde_json::from_str(raw.queued.message.data.as_str()) {
             Ok(message) => Some(Self { message, raw }),
             Err(error) => {
-                let why = format!("the message is not what the consumer takes: {error}");
+                let why = format!("the message does not match the type of the consumer: {error}");
                 let position = raw.queued.message.position;
                 raw.decisions.decide(position, Verdict::Bury { why });
                 None

@@ -8,7 +8,7 @@ use crate::KeyError;
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum QueueError {
     /// The queue has no messages, and it was never declared.
-    #[error("there is no queue `{queue}`; send to it, or make it with PUT")]
+    #[error("there is no queue `{queue}`; send to it, or create it with PUT")]
     UnknownQueue {
         /// Its name.
         queue: String,
@@ -32,7 +32,7 @@ pub enum QueueError {
         rule: String,
     },
     /// The dead-letter queues form a cycle.
-    #[error("queue `{queue}`: its dead letters would come back to it, by way of `{by}`")]
+    #[error("queue `{queue}`: dead-letter cycle through `{by}`")]
     Cycle {
         /// The queue.
         queue: String,

@@ -68,7 +68,7 @@ impl FromStr for LeaseId {
         });
         parsed.ok_or_else(|| QueueError::Argument {
             field: "leaseId",
-            rule: format!("`{text}` is not one; give it back as it came"),
+            rule: format!("`{text}` is not a lease id; send it unchanged"),
         })
     }
 }

@@ -67,7 +67,7 @@ impl Queues {
         // Strictly longer than that.
         let keep_ms = i64::try_from(keep).unwrap_or(i64::MAX);
         let before = Timestamp(now.0.saturating_sub(keep_ms).saturating_sub(1));
-        let why = format!("expired: nobody consumed it within {:?}", Duration::from_millis(keep));
+        let why = format!("expired: not consumed within {:?}", Duration::from_millis(keep));
         let (mut expired, mut after) = (0, DueCursor::START);
         // In due order: the retention of a delayed, retried or moved message begins at its due
         // time.

@@ -91,7 +91,7 @@ impl QueueDeclarations {
             path.take(self.settings.len()).any(|it| it == name)
         };
         let cycles = self.settings.keys().filter(|it| comes_back(it));
-        cycles.map(|it| format!("the dead letters of queue `{it}` come back to it")).collect()
+        cycles.map(|it| format!("dead-letter cycle through queue `{it}`")).collect()
     }
 }
 

@@ -132,7 +132,7 @@ impl Queues {
             if queue.samples.is_old(queue.meter.total())
                 && let Err(error) = self.view(&queue).await
             {
-                tracing::debug!(queue = &*queue.name, error = %error, "not looked at");
+                tracing::debug!(queue = &*queue.name, error = %error, "queue was not sampled");
             }
         }
     }

@@ -197,7 +197,9 @@ impl Runs {
                     return;
                 }
                 Err(error) if error.is_over() => return,
-                Err(error) => tracing::debug!(run = %run, error = %error, "run is looked for"),
+                Err(error) => {
+                    tracing::debug!(run = %run, error = %error, "search for a run is retried")
+                }
             }
         }
     }

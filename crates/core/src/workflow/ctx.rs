@@ -187,7 +187,7 @@ impl Ctx {
 
 pub(super) fn decode<T: Body>(key: &Key, value: Value) -> Result<T> {
     serde_json::from_value(value).map_err(|error| {
-        Error::terminal(format!("what is recorded of {key} cannot be read: {error}"))
+        Error::terminal(format!("the record of {key} cannot be read: {error}"))
             .with_code("unreadable_record")
     })
 }

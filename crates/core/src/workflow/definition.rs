@@ -56,7 +56,7 @@ impl Definition {
             let workflow = workflow.clone();
             Box::pin(async move {
                 let input = serde_json::from_value(input).map_err(|error| {
-                    let text = format!("the input is not what `{}` takes: {error}", W::NAME);
+                    let text = format!("the input does not match that of `{}`: {error}", W::NAME);
                     Error::terminal(text).with_code("malformed_input")
                 })?;
                 let output = workflow.run(&ctx, input).await?;

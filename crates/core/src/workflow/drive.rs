@@ -295,7 +295,7 @@ impl Runs {
         loop {
             if is_wanted && let Err(error) = driver.drive(&mut notifications).await {
                 let name = driver.run.to_string();
-                tracing::warn!(run = name, error = %error, "run is driven again later");
+                tracing::warn!(run = name, error = %error, "run did not progress; it is retried");
                 self.shared.watchers.is_unknown(run);
                 for wake_up in std::mem::take(&mut driver.machine.wake_ups) {
                     self.not_done(wake_up).await;
@@ -333,7 +333,7 @@ impl Runs {
     /// The same when the store is busy.
     async fn give_back_later(self, position: Position, lease: Lease) {
         while let Err(error) = self.give_back(position, lease).await {
-            tracing::debug!(position, error = %error, "wake-up is given back later");
+            tracing::debug!(position, error = %error, "release of a wake-up is retried");
             self.shared.clock.sleep(LOOK_AGAIN).await;
         }
     }

@@ -27,7 +27,7 @@ pub enum RunError {
         id: String,
     },
     /// A value is not JSON of the right kind.
-    #[error("{what} cannot be taken: {detail}")]
+    #[error("{what} is not valid: {detail}")]
     Malformed {
         /// The thing that was given.
         what: &'static str,

@@ -268,14 +268,15 @@ impl Entry {
 /// A value as JSON, within the limit of a record.
 pub(super) fn encode(what: &Key, value: &impl Serialize) -> Result<Value, Error> {
     let unserializable = |error: &dyn std::fmt::Display| {
-        Error::terminal(format!("{what} gave what cannot be kept as JSON: {error}"))
+        Error::terminal(format!("the result of {what} cannot be stored as JSON: {error}"))
             .with_code("unserializable_result")
     };
     let value = serde_json::to_value(value).map_err(|error| unserializable(&error))?;
     let len = Json::of(&[&value]).map_err(|error| unserializable(&error))?.as_str().len();
     if RESULT_BYTES_MAX < len {
         let text = format!(
-            "{what} gave {len} bytes, limit is {RESULT_BYTES_MAX}; keep it elsewhere, give its key"
+            "{what} returned {len} bytes, limit is {RESULT_BYTES_MAX}; put the data into a \
+             bucket and return its key"
         );
         return Err(Error::terminal(text).with_code("result_too_large"));
     }

@@ -219,7 +219,7 @@ async fn try_once<T: Body>(
     };
     // The run gets the same value as a replay.
     let decoded = T::deserialize(&value).map_err(|error| {
-        Error::terminal(format!("{key} gave what cannot be read back from JSON: {error}"))
+        Error::terminal(format!("the result of {key} cannot be read back from JSON: {error}"))
             .with_code("unserializable_result")
     })?;
     Ok((value, decoded))

@@ -172,7 +172,10 @@ async fn what_cannot_be_handled_or_read_is_buried_at_once(lab: Lab) {
     assert!(dead.iter().all(|it| it.attempts_before == 1));
     let errors: Vec<String> = dead.into_iter().map(|it| it.last_error.unwrap()).collect();
     assert_eq!(errors[..2], ["no such town (failed, terminal)", "dead on arrival"]);
-    assert!(errors[2].starts_with("the message is not what the consumer takes"), "{errors:?}");
+    assert!(
+        errors[2].starts_with("the message does not match the type of the consumer"),
+        "{errors:?}"
+    );
     office.close().await;
 }
 

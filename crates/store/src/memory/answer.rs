@@ -29,9 +29,9 @@ impl Tables {
             }
             Q::Orphans { epoch, queued, limit } => A::Works(self.orphans(epoch, queued, limit)),
             Q::QueueMessages { queue, after, until, limit } => {
-                A::QueueMessages(self.queue_messages(queue, after, until, limit))
+                A::Queued(self.queue_messages(queue, after, until, limit))
             }
-            Q::Leased { queue, at, limit } => A::QueueMessages(self.leased(queue, at, limit)),
+            Q::Leased { queue, at, limit } => A::Queued(self.leased(queue, at, limit)),
             Q::QueueDepth { queue, at } => A::Depths(vec![self.queue_depth(queue, at)]),
             Q::NextDue { queue, after } => A::Times(Vec::from_iter(self.next_due(queue, after))),
             Q::Unswept { limit } => A::Unswept(self.unswept(limit)),

@@ -63,7 +63,7 @@ impl PostgresStore {
         let set = |it: &mut Recorded| it.lineage = self.lineages.of(it.position);
         if let Answer::Messages(found) = &mut answer {
             found.iter_mut().for_each(set);
-        } else if let Answer::QueueMessages(found) = &mut answer {
+        } else if let Answer::Queued(found) = &mut answer {
             found.iter_mut().for_each(|it| set(&mut it.message));
         }
         Ok(answer)

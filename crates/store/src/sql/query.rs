@@ -99,7 +99,7 @@ impl Answer {
     pub(crate) fn add(&mut self, row: &dyn Fields, text: Text) -> Result<(), StoreError> {
         match self {
             Answer::Messages(found) => found.push(rows::recorded(row)?),
-            Answer::QueueMessages(found) => found.push(queues::queued_message(row)?),
+            Answer::Queued(found) => found.push(queues::queued_message(row)?),
             Answer::Works(found) => found.push(rows::work(row)?),
             Answer::Attempts(found) => found.push(rows::attempt(row)?),
             Answer::Numbers(found) => found.push(row.int(0)?),

@@ -57,7 +57,7 @@ pub(super) fn start(database: PathBuf, status: Arc<Status>, bytes_max: u64) -> C
             return;
         };
         if let Err(reason) = file::check_flushes(&connection) {
-            tracing::error!(reason, "the log is folded by the writer alone");
+            tracing::error!(reason, "checkpoint thread did not start; the writer does checkpoints");
             return;
         }
         while woken.recv().is_ok() {
@@ -120,7 +120,7 @@ impl Checkpointer {
         let is_busy = connection.query_row(restart, (), |row| row.get::<_, bool>(0));
         connection.busy_timeout(BUSY_TIMEOUT)?;
         if is_busy? {
-            let why = "somebody who reads keeps the log from starting over; end that program";
+            let why = "a long read keeps the log from restarting; end that program";
             return Err(WriteError::Later(why.into()));
         }
         self.is_too_long = false;

@@ -168,10 +168,10 @@ fn take_lock(folder: &Path) -> Result<File, OpenError> {
 fn keep_private(folder: &Path, database: &Path) -> std::io::Result<()> {
     private::open_file(database)?;
     let tightened = private::tighten(folder).map_err(|error| {
-        std::io::Error::other(format!("others may read it, and that could not be changed: {error}"))
+        std::io::Error::other(format!("its permissions could not be restricted: {error}"))
     })?;
     for path in tightened {
-        tracing::warn!(path = %path.display(), "others had rights on it, which were taken");
+        tracing::warn!(path = %path.display(), "removed the rights of others");
     }
     Ok(())
 }
@@ -233,7 +233,7 @@ fn fold_log(connection: &Connection) -> rusqlite::Result<()> {
     match connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(())) {
         // The log stays as it is; commits that need space are refused later, one by one.
         Err(error) if is_full(&error) => {
-            tracing::warn!(error = %error, "the log was not folded into the file");
+            tracing::warn!(error = %error, "checkpoint of the log failed");
             Ok(())
         }
         result => result,

@@ -145,7 +145,9 @@ impl Writer {
             Ok(()) => {}
             // The previous batch is durable and will be answered; nothing follows it.
             Err(WriteError::Fatal(reason)) => self.status.set_health(Health::Failed { reason }),
-            Err(error) => tracing::warn!(error = ?error, "space was not given back"),
+            Err(error) => {
+                tracing::warn!(error = ?error, "free pages were not returned to the disk")
+            }
         }
     }
 
@@ -170,7 +172,7 @@ impl Writer {
         drop(connection);
         // Unlock explicitly: a child that was just forked may still hold the same file.
         if let Err(error) = lock.unlock() {
-            tracing::warn!(error = %error, "lock file was not given free");
+            tracing::warn!(error = %error, "lock file was not unlocked");
         }
     }
 }

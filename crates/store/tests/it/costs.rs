@@ -63,10 +63,10 @@ async fn costs(lab: &Lab) -> Vec<(&'static str, u64)> {
     }
     cost!(
         "totals": store.totals(),
-        "how full a queue is": store.queue_depth(queue.id(), START),
-        "when a queue is due": store.next_due(queue.id(), START),
-        "what is in a queue": store.queue_messages(queue.id(), DueCursor::START, Timestamp::MAX, 50),
-        "what is leased": store.leased(queue.id(), Timestamp::MAX, 50),
+        "the depth of a queue": store.queue_depth(queue.id(), START),
+        "the next due time": store.next_due(queue.id(), START),
+        "messages": store.queue_messages(queue.id(), DueCursor::START, Timestamp::MAX, 50),
+        "leased messages": store.leased(queue.id(), Timestamp::MAX, 50),
         "the first streams": store.streams(None, None, 50),
         "streams behind an object": store.streams(None, Some(&middle), 50),
         "streams of a class": store.streams(Some((EntityKind::Stream, "a")), None, 50),

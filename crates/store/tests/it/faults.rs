@@ -151,7 +151,7 @@ async fn the_log_has_a_bound_however_long_somebody_reads() {
         assert!(acknowledged < 100, "it never ends");
     };
     assert_eq!((refused.code(), refused.is_retryable()), ("store_unavailable", true));
-    assert!(refused.to_string().contains("somebody who reads"), "{refused}");
+    assert!(refused.to_string().contains("a long read"), "{refused}");
     assert!(matches!(store.health(), Health::Degraded { .. }));
     let log = std::fs::metadata(folder.path().join("steadfast.db-wal")).unwrap().len();
     assert!(log < MAX + 1_000_000, "{log}");

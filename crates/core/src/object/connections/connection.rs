@@ -109,7 +109,7 @@ impl Closed {
     }
 
     pub(in crate::object) fn slow() -> Self {
-        Self::new(Self::TRY_AGAIN, "too slow: what it was told was not read; connect again")
+        Self::new(Self::TRY_AGAIN, "too slow: events were not read; connect again")
     }
 
     pub(in crate::object) fn broken() -> Self {

@@ -43,7 +43,7 @@ impl TurnExecutor {
             Ok(commit) => Ok(commit),
             Err(error) => {
                 let object = self.address.to_string();
-                tracing::warn!(object, error = %error, "object was not made smaller");
+                tracing::warn!(object, error = %error, "vacuum of an object failed");
                 self.undo()?;
                 Ok(None)
             }

@@ -130,7 +130,10 @@ impl TurnExecutor {
         }
         if !handled {
             let object = self.address.to_string();
-            tracing::error!(object, "connection ended without its handler, which met a limit");
+            tracing::error!(
+                object,
+                "connection removed without its handler, which exceeded a limit"
+            );
         }
         let class = self.class.clone();
         let live = handled.then_some(&class.live);
@@ -140,7 +143,7 @@ impl TurnExecutor {
                 let attempt = || state.attempt(handler).map_err(HandlerError::Refused);
                 if let Err(error) = guarded(state, "closed", attempt) {
                     let object = state.address.to_string();
-                    tracing::warn!(object, error = %error, "handler of an end failed");
+                    tracing::warn!(object, error = %error, "handler of a closed connection failed");
                 }
             }
             Ok(TurnReply::nothing())

@@ -153,7 +153,7 @@ impl TurnState {
     pub(in crate::object) fn record(&self, op: ConnectionOp) {
         let mut recorded = self.connection_ops.borrow_mut();
         if OPS_MAX <= recorded.ops.len() || OPS_BYTES_MAX < recorded.bytes + op.bytes() {
-            let text = format!("a turn tells at most {OPS_MAX} times, {OPS_BYTES_MAX} bytes");
+            let text = format!("a turn sends at most {OPS_MAX} events, {OPS_BYTES_MAX} bytes");
             return self.fail(Error::terminal(text).with_code("too_many_events"));
         }
         recorded.push(op);

@@ -75,7 +75,7 @@ impl TurnExecutor {
             None if alarm.every.is_some() => {
                 tracing::error!(object, alarm = name, error = %error, "repeated alarm failed");
             }
-            None => tracing::error!(object, alarm = name, error = %error, "alarm given up"),
+            None => tracing::error!(object, alarm = name, error = %error, "alarm failed for good"),
         }
         let text = error.to_string();
         self.turn("alarm failed", settle, at.now, Some(due_at), |state| {

@@ -175,7 +175,7 @@ impl Comparison<'_> {
             return Ok(Some("its columns are others than before".into()));
         }
         if table.key.is_empty() {
-            return Ok(Some("its rows cannot be told apart".into()));
+            return Ok(Some("its rows have no key".into()));
         }
         for (reader, side) in [(&self.before, old), (&self.after, new)] {
             let Some(side) = side else { continue };

@@ -14,7 +14,7 @@ pub enum InspectError {
         class: String,
     },
     /// It does not exist.
-    #[error("`{object}` does not exist; the first call that changes it makes it")]
+    #[error("`{object}` does not exist; the first call that changes it creates it")]
     UnknownObject {
         /// The requested address.
         object: String,
@@ -38,15 +38,13 @@ pub enum InspectError {
         detail: String,
     },
     /// The statement took too long.
-    #[error("statement was stopped after {seconds} s; ask for less, or export the object")]
+    #[error("statement was stopped after {seconds} s; query less, or export the object")]
     TooLong {
         /// The limit.
         seconds: u64,
     },
     /// Too many statements or exports are in progress.
-    #[error(
-        "{places} statements or exports are under way, and no more go at the same time; try again"
-    )]
+    #[error("{places} statements or exports are in progress, which is the limit; try again")]
     Busy {
         /// The maximum.
         places: usize,

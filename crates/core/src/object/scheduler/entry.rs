@@ -62,7 +62,7 @@ impl Completion {
     fn fail(&mut self, error: CallError) {
         let has_ops = !std::mem::take(&mut self.connection_ops).is_empty();
         if has_ops && !error.surely_unapplied() {
-            let reason = "what was said may not have been told; connect again";
+            let reason = "events may have been lost; connect again";
             let closed = Closed::new(Closed::TRY_AGAIN, reason);
             self.connection_ops.push(ConnectionOp::CloseAll { closed });
         }
@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn a_turn_that_failed_tells_no_connection_and_one_that_may_be_durable_ends_them() {
         let (completion, reply) = failed(CallError::Busy { object: "a".into() });
-        assert!(completion.connection_ops.is_empty(), "no connection is told");
+        assert!(completion.connection_ops.is_empty(), "no event is sent");
         assert!(matches!(reply, Ok(Err(CallError::Busy { .. }))));
         let (completion, reply) = failed(StoreError::Unknown { reason: "x".into() }.into());
         let [ConnectionOp::CloseAll { closed }] = &completion.connection_ops[..] else {

@@ -35,7 +35,7 @@ pub enum HistoryError {
         last: i64,
     },
     /// The turn was deleted by retention.
-    #[error("turn {turn} of `{object}` is no longer kept; the oldest that can be seen is {oldest}")]
+    #[error("turn {turn} of `{object}` was deleted by retention; the oldest available is {oldest}")]
     Forgotten {
         /// The object.
         object: String,

@@ -63,7 +63,7 @@ impl StoredPages {
             tracing::error!(object, error = %detail, "object is damaged and out of service");
             return Err(CallError::Corrupt { object, detail });
         }
-        Err(CallError::Lost { object, detail: format!("it was moved ({detail})") })
+        Err(CallError::Lost { object, detail: format!("another owner changed it ({detail})") })
     }
 
     fn check(&self, images: &[PageImage], pages: RangeInclusive<u32>) -> Result<Vec<Page>, String> {

@@ -118,7 +118,7 @@ impl<'a> Turns<'a> {
             }
         }
         if (seq, chk) != (head.seq, head.chk) {
-            return Err(format!("turns end at {seq}, expected was {}", head.seq));
+            return Err(format!("turns end at {seq}, expected {}", head.seq));
         }
         Ok(Self { head, turns, bytes, length })
     }

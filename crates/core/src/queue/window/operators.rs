@@ -268,6 +268,6 @@ fn no_letter_is_lost_from_sight_whatever_comes_between() {
         let mut world = World::new(seed);
         (0..300).for_each(|_| world.step());
         world.drain();
-        assert!(world.rows.is_empty(), "seed {seed}: nobody sees {:?}", world.rows);
+        assert!(world.rows.is_empty(), "seed {seed}: lost {:?}", world.rows);
     }
 }

@@ -320,7 +320,7 @@ impl Machine {
     fn not_recorded(&mut self, state: &mut State, tail: Tail, error: StoreError) -> Action {
         // Steps must not be repeated because the store is busy.
         if error.is_retryable() {
-            tracing::warn!(run = %self.run, error = %error, "commit is tried again");
+            tracing::warn!(run = %self.run, error = %error, "commit is retried");
             let pause = self.pause;
             self.pause = (pause * 2).min(PAUSE_MAX);
             self.phase = Phase::Wait(tail);
@@ -330,7 +330,7 @@ impl Machine {
             && !matches!(tail, Tail::Stuck(_))
         {
             state.new.clear();
-            let reason = format!("what it does cannot be recorded: {error}");
+            let reason = format!("its result cannot be recorded: {error}");
             return self.record(state, Tail::Stuck(Report::new(&reason)));
         }
         Action::GiveUp(error)

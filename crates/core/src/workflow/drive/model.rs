@@ -528,7 +528,7 @@ impl World {
         let pending = self.pending().await;
         let mut timers = 0;
         for message in &pending {
-            assert!(!self.settled.contains(&message.position), "told, but it is pending");
+            assert!(!self.settled.contains(&message.position), "notified, but it is pending");
             let entry = Entry::of(message).expect("an entry");
             timers +=
                 usize::from(matches!(entry, Some(Entry::Wake { waits }) if !waits.is_empty()));

@@ -74,7 +74,7 @@ fn a_run_that_was_started_waits_for_room() {
     assert_eq!((view.status, view.version), (Phase::Queued, 2));
     assert_eq!((view.created_at.0.0, view.changed_at.0.0), (10, 20));
     assert_eq!(view.input, json!({ "a": 1 }));
-    assert_eq!(view.waiting[0].why, "queued: waits for room; 2 runs of `order` go on now");
+    assert_eq!(view.waiting[0].why, "queued: waits for capacity; 2 runs of `order` are active");
     let foreign = LiveState { served: false, ..live(30) };
     let view = look_at(&fold(vec![started(), wake(&[])]), &foreign);
     assert!(view.waiting[0].why.contains("no program that has the workflow `order`"));
@@ -97,7 +97,7 @@ fn attempts_of_a_key_are_one_step() {
     let why = "step `charge` failed 2 times (timeout: no result); the next attempt is at \
                1970-01-01T00:00:00.060Z";
     assert_eq!(view.waiting[0].why, why);
-    assert!(look(entries.clone(), 60).waiting[0].why.ends_with("as soon as there is room"));
+    assert!(look(entries.clone(), 60).waiting[0].why.ends_with("it waits for capacity"));
     let mut entries = entries;
     entries.push(done(charge, json!(7), 45));
     let view = look(entries, 70);
@@ -167,8 +167,11 @@ fn a_pause_moves_sleeps_and_is_a_reason() {
     let paused = Entry::Paused { report: None };
     let mut entries = vec![started(), timer, wake(&[(sleep, Some(50))]), paused];
     let view = look(entries.clone(), 1_000);
-    assert_eq!(view.waiting[0].why, "paused by hand since 1970-01-01T00:00:00.040Z; resume it");
-    assert_eq!(view.steps[0].status, StepStatus::Waiting, "its time stands still");
+    assert_eq!(
+        view.waiting[0].why,
+        "paused by an operator since 1970-01-01T00:00:00.040Z; resume it"
+    );
+    assert_eq!(view.steps[0].status, StepStatus::Waiting, "its timer does not advance");
     entries.push(Entry::Resumed { shift_ms: 960 });
     let view = look(entries, 1_000);
     assert_eq!(view.steps[0].until.map(|it| it.0.0), Some(1_010));
@@ -186,7 +189,7 @@ fn a_run_whose_code_has_changed_says_what_differs() {
     let view = look(vec![started(), Entry::Paused { report: Some(report.clone()) }], 30);
     assert_eq!(view.report, Some(report));
     let why = "the code does something else than the record says: the record has step `a`, the \
-               code has step `b`, at place 2 (src/a.rs:7)";
+               code has step `b`, at position 2 (src/a.rs:7)";
     assert_eq!((view.waiting[0].kind.as_str(), view.waiting[0].why.as_str()), ("report", why));
 }
 

@@ -20,7 +20,7 @@ pub(super) fn waiting(fold: &RunFold, run: &Address, live: &LiveState) -> Vec<Wa
         Status::Paused(None) => {
             let since = fold.head.paused_at.map(Time).map(|it| format!(" since {it}"));
             let since = since.unwrap_or_default();
-            vec![plain("pause", format!("paused by hand{since}; resume it"))]
+            vec![plain("pause", format!("paused by an operator{since}; resume it"))]
         }
         Status::Queued | Status::Running | Status::Waiting => match &live.in_flight {
             Some(_) => retries(fold, live),
@@ -45,7 +45,7 @@ fn blocked(fold: &RunFold, run: &Address, live: &LiveState) -> Vec<WaitView> {
     };
     if waits.is_empty() {
         let (running, of) = (live.running, if live.running == 1 { "run" } else { "runs" });
-        let why = format!("queued: waits for room; {running} {of} of `{workflow}` go on now");
+        let why = format!("queued: waits for capacity; {running} {of} of `{workflow}` are active");
         return vec![plain("queue", why)];
     }
     waits.iter().map(|it| reason(fold, run, it, live.now)).collect()
@@ -83,7 +83,7 @@ fn reason(fold: &RunFold, run: &Address, wait: &Wait, now: Timestamp) -> WaitVie
         (_, None) => format!("waits for {key}"),
     };
     let is_due = until.is_some_and(|it| it <= now);
-    let due = if is_due { ", which is over: it goes on as soon as there is room" } else { "" };
+    let due = if is_due { ", which is over: it waits for capacity" } else { "" };
     view(key, until, format!("{why}{due}"))
 }
 
@@ -104,7 +104,7 @@ fn stuck(report: &Report) -> String {
         text = format!("{text}: the record has {expected}, the code has {found}");
     }
     if let Some(position) = position {
-        text = format!("{text}, at place {position}");
+        text = format!("{text}, at position {position}");
     }
     line.as_ref().map_or(text.clone(), |it| format!("{text} ({it})"))
 }
