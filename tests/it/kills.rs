@@ -46,7 +46,7 @@ async fn kills_under_a_clock_that_is_set_ahead_and_back_lose_nothing_on_postgres
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_server_that_is_killed_under_load_loses_nothing_and_the_node_goes_on() {
+async fn a_database_server_that_is_killed_under_load_loses_nothing_and_the_node_continues() {
     let cluster = Cluster::start();
     let mut ledger = Ledger::default();
     for _ in 0..soak() {

@@ -42,6 +42,6 @@ async fn an_effect_that_ends_the_process_is_given_up_after_its_attempts() {
 /// The first crash is not counted, because nothing is written before such a delivery; from then on
 /// attempts are counted.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_delivery_without_claim_that_ends_the_process_is_given_up_after_one_more() {
+async fn a_delivery_without_claim_that_crashes_the_process_is_given_up_after_one_more() {
     a_message_that_ends_the_process_dies("inside", 4).await;
 }

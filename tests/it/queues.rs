@@ -61,7 +61,7 @@ async fn end_at_every_point(place: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn queues_killed_thirty_times_lose_nothing_and_bury_only_what_always_fails_on_sqlite() {
+async fn queues_killed_thirty_times_lose_nothing_and_bury_only_failing_messages_on_sqlite() {
     for _ in 0..soak() {
         let folder = tempfile::tempdir().unwrap();
         kill_again_and_again(folder.path().to_str().unwrap(), 30).await;
@@ -69,14 +69,14 @@ async fn queues_killed_thirty_times_lose_nothing_and_bury_only_what_always_fails
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn queues_killed_ten_times_lose_nothing_and_bury_only_what_always_fails_on_postgres() {
+async fn queues_killed_ten_times_lose_nothing_and_bury_only_failing_messages_on_postgres() {
     for _ in 0..soak() {
         kill_again_and_again(&postgres::schema().await, 10).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn queues_whose_process_ends_at_every_point_settle_each_letter_once_on_sqlite() {
+async fn queues_whose_process_is_killed_at_every_point_settle_each_message_once_on_sqlite() {
     for _ in 0..soak() {
         let folder = tempfile::tempdir().unwrap();
         end_at_every_point(folder.path().to_str().unwrap()).await;
@@ -84,7 +84,7 @@ async fn queues_whose_process_ends_at_every_point_settle_each_letter_once_on_sql
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn queues_whose_process_ends_at_every_point_settle_each_letter_once_on_postgres() {
+async fn queues_whose_process_is_killed_at_every_point_settle_each_message_once_on_postgres() {
     for _ in 0..soak() {
         end_at_every_point(&postgres::schema().await).await;
     }
@@ -92,7 +92,7 @@ async fn queues_whose_process_ends_at_every_point_settle_each_letter_once_on_pos
 
 /// The first crash is not counted, because nothing is written before such a delivery. From then on
 /// each attempt is counted before it begins, and the poison is soon delivered alone.
-async fn a_letter_that_ends_the_process_is_buried(queue: &'static str) {
+async fn a_message_that_crashes_the_process_is_buried(queue: &'static str) {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().to_str().unwrap();
     let store = open(place).await;
@@ -131,11 +131,11 @@ async fn a_letter_that_ends_the_process_is_buried(queue: &'static str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_letter_that_ends_the_process_is_buried_and_its_neighbours_are_done() {
-    a_letter_that_ends_the_process_is_buried("letters").await;
+async fn a_message_that_crashes_the_process_is_buried_and_the_others_are_done() {
+    a_message_that_crashes_the_process_is_buried("letters").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_letter_that_ends_the_process_is_buried_and_the_rest_of_its_bundle_is_done() {
-    a_letter_that_ends_the_process_is_buried("bundles").await;
+async fn a_message_that_crashes_the_process_is_buried_and_the_others_of_its_batch_are_done() {
+    a_message_that_crashes_the_process_is_buried("bundles").await;
 }

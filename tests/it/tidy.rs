@@ -80,7 +80,7 @@ fn files_are_short_lines_fit_and_nothing_trails() {
 }
 
 #[test]
-fn the_root_holds_what_it_should_and_nothing_else() {
+fn the_root_has_the_listed_files_and_nothing_else() {
     let mut names: Vec<String> = fs::read_dir(root())
         .expect("root is readable")
         .map(|it| it.expect("entry").file_name().to_string_lossy().into_owned())

@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_begins_with_a_prefix_ends_before_the_key_behind_it() {
+    fn keys_with_a_prefix_end_before_the_key_after_it() {
         assert_eq!(behind(b"ab"), Some(b"ac".to_vec()));
         assert_eq!(behind(b"a\xff\xff"), Some(b"b".to_vec()));
         assert_eq!(behind(b"\xff"), None);

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_is_there_once_and_as_it_was_written() {
+    fn a_due_message_is_cached_once_as_it_was_written() {
         let (mut fresh, plan) = (FreshMessages::default(), plan(&[10, 20], Due::At(NOW)));
         fresh.keep(&plan);
         for (row, position) in plan.messages.iter().zip(positions(&plan)) {
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_later_is_read_when_it_is_due() {
+    fn a_delayed_message_is_not_cached() {
         let (mut fresh, plan) =
             (FreshMessages::default(), plan(&[10], Due::At(Timestamp(NOW.0 + 1))));
         fresh.keep(&plan);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_go_when_there_is_no_room() {
+    fn the_oldest_are_evicted_when_the_cache_is_full() {
         let (mut fresh, sizes) = (FreshMessages::default(), [900_000; 6]);
         let plan = plan(&sizes, Due::At(NOW));
         fresh.keep(&plan);

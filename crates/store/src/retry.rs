@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_fail_together_do_not_come_back_together() {
+    fn attempts_that_fail_together_are_not_retried_together() {
         let entropy = SeededEntropy::new(1);
         let waits: std::collections::BTreeSet<Duration> =
             (0..100).filter_map(|_| RetryPolicy::DEFAULT.wait(3, &entropy)).collect();

@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn waiting_commits_are_bounded_in_bytes_and_room_comes_back() {
+    async fn waiting_commits_are_bounded_in_bytes_and_capacity_is_released() {
         let (queue, mut requests) = queue();
         let send = |commit: Commit| {
             let bytes = commit.check().unwrap();

@@ -136,7 +136,7 @@ mod tests {
 
     /// Against a plain vector, around the ends of chunks.
     #[test]
-    fn a_temporary_file_reads_back_what_was_written_with_zeros_in_its_holes() {
+    fn a_temporary_file_reads_back_written_bytes_with_zeros_in_its_holes() {
         let file = TempFile::new(Budget::new(100 * CHUNK));
         let mut model = Vec::new();
         let mut state = 1_u64;
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_file_took_is_given_back_when_it_shrinks_or_goes() {
+    fn the_budget_of_a_file_is_released_when_it_shrinks_or_is_dropped() {
         let budget = Budget::new(4 * CHUNK);
         let (first, second) = (TempFile::new(budget.clone()), TempFile::new(budget));
         first.write(0, &[1; 3 * CHUNK]).unwrap();

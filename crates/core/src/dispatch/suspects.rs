@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn blamed_ones_run_one_at_a_time_beside_counted_ones() {
+    fn blamed_messages_run_one_at_a_time_and_concurrently_with_counted_ones() {
         let suspects = Suspects::default();
         let counted = yes(&suspects, Isolation::Counted);
         let blamed = yes(&suspects, NOT_LAST).expect("concurrent with counted ones");

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_of_an_entry_are_written_and_what_the_user_said_is_left_alone() {
+    fn times_of_an_entry_are_formatted_and_values_of_the_user_are_not() {
         let entry = json!({
             "attempt": { "number": 1, "beganAt": 0 }, "retryAt": 1, "dueAt": 2,
             "waits": [{ "until": 3 }, {}], "value": { "dueAt": 4 }, "key": { "count": 5 },

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_goes_on_comes_before_who_begins_and_who_has_gone_away_is_passed_over() {
+    fn resumed_runs_are_admitted_before_new_ones_and_dropped_waiters_are_skipped() {
         let (limit, mut context) = (RunLimit::new(1), Context::from_waker(Waker::noop()));
         let mut poll =
             |it: std::pin::Pin<&mut dyn Future<Output = RunPermit>>| it.poll(&mut context);

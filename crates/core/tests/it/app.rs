@@ -13,9 +13,9 @@ use crate::{dispatch::on_all, lab::Lab, ledger::Ledger, play::until};
 on_all!(
     a_turn_that_starts_a_run_which_no_run_can_be_fails,
     a_repeated_alarm_outlives_an_error_that_no_repetition_can_cure,
-    what_is_declared_is_not_written_before_the_program_works,
+    declarations_are_not_written_before_the_program_starts_work,
     a_run_gives_what_its_workflow_says_and_takes_events_by_their_types,
-    the_object_that_was_named_hears_once_of_the_end_of_a_run,
+    the_named_object_is_notified_once_of_the_end_of_a_run,
 );
 
 /// Starts runs, and has an alarm.
@@ -160,7 +160,7 @@ async fn a_repeated_alarm_outlives_an_error_that_no_repetition_can_cure(lab: Lab
     program.stop().await;
 }
 
-async fn what_is_declared_is_not_written_before_the_program_works(lab: Lab) {
+async fn declarations_are_not_written_before_the_program_starts_work(lab: Lab) {
     let before = lab.store.activity().commits;
     let program = app().queue(JOBS).prepare(lab.store.clone()).await.unwrap();
     assert!(!program.works());
@@ -196,7 +196,7 @@ impl Extension for Said {
 }
 
 #[tokio::test]
-async fn applications_that_collide_are_told_all_of_it_with_both_sides_and_nothing_is_opened() {
+async fn colliding_applications_report_every_problem_with_both_owners_and_nothing_is_opened() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let mut one = App::new("one").object(Clerk).queue(JOBS).workflow(Known);
@@ -263,7 +263,7 @@ async fn a_program_is_opened_on_a_folder_again_and_another_program_is_not() {
 }
 
 #[tokio::test]
-async fn a_revoked_token_is_refused_by_everybody_who_holds_the_tokens_of_the_program() {
+async fn a_revoked_token_is_refused_by_every_clone_of_the_tokens_of_the_program() {
     let program = app().test().await.unwrap();
     let (one, other) = (program.tokens().clone(), program.tokens().clone());
     let made = one.create("acme").await.unwrap();
@@ -361,7 +361,7 @@ impl Handle<Book> for Desk {
     }
 }
 
-async fn the_object_that_was_named_hears_once_of_the_end_of_a_run(lab: Lab) {
+async fn the_named_object_is_notified_once_of_the_end_of_a_run(lab: Lab) {
     let app = || App::new("sums").workflow(Sum).object(Desk);
     let program = app().start(lab.store.clone()).await.unwrap();
     let runs = ["a", "b", "c"].map(|id| program.run(Sum::at(id)));
@@ -395,7 +395,7 @@ async fn the_object_that_was_named_hears_once_of_the_end_of_a_run(lab: Lab) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_end_of_a_run_is_heard_of_once_wherever_the_process_ends() {
+async fn the_end_of_a_run_notifies_its_object_once_wherever_the_process_ends() {
     let app = || App::new("sums").workflow(Sum).object(Desk);
     let survived = steadfast_core::test::assert_survives_crashes(app, async |program| {
         program.call(Desk::at("d"), Order { id: "a".into() }).key("order").await?;

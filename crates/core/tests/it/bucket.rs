@@ -142,7 +142,7 @@ async fn a_change_of_a_blob_comes_to_an_object_and_to_a_run_whatever_ends_the_pr
 }
 
 #[tokio::test]
-async fn deletions_are_told_by_their_numbers() {
+async fn events_of_deletions_have_sequence_numbers() {
     let app = program().test().await.unwrap();
     let photos = app.bucket(PHOTOS);
     photos.put("album/a", b"1").await.unwrap();

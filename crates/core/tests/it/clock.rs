@@ -18,12 +18,12 @@ use crate::{
 };
 
 on_all!(
-    what_is_due_is_done_at_once_after_a_step_before_the_start,
-    what_is_due_is_done_at_once_after_a_step_between_commits,
-    what_is_due_is_done_at_once_after_a_commit_under_a_clock_that_was_ahead,
-    a_step_forward_during_sleeps_lets_what_has_become_due_happen,
+    due_work_is_done_immediately_after_a_step_before_the_start,
+    due_work_is_done_immediately_after_a_step_between_commits,
+    due_work_is_done_immediately_after_a_commit_under_a_clock_that_was_ahead,
+    a_step_forward_during_sleeps_delivers_work_that_has_become_due,
     a_step_back_during_sleeps_stalls_nothing,
-    a_step_forward_does_not_end_attempts_under_way,
+    a_step_forward_does_not_end_attempts_in_flight,
 );
 
 const STEPS: [Duration; 2] = [HOUR, Duration::from_hours(30 * 24)];
@@ -157,7 +157,7 @@ async fn start(lab: &Lab, post: &Post) -> Runtime {
     builder.start(lab.store.clone()).await.expect("the program starts")
 }
 
-async fn what_is_due_is_done_at_once_after_a_step_before_the_start(lab: Lab) {
+async fn due_work_is_done_immediately_after_a_step_before_the_start(lab: Lab) {
     let mut world = World::on(lab).await;
     world.works().await;
     for step in STEPS {
@@ -170,7 +170,7 @@ async fn what_is_due_is_done_at_once_after_a_step_before_the_start(lab: Lab) {
     world.close().await;
 }
 
-async fn what_is_due_is_done_at_once_after_a_step_between_commits(lab: Lab) {
+async fn due_work_is_done_immediately_after_a_step_between_commits(lab: Lab) {
     let mut world = World::on(lab).await;
     for step in STEPS {
         for forward in [false, true] {
@@ -181,7 +181,7 @@ async fn what_is_due_is_done_at_once_after_a_step_between_commits(lab: Lab) {
     world.close().await;
 }
 
-async fn what_is_due_is_done_at_once_after_a_commit_under_a_clock_that_was_ahead(lab: Lab) {
+async fn due_work_is_done_immediately_after_a_commit_under_a_clock_that_was_ahead(lab: Lab) {
     let mut world = World::on(lab).await;
     for step in STEPS {
         // One commit under the wrong time, and back; then also for the next process.
@@ -199,7 +199,7 @@ async fn what_is_due_is_done_at_once_after_a_commit_under_a_clock_that_was_ahead
     world.close().await;
 }
 
-async fn a_step_forward_during_sleeps_lets_what_has_become_due_happen(lab: Lab) {
+async fn a_step_forward_during_sleeps_delivers_work_that_has_become_due(lab: Lab) {
     let mut world = World::on(lab).await;
     for step in STEPS {
         let id = world.sleep().await;
@@ -222,7 +222,7 @@ async fn a_step_back_during_sleeps_stalls_nothing(lab: Lab) {
     world.close().await;
 }
 
-async fn a_step_forward_does_not_end_attempts_under_way(lab: Lab) {
+async fn a_step_forward_does_not_end_attempts_in_flight(lab: Lab) {
     let world = World::on(lab).await;
     world.app.queues().send(MAIL, &mail("waits")).await.unwrap();
     world.post.stage.came("door").await;

@@ -31,19 +31,19 @@ pub(crate) use on_all;
 
 on_all!(
     each_command_is_executed_once_and_marked,
-    what_was_pending_before_the_start_is_executed,
+    messages_pending_before_the_start_are_executed,
     consequences_are_committed_with_the_end_of_the_delivery,
-    a_failing_command_is_tried_again_later_and_then_dead_and_others_go_on,
+    a_failing_command_is_retried_and_then_dead_and_others_continue,
     a_final_failure_is_dead_at_once,
     a_panicking_handler_is_a_failed_attempt,
     a_handler_that_hangs_past_its_lease_is_abandoned_and_tried_again,
     a_message_of_an_unknown_type_dies_with_a_clear_error_and_can_be_revived,
     a_message_of_an_unknown_type_can_be_left_to_another_program,
-    an_idle_dispatcher_asks_the_store_nothing,
+    an_idle_dispatcher_does_not_query_the_store,
     a_stop_gives_leases_back,
     claims_of_an_owner_that_ended_are_counted_and_delivered_again,
-    what_stays_inside_needs_no_claim,
-    what_stays_inside_can_be_revived_too,
+    a_handler_without_outside_effects_needs_no_claim,
+    a_message_of_an_inside_handler_can_be_revived_too,
     a_command_settled_by_another_is_not_executed,
     a_dead_command_is_executed_when_it_is_revived,
 );
@@ -81,7 +81,7 @@ async fn each_command_is_executed_once_and_marked(lab: Lab) {
     finish(&lab, dispatcher).await;
 }
 
-async fn what_was_pending_before_the_start_is_executed(lab: Lab) {
+async fn messages_pending_before_the_start_are_executed(lab: Lab) {
     for number in 0..250 {
         lab.command(&address(&(number % 3).to_string())).await;
     }
@@ -111,7 +111,7 @@ async fn consequences_are_committed_with_the_end_of_the_delivery(lab: Lab) {
     finish(&lab, dispatcher).await;
 }
 
-async fn a_failing_command_is_tried_again_later_and_then_dead_and_others_go_on(lab: Lab) {
+async fn a_failing_command_is_retried_and_then_dead_and_others_continue(lab: Lab) {
     let (seen, poison) = (Seen::default(), lab.command(&address("a")).await);
     let fail_one =
         move |delivery: &steadfast_core::dispatch::Delivery| match delivery.message.position {
@@ -214,7 +214,7 @@ async fn a_message_of_an_unknown_type_can_be_left_to_another_program(lab: Lab) {
     finish(&lab, dispatcher).await;
 }
 
-async fn an_idle_dispatcher_asks_the_store_nothing(lab: Lab) {
+async fn an_idle_dispatcher_does_not_query_the_store(lab: Lab) {
     let seen = Seen::default();
     let dispatcher = dispatcher(&lab).on("do", Does(seen.clone(), ok)).start().await.unwrap();
     let later =
@@ -271,7 +271,7 @@ async fn claims_of_an_owner_that_ended_are_counted_and_delivered_again(mut lab: 
     finish(&lab, dispatcher).await;
 }
 
-async fn what_stays_inside_needs_no_claim(lab: Lab) {
+async fn a_handler_without_outside_effects_needs_no_claim(lab: Lab) {
     let to = address("receiver");
     let receive = move |_: &steadfast_core::dispatch::Delivery| {
         let messages = vec![event("received").input()];
@@ -289,7 +289,7 @@ async fn what_stays_inside_needs_no_claim(lab: Lab) {
     finish(&lab, dispatcher).await;
 }
 
-async fn what_stays_inside_can_be_revived_too(lab: Lab) {
+async fn a_message_of_an_inside_handler_can_be_revived_too(lab: Lab) {
     let seen = Seen::default();
     let fail = |delivery: &steadfast_core::dispatch::Delivery| match delivery.message.state {
         // Three times, then it is revived and succeeds.
@@ -349,7 +349,7 @@ fn later(target: &steadfast_core::store::Address) -> Message {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_little_room_in_memory_everything_is_still_delivered_in_time() {
+async fn with_little_memory_everything_is_still_delivered_in_time() {
     let lab = Lab::memory().await;
     let seen = Seen::default();
     let options =
@@ -375,7 +375,7 @@ async fn with_little_room_in_memory_everything_is_still_delivered_in_time() {
 
 /// Current thread, so that the first read of the store is after its end.
 #[tokio::test]
-async fn a_store_that_is_gone_is_not_waited_for_while_the_clock_stands_still() {
+async fn a_lost_store_is_not_waited_for_while_the_clock_is_stopped() {
     let clock = ManualClock::at(Timestamp(1_000));
     let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
     store.crash_at(1, Moment::Before);

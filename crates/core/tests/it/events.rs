@@ -174,7 +174,7 @@ async fn an_event_that_a_turn_or_a_run_sends_arrives_once_wherever_the_process_e
 }
 
 #[tokio::test]
-async fn an_event_for_a_run_that_cannot_take_it_is_told() {
+async fn an_event_for_a_run_that_cannot_take_it_becomes_a_dead_letter() {
     let app = app().test().await.unwrap();
     let refused = app.call(Till::at("t"), Pay { order: "a/b".into(), cents: 1 }).await;
     assert_eq!(refused.unwrap_err().code(), "invalid_input");
@@ -188,7 +188,7 @@ async fn an_event_for_a_run_that_cannot_take_it_is_told() {
 }
 
 #[tokio::test]
-async fn a_script_says_how_jobs_and_deliveries_end() {
+async fn a_script_sets_the_results_of_jobs_and_deliveries() {
     let postman = Postman::default();
     let program = app().perform::<Charge>(Bank).consume(MAIL, postman.clone());
     let app = program.test().await.unwrap();

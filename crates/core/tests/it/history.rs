@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recorder_knows_ended_unknown_and_forgotten_operations_apart() {
+    fn a_recorder_distinguishes_ended_unknown_and_forgotten_operations() {
         let recorder = Recorder::<Counter>::new();
         let [first, second, third] = [Add(1), Add(2), Read].map(|op| recorder.begin(op));
         recorder.end(first, Value(1));

@@ -87,7 +87,7 @@ async fn start(store: &Arc<MemoryStore>, performer: &Performer) -> Runtime {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_that_was_under_way_at_a_crash_and_hangs_holds_up_others_for_half_a_minute_at_most() {
+async fn a_job_in_flight_at_a_crash_that_hangs_delays_others_for_half_a_minute_at_most() {
     let clock = ManualClock::at(START);
     let mut store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
     let performer = Performer(Arc::new(Semaphore::new(0)));

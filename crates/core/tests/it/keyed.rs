@@ -21,7 +21,7 @@ on_all!(
     a_repeated_pause_does_not_pause_again_after_a_resume,
     a_repeated_pull_gets_the_same_messages_and_leases,
     a_repeated_acknowledgement_gets_the_first_answer,
-    a_repeated_purge_leaves_alone_what_was_sent_since,
+    a_repeated_purge_keeps_messages_that_were_sent_since,
     a_repeated_redrive_moves_nothing_more,
     a_repeated_edit_names_the_same_message,
     two_purges_with_one_key_at_once_give_one_answer,
@@ -127,7 +127,7 @@ async fn a_repeated_acknowledgement_gets_the_first_answer(lab: Lab) {
     office.close().await;
 }
 
-async fn a_repeated_purge_leaves_alone_what_was_sent_since(lab: Lab) {
+async fn a_repeated_purge_keeps_messages_that_were_sent_since(lab: Lab) {
     let office = open(lab).await;
     let queues = office.app.queues();
     let many: Vec<String> = (0..250).map(|it| format!("{it}")).collect();

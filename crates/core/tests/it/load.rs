@@ -27,8 +27,8 @@ on_all!(
     calls_whose_callers_have_gone_away_leave_the_mailbox,
     job_kinds_that_hang_keep_nothing_else_waiting,
     objects_that_hang_keep_nothing_else_waiting,
-    what_one_turn_sends_to_one_receiver_arrives_in_its_order,
-    what_is_more_than_the_dispatcher_holds_arrives_in_its_order_too,
+    messages_of_one_turn_to_one_receiver_arrive_in_order,
+    messages_beyond_the_memory_of_the_dispatcher_arrive_in_order_too,
     a_run_that_one_turn_starts_and_ends_is_terminated,
     a_backlog_after_a_kill_is_delivered_at_once,
 );
@@ -344,7 +344,7 @@ async fn objects_that_hang_keep_nothing_else_waiting(lab: Lab) {
     until("all have heard", async || sender.heard.lock().unwrap().len() == 12 * 40 + 3).await;
 }
 
-async fn what_one_turn_sends_to_one_receiver_arrives_in_its_order(lab: Lab) {
+async fn messages_of_one_turn_to_one_receiver_arrive_in_order(lab: Lab) {
     let sender = Sender::default();
     let app = start(&lab, &sender).await;
     for round in 0..20 {
@@ -360,7 +360,7 @@ async fn what_one_turn_sends_to_one_receiver_arrives_in_its_order(lab: Lab) {
     app.stop().await;
 }
 
-async fn what_is_more_than_the_dispatcher_holds_arrives_in_its_order_too(mut lab: Lab) {
+async fn messages_beyond_the_memory_of_the_dispatcher_arrive_in_order_too(mut lab: Lab) {
     const MANY: i64 = 1_500;
     let sender = Sender::default();
     {

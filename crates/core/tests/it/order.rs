@@ -18,7 +18,7 @@ on_all!(
     ordered_commands_of_a_target_run_one_at_a_time_in_their_order,
     an_ordered_command_that_fails_holds_up_its_own_target_only,
     unordered_commands_run_side_by_side_up_to_the_limit_of_their_target,
-    cancelling_the_first_of_an_ordered_target_lets_the_next_go_on,
+    cancelling_the_first_of_an_ordered_target_unblocks_the_next,
 );
 
 fn message(target: &Address, ordered: bool) -> Message {
@@ -84,7 +84,7 @@ async fn unordered_commands_run_side_by_side_up_to_the_limit_of_their_target(lab
     dispatcher.stop().await;
 }
 
-async fn cancelling_the_first_of_an_ordered_target_lets_the_next_go_on(lab: Lab) {
+async fn cancelling_the_first_of_an_ordered_target_unblocks_the_next(lab: Lab) {
     let seen = Seen::default();
     let dispatcher = dispatcher(&lab).on("do", Does(seen.clone(), ok)).start().await.unwrap();
     let target = address("t");

@@ -47,17 +47,17 @@ async fn stream(lab: &Lab, id: &str) -> Vec<String> {
 
 on_all!(
     an_order_runs_from_its_first_input_to_its_completion,
-    what_is_not_paid_in_time_expires,
-    hole_11_completion_cancels_what_is_scheduled,
+    an_order_that_is_not_paid_in_time_expires,
+    hole_11_completion_cancels_schedules,
     a_redelivered_input_returns_the_recorded_outcome,
-    a_redelivered_input_that_would_be_refused_today_returns_what_was_recorded,
+    a_redelivered_input_that_would_be_refused_today_returns_the_recorded_decision,
     one_key_for_two_inputs_is_refused,
     fifty_duplicates_at_once_are_decided_once,
     hole_11_an_input_after_completion_is_recorded_as_ignored,
     hole_11_the_end_is_remembered_until_the_process_is_forgotten,
     a_refused_input_is_not_recorded,
     an_input_for_another_instance_is_refused,
-    hole_12_a_reply_comes_back_to_who_asked_and_is_recorded,
+    hole_12_a_reply_reaches_its_caller_and_is_recorded,
     a_failing_command_is_tried_again_under_the_same_key,
     inputs_that_race_are_decided_one_after_the_other,
     two_runners_on_one_instance_do_not_disturb_each_other,
@@ -95,7 +95,7 @@ async fn an_order_runs_from_its_first_input_to_its_completion(lab: Lab) {
     lab.assert_sound().await;
 }
 
-async fn what_is_not_paid_in_time_expires(lab: Lab) {
+async fn an_order_that_is_not_paid_in_time_expires(lab: Lab) {
     let shop = shop(&lab).await;
     shop.input(place("1")).await;
     lab.clock.advance(MINUTE - Duration::from_millis(1));
@@ -107,7 +107,7 @@ async fn what_is_not_paid_in_time_expires(lab: Lab) {
     assert_eq!(stream(&lab, "1").await[4..], last);
 }
 
-async fn hole_11_completion_cancels_what_is_scheduled(lab: Lab) {
+async fn hole_11_completion_cancels_schedules(lab: Lab) {
     let shop = shop(&lab).await;
     shop.input(place("1")).await;
     shop.input(paid("1")).await;
@@ -135,7 +135,7 @@ async fn a_redelivered_input_returns_the_recorded_outcome(lab: Lab) {
     assert_eq!(stream(&lab, "1").await, before);
 }
 
-async fn a_redelivered_input_that_would_be_refused_today_returns_what_was_recorded(lab: Lab) {
+async fn a_redelivered_input_that_would_be_refused_today_returns_the_recorded_decision(lab: Lab) {
     let shop = shop(&lab).await;
     let once = Input::Once { order_id: "1".into() };
     let first = shop.processes.input::<Order>(&once, Some("k")).await.unwrap();
@@ -228,7 +228,7 @@ async fn an_input_for_another_instance_is_refused(lab: Lab) {
     assert_eq!(unknown.unwrap_err().code(), "process_not_found");
 }
 
-async fn hole_12_a_reply_comes_back_to_who_asked_and_is_recorded(lab: Lab) {
+async fn hole_12_a_reply_reaches_its_caller_and_is_recorded(lab: Lab) {
     let shop = shop(&lab).await;
     shop.input(place("1")).await;
     let asked = shop.input(Input::Ask { order_id: "1".into() }).await;

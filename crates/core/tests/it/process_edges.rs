@@ -83,7 +83,7 @@ impl Execute<Bell> for Struck {
 
 on_all!(
     a_schedule_does_not_hold_up_the_commands_of_an_ordered_process,
-    what_cannot_be_read_back_is_refused_before_it_is_recorded,
+    a_message_that_cannot_be_read_back_is_refused_before_it_is_recorded,
     a_state_that_cannot_be_written_down_does_not_keep_an_instance_from_ending,
 );
 
@@ -97,7 +97,7 @@ async fn a_schedule_does_not_hold_up_the_commands_of_an_ordered_process(lab: Lab
     dispatcher.stop().await;
 }
 
-async fn what_cannot_be_read_back_is_refused_before_it_is_recorded(lab: Lab) {
+async fn a_message_that_cannot_be_read_back_is_refused_before_it_is_recorded(lab: Lab) {
     let processes = Processes::new(lab.store.clone()).with::<Bell>(Struck::default());
     // JSON cannot represent it: it would become null and could never be read again.
     let error = processes.input::<Bell>(&Input::Ring(f64::NAN), None).await.unwrap_err();

@@ -120,11 +120,11 @@ impl Lab {
 }
 
 on_all!(
-    what_is_published_is_in_the_queues_and_processes_that_subscribe,
-    hole_12_a_reply_is_kept_for_who_asks_again,
+    published_outputs_reach_the_queues_and_processes_that_subscribe,
+    hole_12_a_reply_is_kept_for_a_repetition,
 );
 
-async fn what_is_published_is_in_the_queues_and_processes_that_subscribe(lab: Lab) {
+async fn published_outputs_reach_the_queues_and_processes_that_subscribe(lab: Lab) {
     let processes = processes(&lab);
     for (price, key) in [(3, "a"), (4, "b"), (4, "b")] {
         processes.input::<Shop>(&Order::Buy(price), Some(key)).await.unwrap();
@@ -141,7 +141,7 @@ async fn what_is_published_is_in_the_queues_and_processes_that_subscribe(lab: La
     assert_eq!(books.state, 7);
 }
 
-async fn hole_12_a_reply_is_kept_for_who_asks_again(lab: Lab) {
+async fn hole_12_a_reply_is_kept_for_a_repetition(lab: Lab) {
     let first = processes(&lab).input::<Shop>(&Order::Buy(3), Some("ann")).await.unwrap();
     let reply = first.reply().unwrap().clone();
     assert_eq!((reply.message_type.as_str(), &reply.data), ("Receipt", &3.into()));
@@ -157,7 +157,7 @@ async fn hole_12_a_reply_is_kept_for_who_asks_again(lab: Lab) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_published_reaches_another_process_once_wherever_the_program_ends() {
+async fn a_published_output_reaches_another_process_once_wherever_the_program_ends() {
     let program = || {
         let builder = App::new("test").process::<Shop>(Nobody).process::<Books>(Nobody);
         builder.follow::<Shop, Books>(earned)

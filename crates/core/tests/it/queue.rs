@@ -61,7 +61,7 @@ impl Consumer for Post {
 }
 
 #[tokio::test]
-async fn what_is_sent_is_consumed_once() {
+async fn a_sent_message_is_consumed_once() {
     let post = Post::default();
     let app = App::new("test").consume(MAIL, post.clone()).test().await.unwrap();
     for name in ["a", "b", "c"] {
@@ -77,7 +77,7 @@ async fn what_is_sent_is_consumed_once() {
 }
 
 #[tokio::test]
-async fn what_is_delayed_comes_at_its_time() {
+async fn a_delayed_message_is_delivered_at_its_time() {
     let post = Post::default();
     let app = App::new("test").consume(MAIL, post.clone()).test().await.unwrap();
     app.queues().send_after(MAIL, &mail("a"), Duration::from_secs(3_600)).await.unwrap();
@@ -88,7 +88,7 @@ async fn what_is_delayed_comes_at_its_time() {
 }
 
 #[tokio::test]
-async fn what_fails_is_tried_again_and_then_moves_to_the_dead_letters() {
+async fn a_failing_message_is_retried_and_then_moves_to_the_dead_letters() {
     let post = Post::default();
     let builder = App::new("test").queue(MAIL.dead_letters(DEAD)).consume(MAIL, post.clone());
     let app = builder.test().await.unwrap();
@@ -185,7 +185,7 @@ async fn batches_come_by_size_and_by_time() {
 }
 
 #[tokio::test]
-async fn a_pulled_message_is_done_when_it_is_acknowledged_and_comes_back_when_not() {
+async fn a_pulled_message_is_done_when_acknowledged_and_redelivered_when_not() {
     let app = App::new("test").queue(MAIL).test().await.unwrap();
     app.queues().send_all(MAIL, &[mail("a"), mail("b")]).await.unwrap();
     let lease = Duration::from_secs(30);

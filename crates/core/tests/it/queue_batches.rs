@@ -21,12 +21,12 @@ use crate::{
 on_all!(
     a_batch_comes_when_it_is_full_or_when_its_time_is_over,
     each_message_of_a_batch_can_end_in_its_own_way,
-    what_was_settled_before_an_error_stays_settled,
-    what_was_settled_before_a_panic_stays_settled,
-    what_was_settled_before_the_time_was_over_stays_settled,
-    a_terminal_error_buries_the_rest,
-    the_rest_can_be_given_up_or_put_off,
-    what_cannot_be_read_does_not_harm_its_neighbours,
+    messages_settled_before_an_error_stay_settled,
+    messages_settled_before_a_panic_stay_settled,
+    messages_settled_before_the_timeout_stay_settled,
+    a_terminal_error_buries_the_remaining_messages,
+    the_remaining_messages_can_be_buried_or_retried_later,
+    an_unreadable_message_does_not_affect_the_others_of_its_batch,
     a_message_that_is_tried_again_comes_with_others,
 );
 
@@ -143,7 +143,7 @@ async fn each_message_of_a_batch_can_end_in_its_own_way(lab: Lab) {
     office.close().await;
 }
 
-async fn what_was_settled_before_an_error_stays_settled(lab: Lab) {
+async fn messages_settled_before_an_error_stay_settled(lab: Lab) {
     let (office, sorter) = open(lab, 5).await;
     let sent = office.send_all(&["done", "bury", "rest", "error", "done too"]).await;
     until("all ended", async || office.depth("mail").await == [0, 3, 0, 1]).await;
@@ -154,7 +154,7 @@ async fn what_was_settled_before_an_error_stays_settled(lab: Lab) {
     office.close().await;
 }
 
-async fn what_was_settled_before_a_panic_stays_settled(lab: Lab) {
+async fn messages_settled_before_a_panic_stay_settled(lab: Lab) {
     let (office, _) = open(lab, 3).await;
     let sent = office.send_all(&["done", "panic", "rest"]).await;
     until("all ended", async || office.depth("mail").await == [0, 2, 0, 0]).await;
@@ -163,7 +163,7 @@ async fn what_was_settled_before_a_panic_stays_settled(lab: Lab) {
     office.close().await;
 }
 
-async fn what_was_settled_before_the_time_was_over_stays_settled(lab: Lab) {
+async fn messages_settled_before_the_timeout_stay_settled(lab: Lab) {
     let (office, sorter) = open(lab, 3).await;
     let sent = office.send_all(&["done", "hang", "rest"]).await;
     until("it hangs", async || sorter.post.got().len() == 2).await;
@@ -174,7 +174,7 @@ async fn what_was_settled_before_the_time_was_over_stays_settled(lab: Lab) {
     office.close().await;
 }
 
-async fn a_terminal_error_buries_the_rest(lab: Lab) {
+async fn a_terminal_error_buries_the_remaining_messages(lab: Lab) {
     let (office, _) = open(lab, 3).await;
     let sent = office.send_all(&["done", "terminal", "rest"]).await;
     until("all ended", async || office.depth("mail").await == [0, 0, 0, 2]).await;
@@ -183,7 +183,7 @@ async fn a_terminal_error_buries_the_rest(lab: Lab) {
     office.close().await;
 }
 
-async fn the_rest_can_be_given_up_or_put_off(lab: Lab) {
+async fn the_remaining_messages_can_be_buried_or_retried_later(lab: Lab) {
     let (office, _) = open(lab, 2).await;
     let buried = office.send_all(&["all buried", "done"]).await;
     until("they ended", async || office.depth("mail").await == [0, 0, 0, 1]).await;
@@ -196,7 +196,7 @@ async fn the_rest_can_be_given_up_or_put_off(lab: Lab) {
     office.close().await;
 }
 
-async fn what_cannot_be_read_does_not_harm_its_neighbours(lab: Lab) {
+async fn an_unreadable_message_does_not_affect_the_others_of_its_batch(lab: Lab) {
     let (office, sorter) = open(lab, 3).await;
     let outgoing = |body| Outgoing { body: json(body), delay: Duration::ZERO };
     let all = [r#"{"to":"a"}"#, "7", r#"{"to":"b"}"#].map(outgoing).to_vec();

@@ -70,7 +70,7 @@ fn consumed(it: App, post: Post) -> App {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_message_that_ends_each_process_is_counted_and_given_up() {
+async fn a_message_that_crashes_each_process_is_counted_and_given_up() {
     let mut processes = Processes::new();
     let mut app = processes.next(consumed).await;
     let sent = send(&app, &["hangs"]).await;
@@ -124,7 +124,7 @@ async fn without_retries_neighbours_are_not_given_up_and_the_message_itself_is()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn neighbours_of_such_a_message_get_one_attempt_more_and_are_not_given_up() {
+async fn messages_in_flight_with_it_get_one_more_attempt_and_are_not_given_up() {
     let mut processes = Processes::new();
     let mut app = processes.next(consumed).await;
     let names = ["waits", "waits", "waits", "hangs", "waits", "waits", "waits", "waits"];
@@ -163,7 +163,7 @@ async fn neighbours_of_such_a_message_get_one_attempt_more_and_are_not_given_up(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_sent_after_such_an_end_is_delivered_without_a_claim() {
+async fn a_message_sent_after_such_a_crash_is_delivered_without_a_claim() {
     let mut processes = Processes::new();
     let app = processes.next(consumed).await;
     send(&app, &["hangs"]).await;

@@ -18,17 +18,17 @@ use crate::{
 };
 
 on_all!(
-    a_paused_queue_delivers_nothing_and_what_is_under_way_ends,
+    a_paused_queue_delivers_nothing_and_deliveries_in_flight_end,
     a_pause_survives_a_restart,
-    a_purge_leaves_what_is_in_hand,
-    a_purge_takes_what_it_is_told_to,
-    a_purge_takes_what_nobody_holds_any_more,
-    what_waits_too_long_expires_and_nothing_else,
-    a_full_queue_takes_nothing_more_until_there_is_room,
-    what_is_too_large_is_refused_as_a_whole,
-    settings_survive_a_restart_and_go_before_what_is_declared,
-    dead_letters_must_not_go_in_circles,
-    an_unknown_queue_is_told_from_an_empty_one,
+    a_purge_keeps_messages_in_flight,
+    a_purge_cancels_the_requested_messages,
+    a_purge_cancels_messages_whose_lease_has_expired,
+    only_messages_that_wait_too_long_expire,
+    a_full_queue_refuses_messages_until_it_has_capacity,
+    a_request_with_a_message_that_is_too_large_is_refused_as_a_whole,
+    settings_survive_a_restart_and_override_the_declaration,
+    dead_letter_queues_must_not_form_a_cycle,
+    an_unknown_queue_is_distinguished_from_an_empty_one,
     a_repetition_with_a_key_sends_nothing_more,
     a_repetition_is_answered_by_a_full_queue,
 );
@@ -44,7 +44,7 @@ async fn settled_as(office: &Office, position: Position) -> Option<(SettledAs, O
     }
 }
 
-async fn a_paused_queue_delivers_nothing_and_what_is_under_way_ends(lab: Lab) {
+async fn a_paused_queue_delivers_nothing_and_deliveries_in_flight_end(lab: Lab) {
     let office = Office::open(lab, |it, post| {
         it.consume_with(MAIL, post.clone(), one()).consume(OTHER, post)
     })
@@ -92,7 +92,7 @@ async fn a_pause_survives_a_restart(lab: Lab) {
     office.close().await;
 }
 
-async fn a_purge_leaves_what_is_in_hand(lab: Lab) {
+async fn a_purge_keeps_messages_in_flight(lab: Lab) {
     let office = Office::open(lab, |it, post| it.consume_with(MAIL, post, one())).await;
     let queues = office.app.queues();
     let sent = office.send_all(&["buried", "waits", "b", "c"]).await;
@@ -112,7 +112,7 @@ async fn a_purge_leaves_what_is_in_hand(lab: Lab) {
     office.close().await;
 }
 
-async fn a_purge_takes_what_it_is_told_to(lab: Lab) {
+async fn a_purge_cancels_the_requested_messages(lab: Lab) {
     let open = |it: steadfast_core::App, _| it.queue(MAIL.retries(0)).queue(OTHER);
     let office = Office::open(lab, open).await;
     let queues = office.app.queues();
@@ -132,7 +132,7 @@ async fn a_purge_takes_what_it_is_told_to(lab: Lab) {
     office.close().await;
 }
 
-async fn a_purge_takes_what_nobody_holds_any_more(lab: Lab) {
+async fn a_purge_cancels_messages_whose_lease_has_expired(lab: Lab) {
     let office = Office::open(lab, |it, _| it.queue(MAIL)).await;
     let queues = office.app.queues();
     office.send_all(&["a", "b"]).await;
@@ -146,7 +146,7 @@ async fn a_purge_takes_what_nobody_holds_any_more(lab: Lab) {
     office.close().await;
 }
 
-async fn what_waits_too_long_expires_and_nothing_else(lab: Lab) {
+async fn only_messages_that_wait_too_long_expire(lab: Lab) {
     let settings = QueueSettings { retention_ms: Some(3_600_000), ..QueueSettings::default() };
     let office = Office::open(lab, |it, post| {
         it.queue(MAIL.with(settings)).consume_with(MAIL, post, one()).queue(OTHER)
@@ -181,7 +181,7 @@ async fn what_waits_too_long_expires_and_nothing_else(lab: Lab) {
     office.close().await;
 }
 
-async fn a_full_queue_takes_nothing_more_until_there_is_room(lab: Lab) {
+async fn a_full_queue_refuses_messages_until_it_has_capacity(lab: Lab) {
     let settings = QueueSettings { max_messages: Some(3), ..QueueSettings::default() };
     let office = Office::open(lab, |it, _| {
         let audit = QueueSettings { max_messages: Some(1), ..QueueSettings::default() };
@@ -212,7 +212,7 @@ async fn a_full_queue_takes_nothing_more_until_there_is_room(lab: Lab) {
     office.close().await;
 }
 
-async fn what_is_too_large_is_refused_as_a_whole(lab: Lab) {
+async fn a_request_with_a_message_that_is_too_large_is_refused_as_a_whole(lab: Lab) {
     let settings = QueueSettings { max_message_bytes: 20, ..QueueSettings::default() };
     let office = Office::open(lab, |it, _| it.queue(MAIL.with(settings))).await;
     let queues = office.app.queues();
@@ -234,7 +234,7 @@ async fn what_is_too_large_is_refused_as_a_whole(lab: Lab) {
     office.close().await;
 }
 
-async fn settings_survive_a_restart_and_go_before_what_is_declared(lab: Lab) {
+async fn settings_survive_a_restart_and_override_the_declaration(lab: Lab) {
     let office = Office::open(lab, |it, _| it.queue(MAIL.retries(2))).await;
     let settings = QueueSettings {
         max_retries: 9,
@@ -265,7 +265,7 @@ async fn settings_survive_a_restart_and_go_before_what_is_declared(lab: Lab) {
     office.close().await;
 }
 
-async fn dead_letters_must_not_go_in_circles(lab: Lab) {
+async fn dead_letter_queues_must_not_form_a_cycle(lab: Lab) {
     let office = Office::open(lab, |it, _| it.queue(MAIL.dead_letters(DEAD))).await;
     let queues = office.app.queues();
     let to = |name: &str| QueueSettings {
@@ -284,7 +284,7 @@ async fn dead_letters_must_not_go_in_circles(lab: Lab) {
     office.close().await;
 }
 
-async fn an_unknown_queue_is_told_from_an_empty_one(lab: Lab) {
+async fn an_unknown_queue_is_distinguished_from_an_empty_one(lab: Lab) {
     let office = Office::open(lab, |it, _| it.queue(MAIL)).await;
     let queues = office.app.queues();
     let unknown = |it: QueueError| it.code().to_owned();

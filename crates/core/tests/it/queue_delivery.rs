@@ -26,16 +26,16 @@ use crate::{
 on_all!(
     each_message_is_delivered_once_when_nothing_fails,
     a_message_is_tried_as_often_as_its_queue_says_and_then_is_in_the_dead_letters_as_it_was,
-    waits_between_attempts_double_and_half_of_them_is_chance,
-    a_consumer_that_says_when_gets_it_then,
+    delays_between_attempts_double_and_half_of_them_is_random,
+    a_retry_with_a_delay_is_delivered_after_it,
     an_error_a_panic_and_silence_are_a_retry,
-    what_cannot_be_handled_or_read_is_buried_at_once,
+    a_terminal_error_or_an_unreadable_message_is_buried_immediately,
     without_dead_letters_a_message_is_dead_in_place_and_kept,
     dead_letters_can_be_consumed_and_die_there,
-    no_more_are_under_way_than_allowed_and_as_many_as_that,
+    concurrency_reaches_its_limit_and_never_exceeds_it,
     neither_a_hung_consumer_nor_a_long_queue_holds_up_another_queue,
     a_stop_lets_consumers_finish,
-    what_a_stop_interrupts_does_not_count,
+    an_attempt_that_a_stop_interrupts_does_not_count,
 );
 
 async fn each_message_is_delivered_once_when_nothing_fails(lab: Lab) {
@@ -90,7 +90,7 @@ async fn a_message_is_tried_as_often_as_its_queue_says_and_then_is_in_the_dead_l
     office.close().await;
 }
 
-async fn waits_between_attempts_double_and_half_of_them_is_chance(lab: Lab) {
+async fn delays_between_attempts_double_and_half_of_them_is_random(lab: Lab) {
     let settings =
         QueueSettings { max_retries: 6, retry_delay_ms: 10_000, ..QueueSettings::default() };
     let office =
@@ -115,7 +115,7 @@ async fn waits_between_attempts_double_and_half_of_them_is_chance(lab: Lab) {
     office.close().await;
 }
 
-async fn a_consumer_that_says_when_gets_it_then(lab: Lab) {
+async fn a_retry_with_a_delay_is_delivered_after_it(lab: Lab) {
     let office = Office::open(lab, |it, post| it.consume(MAIL, post)).await;
     let sent = office.send("later").await;
     office.pass(HOUR).await;
@@ -158,7 +158,7 @@ async fn an_error_a_panic_and_silence_are_a_retry(lab: Lab) {
     office.close().await;
 }
 
-async fn what_cannot_be_handled_or_read_is_buried_at_once(lab: Lab) {
+async fn a_terminal_error_or_an_unreadable_message_is_buried_immediately(lab: Lab) {
     let office =
         Office::open(lab, |it, post| it.queue(MAIL.dead_letters(DEAD)).consume(MAIL, post)).await;
     let mut sent = office.send_all(&["terminal", "buried"]).await;
@@ -220,7 +220,7 @@ async fn dead_letters_can_be_consumed_and_die_there(lab: Lab) {
     office.close().await;
 }
 
-async fn no_more_are_under_way_than_allowed_and_as_many_as_that(lab: Lab) {
+async fn concurrency_reaches_its_limit_and_never_exceeds_it(lab: Lab) {
     let options = ConsumeOptions { concurrency: 3, ..ConsumeOptions::default() };
     let office = Office::open(lab, |it, post| it.consume_with(MAIL, post, options)).await;
     office.send_all(&["waits"; 10]).await;
@@ -282,7 +282,7 @@ async fn a_stop_lets_consumers_finish(lab: Lab) {
     assert_eq!((end.as_, end.attempts), (SettledAs::Done, 1));
 }
 
-async fn what_a_stop_interrupts_does_not_count(lab: Lab) {
+async fn an_attempt_that_a_stop_interrupts_does_not_count(lab: Lab) {
     let office = Office::open(lab, |it, post| it.consume(MAIL, post)).await;
     let sent = office.send("waits").await;
     office.post.stage.came("door").await;
@@ -326,7 +326,7 @@ impl Clock for Asked {
 }
 
 #[tokio::test]
-async fn what_becomes_due_while_there_is_no_room_keeps_nobody_busy() {
+async fn messages_that_become_due_without_capacity_cause_no_polling() {
     let lab = Lab::memory().await;
     let (post, clock) = (Post::by(&lab.clock), Asked(lab.clock.clone(), Arc::default()));
     let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));

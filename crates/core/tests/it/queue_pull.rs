@@ -16,21 +16,21 @@ use crate::{
 };
 
 on_all!(
-    what_was_sent_is_pulled_at_once,
-    what_somebody_else_sent_is_pulled_at_once,
-    what_is_pulled_is_leased_and_done_when_it_is_acknowledged,
+    a_sent_message_is_pulled_immediately,
+    a_message_of_another_process_is_pulled_immediately,
+    a_pulled_message_is_leased_and_done_when_it_is_acknowledged,
     messages_are_pulled_in_due_order,
-    a_late_acknowledgement_counts_as_long_as_nobody_else_got_it,
+    a_late_acknowledgement_counts_until_another_consumer_gets_the_message,
     an_acknowledgement_counts_once,
-    a_retry_comes_back_when_it_is_asked_to,
+    a_retry_is_delivered_after_its_delay,
     attempts_that_are_used_up_by_retries_end_in_the_dead_letters,
     attempts_that_are_used_up_by_leases_end_in_the_dead_letters,
     a_lease_of_another_queue_is_lost_and_harms_nothing,
     a_lease_outlives_the_process,
     from_a_paused_queue_nothing_is_pulled,
     nothing_is_handed_both_to_a_puller_and_to_a_consumer,
-    what_a_puller_left_goes_to_the_consumer_and_is_counted_exactly,
-    one_whose_last_lease_ended_is_given_up_and_no_attempt_is_invented,
+    a_message_with_an_expired_lease_goes_to_the_consumer_and_is_counted_exactly,
+    a_message_whose_last_lease_expired_is_given_up_without_another_attempt,
 );
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -71,7 +71,7 @@ fn places(pulled: &[LeasedMessage]) -> Vec<Position> {
     pulled.iter().map(|it| it.queued.message.position).collect()
 }
 
-async fn what_is_pulled_is_leased_and_done_when_it_is_acknowledged(lab: Lab) {
+async fn a_pulled_message_is_leased_and_done_when_it_is_acknowledged(lab: Lab) {
     let office = open(lab).await;
     let sent = office.send_all(&["a", "b", "c"]).await;
     let pulled = pull(&office, 2).await;
@@ -97,7 +97,7 @@ async fn what_is_pulled_is_leased_and_done_when_it_is_acknowledged(lab: Lab) {
     office.close().await;
 }
 
-async fn what_was_sent_is_pulled_at_once(lab: Lab) {
+async fn a_sent_message_is_pulled_immediately(lab: Lab) {
     let office = open(lab).await;
     for _ in 0..50 {
         let sent = office.send("a").await;
@@ -111,7 +111,7 @@ async fn what_was_sent_is_pulled_at_once(lab: Lab) {
 }
 
 /// Another process, or another part of this one: only the store shows it.
-async fn what_somebody_else_sent_is_pulled_at_once(lab: Lab) {
+async fn a_message_of_another_process_is_pulled_immediately(lab: Lab) {
     let office = open(lab).await;
     let store = office.lab.store.clone();
     let other = App::new("test").queue(MAIL).prepare(store).await.unwrap();
@@ -141,7 +141,7 @@ async fn messages_are_pulled_in_due_order(lab: Lab) {
     office.close().await;
 }
 
-async fn a_late_acknowledgement_counts_as_long_as_nobody_else_got_it(lab: Lab) {
+async fn a_late_acknowledgement_counts_until_another_consumer_gets_the_message(lab: Lab) {
     let office = open(lab).await;
     office.send_all(&["a", "b", "c"]).await;
     let first = pull(&office, 9).await;
@@ -177,7 +177,7 @@ async fn an_acknowledgement_counts_once(lab: Lab) {
     office.close().await;
 }
 
-async fn a_retry_comes_back_when_it_is_asked_to(lab: Lab) {
+async fn a_retry_is_delivered_after_its_delay(lab: Lab) {
     let office = open(lab).await;
     office.send_all(&["a", "b", "c"]).await;
     let pulled = pull(&office, 9).await;
@@ -297,7 +297,7 @@ async fn nothing_is_handed_both_to_a_puller_and_to_a_consumer(lab: Lab) {
     office.close().await;
 }
 
-async fn what_a_puller_left_goes_to_the_consumer_and_is_counted_exactly(lab: Lab) {
+async fn a_message_with_an_expired_lease_goes_to_the_consumer_and_is_counted_exactly(lab: Lab) {
     let office = open(lab).await;
     let sent = office.send_all(&["fails", "fine"]).await;
     let pulled = pull(&office, 9).await;
@@ -315,7 +315,7 @@ async fn what_a_puller_left_goes_to_the_consumer_and_is_counted_exactly(lab: Lab
     office.close().await;
 }
 
-async fn one_whose_last_lease_ended_is_given_up_and_no_attempt_is_invented(lab: Lab) {
+async fn a_message_whose_last_lease_expired_is_given_up_without_another_attempt(lab: Lab) {
     let declare = || MAIL.retries(0).dead_letters(DEAD);
     let office = Office::open(lab, |it, _| it.queue(declare())).await;
     let sent = office.send("fine").await;

@@ -129,7 +129,7 @@ impl Lab {
 }
 
 #[tokio::test]
-async fn a_purge_whose_caller_is_gone_leaves_nothing_in_hand() {
+async fn a_purge_whose_caller_is_dropped_holds_no_message() {
     let lab = Lab::start(QueueSettings::default(), 0).await;
     lab.send(0..1).await;
     lab.store.hold();
@@ -145,7 +145,7 @@ async fn a_purge_whose_caller_is_gone_leaves_nothing_in_hand() {
 }
 
 #[tokio::test]
-async fn what_somebody_has_pulled_is_not_purged_under_him() {
+async fn a_pulled_message_is_not_purged() {
     let lab = Lab::start(QueueSettings::default(), 0).await;
     lab.send(0..101).await;
     lab.store.hold();
@@ -197,7 +197,7 @@ async fn two_redrives_of_one_dead_letter_deliver_it_once() {
 }
 
 #[tokio::test]
-async fn what_a_pull_took_and_could_not_claim_is_consumed_here() {
+async fn a_message_that_a_pull_could_not_claim_is_consumed_here() {
     let lab = Lab::start(QueueSettings::default(), 1).await;
     lab.send(0..2).await;
     lab.gate.began().await;
@@ -218,7 +218,7 @@ async fn what_a_pull_took_and_could_not_claim_is_consumed_here() {
 }
 
 #[tokio::test]
-async fn a_queue_without_room_waits_for_room_and_does_not_spin() {
+async fn a_queue_without_capacity_waits_and_does_not_spin() {
     let lab = Lab::start(QueueSettings::default(), 1).await;
     lab.send(0..5).await;
     lab.gate.began().await;
@@ -236,7 +236,7 @@ async fn a_queue_without_room_waits_for_room_and_does_not_spin() {
 }
 
 #[tokio::test]
-async fn what_could_not_be_recorded_is_not_delivered_again_at_once() {
+async fn a_message_whose_decision_was_not_recorded_is_not_redelivered_immediately() {
     let lab = Lab::start(QueueSettings::default(), 1).await;
     lab.send(0..1).await;
     lab.gate.began().await;
@@ -254,7 +254,7 @@ async fn what_could_not_be_recorded_is_not_delivered_again_at_once() {
 }
 
 #[tokio::test]
-async fn a_paused_queue_does_not_deliver_what_waited_to_be_delivered_alone() {
+async fn a_paused_queue_does_not_deliver_a_message_that_waited_to_run_exclusively() {
     let inner = ManualClock::at(Timestamp(1_000_000));
     let clock = Watch { inner, looks: Arc::default() };
     let store = MemoryStore::new(Arc::new(clock.clone()));
@@ -295,7 +295,7 @@ async fn a_repetition_is_answered_as_before_although_the_queue_is_full_now() {
 }
 
 #[tokio::test]
-async fn what_nobody_holds_any_more_can_be_purged_moved_and_edited() {
+async fn messages_with_an_expired_lease_can_be_purged_moved_and_edited() {
     let lab = Lab::start(QueueSettings::default(), 0).await;
     let queues = lab.runtime.queues();
     lab.send(0..3).await;
@@ -317,7 +317,7 @@ async fn what_nobody_holds_any_more_can_be_purged_moved_and_edited() {
 }
 
 #[tokio::test]
-async fn a_lease_that_was_given_out_again_protects_from_an_operator_who_saw_the_last_one() {
+async fn a_new_lease_protects_from_an_operator_that_saw_the_last_one() {
     let lab = Lab::start(QueueSettings::default(), 0).await;
     lab.send(0..101).await;
     lab.runtime.queues().pull("jobs", 101, LEASE).await.unwrap();
@@ -361,7 +361,7 @@ async fn a_pause_whose_caller_is_gone_is_in_force_when_it_is_recorded() {
 }
 
 #[tokio::test]
-async fn two_who_lead_dead_letters_to_each_other_at_once_close_no_circle() {
+async fn two_concurrent_changes_of_dead_letter_queues_form_no_cycle() {
     let lab = Lab::start(QueueSettings::default(), 0).await;
     lab.store.hold();
     let configure = |queue: &'static str, dead: &str| {
@@ -379,7 +379,7 @@ async fn two_who_lead_dead_letters_to_each_other_at_once_close_no_circle() {
 }
 
 #[tokio::test]
-async fn a_program_cannot_declare_a_circle_of_dead_letters() {
+async fn a_program_cannot_declare_a_cycle_of_dead_letter_queues() {
     let other: Queue<u32> = Queue::named("other");
     let builder = App::new("test").queue(JOBS.dead_letters(other));
     let refused = builder.queue(other.dead_letters(JOBS)).test().await.err().unwrap().to_string();

@@ -24,15 +24,15 @@ use crate::{
 on_all!(
     dead_letters_go_back_to_where_they_were_sent_and_are_counted_anew,
     dead_letters_can_go_elsewhere,
-    only_what_fits_is_moved,
+    only_matching_messages_are_moved,
     a_dry_run_moves_nothing,
-    a_rate_spreads_what_is_moved_over_time,
-    what_is_in_hand_is_left_where_it_is,
-    what_is_dead_in_place_gets_another_chance_and_what_waits_there_goes_on_waiting,
-    an_edited_message_takes_the_place_of_the_first,
-    what_is_handled_cannot_be_edited,
-    a_look_shows_what_waits_what_is_held_and_what_is_dead,
-    what_is_pulled_while_a_queue_is_emptied_stays_with_the_puller,
+    a_rate_spreads_redriven_messages_over_time,
+    a_message_in_flight_is_not_moved,
+    a_redrive_in_place_revives_dead_messages_and_keeps_pending_ones,
+    an_edited_message_replaces_the_first,
+    a_message_in_flight_cannot_be_edited,
+    a_peek_shows_pending_leased_and_dead_messages,
+    a_message_pulled_during_a_redrive_stays_with_its_consumer,
 );
 
 fn declared(it: steadfast_core::App) -> steadfast_core::App {
@@ -97,7 +97,7 @@ async fn dead_letters_can_go_elsewhere(lab: Lab) {
     office.close().await;
 }
 
-async fn only_what_fits_is_moved(lab: Lab) {
+async fn only_matching_messages_are_moved(lab: Lab) {
     let (office, sent) = open(lab, &["fails a", "buried b", "terminal c", "fails d"]).await;
     let elsewhere = |what: Redrive| Redrive { to: Some("third".into()), ..what };
     let what = Redrive { error_contains: Some("arrival".into()), ..Redrive::default() };
@@ -127,7 +127,7 @@ async fn a_dry_run_moves_nothing(lab: Lab) {
     office.close().await;
 }
 
-async fn a_rate_spreads_what_is_moved_over_time(lab: Lab) {
+async fn a_rate_spreads_redriven_messages_over_time(lab: Lab) {
     let names: Vec<String> = (0..10).map(|it| format!("buried {it}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let (office, _) = open(lab, &names).await;
@@ -152,7 +152,7 @@ async fn a_rate_spreads_what_is_moved_over_time(lab: Lab) {
     office.close().await;
 }
 
-async fn what_is_in_hand_is_left_where_it_is(lab: Lab) {
+async fn a_message_in_flight_is_not_moved(lab: Lab) {
     let one = ConsumeOptions { concurrency: 1, ..ConsumeOptions::default() };
     let office =
         Office::open(lab, |it, post: Post| declared(it).consume_with(DEAD, post, one)).await;
@@ -176,7 +176,7 @@ async fn what_is_in_hand_is_left_where_it_is(lab: Lab) {
     office.close().await;
 }
 
-async fn what_is_dead_in_place_gets_another_chance_and_what_waits_there_goes_on_waiting(lab: Lab) {
+async fn a_redrive_in_place_revives_dead_messages_and_keeps_pending_ones(lab: Lab) {
     let office = Office::open(lab, |it, post| it.queue(MAIL.retries(1)).consume(MAIL, post)).await;
     let dead = office.send("buried").await;
     let later = office.app.queues().send_after(MAIL, &mail("slow"), HOUR).await.unwrap();
@@ -195,7 +195,7 @@ async fn what_is_dead_in_place_gets_another_chance_and_what_waits_there_goes_on_
     office.close().await;
 }
 
-async fn an_edited_message_takes_the_place_of_the_first(lab: Lab) {
+async fn an_edited_message_replaces_the_first(lab: Lab) {
     let (office, sent) = open(lab, &["fails a", "fails b"]).await;
     let queues = office.app.queues();
     let body = || json(r#"{"to":"mended"}"#);
@@ -225,7 +225,7 @@ async fn an_edited_message_takes_the_place_of_the_first(lab: Lab) {
     office.close().await;
 }
 
-async fn what_is_handled_cannot_be_edited(lab: Lab) {
+async fn a_message_in_flight_cannot_be_edited(lab: Lab) {
     let office = Office::open(lab, |it, post| it.consume(MAIL, post).queue(OTHER)).await;
     let queues = office.app.queues();
     let sent = office.send("waits").await;
@@ -244,7 +244,7 @@ async fn what_is_handled_cannot_be_edited(lab: Lab) {
     office.close().await;
 }
 
-async fn a_look_shows_what_waits_what_is_held_and_what_is_dead(lab: Lab) {
+async fn a_peek_shows_pending_leased_and_dead_messages(lab: Lab) {
     let one = ConsumeOptions { concurrency: 1, ..ConsumeOptions::default() };
     let office = Office::open(lab, |it, post| it.consume_with(MAIL, post, one)).await;
     let queues = office.app.queues();
@@ -274,7 +274,7 @@ async fn a_look_shows_what_waits_what_is_held_and_what_is_dead(lab: Lab) {
     office.close().await;
 }
 
-async fn what_is_pulled_while_a_queue_is_emptied_stays_with_the_puller(lab: Lab) {
+async fn a_message_pulled_during_a_redrive_stays_with_its_consumer(lab: Lab) {
     let office = Office::open(lab, |it, _| it.queue(MAIL)).await;
     office.send_all(&["a"; 60]).await;
     let (queues, over) = (office.app.queues().clone(), Arc::new(AtomicBool::new(false)));

@@ -21,12 +21,12 @@ use crate::{
 };
 
 on_all!(
-    what_a_turn_sends_is_sent_in_its_commit_or_not_at_all,
-    what_a_turn_sends_for_later_comes_later,
-    what_a_run_sends_is_sent_once_over_its_replays,
+    messages_of_a_turn_are_sent_in_its_commit_or_not_at_all,
+    a_delayed_message_of_a_turn_is_delivered_later,
+    a_message_of_a_run_is_sent_once_over_its_replays,
     a_consumer_sends_on_and_starts_runs,
-    what_an_object_settles_is_done_with_its_turn,
-    what_an_object_refuses_is_not_done,
+    a_message_that_an_object_settles_is_done_with_its_turn,
+    a_message_that_an_object_refuses_is_not_done,
 );
 
 /// Sends mail, and receives it.
@@ -116,7 +116,7 @@ impl Consumer for Onward {
     }
 }
 
-async fn what_a_turn_sends_is_sent_in_its_commit_or_not_at_all(lab: Lab) {
+async fn messages_of_a_turn_are_sent_in_its_commit_or_not_at_all(lab: Lab) {
     let office = Office::open(lab, |it, post| it.object(Clerk).consume(MAIL, post)).await;
     let write = |to: &str, fail| Write { to: to.into(), after: Duration::ZERO, fail };
     office.app.call(Clerk::at("c"), write("good", false)).await.unwrap();
@@ -132,7 +132,7 @@ async fn what_a_turn_sends_is_sent_in_its_commit_or_not_at_all(lab: Lab) {
     office.close().await;
 }
 
-async fn what_a_turn_sends_for_later_comes_later(lab: Lab) {
+async fn a_delayed_message_of_a_turn_is_delivered_later(lab: Lab) {
     let office = Office::open(lab, |it, post| it.object(Clerk).consume(MAIL, post)).await;
     let (to, after, fail) = ("friend".into(), HOUR, false);
     office.app.call(Clerk::at("c"), Write { to, after, fail }).await.unwrap();
@@ -144,7 +144,7 @@ async fn what_a_turn_sends_for_later_comes_later(lab: Lab) {
     office.close().await;
 }
 
-async fn what_a_run_sends_is_sent_once_over_its_replays(lab: Lab) {
+async fn a_message_of_a_run_is_sent_once_over_its_replays(lab: Lab) {
     let play = Play::of(|ctx, stage, _| async move {
         stage.count("replays");
         ctx.send(MAIL, mail("from a run")).await?;
@@ -190,7 +190,7 @@ async fn a_consumer_sends_on_and_starts_runs(lab: Lab) {
     office.close().await;
 }
 
-async fn what_an_object_settles_is_done_with_its_turn(lab: Lab) {
+async fn a_message_that_an_object_settles_is_done_with_its_turn(lab: Lab) {
     let office = Office::open(lab, |it, post| it.object(Clerk).consume(MAIL, ToClerk(post))).await;
     let sent = office.send("friend").await;
     office.quiet().await;
@@ -201,7 +201,7 @@ async fn what_an_object_settles_is_done_with_its_turn(lab: Lab) {
     office.close().await;
 }
 
-async fn what_an_object_refuses_is_not_done(lab: Lab) {
+async fn a_message_that_an_object_refuses_is_not_done(lab: Lab) {
     let office = Office::open(lab, |it, post| {
         let declare = MAIL.retries(1).dead_letters(DEAD);
         it.object(Clerk).queue(declare).consume(MAIL, ToClerk(post))
@@ -223,7 +223,7 @@ async fn what_an_object_refuses_is_not_done(lab: Lab) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn wherever_the_process_ends_an_object_gets_what_it_settles_exactly_once() {
+async fn wherever_the_process_ends_an_object_settles_each_message_exactly_once() {
     let clock = steadfast_core::store::ManualClock::at(START);
     let post = Post::by(&clock);
     let program = || App::new("test").object(Clerk).consume(MAIL, ToClerk(post.clone()));
@@ -245,7 +245,7 @@ async fn wherever_the_process_ends_an_object_gets_what_it_settles_exactly_once()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn wherever_the_process_ends_what_was_sent_is_handled_and_what_fails_is_kept() {
+async fn wherever_the_process_ends_messages_are_handled_and_failed_ones_are_kept() {
     let clock = steadfast_core::store::ManualClock::at(START);
     let post = Post::by(&clock);
     let program = || {

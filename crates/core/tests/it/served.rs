@@ -19,9 +19,9 @@ use crate::{
 };
 
 on_all!(
-    stored_work_for_what_is_not_declared_is_named_and_kept,
+    stored_work_without_a_declaration_is_reported_and_kept,
     a_store_of_another_program_is_refused_by_every_door,
-    a_turn_knows_whether_it_was_called_from_outside,
+    a_turn_has_the_caller_from_outside_or_inside,
     a_client_calls_for_its_caller,
     views_are_json,
     a_check_before_work_stops_the_work_and_not_the_questions,
@@ -80,7 +80,7 @@ fn app() -> App {
     App::new("hotel").object(Porter).workflow(Rounds).queue(LETTERS)
 }
 
-async fn stored_work_for_what_is_not_declared_is_named_and_kept(lab: Lab) {
+async fn stored_work_without_a_declaration_is_reported_and_kept(lab: Lab) {
     let program = app().start(lab.store.clone()).await.unwrap();
     for number in 0..3 {
         program.send(LETTERS, number).await.unwrap();
@@ -118,7 +118,7 @@ async fn a_store_of_another_program_is_refused_by_every_door(lab: Lab) {
     assert!(app().start(lab.store.clone()).await.is_err(), "it belongs to motel now");
 }
 
-async fn a_turn_knows_whether_it_was_called_from_outside(lab: Lab) {
+async fn a_turn_has_the_caller_from_outside_or_inside(lab: Lab) {
     let program = app().start(lab.store.clone()).await.unwrap();
     assert!(program.call(Porter::at("a"), Ask).await.unwrap().0, "a call of the program");
     let outside = program.objects().call_json("porter", "a", "ask", "null", None).await.unwrap();

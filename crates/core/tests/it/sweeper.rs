@@ -98,7 +98,7 @@ async fn old_messages_go_and_an_idle_program_writes_nothing() {
 }
 
 #[tokio::test]
-async fn nothing_goes_on_a_time_that_just_jumped_and_all_of_it_a_day_later() {
+async fn nothing_is_deleted_right_after_a_clock_step_and_all_of_it_a_day_later() {
     let Lab { clock, store, sweeper, _program, .. } = lab(Timestamp(1)).await;
     let stream: Address = "stream/a/b".parse().unwrap();
     store.commit(Commit::append(&stream, 0, vec![event(), event()])).await.unwrap();
@@ -165,7 +165,7 @@ async fn old_turns_go_and_the_object_stays() {
 }
 
 #[tokio::test]
-async fn what_waits_in_a_queue_for_too_long_expires() {
+async fn a_message_that_waits_too_long_in_a_queue_expires() {
     let Lab { clock, sweeper, _program, .. } = lab(Timestamp(0)).await;
     let queues = sweeper.queues.clone();
     let settings =
@@ -184,7 +184,7 @@ async fn what_waits_in_a_queue_for_too_long_expires() {
 }
 
 #[tokio::test]
-async fn old_blobs_are_deleted_and_told() {
+async fn old_blobs_are_deleted_with_events() {
     let Lab { clock, sweeper, _program, .. } = lab(Timestamp(0)).await;
     let (buckets, name) = (sweeper.buckets.clone().unwrap(), BucketName::new("photos").unwrap());
     buckets.create(&name).await.unwrap();

@@ -18,16 +18,16 @@ use crate::{
 };
 
 crate::object::on_all!(
-    steps_run_once_and_what_they_gave_is_there,
+    steps_run_once_and_their_results_are_recorded,
     an_id_is_one_run_whoever_starts_it,
-    a_step_is_tried_again_as_said_and_then_gives_up,
+    a_step_is_retried_by_its_policy_and_then_fails,
     an_error_that_was_caught_is_the_same_in_a_replay,
     a_sleeping_run_holds_nothing_and_wakes_in_time,
     events_wait_are_taken_once_and_in_order,
     an_event_that_does_not_come_in_time_is_none,
-    what_runs_side_by_side_is_told_apart,
+    concurrent_branches_are_distinguished,
     a_pause_moves_timers_and_an_end_is_an_end,
-    a_restart_keeps_what_was_recorded_before_the_step,
+    a_restart_keeps_the_results_before_the_step,
     a_run_that_a_turn_starts_is_made_once,
 );
 
@@ -90,7 +90,7 @@ fn step(name: &str) -> Do {
     Do::Step { name: name.into(), fails: 0 }
 }
 
-async fn steps_run_once_and_what_they_gave_is_there(lab: Lab) {
+async fn steps_run_once_and_their_results_are_recorded(lab: Lab) {
     let bench = Bench::on(lab).await;
     let input = [step("a"), step("a"), step("b"), Do::Chance, Do::Panics { name: "p".into() }];
     bench.start("one", &input).await;
@@ -123,7 +123,7 @@ async fn an_id_is_one_run_whoever_starts_it(lab: Lab) {
     assert_eq!(error.code(), "malformed_input");
 }
 
-async fn a_step_is_tried_again_as_said_and_then_gives_up(lab: Lab) {
+async fn a_step_is_retried_by_its_policy_and_then_fails(lab: Lab) {
     let bench = Bench::on(lab).await;
     bench.start("late", &[Do::Step { name: "a".into(), fails: 2 }, step("b")]).await;
     let waits = [bench.go_to_next().await, bench.go_to_next().await];
@@ -194,7 +194,7 @@ async fn an_event_that_does_not_come_in_time_is_none(lab: Lab) {
     assert_eq!(bench.completes("late").await, json!([null, "a"]));
 }
 
-async fn what_runs_side_by_side_is_told_apart(lab: Lab) {
+async fn concurrent_branches_are_distinguished(lab: Lab) {
     let bench = Bench::on(lab).await;
     let nap = |seconds| Do::Sleep { seconds };
     let input = [
@@ -241,7 +241,7 @@ async fn a_pause_moves_timers_and_an_end_is_an_end(lab: Lab) {
     assert_eq!(bench.ends("two").await, Status::Terminated);
 }
 
-async fn a_restart_keeps_what_was_recorded_before_the_step(lab: Lab) {
+async fn a_restart_keeps_the_results_before_the_step(lab: Lab) {
     let bench = Bench::on(lab).await;
     let runs = bench.app.runs();
     bench.start("one", &[step("a"), step("b"), step("c")]).await;
@@ -295,7 +295,7 @@ impl Workflow for Changing {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn code_that_does_not_fit_the_record_stands_still_with_a_report_and_fitting_code_goes_on() {
+async fn code_that_does_not_match_the_record_pauses_the_run_and_matching_code_resumes_it() {
     let lab = Lab::memory().await;
     let program = async |steps| {
         App::new("test").workflow(Changing { steps }).start(lab.store.clone()).await.unwrap()

@@ -26,7 +26,7 @@ crate::object::on_all!(
     replies_that_were_recorded_are_not_kept,
     the_reply_to_a_run_that_has_ended_goes,
     a_key_of_an_earlier_version_is_found_however_old_it_is,
-    a_run_shows_what_it_called_and_sent,
+    a_run_shows_its_calls_and_sends,
 );
 
 const AWAY: Duration = Duration::from_hours(24 * 40);
@@ -178,7 +178,7 @@ async fn a_key_of_an_earlier_version_is_found_however_old_it_is(lab: Lab) {
     app.stop().await;
 }
 
-async fn a_run_shows_what_it_called_and_sent(lab: Lab) {
+async fn a_run_shows_its_calls_and_sends(lab: Lab) {
     let play = Play::of(|ctx, _, _| async move {
         ctx.send(AUDIT, Add { by: 2 }).await?;
         ctx.step("a", async || Ok(1)).await?;

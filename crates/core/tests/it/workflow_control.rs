@@ -16,13 +16,13 @@ use crate::{
 };
 
 crate::object::on_all!(
-    a_pause_lets_the_attempt_under_way_end_and_begins_nothing_new,
+    a_pause_lets_the_attempt_in_flight_end_and_begins_nothing_new,
     events_survive_a_pause_and_pausing_twice_is_pausing_once,
     a_retry_ends_the_wait_for_the_next_attempt_and_leaves_sleeps_alone,
-    what_a_run_has_ended_with_stands,
+    the_end_of_a_run_is_final,
     a_run_that_is_terminated_gives_up_its_attempt_and_records_nothing_of_it,
     no_wake_up_is_left_of_a_run_that_has_ended,
-    a_restart_from_a_step_keeps_what_came_before_it,
+    a_restart_from_a_step_keeps_earlier_results,
     an_id_is_free_when_its_run_was_deleted_and_the_next_one_calls_anew,
     runs_are_kept_as_long_as_their_end_says,
 );
@@ -39,7 +39,7 @@ async fn at_the_door(stage: &Stage) -> Result<u32> {
     Ok(count)
 }
 
-async fn a_pause_lets_the_attempt_under_way_end_and_begins_nothing_new(lab: Lab) {
+async fn a_pause_lets_the_attempt_in_flight_end_and_begins_nothing_new(lab: Lab) {
     let play = Play::of(|ctx, stage, _| async move {
         ctx.step("a", async || at_the_door(&stage).await).await?;
         ctx.send(AUDIT, Add { by: 1 }).await?;
@@ -132,7 +132,7 @@ async fn a_retry_ends_the_wait_for_the_next_attempt_and_leaves_sleeps_alone(lab:
     lab.assert_sound().await;
 }
 
-async fn what_a_run_has_ended_with_stands(lab: Lab) {
+async fn the_end_of_a_run_is_final(lab: Lab) {
     let play = Play::of(|ctx, _, _| async move { ctx.event("go").await });
     let theatre = theatre(&lab, &play).await;
     let runs = theatre.app.runs();
@@ -222,7 +222,7 @@ async fn no_wake_up_is_left_of_a_run_that_has_ended(lab: Lab) {
     lab.assert_sound().await;
 }
 
-async fn a_restart_from_a_step_keeps_what_came_before_it(lab: Lab) {
+async fn a_restart_from_a_step_keeps_earlier_results(lab: Lab) {
     let play = Play::of(|ctx, stage, _| async move {
         let first = ctx.step("a", async || Ok(stage.count("a"))).await?;
         let step = async |name| ctx.step(name, async || Ok(stage.count(name))).await;

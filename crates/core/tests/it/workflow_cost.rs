@@ -18,7 +18,7 @@ use crate::{
 crate::object::on_all!(
     a_wake_up_reads_what_is_new_however_long_the_record_is,
     the_next_process_reads_a_record_once,
-    what_is_known_of_a_run_is_not_taken_for_another_one_of_its_id,
+    a_cached_run_is_not_mistaken_for_another_one_of_its_id,
     how_far_a_run_is_is_known_without_its_record,
 );
 
@@ -185,7 +185,7 @@ async fn the_next_process_reads_a_record_once(lab: Lab) {
     bench.theatre.app.stop().await;
 }
 
-async fn what_is_known_of_a_run_is_not_taken_for_another_one_of_its_id(lab: Lab) {
+async fn a_cached_run_is_not_mistaken_for_another_one_of_its_id(lab: Lab) {
     let bench = Bench::on(lab).await;
     let runs = bench.theatre.app.runs();
     bench.start("one", 5).await;

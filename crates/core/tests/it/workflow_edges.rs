@@ -187,7 +187,7 @@ async fn a_body_that_panics_before_it_is_a_future_is_tried_again() {
 }
 
 #[tokio::test]
-async fn a_run_that_goes_on_at_once_takes_a_place() {
+async fn a_run_that_continues_immediately_takes_a_permit() {
     let play = Play::of(|ctx, stage, _| async move {
         ctx.step("a", async || {
             stage.count("a");
@@ -226,7 +226,7 @@ async fn a_run_that_goes_on_at_once_takes_a_place() {
 }
 
 #[tokio::test]
-async fn whoever_waits_hears_of_the_next_run_of_an_id() {
+async fn a_waiter_is_notified_of_the_next_run_of_an_id() {
     let play = Play::of(|ctx, stage, input| async move {
         for _ in 0..5 {
             ctx.step("a", async || {

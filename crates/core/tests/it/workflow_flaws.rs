@@ -15,7 +15,7 @@ use crate::{
 };
 
 crate::object::on_all!(
-    whoever_starts_a_run_again_finds_the_first_one_under_way_or_ended,
+    a_repeated_start_finds_the_first_run_active_or_ended,
     a_sleep_ends_when_it_was_to_whoever_runs_it_then,
     events_are_taken_once_and_in_order_also_by_the_next_process,
     one_event_is_for_one_waiter,
@@ -26,7 +26,7 @@ async fn theatre(lab: &Lab, play: &Play) -> Theatre {
     Theatre::on(lab.store.clone(), lab.clock.clone(), play).await
 }
 
-async fn whoever_starts_a_run_again_finds_the_first_one_under_way_or_ended(lab: Lab) {
+async fn a_repeated_start_finds_the_first_run_active_or_ended(lab: Lab) {
     let play = Play::of(|ctx, stage, input| async move {
         ctx.step("body", async || Ok(stage.count("body"))).await?;
         ctx.event::<()>("go").await?;
@@ -150,7 +150,7 @@ async fn a_wait_that_timed_out_stays_so_and_the_event_is_for_the_next(lab: Lab) 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_that_is_not_there_is_told_from_a_store_that_is_away() {
+async fn a_missing_run_is_distinguished_from_an_unavailable_store() {
     let clock = ManualClock::at(START);
     let store = std::sync::Arc::new(MemoryStore::new(std::sync::Arc::new(clock.clone())));
     let play = Play::of(|ctx, _, _| async move { ctx.event("never").await });

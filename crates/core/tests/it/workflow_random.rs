@@ -69,7 +69,7 @@ async fn assert_no_key_is_known_twice(app: &TestApp) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn wherever_the_process_ends_a_workflow_by_chance_ends_as_it_would_have() {
+async fn wherever_the_process_ends_a_random_workflow_has_the_same_outcome() {
     let mut survived = 0;
     for seed in 1..=60 {
         let chance = SeededEntropy::new(seed);

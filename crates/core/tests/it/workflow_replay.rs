@@ -68,7 +68,7 @@ fn is_here(report: &Report) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_name_another_order_or_one_less_stands_still_with_a_report() {
+async fn another_name_another_order_or_a_missing_step_pauses_the_run_with_a_report() {
     let report = stands(steps(&["a", "b"]), steps(&["a", "x"])).await;
     says(&report, 2, "step `b`", "step `x`");
     assert!(is_here(&report), "{report:?}");
@@ -88,7 +88,7 @@ async fn another_name_another_order_or_one_less_stands_still_with_a_report() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_branch_that_does_something_else_stands_still_with_a_report() {
+async fn a_branch_that_differs_pauses_the_run_with_a_report() {
     async fn play(ctx: Ctx, stage: Stage, names: [&'static str; 2]) -> Result<Value> {
         let step = async |name| ctx.step(name, async || Ok(stage.count(name))).await;
         ctx.join(step(names[0]), step(names[1])).await?;

@@ -22,7 +22,7 @@ use crate::{
 
 crate::object::on_all!(
     no_more_runs_are_awake_than_there_is_room_for_and_all_complete,
-    who_goes_on_comes_before_who_begins,
+    resumed_runs_are_admitted_before_new_ones,
     a_workflow_without_room_holds_up_neither_others_nor_messages,
     many_events_for_a_run_that_is_busy_take_no_room,
 );
@@ -101,7 +101,7 @@ async fn map_has_no_more_bodies_under_way_than_it_may_and_begins_the_next_when_o
     theatre.app.stop().await;
 }
 
-async fn who_goes_on_comes_before_who_begins(lab: Lab) {
+async fn resumed_runs_are_admitted_before_new_ones(lab: Lab) {
     let order = Arc::new(Mutex::new(Vec::new()));
     let list = order.clone();
     let play = Play::of(move |ctx, stage, _| {

@@ -15,7 +15,7 @@ use crate::{
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn wherever_the_process_ends_what_was_sent_is_sent_once() {
+async fn wherever_the_process_ends_a_message_is_sent_once() {
     let play = Play::of(|ctx, stage, _| async move {
         ctx.send(AUDIT, Add { by: 1 }).await?;
         ctx.step("a", async || Ok(stage.count("a"))).await?;
@@ -104,7 +104,7 @@ async fn progress_is_seen_at_once_recorded_once_and_not_said_again_in_a_replay()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn time_and_chance_are_the_same_in_each_replay_and_not_the_same_twice() {
+async fn time_and_randomness_are_the_same_in_each_replay_and_differ_between_calls() {
     let play = Play::of(|ctx, stage, _| async move {
         let first = json!([ctx.now().await?.0, ctx.random().await?, ctx.uuid().await?]);
         let second = json!([ctx.now().await?.0, ctx.random().await?, ctx.uuid().await?]);

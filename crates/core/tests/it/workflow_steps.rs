@@ -116,7 +116,7 @@ impl Clock for Strict {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn time_goes_on_for_one_branch_while_a_body_of_another_is_under_way() {
+async fn timers_of_one_branch_fire_while_a_body_of_another_is_in_flight() {
     let play = Play::of(|ctx, stage, _| async move {
         let long = async || {
             stage.pass("long").await;
@@ -215,7 +215,7 @@ async fn code<T: steadfast_core::Body>(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_kept_is_an_error_of_its_step_the_same_in_each_replay() {
+async fn a_result_that_cannot_be_recorded_is_an_error_of_its_step_in_each_replay() {
     let play = Play::of(|ctx, stage, _| async move {
         let mut codes = vec![
             code(&ctx, "shy", || Shy).await,
@@ -246,7 +246,7 @@ async fn what_cannot_be_kept_is_an_error_of_its_step_the_same_in_each_replay() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_that_gives_what_cannot_be_kept_has_failed() {
+async fn a_run_whose_output_cannot_be_recorded_has_failed() {
     for (levels, bytes, wanted) in [
         (1, 1_000_001, "result_too_large"),
         (126, 1, "complete"),

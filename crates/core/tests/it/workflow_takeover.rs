@@ -65,7 +65,7 @@ impl Processes {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_step_that_ends_each_process_fails_for_good_and_the_run_may_go_on() {
+async fn a_step_that_crashes_each_process_fails_for_good_and_the_run_may_continue() {
     let mut processes = Processes::of(Play::of(|ctx, stage, _| async move {
         ctx.step("first", async || Ok(stage.count("first"))).await?;
         let body = async || -> Result<()> {

@@ -74,7 +74,7 @@ async fn a_body_is_not_run_again_because_the_disk_is_full() {
 }
 
 #[tokio::test]
-async fn whoever_waits_hears_of_an_end_whose_commit_was_not_answered() {
+async fn a_waiter_is_notified_of_an_end_whose_commit_was_not_answered() {
     let play = Play::of(|ctx, stage, input| async move {
         ctx.step("a", async || {
             stage.pass("door").await;
@@ -128,7 +128,7 @@ async fn a_busy_store_is_not_blamed_on_the_step() {
 }
 
 #[tokio::test]
-async fn a_record_that_is_refused_does_not_run_the_bodies_beside_it_again() {
+async fn a_refused_record_does_not_run_concurrent_bodies_again() {
     let play = Play::of(|ctx, stage, _| async move {
         let body = async |name| {
             stage.count(name);
@@ -213,7 +213,7 @@ async fn bother(theatre: &Theatre, id: &str, seed: u64) {
 }
 
 #[tokio::test]
-async fn no_run_is_lost_on_a_store_that_fails_by_chance() {
+async fn no_run_is_lost_on_a_store_that_fails_randomly() {
     for seed in 1..=40 {
         eprintln!("seed {seed}");
         let (held, theatre) = troubled(&everything()).await;

@@ -14,9 +14,9 @@ use crate::{
 
 crate::object::on_all!(
     a_step_that_fails_shows_its_attempts_and_why_it_waits,
-    branches_are_told_apart_and_what_lost_is_dropped,
+    branches_are_distinguished_and_the_losing_one_is_dropped,
     runs_are_listed_newest_first_page_by_page_and_counted,
-    a_record_that_grows_is_heard_of,
+    a_waiter_is_notified_of_new_entries,
 );
 
 struct Bench {
@@ -80,7 +80,7 @@ async fn a_step_that_fails_shows_its_attempts_and_why_it_waits(lab: Lab) {
     bench.app.stop().await;
 }
 
-async fn branches_are_told_apart_and_what_lost_is_dropped(lab: Lab) {
+async fn branches_are_distinguished_and_the_losing_one_is_dropped(lab: Lab) {
     let bench = Bench::on(lab).await;
     let nap = |seconds| Do::Sleep { seconds };
     let both = Do::Join { left: vec![step("b"), nap(5)], right: vec![step("c")] };
@@ -161,7 +161,7 @@ async fn runs_are_listed_newest_first_page_by_page_and_counted(lab: Lab) {
     bench.app.stop().await;
 }
 
-async fn a_record_that_grows_is_heard_of(lab: Lab) {
+async fn a_waiter_is_notified_of_new_entries(lab: Lab) {
     let bench = Bench::on(lab).await;
     bench.start("one", vec![Do::EventWithin { name: "e".into(), seconds: 60 }]).await;
     let seen = bench.look_until("one", Phase::Waiting).await.version;

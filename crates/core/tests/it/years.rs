@@ -21,7 +21,7 @@ use crate::{
 on_all!(
     after_a_year_of_constant_load_a_store_is_no_larger_than_after_two_periods,
     a_sweep_reads_as_much_in_a_large_store_as_in_a_small_one,
-    a_run_with_a_dead_message_leaves_with_it_or_when_somebody_wants_it,
+    a_run_with_a_dead_message_is_deleted_with_it_or_on_request,
     a_program_forgets_by_itself,
 );
 
@@ -207,7 +207,7 @@ async fn a_sweep_reads_as_much_in_a_large_store_as_in_a_small_one(lab: Lab) {
     lab.assert_sound().await;
 }
 
-async fn a_run_with_a_dead_message_leaves_with_it_or_when_somebody_wants_it(lab: Lab) {
+async fn a_run_with_a_dead_message_is_deleted_with_it_or_on_request(lab: Lab) {
     let messages = Retention { keep: DAY, keep_dead: 60 * DAY };
     let app = app_that(&lab, RetentionSettings { messages, ..keep() }).await;
     for id in ["kept", "deleted"] {

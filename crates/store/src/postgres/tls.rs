@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_driver_does_not_know_is_taken_out_and_the_rest_stays() {
+    fn parameters_that_the_driver_does_not_support_are_removed_and_others_stay() {
         let taken = |url| TlsSettings::take_from(url).0;
         assert_eq!(taken("postgres://h/d"), "postgres://h/d");
         assert_eq!(taken("postgres://h/d?sslmode=verify-full"), "postgres://h/d");

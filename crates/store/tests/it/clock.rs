@@ -7,8 +7,8 @@ use steadfast_store::{Clock, Retention, SystemClock, Timestamp, sweep};
 use crate::lab::{Lab, START, address, event};
 
 crate::laws::laws!(
-    it_goes_on_a_tenth_slower_after_a_step_back_until_the_wall_clock_meets_it,
-    it_goes_on_from_the_last_commit_when_the_store_is_opened_under_a_clock_that_is_behind,
+    it_runs_a_tenth_slower_after_a_step_back_until_the_wall_clock_catches_up,
+    it_continues_from_the_last_commit_when_the_store_is_opened_under_a_clock_that_is_behind,
     nothing_is_deleted_by_age_on_a_time_that_just_jumped_not_even_by_the_next_owner,
     nothing_is_deleted_by_age_while_the_clocks_differ,
     deletion_by_age_waits_for_an_hour_after_a_gap_before_the_start,
@@ -32,7 +32,7 @@ async fn swept(lab: &Lab) -> usize {
     sweep(&*lab.store, KEEP).await.unwrap()
 }
 
-async fn it_goes_on_a_tenth_slower_after_a_step_back_until_the_wall_clock_meets_it(lab: Lab) {
+async fn it_runs_a_tenth_slower_after_a_step_back_until_the_wall_clock_catches_up(lab: Lab) {
     let now = || lab.store.clock().now();
     for step in [HOUR, MONTH] {
         let began = now();
@@ -47,7 +47,7 @@ async fn it_goes_on_a_tenth_slower_after_a_step_back_until_the_wall_clock_meets_
     }
 }
 
-async fn it_goes_on_from_the_last_commit_when_the_store_is_opened_under_a_clock_that_is_behind(
+async fn it_continues_from_the_last_commit_when_the_store_is_opened_under_a_clock_that_is_behind(
     mut lab: Lab,
 ) {
     for step in [HOUR, MONTH] {
@@ -143,7 +143,7 @@ async fn it_never_runs_backwards_whatever_the_wall_clock_does(mut lab: Lab) {
 }
 
 #[tokio::test]
-async fn a_sleeper_of_the_machines_clock_looks_again_within_a_second() {
+async fn a_sleeper_of_the_machines_clock_checks_again_within_a_second() {
     let looks = std::sync::atomic::AtomicU32::new(0);
     // An hour is left, and at the next check nothing: as if the clock had been set.
     let left = || match looks.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {

@@ -141,7 +141,7 @@ async fn acknowledged_commits_that_are_missing_stop_the_owner_until_the_loss_is_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_idle_owner_notices_as_well_and_readers_are_told_nothing_old_meanwhile() {
+async fn an_idle_owner_detects_it_as_well_and_readers_get_no_stale_data_meanwhile() {
     let lab = Lab::postgres().await;
     let backup = Backup::of(&lab).await;
     append(&lab, "lost", 3).await;
@@ -173,7 +173,7 @@ async fn a_database_of_before_this_owner_lacks_all_that_it_acknowledged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_waits_for_the_end_of_an_owner_hears_of_a_loss_that_it_noted_last() {
+async fn a_process_that_waits_for_an_owner_detects_a_loss_that_the_owner_recorded_last() {
     let lab = Lab::postgres().await;
     let backup = Backup::of(&lab).await;
     append(&lab, "lost", 3).await;
@@ -197,7 +197,7 @@ async fn who_waits_for_the_end_of_an_owner_hears_of_a_loss_that_it_noted_last() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_of_before_losses_were_noted_is_told_as_well() {
+async fn a_loss_is_detected_in_a_database_of_an_earlier_schema_as_well() {
     let lab = Lab::postgres().await;
     let backup = Backup::of(&lab).await;
     append(&lab, "lost", 3).await;
@@ -216,7 +216,7 @@ async fn a_database_of_before_losses_were_noted_is_told_as_well() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_loses_nothing_is_no_loss() {
+async fn a_restore_without_missing_commits_is_no_loss() {
     let lab = Lab::postgres().await;
     append(&lab, "kept", 2).await;
     let backup = Backup::of(&lab).await;
@@ -342,7 +342,7 @@ async fn lives(url: &str) -> tokio::task::JoinHandle<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_newer_binary_beside_a_living_owner_is_refused_before_it_touches_the_schema() {
+async fn a_newer_binary_is_refused_by_a_live_owner_before_it_touches_the_schema() {
     let lab = old_database(6, "INSERT INTO meta VALUES ('schema', 6), ('needs', 5)").await;
     let owner = lives(url(&lab)).await;
     let error = open(&lab, false).await.err().expect("refused");
@@ -353,7 +353,7 @@ async fn a_newer_binary_beside_a_living_owner_is_refused_before_it_touches_the_s
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_migration_has_all_the_time_it_needs_and_goes_on_where_it_was_interrupted() {
+async fn a_migration_has_no_timeout_and_continues_where_it_was_interrupted() {
     let lab = old_database(5, "INSERT INTO meta VALUES ('schema', 5), ('needs', 5)").await;
     // The statement timeout, recorded with each migration; and one migration that fails.
     let watch = "CREATE TABLE noted (value TEXT); \
@@ -374,7 +374,7 @@ async fn a_migration_has_all_the_time_it_needs_and_goes_on_where_it_was_interrup
 }
 
 /// A backend that hangs is abandoned after 40 s; until then its store only waits.
-async fn a_frozen_backend_is_given_up_and_the_commit_happens_once() {
+async fn a_frozen_backend_is_abandoned_and_the_commit_happens_once() {
     let lab = Lab::postgres().await;
     let client = lab::client(url(&lab)).await;
     // Before its next heartbeat nothing else is in flight.
@@ -437,7 +437,7 @@ async fn a_commit_in_doubt_for_long_is_said_to_be_in_doubt() {
 #[tokio::test(flavor = "multi_thread")]
 async fn long_silence_has_its_limits() {
     tokio::join!(
-        a_frozen_backend_is_given_up_and_the_commit_happens_once(),
+        a_frozen_backend_is_abandoned_and_the_commit_happens_once(),
         a_commit_in_doubt_for_long_is_said_to_be_in_doubt(),
     );
 }

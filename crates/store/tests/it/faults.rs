@@ -23,7 +23,7 @@ fn small_disk(folder: &std::path::Path) -> Arc<dyn Store> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_refuses_what_does_not_fit_and_the_store_goes_on() {
+async fn a_full_disk_refuses_commits_that_do_not_fit_and_the_store_continues() {
     let folder = tempfile::tempdir().unwrap();
     let store = small_disk(folder.path());
     let append = |name: &str, messages| {
@@ -108,7 +108,7 @@ async fn a_flush_that_fails_while_space_is_given_back_stops_the_store_and_loses_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_process_left_in_the_log_is_folded_into_the_file_at_the_next_start() {
+async fn the_log_of_a_killed_process_is_checkpointed_at_the_next_start() {
     let lab = Lab::sqlite().await;
     for version in 0..4 {
         lab.committed(Commit::append(&address("a"), version, vec![large()])).await;
@@ -130,7 +130,7 @@ async fn what_a_process_left_in_the_log_is_folded_into_the_file_at_the_next_star
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_log_has_a_bound_however_long_somebody_reads() {
+async fn the_log_is_bounded_however_long_a_read_takes() {
     const MAX: u64 = 4 << 20;
     let folder = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::at(START));

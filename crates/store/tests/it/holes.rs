@@ -15,7 +15,7 @@ crate::laws::laws!(
     hole_1_a_crash_between_mark_and_execute_loses_no_command,
     hole_1_in_flight_is_a_state_of_its_own,
     hole_2_two_pollers_never_get_the_same_command,
-    hole_4_a_poison_command_dies_and_starves_nobody,
+    hole_4_a_poison_command_dies_and_starves_no_other,
     hole_6_send_publish_reply_schedule_and_complete_stay_apart,
     hole_7_input_and_outputs_are_one_append_with_an_expected_version,
     hole_7_a_redelivered_input_is_not_decided_again,
@@ -77,7 +77,7 @@ async fn hole_3_claims_hold_no_advisory_lock() {
     assert_eq!(locks, 0);
 }
 
-async fn hole_4_a_poison_command_dies_and_starves_nobody(lab: Lab) {
+async fn hole_4_a_poison_command_dies_and_starves_no_other(lab: Lab) {
     let (streams, entropy) = (lab.streams(), SeededEntropy::new(1));
     let policy = RetryPolicy { attempts_max: 2, ..RetryPolicy::DEFAULT };
     let poison = lab.command(&address("a")).await;

@@ -70,7 +70,7 @@ async fn a_commit_with_too_many_bytes_is_refused_and_loses_nothing(lab: Lab) {
 }
 
 #[test]
-fn text_that_is_not_json_is_refused_with_its_place() {
+fn text_that_is_not_json_is_refused_with_its_position() {
     for (text, place) in [("{", "line 1 column 1"), ("{}x", "line 1 column 3"), ("", "column 0")] {
         let error = Json::parse(text).unwrap_err().to_string();
         assert!(error.starts_with("data is not JSON: ") && error.contains(place), "{error}");
@@ -99,7 +99,7 @@ fn types_and_keys_end_at_their_limits() {
 }
 
 #[tokio::test]
-async fn a_cause_must_stand_before_its_effect() {
+async fn a_cause_must_precede_its_effect() {
     let lab = Lab::memory().await;
     let output = command(&address("a")).cause(steadfast_store::Cause::Sibling(0));
     let error = lab.store.commit(Commit::append(&address("a"), 0, vec![output])).await.unwrap_err();

@@ -26,7 +26,7 @@ async fn refused(lab: &Lab) -> OpenError {
     open_again(lab).await.err().expect("a second owner is refused")
 }
 
-async fn a_second_owner_is_refused_and_told_who_has_it(lab: Lab) {
+async fn a_second_owner_is_refused_with_the_name_of_the_first(lab: Lab) {
     let error = refused(&lab).await;
     assert_eq!(error.code(), "store_taken");
     let text = error.to_string();
@@ -63,7 +63,7 @@ macro_rules! on_disk {
     };
 }
 on_disk!(
-    a_second_owner_is_refused_and_told_who_has_it,
+    a_second_owner_is_refused_with_the_name_of_the_first,
     each_owner_has_its_own_epoch,
     a_closed_store_answers_closed,
 );
@@ -149,7 +149,7 @@ async fn an_owner_elsewhere_that_gives_no_sign_of_life_is_succeeded_when_its_lea
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_unclean_end_left_stays_suspect_until_it_is_settled() {
+async fn work_left_by_an_unclean_end_stays_suspect_until_it_is_settled() {
     let mut lab = Lab::sqlite().await;
     let position = lab.command(&address("a")).await;
     lab.store.close().await;
@@ -169,7 +169,7 @@ async fn what_an_unclean_end_left_stays_suspect_until_it_is_settled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_owner_elsewhere_that_lives_is_not_disturbed() {
+async fn a_live_owner_on_another_machine_is_not_disturbed() {
     let lab = Lab::postgres().await;
     lab.store.close().await;
     let renew = "UPDATE node SET clean = FALSE, owner = 'process 1 on elsewhere', \

@@ -9,17 +9,17 @@ use steadfast_store::{
 use crate::lab::{Lab, address, command, event};
 
 crate::laws::laws!(
-    retention_forgets_what_is_old_and_settled_and_nothing_else,
-    a_stream_goes_on_at_its_version_after_retention,
+    retention_deletes_old_settled_messages_and_nothing_else,
+    a_stream_continues_at_its_version_after_retention,
     keys_are_removed_when_their_time_is_over,
-    what_makes_up_a_state_stays_until_its_stream_is_closed,
-    what_is_needed_no_more_behind_the_sweep_goes_with_a_later_one,
+    messages_of_a_state_stay_until_their_stream_is_closed,
+    a_message_that_is_not_needed_after_the_sweep_is_deleted_by_a_later_one,
     an_object_that_was_deleted_leaves_nothing_behind_and_not_too_early,
 );
 
 const KEEP: Retention = Retention { keep: Duration::from_hours(1), ..Retention::DEFAULT };
 
-async fn retention_forgets_what_is_old_and_settled_and_nothing_else(lab: Lab) {
+async fn retention_deletes_old_settled_messages_and_nothing_else(lab: Lab) {
     let stream = address("a");
     let (old_event, done, dead, pending) = (
         lab.append(&stream, vec![event("old")]).await[0],
@@ -45,7 +45,7 @@ async fn retention_forgets_what_is_old_and_settled_and_nothing_else(lab: Lab) {
     lab.assert_sound().await;
 }
 
-async fn a_stream_goes_on_at_its_version_after_retention(lab: Lab) {
+async fn a_stream_continues_at_its_version_after_retention(lab: Lab) {
     let stream = address("a");
     for _ in 0..600 {
         lab.append(&stream, vec![event("x"), event("y")]).await;
@@ -71,7 +71,7 @@ async fn keys_are_removed_when_their_time_is_over(lab: Lab) {
     assert!(matches!(again, Outcome::Duplicate(_)));
 }
 
-async fn what_makes_up_a_state_stays_until_its_stream_is_closed(lab: Lab) {
+async fn messages_of_a_state_stay_until_their_stream_is_closed(lab: Lab) {
     let process: Address = "process/checkout/1".parse().unwrap();
     lab.append(&process, vec![event("began"), event("went on"), event("waits")]).await;
     lab.clock.advance(Duration::from_hours(2));
@@ -88,7 +88,7 @@ async fn what_makes_up_a_state_stays_until_its_stream_is_closed(lab: Lab) {
     lab.assert_sound().await;
 }
 
-async fn what_is_needed_no_more_behind_the_sweep_goes_with_a_later_one(lab: Lab) {
+async fn a_message_that_is_not_needed_after_the_sweep_is_deleted_by_a_later_one(lab: Lab) {
     let stream = address("a");
     let late = lab.command(&stream).await;
     let last = lab.append(&address("b"), vec![event("last")]).await[0];

@@ -56,7 +56,7 @@ fn check(rows: &[Vec<Option<String>>]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sqlite_answers_the_questions_of_the_note() {
+async fn sqlite_answers_the_queries_of_the_note() {
     let lab = Lab::sqlite().await;
     fill(&lab).await;
     let Place::Folder(folder) = &lab.place else { unreachable!() };
@@ -83,7 +83,7 @@ async fn sqlite_answers_the_questions_of_the_note() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn postgres_answers_the_questions_of_the_note() {
+async fn postgres_answers_the_queries_of_the_note() {
     let lab = Lab::postgres().await;
     fill(&lab).await;
     let Place::Database(url) = &lab.place else { unreachable!() };
@@ -104,7 +104,7 @@ async fn postgres_answers_the_questions_of_the_note() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_pending_is_read_from_the_work_and_not_from_all_messages() {
+async fn pending_messages_are_read_from_the_work_table_and_not_from_all_messages() {
     let lab = Lab::sqlite().await;
     let Place::Folder(folder) = &lab.place else { unreachable!() };
     let file = rusqlite::Connection::open(folder.path().join("steadfast.db")).unwrap();

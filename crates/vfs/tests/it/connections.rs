@@ -151,7 +151,7 @@ fn a_sort_on_several_threads_shares_its_temporary_files() {
 }
 
 #[test]
-fn a_database_is_what_its_image_depends_on() {
+fn a_database_has_the_settings_that_its_image_depends_on() {
     let image = Image::new(Vec::new(), Limits::default());
     let connection = image.connect().unwrap();
     run(&connection, "CREATE TABLE t (x)").unwrap();

@@ -41,7 +41,7 @@ fn a_counter_update_takes_less_than_100_bytes_and_a_small_row_less_than_130() {
 }
 
 #[test]
-fn what_is_written_and_written_back_is_no_change() {
+fn a_page_written_and_written_back_is_no_change() {
     let (image, connection) = counter();
     // The first write of a connection also increments a counter in the header.
     change(&image, &connection, "UPDATE counter SET value = 50");

@@ -113,7 +113,7 @@ fn turns_on_pages_that_are_read_when_needed_make_the_same_deltas() {
 }
 
 #[test]
-fn only_what_is_needed_is_read_and_only_once() {
+fn only_needed_pages_are_read_and_only_once() {
     let source = large();
     let image = source.image(|| false);
     assert_eq!((image.loaded(), source.reads().len()), (0, 0));
@@ -131,7 +131,7 @@ fn only_what_is_needed_is_read_and_only_once() {
 }
 
 #[test]
-fn who_reads_everything_reads_more_and_more_at_once() {
+fn sequential_reads_read_more_and_more_pages_at_once() {
     let source = large();
     let image = source.image(|| false);
     let connection = image.connect().unwrap();

@@ -30,7 +30,7 @@ fn assert_full(connection: &Connection, sql: &str) {
 }
 
 #[test]
-fn a_full_database_refuses_the_statement_and_goes_on() {
+fn a_full_database_refuses_the_statement_and_stays_usable() {
     let (image, connection) = open(SMALL);
     let before = image.pages().unwrap();
     for _ in 0..3 {
@@ -45,7 +45,7 @@ fn a_full_database_refuses_the_statement_and_goes_on() {
 }
 
 #[test]
-fn a_turn_with_too_many_dirty_pages_is_refused_and_the_next_one_goes_on() {
+fn a_turn_with_too_many_dirty_pages_is_refused_and_the_next_one_works() {
     let (image, connection) = open(Limits { dirty_pages_max: 100, ..Limits::default() });
     for spilling in [false, true] {
         run(&connection, "BEGIN").unwrap();

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_does_not_read_is_dropped_and_nothing_waits_for_him_any_more() {
+    async fn a_slow_connection_is_closed_and_its_buffer_is_cleared() {
         let outbox = Outbox::new(1_000);
         for _ in 0..100 {
             outbox.push(event("0123456789"));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_event_alone_may_be_longer_than_what_may_wait() {
+    async fn a_single_event_may_exceed_the_limit_of_the_buffer() {
         let outbox = Outbox::new(10);
         outbox.push(event("0123456789012345"));
         assert!(outbox.next().await.is_ok());

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_statement_that_nobody_waits_for_stops() {
+    fn a_statement_without_a_waiting_caller_stops() {
         let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) \
              SELECT count(*) FROM n";
         let query = Query { sql: endless.into(), ..Query::default() };

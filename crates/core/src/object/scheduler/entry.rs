@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_failed_tells_no_connection_and_one_that_may_be_durable_ends_them() {
+    fn a_failed_turn_sends_no_event_and_one_that_may_be_durable_closes_the_connections() {
         let (completion, reply) = failed(CallError::Busy { object: "a".into() });
         assert!(completion.connection_ops.is_empty(), "no event is sent");
         assert!(matches!(reply, Ok(Err(CallError::Busy { .. }))));

@@ -263,7 +263,7 @@ impl World {
 }
 
 #[test]
-fn no_letter_is_lost_from_sight_whatever_comes_between() {
+fn no_message_is_lost_in_any_order_of_events() {
     for seed in 0..1_000 {
         let mut world = World::new(seed);
         (0..300).for_each(|_| world.step());

@@ -191,7 +191,7 @@ impl World {
 }
 
 #[test]
-fn nothing_is_lost_from_sight_or_in_two_hands_whenever_news_and_answers_come() {
+fn no_message_is_lost_or_delivered_twice_in_any_order_of_notices_and_reads() {
     let base = SeededEntropy::from_system().next() % 1_000_000;
     for seed in base..base + 300 {
         let result = std::panic::catch_unwind(|| {
@@ -204,7 +204,7 @@ fn nothing_is_lost_from_sight_or_in_two_hands_whenever_news_and_answers_come() {
 }
 
 #[test]
-fn what_was_written_while_the_store_was_asked_is_looked_for() {
+fn a_message_written_during_a_read_is_read_again() {
     let mut world = World::new(1);
     world.ask();
     world.last = 1;

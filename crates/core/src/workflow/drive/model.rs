@@ -653,7 +653,7 @@ impl Drop for Show {
 }
 
 #[tokio::test]
-async fn whatever_happens_to_a_run_its_record_and_its_wake_ups_are_right() {
+async fn the_record_and_the_wake_ups_of_a_run_are_right_after_any_events() {
     for seed in 1..=SEEDS {
         let mut world = Show(World::new(seed));
         world.0.start().await;

@@ -69,7 +69,7 @@ fn steps(view: &RunView) -> Vec<(&str, StepStatus, i64, Option<i64>)> {
 }
 
 #[test]
-fn a_run_that_was_started_waits_for_room() {
+fn a_started_run_waits_for_capacity() {
     let view = look(vec![started(), wake(&[])], 30);
     assert_eq!((view.status, view.version), (Phase::Queued, 2));
     assert_eq!((view.created_at.0.0, view.changed_at.0.0), (10, 20));
@@ -109,7 +109,7 @@ fn attempts_of_a_key_are_one_step() {
 }
 
 #[test]
-fn what_is_under_way_is_told_from_memory() {
+fn attempts_in_flight_are_shown_from_memory() {
     let charge = key("", "step", "charge");
     let other = key("join#1.1/", "step", "other");
     let fold = fold(vec![started(), tried(charge.clone(), 1, 12, 24), tried(other, 1, 12, 90)]);
@@ -131,7 +131,7 @@ fn what_is_under_way_is_told_from_memory() {
 }
 
 #[test]
-fn an_attempt_that_is_in_the_record_meanwhile_is_told_once() {
+fn an_attempt_that_was_recorded_meanwhile_is_shown_once() {
     let charge = key("", "step", "charge");
     let tried = tried(charge.clone(), 1, 12, 24);
     let fold = fold(vec![started(), tried, done(charge.clone(), json!(7), 45)]);
@@ -144,7 +144,7 @@ fn an_attempt_that_is_in_the_record_meanwhile_is_told_once() {
 }
 
 #[test]
-fn a_sleep_ends_with_its_time_or_with_what_comes_after_it() {
+fn a_sleep_ends_at_its_time_or_with_the_next_entry() {
     let sleep = key("", "sleep", "a month");
     let timer = Entry::Timer { key: sleep.clone(), due_at: 100 };
     let entries = vec![started(), timer, wake(&[(sleep, Some(100))])];
@@ -207,7 +207,7 @@ fn waiting_order() -> Vec<Entry> {
 }
 
 #[test]
-fn an_event_that_is_waited_for_says_how_to_send_it_and_one_that_nobody_took_is_kept() {
+fn a_wait_for_an_event_names_the_request_and_an_untaken_event_is_kept() {
     let view = look(waiting_order(), 100);
     let expected = [
         ("reserve", StepStatus::Done, 12, Some(30)),
@@ -226,7 +226,7 @@ fn an_event_that_is_waited_for_says_how_to_send_it_and_one_that_nobody_took_is_k
 }
 
 #[test]
-fn what_lost_against_another_branch_is_dropped() {
+fn steps_of_a_branch_that_lost_are_dropped() {
     let mut entries = waiting_order();
     entries.extend([
         Entry::Event { name: "payment".into(), payload: json!(500) },
@@ -249,7 +249,7 @@ fn what_lost_against_another_branch_is_dropped() {
 }
 
 #[test]
-fn a_restart_forgets_what_a_replay_forgets() {
+fn a_restart_removes_the_same_steps_as_a_replay() {
     let ship = key("", "step", "ship");
     let mut entries = waiting_order();
     entries.extend([
@@ -274,7 +274,7 @@ fn a_restart_forgets_what_a_replay_forgets() {
 }
 
 #[test]
-fn branches_stand_together() {
+fn steps_of_a_branch_are_together() {
     let step = |scope: &str, name: &str, began| done(key(scope, "step", name), json!(1), began);
     let view = look(
         vec![

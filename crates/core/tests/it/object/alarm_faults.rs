@@ -16,8 +16,8 @@ use crate::{
 
 super::on_all!(
     an_alarm_whose_handler_fails_rings_again_later_and_later,
-    an_alarm_that_is_given_up_stays_with_its_error_until_it_is_set_again,
-    an_alarm_that_is_refused_for_good_is_given_up_at_once,
+    a_failed_alarm_stays_with_its_error_until_it_is_set_again,
+    an_alarm_with_a_terminal_error_fails_immediately,
     a_broken_alarm_does_not_hold_up_others,
     a_repeated_alarm_that_failed_keeps_its_times,
     a_wake_up_of_an_object_that_was_deleted_does_no_harm,
@@ -62,7 +62,7 @@ async fn an_alarm_whose_handler_fails_rings_again_later_and_later(lab: Lab) {
     app.assert_sound().await;
 }
 
-async fn an_alarm_that_is_given_up_stays_with_its_error_until_it_is_set_again(mut lab: Lab) {
+async fn a_failed_alarm_stays_with_its_error_until_it_is_set_again(mut lab: Lab) {
     let app = start(&lab).await;
     set(&app, "broken", 1_000).await;
     app.advance(Duration::from_mins(10)).await;
@@ -84,7 +84,7 @@ async fn an_alarm_that_is_given_up_stays_with_its_error_until_it_is_set_again(mu
     assert!(matches!(&listed[..], [(_, _, 1, false)]), "{listed:?}");
 }
 
-async fn an_alarm_that_is_refused_for_good_is_given_up_at_once(lab: Lab) {
+async fn an_alarm_with_a_terminal_error_fails_immediately(lab: Lab) {
     let app = start(&lab).await;
     set(&app, "final", 1_000).await;
     app.advance(Duration::from_secs(1)).await;

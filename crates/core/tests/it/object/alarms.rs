@@ -17,7 +17,7 @@ super::on_all!(
     a_cancelled_alarm_never_rings_and_its_wake_up_does_no_harm,
     alarms_survive_a_restart_and_missed_ones_ring_after_it,
     a_repeated_alarm_rings_until_it_is_cancelled,
-    a_repeated_alarm_that_missed_times_catches_up_as_it_was_told,
+    a_repeated_alarm_that_missed_times_catches_up_by_its_policy,
     alarms_of_a_thousand_objects_all_ring,
 );
 
@@ -141,7 +141,7 @@ async fn a_repeated_alarm_rings_until_it_is_cancelled(lab: Lab) {
     assert_eq!(rung(&app).await.len(), 3);
 }
 
-async fn a_repeated_alarm_that_missed_times_catches_up_as_it_was_told(mut lab: Lab) {
+async fn a_repeated_alarm_that_missed_times_catches_up_by_its_policy(mut lab: Lab) {
     let app = Program::on(&lab).await;
     for catch_up in ["once", "each", "skip"] {
         repeat(&app, catch_up, catch_up).await;

@@ -10,7 +10,7 @@ use crate::{
 
 super::on_all!(
     a_turn_changes_its_object_and_replies,
-    what_was_replied_is_there_after_a_restart,
+    replied_state_is_there_after_a_restart,
     a_turn_that_fails_changes_nothing_and_the_next_one_works,
     reading_commits_nothing,
 );
@@ -24,7 +24,7 @@ async fn a_turn_changes_its_object_and_replies(lab: Lab) {
     lab.assert_sound().await;
 }
 
-async fn what_was_replied_is_there_after_a_restart(mut lab: Lab) {
+async fn replied_state_is_there_after_a_restart(mut lab: Lab) {
     let app = runtime(&lab, Ledger::default()).await;
     for by in 1..=600 {
         app.call(Ledger::at("a"), Add { by }).await.unwrap();

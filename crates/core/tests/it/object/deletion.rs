@@ -15,7 +15,7 @@ use crate::{
 
 super::on_all!(
     a_deleted_object_is_gone_and_the_next_call_finds_an_empty_one,
-    a_turn_that_deletes_its_object_sends_what_it_sent,
+    a_turn_that_deletes_its_object_sends_its_messages,
     a_turn_that_fails_deletes_nothing,
     an_object_can_be_deleted_and_made_anew_while_commits_are_on_their_way,
     of_a_deleted_object_nothing_is_left_after_a_sweep,
@@ -51,7 +51,7 @@ async fn a_deleted_object_is_gone_and_the_next_call_finds_an_empty_one(mut lab: 
     assert_eq!(app.call(Ledger::at("a"), Read).await.unwrap(), (6, 6));
 }
 
-async fn a_turn_that_deletes_its_object_sends_what_it_sent(lab: Lab) {
+async fn a_turn_that_deletes_its_object_sends_its_messages(lab: Lab) {
     let app = Program::on(&lab).await;
     fill(&app).await;
     let alarm = Clockwork::Set { name: "x".into(), after: Duration::from_secs(1) };

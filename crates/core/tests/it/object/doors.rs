@@ -11,8 +11,8 @@ use crate::{
 super::on_all!(
     any_unicode_of_1_to_512_bytes_is_a_name,
     objects_with_names_that_look_alike_are_different,
-    a_full_mailbox_refuses_what_comes_and_takes_it_when_there_is_room,
-    what_is_not_known_is_said_to_be_unknown,
+    a_full_mailbox_refuses_calls_until_it_has_capacity,
+    unknown_classes_messages_and_names_are_reported,
     a_malformed_message_is_refused_with_the_path_of_the_field,
 );
 
@@ -57,7 +57,7 @@ async fn objects_with_names_that_look_alike_are_different(lab: Lab) {
     }
 }
 
-async fn a_full_mailbox_refuses_what_comes_and_takes_it_when_there_is_room(lab: Lab) {
+async fn a_full_mailbox_refuses_calls_until_it_has_capacity(lab: Lab) {
     let (class, options) =
         (Ledger::default(), ObjectOptions { mailbox_max: 3, ..ObjectOptions::default() });
     let app = Program::with(&lab, class.clone(), options).await;
@@ -80,7 +80,7 @@ async fn a_full_mailbox_refuses_what_comes_and_takes_it_when_there_is_room(lab: 
     assert_eq!(app.call(Ledger::at("a"), Add { by: 1 }).await.unwrap(), 4);
 }
 
-async fn what_is_not_known_is_said_to_be_unknown(lab: Lab) {
+async fn unknown_classes_messages_and_names_are_reported(lab: Lab) {
     let app = Program::on(&lab).await;
     let call = async |class: &str, message: &str| {
         app.objects.call_json(class, "a", message, "", None).await.unwrap_err()

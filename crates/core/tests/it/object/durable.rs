@@ -86,7 +86,7 @@ async fn a_repetition_with_a_key_waits_for_the_call_that_it_repeats() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failed_commit_is_heard_by_all_who_saw_it_and_nothing_of_it_remains() {
+async fn a_failed_commit_fails_every_turn_that_saw_it_and_leaves_nothing() {
     let Bench { store, app, .. } = bench().await;
     let mut first = app.call(Ledger::at("a"), Add { by: 10 });
     let mut read = app.call(Ledger::at("a"), Read);
@@ -116,7 +116,7 @@ async fn a_failed_commit_is_heard_by_all_who_saw_it_and_nothing_of_it_remains() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_was_reading_when_the_commit_failed_hears_no_reply_that_rests_on_it() {
+async fn a_reader_of_a_failed_commit_gets_no_reply_that_depends_on_it() {
     for refuse in [false, true] {
         let Bench { store, app, ledger } = bench().await;
         ledger.gate.close();
@@ -141,7 +141,7 @@ async fn who_was_reading_when_the_commit_failed_hears_no_reply_that_rests_on_it(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_commit_of_which_nobody_knows_is_found_or_not_by_the_next_call() {
+async fn a_commit_with_an_unknown_outcome_is_resolved_by_the_next_call() {
     for applied in [false, true] {
         let Bench { store, app, .. } = bench().await;
         let mut first = app.call(Ledger::at("a"), Add { by: 10 });

@@ -120,7 +120,7 @@ impl Handle<Outcome<Long>> for Odd {
 super::on_all!(
     an_alarm_that_sends_too_much_does_not_hold_up_the_others,
     effects_that_take_long_do_not_hold_up_alarms,
-    a_handler_that_calls_an_object_hears_that_it_cannot_wait,
+    a_handler_that_calls_an_object_gets_an_error,
 );
 
 async fn program(lab: &Lab, odd: Odd) -> Program {
@@ -156,7 +156,7 @@ async fn effects_that_take_long_do_not_hold_up_alarms(lab: Lab) {
     }
 }
 
-async fn a_handler_that_calls_an_object_hears_that_it_cannot_wait(lab: Lab) {
+async fn a_handler_that_calls_an_object_gets_an_error(lab: Lab) {
     let odd = Odd::default();
     let app = program(&lab, odd.clone()).await;
     assert!(odd.objects.set(app.objects.clone()).is_ok());
@@ -194,7 +194,7 @@ async fn a_checkpoint_that_lacks_a_part_does_not_count() {
 }
 
 #[test]
-fn callers_hear_it_when_the_runtime_that_reads_objects_is_gone() {
+fn callers_get_an_error_when_the_runtime_that_reads_objects_is_gone() {
     let runtime = || tokio::runtime::Builder::new_current_thread().build().unwrap();
     let (first, second) = (runtime(), runtime());
     let clock = ManualClock::at(START);

@@ -14,15 +14,15 @@ use crate::{
 };
 
 super::on_all!(
-    the_outcome_of_an_effect_comes_back_as_a_turn,
+    the_outcome_of_an_effect_arrives_as_a_turn,
     an_effect_that_fails_is_tried_again_later_and_later,
-    an_effect_that_fails_too_often_comes_back_as_an_error,
-    an_effect_that_fails_for_good_comes_back_at_once,
-    an_effect_that_panics_comes_back_as_an_error_after_its_attempts,
-    an_effect_that_never_ends_comes_back_as_an_error_after_its_attempts,
+    an_effect_that_fails_too_often_returns_an_error,
+    an_effect_that_fails_for_good_returns_its_outcome_immediately,
+    an_effect_that_panics_returns_an_error_after_its_attempts,
+    an_effect_that_never_ends_returns_an_error_after_its_attempts,
     an_effect_survives_a_restart,
-    an_object_goes_on_while_its_effect_is_performed,
-    a_performer_says_how_many_are_under_way_at_once,
+    an_object_runs_turns_while_its_effect_is_performed,
+    a_performer_sets_its_concurrency,
 );
 
 #[derive(Clone, Copy, PartialEq)]
@@ -94,7 +94,7 @@ async fn settled(lab: &Lab, app: &Program) {
     assert_eq!((totals.pending, totals.dead), (0, 0));
 }
 
-async fn the_outcome_of_an_effect_comes_back_as_a_turn(lab: Lab) {
+async fn the_outcome_of_an_effect_arrives_as_a_turn(lab: Lab) {
     let performer = Performer::new(Way::Works);
     let app = start(&lab, &performer).await;
     fetch(&app).await;
@@ -120,7 +120,7 @@ async fn an_effect_that_fails_is_tried_again_later_and_later(lab: Lab) {
     assert_eq!((sum(&app).await, performer.attempts()), (7, 3));
 }
 
-async fn an_effect_that_fails_too_often_comes_back_as_an_error(lab: Lab) {
+async fn an_effect_that_fails_too_often_returns_an_error(lab: Lab) {
     let performer = Performer::new(Way::Fails(100));
     let app = start(&lab, &performer).await;
     fetch(&app).await;
@@ -129,7 +129,7 @@ async fn an_effect_that_fails_too_often_comes_back_as_an_error(lab: Lab) {
     assert_eq!((sum(&app).await, performer.attempts()), (-1, 3));
 }
 
-async fn an_effect_that_fails_for_good_comes_back_at_once(lab: Lab) {
+async fn an_effect_that_fails_for_good_returns_its_outcome_immediately(lab: Lab) {
     let performer = Performer::new(Way::FailsForGood);
     let app = start(&lab, &performer).await;
     fetch(&app).await;
@@ -137,7 +137,7 @@ async fn an_effect_that_fails_for_good_comes_back_at_once(lab: Lab) {
     assert_eq!((sum(&app).await, performer.attempts()), (-1, 1));
 }
 
-async fn an_effect_that_panics_comes_back_as_an_error_after_its_attempts(lab: Lab) {
+async fn an_effect_that_panics_returns_an_error_after_its_attempts(lab: Lab) {
     let performer = Performer::new(Way::Panics);
     let app = start(&lab, &performer).await;
     fetch(&app).await;
@@ -146,7 +146,7 @@ async fn an_effect_that_panics_comes_back_as_an_error_after_its_attempts(lab: La
     assert_eq!((sum(&app).await, performer.attempts()), (-1, 3));
 }
 
-async fn an_effect_that_never_ends_comes_back_as_an_error_after_its_attempts(lab: Lab) {
+async fn an_effect_that_never_ends_returns_an_error_after_its_attempts(lab: Lab) {
     let performer = Performer::new(Way::Hangs);
     let app = start(&lab, &performer).await;
     fetch(&app).await;
@@ -186,7 +186,7 @@ async fn an_effect_survives_a_restart(mut lab: Lab) {
     assert_eq!((sum(&app).await, performer.attempts()), (7, 2));
 }
 
-async fn an_object_goes_on_while_its_effect_is_performed(lab: Lab) {
+async fn an_object_runs_turns_while_its_effect_is_performed(lab: Lab) {
     let performer = Performer::new(Way::Hangs);
     let app = start(&lab, &performer).await;
     fetch(&app).await;
@@ -209,7 +209,7 @@ impl Perform<Download> for Wide {
     }
 }
 
-async fn a_performer_says_how_many_are_under_way_at_once(lab: Lab) {
+async fn a_performer_sets_its_concurrency(lab: Lab) {
     let performer = Performer::new(Way::Hangs);
     let wide = Wide(performer.clone());
     let add = |it: steadfast_core::object::ObjectsBuilder| {

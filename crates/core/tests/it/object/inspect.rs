@@ -17,9 +17,9 @@ use crate::{
 super::on_all!(
     classes_are_those_served_and_those_stored,
     objects_are_listed_by_name_and_prefix,
-    what_is_not_there_is_told_apart,
+    a_missing_class_and_a_missing_object_are_distinguished,
     an_object_shows_its_size_tables_turns_and_whether_it_is_awake,
-    alarms_are_shown_also_those_that_were_given_up,
+    alarms_are_shown_including_failed_ones,
     the_last_failure_is_shown_until_the_object_is_gone,
     an_object_of_a_class_that_is_not_served_can_be_looked_at,
 );
@@ -83,7 +83,7 @@ async fn objects_are_listed_by_name_and_prefix(lab: Lab) {
     assert_eq!(list("x", None, 9).await, [""; 0]);
 }
 
-async fn what_is_not_there_is_told_apart(lab: Lab) {
+async fn a_missing_class_and_a_missing_object_are_distinguished(lab: Lab) {
     let app = Program::on(&lab).await;
     add(&app, "a", 1).await;
     let objects = &app.objects;
@@ -130,7 +130,7 @@ async fn an_object_shows_its_size_tables_turns_and_whether_it_is_awake(mut lab: 
     assert!(!look(&app, "a").await.awake, "looking woke it up");
 }
 
-async fn alarms_are_shown_also_those_that_were_given_up(lab: Lab) {
+async fn alarms_are_shown_including_failed_ones(lab: Lab) {
     let app = Program::on(&lab).await;
     let set = |name: &str, seconds| {
         let (name, after) = (name.into(), Duration::from_secs(seconds));

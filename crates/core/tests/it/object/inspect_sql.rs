@@ -20,9 +20,9 @@ use crate::{
 };
 
 super::on_all!(
-    a_statement_reads_what_is_durable_now_or_then,
+    a_statement_reads_the_durable_current_or_past_state,
     parameters_are_positional_or_named_and_never_left_out,
-    what_does_more_than_read_is_refused_and_changes_nothing,
+    a_statement_that_is_not_read_only_is_refused_and_changes_nothing,
     a_statement_that_takes_too_long_is_stopped,
     answers_end_at_their_limits,
     every_kind_of_value_has_a_form,
@@ -37,7 +37,7 @@ async fn rows(app: &Program, sql: &str, params: Value) -> Vec<Vec<Value>> {
     ask(app, sql, params).await.unwrap().rows
 }
 
-async fn a_statement_reads_what_is_durable_now_or_then(lab: Lab) {
+async fn a_statement_reads_the_durable_current_or_past_state(lab: Lab) {
     let app = Program::on(&lab).await;
     for by in 1..=3 {
         add(&app, "a", by).await;
@@ -61,7 +61,7 @@ async fn a_statement_reads_what_is_durable_now_or_then(lab: Lab) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_not_durable_yet_is_not_seen() {
+async fn uncommitted_changes_are_not_visible() {
     let clock = ManualClock::at(START);
     let store = GatedStore::new(MemoryStore::new(Arc::new(clock.clone())));
     let app = Program::of(store.clone(), &clock, |it| it.class(Ledger::default())).await;
@@ -101,7 +101,7 @@ async fn parameters_are_positional_or_named_and_never_left_out(lab: Lab) {
     }
 }
 
-async fn what_does_more_than_read_is_refused_and_changes_nothing(lab: Lab) {
+async fn a_statement_that_is_not_read_only_is_refused_and_changes_nothing(lab: Lab) {
     let app = Program::on(&lab).await;
     add(&app, "a", 1).await;
     run(&app, "a", "CREATE VIRTUAL TABLE text USING fts5(body)").await;

@@ -22,10 +22,10 @@ use crate::{
 super::on_all!(
     turns_are_listed_newest_first_in_pages,
     a_turn_shows_the_rows_it_changed_before_and_after,
-    what_is_the_runtimes_own_comes_last_and_says_so,
-    rows_are_told_apart_by_their_keys_whatever_the_table,
+    the_runtimes_own_tables_come_last_and_are_marked,
+    rows_are_identified_by_their_keys_in_every_kind_of_table,
     large_tables_and_many_rows_are_not_compared,
-    what_was_swept_cannot_be_seen_and_says_so,
+    a_swept_turn_is_reported_as_deleted,
     an_export_is_an_ordinary_file_now_and_then,
 );
 
@@ -92,7 +92,7 @@ async fn a_turn_shows_the_rows_it_changed_before_and_after(lab: Lab) {
     assert!(last.rows.is_empty() && last.skipped.is_empty() && !last.truncated);
 }
 
-async fn what_is_the_runtimes_own_comes_last_and_says_so(lab: Lab) {
+async fn the_runtimes_own_tables_come_last_and_are_marked(lab: Lab) {
     let app = Program::on(&lab).await;
     app.objects.call(Ledger::at("a"), Add { by: 5 }).key("k").await.unwrap();
     let changes = turn(&app, 1).await;
@@ -103,7 +103,7 @@ async fn what_is_the_runtimes_own_comes_last_and_says_so(lab: Lab) {
     assert!(view.inside.unwrap().tables.last().is_some_and(|it| it.system));
 }
 
-async fn rows_are_told_apart_by_their_keys_whatever_the_table(lab: Lab) {
+async fn rows_are_identified_by_their_keys_in_every_kind_of_table(lab: Lab) {
     let app = Program::on(&lab).await;
     let tables = "CREATE TABLE two (b TEXT COLLATE NOCASE, a INTEGER, v, PRIMARY KEY (a, b DESC)) \
              WITHOUT ROWID; \
@@ -154,7 +154,7 @@ async fn large_tables_and_many_rows_are_not_compared(lab: Lab) {
     assert_eq!(changes.skipped.len(), 1);
 }
 
-async fn what_was_swept_cannot_be_seen_and_says_so(lab: Lab) {
+async fn a_swept_turn_is_reported_as_deleted(lab: Lab) {
     let app = Program::on(&lab).await;
     for by in 1..=3 {
         add(&app, "a", by).await;

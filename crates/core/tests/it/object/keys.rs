@@ -14,8 +14,8 @@ use crate::{
 };
 
 super::on_all!(
-    fifty_duplicates_have_one_effect_and_hear_the_same,
-    a_key_stands_for_one_request,
+    fifty_duplicates_have_one_effect_and_get_the_same_reply,
+    a_key_belongs_to_one_request,
     a_key_is_known_after_a_restart,
     a_key_is_kept_for_a_day,
     a_call_that_failed_leaves_its_key_free,
@@ -33,7 +33,7 @@ async fn add(app: &Program, name: &str, key: &str, by: i64) -> Result<i64, CallE
     app.objects.call(Ledger::at(name), Add { by }).key(key).await
 }
 
-async fn fifty_duplicates_have_one_effect_and_hear_the_same(lab: Lab) {
+async fn fifty_duplicates_have_one_effect_and_get_the_same_reply(lab: Lab) {
     let ledger = Ledger::default();
     let app = Arc::new(start(&lab, &ledger).await);
     assert_eq!(add(&app, "a", "before", 5).await.unwrap(), 5);
@@ -50,7 +50,7 @@ async fn fifty_duplicates_have_one_effect_and_hear_the_same(lab: Lab) {
     assert_eq!(app.call(Ledger::at("a"), Read).await.unwrap(), (12, 12));
 }
 
-async fn a_key_stands_for_one_request(lab: Lab) {
+async fn a_key_belongs_to_one_request(lab: Lab) {
     let app = Program::on(&lab).await;
     assert_eq!(add(&app, "a", "k", 7).await.unwrap(), 7);
     let before = lab.store.dump().await.unwrap();

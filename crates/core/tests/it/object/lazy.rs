@@ -22,7 +22,7 @@ use crate::{
 
 super::on_all!(
     a_random_life_with_sleep_and_sweeps_is_that_of_an_ordinary_database,
-    pages_that_were_not_read_are_right_when_images_are_written_beside_them,
+    pages_that_were_not_read_are_right_when_images_are_written_concurrently,
     an_object_that_is_deleted_while_it_is_not_all_read_begins_anew,
     an_object_that_shrinks_while_it_is_not_all_read_is_as_it_should_be,
 );
@@ -139,7 +139,7 @@ async fn a_random_life_with_sleep_and_sweeps_is_that_of_an_ordinary_database(lab
     lab.assert_sound().await;
 }
 
-async fn pages_that_were_not_read_are_right_when_images_are_written_beside_them(lab: Lab) {
+async fn pages_that_were_not_read_are_right_when_images_are_written_concurrently(lab: Lab) {
     let app = filled(&lab).await;
     let expected = query(&app, SEEN).await;
     // Turns after the images, on pages of their own.
@@ -262,7 +262,7 @@ async fn a_store_that_is_away_while_pages_are_needed_costs_the_turn_and_nothing_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_object_that_somebody_else_has_moved_is_never_seen_in_part() {
+async fn an_object_that_another_owner_changed_is_never_seen_in_part() {
     let (_, lab) = held();
     let app = filled(&lab).await;
     assert_eq!(app.call(Ledger::at("a"), Read).await.unwrap(), (0, 0));

@@ -14,23 +14,23 @@ use crate::{
 };
 
 super::on_all!(
-    what_is_said_is_heard_by_all_in_the_order_of_turns,
+    events_reach_all_connections_in_the_order_of_turns,
     a_connection_that_is_refused_leaves_nothing,
     connections_outlive_sleep_and_wake_what_sleeps,
-    an_auto_reply_wakes_nobody,
-    tags_choose_who_is_told,
+    an_auto_reply_does_not_load_the_object,
+    tags_select_the_receivers,
     an_attachment_follows_the_turns,
     connections_can_be_looked_at,
-    every_end_is_heard_of_once_with_its_code_and_reason,
+    every_end_is_handled_once_with_its_code_and_reason,
     an_end_that_the_handler_fails_on_is_an_end,
-    a_turn_that_fails_tells_nobody_and_the_connection_stays,
-    what_was_attempted_in_vain_is_not_told,
-    what_changes_nothing_is_told_as_well,
+    a_failed_turn_sends_no_event_and_the_connection_stays,
+    events_of_a_failed_attempt_are_not_sent,
+    a_turn_without_changes_sends_its_events_as_well,
     deleting_an_object_ends_its_connections_and_does_not_make_it_again,
-    who_does_not_read_is_dropped_and_others_are_not,
-    the_connections_of_an_object_are_limited_and_a_place_is_given_back,
+    a_slow_connection_is_closed_and_others_are_not,
+    the_connections_of_an_object_are_limited_and_a_slot_is_released,
     all_connections_end_in_order_when_the_program_stops,
-    who_comes_again_goes_on_behind_the_number_seen_last,
+    a_reconnect_resumes_after_the_last_number_seen,
 );
 
 pub(super) fn add(it: ObjectsBuilder) -> ObjectsBuilder {
@@ -72,7 +72,7 @@ async fn gone(app: &Program, count: usize) -> Seen {
     }
 }
 
-async fn what_is_said_is_heard_by_all_in_the_order_of_turns(lab: Lab) {
+async fn events_reach_all_connections_in_the_order_of_turns(lab: Lab) {
     let app = program(&lab).await;
     let (ann, bob) = (come(&app, "ann").await, come(&app, "bob").await);
     for number in 0..50 {
@@ -120,7 +120,7 @@ async fn connections_outlive_sleep_and_wake_what_sleeps(lab: Lab) {
     assert_eq!((seen.here, seen.connected), (vec!["ann".into()], vec!["ann".into()]));
 }
 
-async fn an_auto_reply_wakes_nobody(lab: Lab) {
+async fn an_auto_reply_does_not_load_the_object(lab: Lab) {
     let app = program(&lab).await;
     let ann = come(&app, "ann").await;
     awake(&lab, &app, 0).await;
@@ -130,7 +130,7 @@ async fn an_auto_reply_wakes_nobody(lab: Lab) {
     assert_eq!((app.objects.awake(), lab.store.activity().commits), (0, commits));
 }
 
-async fn tags_choose_who_is_told(lab: Lab) {
+async fn tags_select_the_receivers(lab: Lab) {
     let app = program(&lab).await;
     let (ann, bob, cy) = (come(&app, "ann").await, come(&app, "bob").await, come(&app, "cy").await);
     ann.send("whisper bob").await.unwrap();
@@ -174,7 +174,7 @@ async fn connections_can_be_looked_at(lab: Lab) {
     assert_eq!(shown().await, [of(&ann, "ann")]);
 }
 
-async fn every_end_is_heard_of_once_with_its_code_and_reason(lab: Lab) {
+async fn every_end_is_handled_once_with_its_code_and_reason(lab: Lab) {
     let app = program(&lab).await;
     let (ann, bob, cy) = (come(&app, "ann").await, come(&app, "bob").await, come(&app, "cy").await);
     ann.close(Closed::new(4_000, "had enough")).await;
@@ -208,7 +208,7 @@ async fn an_end_that_the_handler_fails_on_is_an_end(lab: Lab) {
     assert_eq!(seen.here, ["angry", "stubborn"], "what the handler did is undone");
 }
 
-async fn a_turn_that_fails_tells_nobody_and_the_connection_stays(lab: Lab) {
+async fn a_failed_turn_sends_no_event_and_the_connection_stays(lab: Lab) {
     let app = program(&lab).await;
     let ann = come(&app, "ann").await;
     assert_eq!(ann.send("refuse").await.unwrap_err().code(), "no_such_word");
@@ -217,7 +217,7 @@ async fn a_turn_that_fails_tells_nobody_and_the_connection_stays(lab: Lab) {
     assert_eq!(hears(&ann).await, json!({ "id": 1, "who": "ann", "text": "hello" }));
 }
 
-async fn what_was_attempted_in_vain_is_not_told(lab: Lab) {
+async fn events_of_a_failed_attempt_are_not_sent(lab: Lab) {
     let app = program(&lab).await;
     let ann = come(&app, "ann").await;
     ann.send("maybe").await.unwrap();
@@ -227,7 +227,7 @@ async fn what_was_attempted_in_vain_is_not_told(lab: Lab) {
     assert_eq!(hears(&ann).await, "ann whispers");
 }
 
-async fn what_changes_nothing_is_told_as_well(lab: Lab) {
+async fn a_turn_without_changes_sends_its_events_as_well(lab: Lab) {
     let app = program(&lab).await;
     let ann = come(&app, "ann").await;
     let commits = lab.store.activity().commits;
@@ -255,7 +255,7 @@ async fn deleting_an_object_ends_its_connections_and_does_not_make_it_again(lab:
     app.assert_sound().await;
 }
 
-async fn who_does_not_read_is_dropped_and_others_are_not(lab: Lab) {
+async fn a_slow_connection_is_closed_and_others_are_not(lab: Lab) {
     let options = ObjectOptions { unread_bytes_max: 10_000, ..ObjectOptions::default() };
     let app = Program::of(lab.store.clone(), &lab.clock, |it| add(it).options(options)).await;
     let (reader, slow) = (come(&app, "reader").await, come(&app, "slow").await);
@@ -270,7 +270,7 @@ async fn who_does_not_read_is_dropped_and_others_are_not(lab: Lab) {
     assert_eq!(look(&app).await.gone[0].1, Closed::TRY_AGAIN);
 }
 
-async fn the_connections_of_an_object_are_limited_and_a_place_is_given_back(lab: Lab) {
+async fn the_connections_of_an_object_are_limited_and_a_slot_is_released(lab: Lab) {
     let options = ObjectOptions { connections_max: 2, ..ObjectOptions::default() };
     let app = Program::of(lab.store.clone(), &lab.clock, |it| add(it).options(options)).await;
     let (ann, _bob) = (come(&app, "ann").await, come(&app, "bob").await);
@@ -299,7 +299,7 @@ async fn all_connections_end_in_order_when_the_program_stops(lab: Lab) {
     assert_eq!(late.code(), "closed");
 }
 
-async fn who_comes_again_goes_on_behind_the_number_seen_last(lab: Lab) {
+async fn a_reconnect_resumes_after_the_last_number_seen(lab: Lab) {
     let app = program(&lab).await;
     for number in 1..=9 {
         app.call(Hall::at("a"), Say { text: format!("{number}") }).await.unwrap();

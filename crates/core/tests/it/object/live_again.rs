@@ -20,15 +20,15 @@ use crate::{
 };
 
 super::on_all!(@on sqlite:
-    connections_that_ended_with_the_process_are_heard_of_before_anything_else,
-    ends_that_are_too_much_for_one_turn_are_heard_of_one_by_one
+    connections_that_ended_with_the_process_are_handled_before_anything_else,
+    ends_that_are_too_much_for_one_turn_are_handled_one_by_one
 );
 super::on_all!(@on postgres:
-    connections_that_ended_with_the_process_are_heard_of_before_anything_else,
-    ends_that_are_too_much_for_one_turn_are_heard_of_one_by_one
+    connections_that_ended_with_the_process_are_handled_before_anything_else,
+    ends_that_are_too_much_for_one_turn_are_handled_one_by_one
 );
 
-async fn connections_that_ended_with_the_process_are_heard_of_before_anything_else(mut lab: Lab) {
+async fn connections_that_ended_with_the_process_are_handled_before_anything_else(mut lab: Lab) {
     let app = program(&lab).await;
     let (ann, bob) = (come(&app, "ann").await, come(&app, "bob").await);
     ann.send("hello").await.unwrap();
@@ -48,7 +48,7 @@ async fn connections_that_ended_with_the_process_are_heard_of_before_anything_el
     app.assert_sound().await;
 }
 
-async fn ends_that_are_too_much_for_one_turn_are_heard_of_one_by_one(mut lab: Lab) {
+async fn ends_that_are_too_much_for_one_turn_are_handled_one_by_one(mut lab: Lab) {
     let app = program(&lab).await;
     for number in 0..180 {
         std::mem::forget(come(&app, &format!("chatty {number}")).await);
@@ -61,7 +61,7 @@ async fn ends_that_are_too_much_for_one_turn_are_heard_of_one_by_one(mut lab: La
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn wherever_the_process_ends_who_comes_again_has_heard_everything_and_is_there_once() {
+async fn wherever_the_process_ends_a_reconnecting_client_gets_every_event_and_is_there_once() {
     let survived = assert_survives_crashes(
         || App::new("test").object(Hall),
         async |app| {
@@ -98,7 +98,7 @@ async fn held() -> (ManualClock, Arc<GatedStore>, Program) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_is_told_before_the_turn_is_durable_nor_when_it_never_is() {
+async fn no_event_is_sent_before_the_turn_is_durable_nor_when_it_never_is() {
     let (_, store, app) = held().await;
     let (ann, bob) = (come(&app, "ann").await, come(&app, "bob").await);
     store.hold();
@@ -131,7 +131,7 @@ async fn nobody_is_told_before_the_turn_is_durable_nor_when_it_never_is() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_that_leaves_while_it_is_accepted_is_heard_of_as_gone() {
+async fn a_client_that_leaves_while_it_is_accepted_is_handled_as_ended() {
     let (_, store, app) = held().await;
     app.call(Hall::at("a"), Say { text: "made".into() }).await.unwrap();
     store.hold();
@@ -150,7 +150,7 @@ async fn a_client_that_leaves_while_it_is_accepted_is_heard_of_as_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_may_have_missed_something_has_to_come_again() {
+async fn a_connection_that_may_have_missed_an_event_has_to_reconnect() {
     let (_, store, app) = held().await;
     let (ann, bob) = (come(&app, "ann").await, come(&app, "bob").await);
     store.hold();
@@ -170,7 +170,7 @@ async fn who_may_have_missed_something_has_to_come_again() {
 /// If a page cannot be read when the object closes lost connections, the request fails once, and
 /// nothing is overtaken or lost by it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_object_that_cannot_part_says_so_and_parts_later() {
+async fn an_object_that_cannot_close_connections_reports_it_and_closes_them_later() {
     let (clock, store, app) = held().await;
     let fill = async || {
         for _ in 0..300 {

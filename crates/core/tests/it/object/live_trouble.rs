@@ -63,7 +63,7 @@ async fn client(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn over_a_store_that_fails_every_connection_ends_once_and_nobody_misses_a_line() {
+async fn over_a_store_that_fails_every_connection_ends_once_and_no_line_is_missed() {
     for seed in 1..=20 {
         let clock = ManualClock::at(START);
         let store = GatedStore::new(MemoryStore::new(Arc::new(clock.clone())));

@@ -12,10 +12,10 @@ super::on_all!(
     migrations_run_once_each_and_in_order,
     a_new_migration_runs_on_an_old_object,
     a_failed_turn_takes_its_migrations_along_and_the_next_one_runs_them,
-    a_migration_that_fails_changes_nothing_and_fixed_code_goes_on,
+    a_migration_that_fails_changes_nothing_and_fixed_code_continues,
     an_object_that_is_newer_than_the_code_is_refused,
-    looking_makes_no_object_and_migrates_none_in_the_store,
-    what_a_first_turn_has_needed_new_objects_have_from_the_start,
+    inspection_creates_no_object_and_migrates_none_in_the_store,
+    tables_that_first_turns_need_exist_in_new_objects_from_the_start,
 );
 
 const ONE: &str = "CREATE TABLE run (n INTEGER NOT NULL); INSERT INTO run VALUES (1)";
@@ -107,7 +107,7 @@ impl Handle<Rang> for Clerk {
     }
 }
 
-async fn what_a_first_turn_has_needed_new_objects_have_from_the_start(mut lab: Lab) {
+async fn tables_that_first_turns_need_exist_in_new_objects_from_the_start(mut lab: Lab) {
     let begin = |alarm, refuse| Begin { alarm, refuse };
     for process in 0..2 {
         let name = |it: &str| Clerk::at(format!("{it}{process}"));
@@ -209,7 +209,7 @@ async fn refused_to_migrate<const V: u32>(lab: &mut Lab) {
     assert_eq!(lab.store.dump().await.unwrap(), before);
 }
 
-async fn a_migration_that_fails_changes_nothing_and_fixed_code_goes_on(mut lab: Lab) {
+async fn a_migration_that_fails_changes_nothing_and_fixed_code_continues(mut lab: Lab) {
     during::<2>(&mut lab, async |app| note::<2>(app, 100).await.unwrap()).await;
     refused_to_migrate::<12>(&mut lab).await;
     refused_to_migrate::<13>(&mut lab).await;
@@ -230,7 +230,7 @@ async fn an_object_that_is_newer_than_the_code_is_refused(mut lab: Lab) {
     .await;
 }
 
-async fn looking_makes_no_object_and_migrates_none_in_the_store(mut lab: Lab) {
+async fn inspection_creates_no_object_and_migrates_none_in_the_store(mut lab: Lab) {
     during::<1>(&mut lab, async |app| {
         assert_eq!(runs::<1>(app).await.unwrap(), [1]);
     })

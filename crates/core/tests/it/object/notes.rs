@@ -74,7 +74,7 @@ impl Handle<Note> for Notes {
 
 super::on_all!(
     keys_and_values_commit_with_their_turn_and_survive_a_restart,
-    what_an_attempt_did_is_undone_when_it_panics,
+    an_attempt_is_undone_when_it_panics,
     an_alarm_at_a_time_rings_then,
 );
 
@@ -118,7 +118,7 @@ async fn keys_and_values_commit_with_their_turn_and_survive_a_restart(mut lab: L
     assert_eq!(note(&app, list("", None, 2)).await, ["a", "b/1"]);
 }
 
-async fn what_an_attempt_did_is_undone_when_it_panics(lab: Lab) {
+async fn an_attempt_is_undone_when_it_panics(lab: Lab) {
     let app = program(&lab).await;
     note(&app, Note::PanicInAttempt).await;
     assert_eq!((get(&app, "half").await, get(&app, "whole").await), (None, Some(vec![2])));

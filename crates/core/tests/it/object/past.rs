@@ -21,12 +21,12 @@ use crate::{
 
 super::on_all!(
     every_turn_of_a_random_life_can_be_seen_as_it_was,
-    what_is_older_than_the_retention_is_forgotten_and_the_rest_is_whole,
+    turns_older_than_the_retention_are_deleted_and_the_others_are_complete,
     turns_that_no_image_holds_are_put_into_images_before_they_are_forgotten,
     beyond_the_bytes_that_are_kept_the_oldest_turns_go,
     turns_that_were_never_made_are_refused,
     a_database_that_ends_with_pages_of_zeros_is_read_again,
-    an_object_that_has_become_empty_takes_little_room_and_can_be_seen_as_it_was,
+    an_emptied_object_takes_little_space_and_its_past_states_can_be_read,
 );
 
 const DUMP: &str = "SELECT group_concat(quote(id) || quote(a) || quote(b), x'0a') FROM \
@@ -117,7 +117,7 @@ async fn every_turn_of_a_random_life_can_be_seen_as_it_was(mut lab: Lab) {
     lab.assert_sound().await;
 }
 
-async fn what_is_older_than_the_retention_is_forgotten_and_the_rest_is_whole(mut lab: Lab) {
+async fn turns_older_than_the_retention_are_deleted_and_the_others_are_complete(mut lab: Lab) {
     let chance = SeededEntropy::new(any_seed());
     let app = start(&lab).await;
     for _ in 0..30 {
@@ -234,7 +234,7 @@ async fn turns_that_were_never_made_are_refused(lab: Lab) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_looks_at_an_object_while_it_moves_on_sees_it_after_one_turn() {
+async fn an_inspection_during_turns_sees_the_state_after_one_turn() {
     let clock = ManualClock::at(START);
     let store = GatedStore::new(MemoryStore::new(Arc::new(clock.clone())));
     let lab = Lab { store: store.clone(), clock, place: Place::Memory, memory: None };
@@ -294,7 +294,7 @@ async fn an_end_between_the_parts_of_a_checkpoint_does_no_harm() {
     }
 }
 
-async fn an_object_that_has_become_empty_takes_little_room_and_can_be_seen_as_it_was(mut lab: Lab) {
+async fn an_emptied_object_takes_little_space_and_its_past_states_can_be_read(mut lab: Lab) {
     let app = Program::on(&lab).await;
     let sql = |statement: &str| Sql { statements: vec![statement.into()], strict: true };
     let fill = "CREATE TABLE big (id INTEGER PRIMARY KEY, x BLOB); \

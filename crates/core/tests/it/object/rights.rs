@@ -9,10 +9,10 @@ use crate::{
 };
 
 super::on_all!(
-    what_leaves_the_database_or_the_transaction_is_refused,
+    statements_that_leave_the_database_or_the_transaction_are_refused,
     tables_of_the_runtime_can_be_read_but_not_changed,
-    what_is_useful_is_allowed,
-    time_stands_still_in_sql_and_is_that_of_the_turn,
+    useful_statements_are_allowed,
+    time_in_sql_is_constant_and_that_of_the_turn,
 );
 
 async fn run(app: &Program, statement: &str) -> Result<Vec<String>, CallError> {
@@ -37,7 +37,7 @@ async fn refused(lab: &Lab, app: &Program, statement: &str) {
     assert_eq!(app.call(Ledger::at("a"), Read).await.unwrap(), (1, 1), "{statement}");
 }
 
-async fn what_leaves_the_database_or_the_transaction_is_refused(lab: Lab) {
+async fn statements_that_leave_the_database_or_the_transaction_are_refused(lab: Lab) {
     let app = Program::on(&lab).await;
     app.call(Ledger::at("a"), Add { by: 1 }).await.unwrap();
     for statement in [
@@ -135,7 +135,7 @@ async fn tables_of_the_runtime_can_be_read_but_not_changed(lab: Lab) {
     assert_eq!(again, 1);
 }
 
-async fn what_is_useful_is_allowed(lab: Lab) {
+async fn useful_statements_are_allowed(lab: Lab) {
     let app = Program::on(&lab).await;
     for statement in [
         "CREATE TABLE parent (id INTEGER PRIMARY KEY, name TEXT UNIQUE, extra TEXT);
@@ -187,7 +187,7 @@ async fn what_is_useful_is_allowed(lab: Lab) {
     assert_eq!(query(&app, "SELECT count(*) FROM child").await.unwrap(), ["Integer(2)"]);
 }
 
-async fn time_stands_still_in_sql_and_is_that_of_the_turn(lab: Lab) {
+async fn time_in_sql_is_constant_and_that_of_the_turn(lab: Lab) {
     let app = Program::on(&lab).await;
     let now = "SELECT strftime('%s', 'now') || ' ' || unixepoch()";
     assert_eq!(query(&app, now).await.unwrap(), ["1700000000 1700000000"]);

@@ -21,14 +21,14 @@ use crate::{
 };
 
 super::on_all!(
-    what_objects_send_each_other_arrives_exactly_once,
+    messages_between_objects_arrive_exactly_once,
     a_receiver_that_fails_at_first_is_tried_again_until_it_has_it_once,
-    what_no_attempt_delivers_is_dead_with_its_error_and_can_be_revived,
-    what_is_refused_for_good_is_dead_at_once,
-    what_is_sent_later_arrives_at_its_time,
-    what_is_sent_survives_a_restart,
-    what_is_for_a_queue_or_a_workflow_is_recorded_and_waits,
-    what_cannot_be_sent_fails_the_turn,
+    a_message_that_no_attempt_delivers_is_dead_with_its_error_and_can_be_revived,
+    a_message_refused_for_good_is_dead_immediately,
+    a_delayed_message_arrives_at_its_time,
+    sent_messages_survive_a_restart,
+    a_message_to_a_queue_or_a_workflow_is_recorded_and_pending,
+    a_message_that_cannot_be_sent_fails_the_turn,
     a_message_whose_turn_takes_long_has_no_failed_attempt,
 );
 
@@ -109,7 +109,7 @@ async fn pokes(app: &Program) -> Vec<(i64, i64)> {
     app.call(Moody::at("b"), Pokes).await.unwrap()
 }
 
-async fn what_objects_send_each_other_arrives_exactly_once(lab: Lab) {
+async fn messages_between_objects_arrive_exactly_once(lab: Lab) {
     let app = Arc::new(Program::on(&lab).await);
     let callers: Vec<_> = (0..8)
         .map(|caller| {
@@ -151,7 +151,7 @@ async fn a_receiver_that_fails_at_first_is_tried_again_until_it_has_it_once(lab:
     assert_eq!(lab.store.totals().await.unwrap().dead, 0);
 }
 
-async fn what_no_attempt_delivers_is_dead_with_its_error_and_can_be_revived(lab: Lab) {
+async fn a_message_that_no_attempt_delivers_is_dead_with_its_error_and_can_be_revived(lab: Lab) {
     let moody = Moody { failures: Arc::new(AtomicU32::new(1_000)), ..Moody::default() };
     let app = start(&lab, &moody).await;
     pass(&app, 7, Duration::ZERO).await;
@@ -168,7 +168,7 @@ async fn what_no_attempt_delivers_is_dead_with_its_error_and_can_be_revived(lab:
     assert_eq!(lab.store.totals().await.unwrap().dead, 0);
 }
 
-async fn what_is_refused_for_good_is_dead_at_once(lab: Lab) {
+async fn a_message_refused_for_good_is_dead_immediately(lab: Lab) {
     let failures = Arc::new(AtomicU32::new(1));
     let app = start(&lab, &Moody { failures, terminal: true, ..Moody::default() }).await;
     pass(&app, 7, Duration::ZERO).await;
@@ -177,7 +177,7 @@ async fn what_is_refused_for_good_is_dead_at_once(lab: Lab) {
     assert_eq!(pokes(&app).await, []);
 }
 
-async fn what_is_sent_later_arrives_at_its_time(lab: Lab) {
+async fn a_delayed_message_arrives_at_its_time(lab: Lab) {
     let app = start(&lab, &Moody::default()).await;
     pass(&app, 3, Duration::from_secs(30)).await;
     pass(&app, 1, Duration::from_secs(10)).await;
@@ -189,7 +189,7 @@ async fn what_is_sent_later_arrives_at_its_time(lab: Lab) {
     assert_eq!(pokes(&app).await, [(1, at(10_000)), (2, at(20_000)), (3, at(30_000))]);
 }
 
-async fn what_is_sent_survives_a_restart(mut lab: Lab) {
+async fn sent_messages_survive_a_restart(mut lab: Lab) {
     let app = start(&lab, &Moody::default()).await;
     for number in 0..20 {
         pass(&app, number, Duration::from_secs(10)).await;
@@ -204,7 +204,7 @@ async fn what_is_sent_survives_a_restart(mut lab: Lab) {
     app.assert_sound().await;
 }
 
-async fn what_is_for_a_queue_or_a_workflow_is_recorded_and_waits(mut lab: Lab) {
+async fn a_message_to_a_queue_or_a_workflow_is_recorded_and_pending(mut lab: Lab) {
     let app = Program::on(&lab).await;
     app.call(Ledger::at("a"), Announce).await.unwrap();
     app.advance(Duration::from_hours(2)).await;
@@ -232,7 +232,7 @@ async fn what_is_for_a_queue_or_a_workflow_is_recorded_and_waits(mut lab: Lab) {
     app.assert_sound().await;
 }
 
-async fn what_cannot_be_sent_fails_the_turn(lab: Lab) {
+async fn a_message_that_cannot_be_sent_fails_the_turn(lab: Lab) {
     let app = Program::on(&lab).await;
     for other in [String::new(), "x".repeat(513), "a\0b".into()] {
         let error = app.call(Ledger::at("a"), AddBoth { other, by: 1 }).await.unwrap_err();

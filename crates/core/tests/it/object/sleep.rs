@@ -15,11 +15,11 @@ use crate::{
 };
 
 super::on_all!(
-    an_object_that_is_not_used_goes_to_sleep_and_wakes_as_it_was,
+    an_idle_object_is_evicted_and_loaded_unchanged,
     an_object_that_is_used_stays_awake,
     an_alarm_wakes_an_object_that_sleeps,
     a_message_wakes_an_object_that_sleeps,
-    beyond_the_bytes_that_may_be_awake_the_least_used_sleep,
+    beyond_the_bytes_in_memory_the_least_recently_used_are_evicted,
 );
 
 const IDLE: Duration = Duration::from_secs(30);
@@ -39,7 +39,7 @@ pub(super) async fn awake(lab: &Lab, app: &Program, wanted: usize) {
     panic!("{} objects are awake, expected were {wanted}", app.objects.awake());
 }
 
-async fn an_object_that_is_not_used_goes_to_sleep_and_wakes_as_it_was(lab: Lab) {
+async fn an_idle_object_is_evicted_and_loaded_unchanged(lab: Lab) {
     let app = Program::on(&lab).await;
     for name in ["a", "b", "c"] {
         app.call(Ledger::at(name), Add { by: 2 }).await.unwrap();
@@ -85,7 +85,7 @@ async fn a_message_wakes_an_object_that_sleeps(lab: Lab) {
     assert_eq!(app.call(Ledger::at("b"), Read).await.unwrap(), (6, 6));
 }
 
-async fn beyond_the_bytes_that_may_be_awake_the_least_used_sleep(lab: Lab) {
+async fn beyond_the_bytes_in_memory_the_least_recently_used_are_evicted(lab: Lab) {
     let options = ObjectOptions { awake_bytes_max: 1 << 20, ..ObjectOptions::default() };
     let app = Program::with(&lab, Ledger::default(), options).await;
     for number in 0..60 {

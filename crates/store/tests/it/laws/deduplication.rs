@@ -9,7 +9,7 @@ use steadfast_store::{
 use crate::lab::{Lab, address, command, event, json};
 
 crate::laws::laws!(
-    a_redelivered_input_changes_nothing_and_returns_what_is_recorded,
+    a_redelivered_input_changes_nothing_and_returns_the_record,
     a_redelivery_is_recognized_although_its_version_has_passed,
     a_key_with_another_request_is_refused,
     a_key_counts_within_its_stream_only,
@@ -25,7 +25,7 @@ fn keyed(stream: &Address, version: i64, key: &str, body: &str) -> Commit {
         .write(Write::Remember(key))
 }
 
-async fn a_redelivered_input_changes_nothing_and_returns_what_is_recorded(lab: Lab) {
+async fn a_redelivered_input_changes_nothing_and_returns_the_record(lab: Lab) {
     let stream = address("a");
     lab.append(&address("other"), vec![event("x")]).await;
     lab.committed(keyed(&stream, 0, "m-1", "body")).await;

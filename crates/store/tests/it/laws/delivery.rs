@@ -16,7 +16,7 @@ crate::laws::laws!(
     an_expired_lease_is_claimed_again_and_the_late_finisher_learns_that_it_lost,
     of_two_markers_the_second_learns_that_it_lost,
     of_many_claims_at_once_just_one_is_granted,
-    a_failed_attempt_comes_back_later_and_is_logged,
+    a_failed_attempt_is_retried_later_and_is_logged,
     after_the_last_attempt_a_command_is_dead_with_its_last_error,
     a_dead_command_revives_with_new_attempts_and_keeps_its_log,
     a_pending_command_cannot_be_revived,
@@ -25,7 +25,7 @@ crate::laws::laws!(
     a_processed_command_can_be_made_pending_again,
     an_input_is_settled_in_the_commit_of_its_consequences,
     claims_of_owners_before_us_are_found,
-    what_is_held_by_its_writer_is_claimed_from_the_beginning_until_it_is_given_back,
+    a_message_held_by_its_writer_is_claimed_from_the_beginning_until_it_is_released,
 );
 
 fn later(after: Duration) -> Message {
@@ -109,7 +109,7 @@ async fn of_many_claims_at_once_just_one_is_granted(lab: Lab) {
     assert_eq!(granted, 1);
 }
 
-async fn a_failed_attempt_comes_back_later_and_is_logged(lab: Lab) {
+async fn a_failed_attempt_is_retried_later_and_is_logged(lab: Lab) {
     let position = lab.command(&address("a")).await;
     lab.claim(position, 1).await.committed().unwrap();
     lab.clock.advance(Duration::from_secs(2));
@@ -238,7 +238,7 @@ async fn claims_of_owners_before_us_are_found(lab: Lab) {
     assert_eq!(orphans.iter().map(|it| it.position).collect::<Vec<_>>(), positions[..1]);
 }
 
-async fn what_is_held_by_its_writer_is_claimed_from_the_beginning_until_it_is_given_back(lab: Lab) {
+async fn a_message_held_by_its_writer_is_claimed_from_the_beginning_until_it_is_released(lab: Lab) {
     lab.store.notices().listen();
     let due = Due::Held(lease(7), Duration::from_secs(60));
     let task = Task { target: address("t"), ordered: false, due };

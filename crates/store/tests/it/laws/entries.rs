@@ -12,12 +12,12 @@ use crate::lab::{Lab, address, event};
 crate::laws::laws!(
     every_change_of_an_entry_takes_the_next_number_also_when_it_is_removed,
     a_revision_that_has_moved_on_rejects_the_commit_with_everything_in_it,
-    a_later_commit_of_a_batch_sees_what_earlier_ones_put,
-    lists_are_in_the_order_of_bytes_and_leave_out_what_was_removed,
+    a_later_commit_of_a_batch_sees_the_entries_of_earlier_ones,
+    lists_are_in_byte_order_without_removed_entries,
     entries_are_read_by_age_behind_a_cursor_and_again_when_they_have_changed,
     a_list_counts_as_vacant_when_everything_in_it_was_removed,
     rows_go_when_their_time_is_over_and_no_earlier,
-    what_an_entry_needs_outside_is_known_until_it_changes,
+    the_reference_of_an_entry_is_found_until_it_changes,
     keys_and_values_end_at_their_limits,
     entries_survive_a_reopening,
 );
@@ -66,7 +66,7 @@ async fn a_revision_that_has_moved_on_rejects_the_commit_with_everything_in_it(l
     assert!(lab.store.read_all(0, 9).await.unwrap().is_empty());
 }
 
-async fn a_later_commit_of_a_batch_sees_what_earlier_ones_put(lab: Lab) {
+async fn a_later_commit_of_a_batch_sees_the_entries_of_earlier_ones(lab: Lab) {
     let next = |revision: i64| {
         let expect = Expect::Revision { entry: key(b"a"), revision };
         Commit::of(Write::Put(put(b"a", &revision.to_string()))).expect(expect)
@@ -81,7 +81,7 @@ async fn a_later_commit_of_a_batch_sees_what_earlier_ones_put(lab: Lab) {
     assert!(matches!(stale.unwrap(), Outcome::Rejected(Rejection::Revision { actual: 2, .. })));
 }
 
-async fn lists_are_in_the_order_of_bytes_and_leave_out_what_was_removed(lab: Lab) {
+async fn lists_are_in_byte_order_without_removed_entries(lab: Lab) {
     let keys: [&[u8]; 7] = [b"a/\xff", b"a", b"a/b", b"\0", "ü".as_bytes(), b"a/", b"B"];
     let other = EntryKey::new("list2", b"a").unwrap();
     let other = Put { entry: other, value: value("0"), reference: None, expires: None };
@@ -162,7 +162,7 @@ async fn rows_go_when_their_time_is_over_and_no_earlier(lab: Lab) {
     assert_eq!(commit(&lab, [Write::Put(put(b"soon", "1"))]).await, [1]);
 }
 
-async fn what_an_entry_needs_outside_is_known_until_it_changes(lab: Lab) {
+async fn the_reference_of_an_entry_is_found_until_it_changes(lab: Lab) {
     let id = |byte: u8| EntityId([byte; 16]);
     let with = |at: &[u8], byte| Put { reference: Some(id(byte)), ..put(at, "0") };
     commit(&lab, [with(b"a", 1), with(b"b", 1), with(b"c", 2)].map(Write::Put)).await;

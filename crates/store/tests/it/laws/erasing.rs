@@ -18,10 +18,10 @@ crate::laws::laws!(
     a_run_whose_messages_were_forgotten_is_erased,
     a_run_with_work_is_not_erased,
     a_run_with_a_dead_letter_is_not_erased,
-    a_run_that_somebody_waits_for_is_not_erased,
+    a_run_with_pending_work_is_not_erased,
     a_run_is_not_erased_in_the_commit_that_writes_to_it,
     an_erasure_that_is_rejected_changes_nothing,
-    what_is_not_there_is_erased_without_a_trace,
+    erasing_a_missing_entity_changes_nothing,
     commits_that_share_a_batch_with_an_erasure_agree_with_it,
 );
 
@@ -166,7 +166,7 @@ async fn a_run_with_a_dead_letter_is_not_erased(lab: Lab) {
     assert_eq!(lab.store.dead(0, 9).await.unwrap().len(), 1);
 }
 
-async fn a_run_that_somebody_waits_for_is_not_erased(lab: Lab) {
+async fn a_run_with_pending_work_is_not_erased(lab: Lab) {
     ended(&lab, "a").await;
     let position = lab.append(&address("s"), vec![command(&run("a"))]).await[0];
     assert_refused(&lab, Rejection::HasWork { entity: run("a").id(), position }).await;
@@ -208,7 +208,7 @@ async fn an_erasure_that_is_rejected_changes_nothing(lab: Lab) {
     lab.assert_sound().await;
 }
 
-async fn what_is_not_there_is_erased_without_a_trace(lab: Lab) {
+async fn erasing_a_missing_entity_changes_nothing(lab: Lab) {
     lab.committed(Commit::of(erase("a"))).await;
     ended(&lab, "a").await;
     lab.committed(Commit::of(erase("a")).write(erase("a"))).await;

@@ -12,7 +12,7 @@ crate::laws::laws!(
     an_object_that_was_erased_is_not_listed_until_it_is_made_anew,
     the_objects_of_a_class_are_counted_up_to_a_number,
     every_class_that_was_addressed_is_found_once,
-    a_summary_says_of_a_turn_all_but_what_it_changed,
+    a_summary_has_everything_of_a_turn_but_its_changes,
 );
 
 fn object(name: &str) -> Address {
@@ -113,7 +113,7 @@ async fn every_class_that_was_addressed_is_found_once(lab: Lab) {
     assert_eq!(classes(None, 0).await, [""; 0]);
 }
 
-async fn a_summary_says_of_a_turn_all_but_what_it_changed(lab: Lab) {
+async fn a_summary_has_everything_of_a_turn_but_its_changes(lab: Lab) {
     let a = object("a");
     turn(&lab, &a, "first", b"").await;
     turn(&lab, &object("b"), "noise", b"x").await;

@@ -11,20 +11,20 @@ use steadfast_store::{
 use crate::lab::{Lab, START, address, address_of, command, json, lease};
 
 crate::laws::laws!(
-    what_is_sent_to_a_queue_is_for_its_consumers_alone,
-    letters_come_in_due_order_behind_a_cursor,
+    a_message_to_a_queue_is_for_its_consumers_alone,
+    messages_are_in_due_order_after_a_cursor,
     a_moved_message_keeps_its_id_time_and_body_and_is_counted_anew,
     a_move_is_an_attempt_only_with_an_error,
     a_move_needs_the_lease_that_is_in_force,
     moving_away_from_an_ordered_target_unblocks_it,
-    what_moves_out_of_a_queue_is_due_to_the_dispatcher,
+    a_message_moved_out_of_a_queue_is_due_to_the_dispatcher,
     a_dead_letter_in_place_remembers_its_queue_and_is_revived_there,
-    what_died_elsewhere_is_in_no_queue,
+    a_message_that_died_outside_of_queues_is_in_no_queue,
     depth_counts_what_is_ready_delayed_leased_and_dead,
-    what_is_leased_is_told_while_the_lease_lasts,
+    leased_messages_are_listed_while_the_lease_lasts,
     a_rejected_commit_with_a_move_leaves_no_trace,
     orphans_of_queues_are_apart_from_others,
-    what_was_dead_in_a_queue_leaves_it_with_its_end,
+    a_dead_message_leaves_its_queue_when_it_is_deleted,
 );
 
 fn queue(name: &str) -> Address {
@@ -66,7 +66,7 @@ fn settled(position: Position, as_: SettledAs, error: Option<&str>) -> Write {
     Write::Settle { position, lease: None, as_, error: error.map(str::to_owned) }
 }
 
-async fn what_is_sent_to_a_queue_is_for_its_consumers_alone(lab: Lab) {
+async fn a_message_to_a_queue_is_for_its_consumers_alone(lab: Lab) {
     let (a, b) = (queue("a"), queue("b"));
     let sent = send(&lab, &a, &[0, 5]).await;
     let other = lab.command(&address("stream")).await;
@@ -78,7 +78,7 @@ async fn what_is_sent_to_a_queue_is_for_its_consumers_alone(lab: Lab) {
     lab.assert_sound().await;
 }
 
-async fn letters_come_in_due_order_behind_a_cursor(lab: Lab) {
+async fn messages_are_in_due_order_after_a_cursor(lab: Lab) {
     let (a, b) = (queue("a"), queue("b"));
     let sent = send(&lab, &a, &[30, 0, 10, 0, 20]).await;
     send(&lab, &b, &[0, 10]).await;
@@ -198,7 +198,7 @@ async fn moving_away_from_an_ordered_target_unblocks_it(lab: Lab) {
     lab.assert_sound().await;
 }
 
-async fn what_moves_out_of_a_queue_is_due_to_the_dispatcher(lab: Lab) {
+async fn a_message_moved_out_of_a_queue_is_due_to_the_dispatcher(lab: Lab) {
     let a = queue("a");
     let position = send(&lab, &a, &[0]).await[0];
     lab.committed(Commit::of(moved(position, &address("stream"), None))).await;
@@ -236,7 +236,7 @@ async fn a_dead_letter_in_place_remembers_its_queue_and_is_revived_there(lab: La
     lab.assert_sound().await;
 }
 
-async fn what_died_elsewhere_is_in_no_queue(lab: Lab) {
+async fn a_message_that_died_outside_of_queues_is_in_no_queue(lab: Lab) {
     let a = queue("a");
     let sent = send(&lab, &a, &[0, 0]).await;
     let other = lab.append(&a, vec![command(&address("stream"))]).await[0];
@@ -274,7 +274,7 @@ async fn depth_counts_what_is_ready_delayed_leased_and_dead(lab: Lab) {
     assert_eq!(depth(&lab, &a).await, expected);
 }
 
-async fn what_is_leased_is_told_while_the_lease_lasts(lab: Lab) {
+async fn leased_messages_are_listed_while_the_lease_lasts(lab: Lab) {
     let a = queue("a");
     let sent = send(&lab, &a, &[0, 0, 50]).await;
     lab.claim(sent[1], 1).await.committed().unwrap();
@@ -321,7 +321,7 @@ async fn orphans_of_queues_are_apart_from_others(lab: Lab) {
     assert_eq!(orphans(2, false).await, [other]);
 }
 
-async fn what_was_dead_in_a_queue_leaves_it_with_its_end(lab: Lab) {
+async fn a_dead_message_leaves_its_queue_when_it_is_deleted(lab: Lab) {
     let a = queue("a");
     let position = send(&lab, &a, &[0]).await[0];
     lab.committed(Commit::of(settled(position, SettledAs::Dead, Some("no")))).await;

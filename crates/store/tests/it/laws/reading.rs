@@ -15,7 +15,7 @@ crate::laws::laws!(
     an_unknown_stream_is_empty,
     names_may_be_any_text,
     addresses_are_found_by_their_ids,
-    what_is_written_can_be_read_at_its_edges,
+    written_values_can_be_read_at_their_limits,
 );
 
 async fn json_comes_back_byte_for_byte(lab: Lab) {
@@ -148,7 +148,7 @@ async fn addresses_are_found_by_their_ids(lab: Lab) {
     assert_eq!(found, expected.into_iter().collect());
 }
 
-async fn what_is_written_can_be_read_at_its_edges(lab: Lab) {
+async fn written_values_can_be_read_at_their_limits(lab: Lab) {
     let stream = address("a");
     lab.append(&stream, vec![event("x").schema(i32::MIN), event("y").schema(i32::MAX)]).await;
     let key = Remember::new(stream.id(), "k", b"").unwrap().reply(-1, json("1"));

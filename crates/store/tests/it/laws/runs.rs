@@ -18,7 +18,7 @@ crate::laws::laws!(
     the_last_status_of_a_commit_counts,
     runs_whose_time_is_over_come_in_the_order_of_their_times,
     a_rejected_commit_leaves_no_run,
-    only_a_run_is_kept_as_one,
+    only_a_run_is_recorded_as_one,
     runs_survive_a_reopening,
 );
 
@@ -209,7 +209,7 @@ async fn a_rejected_commit_leaves_no_run(lab: Lab) {
     assert_eq!(lab.store.addresses(&[run("a").id()]).await.unwrap().len(), 0);
 }
 
-async fn only_a_run_is_kept_as_one(lab: Lab) {
+async fn only_a_run_is_recorded_as_one(lab: Lab) {
     let write = Write::Run { run: address("a"), status: RunStatus::Queued, expires: None };
     let error = lab.store.commit(Commit::of(write)).await.unwrap_err();
     assert!(matches!(error, StoreError::Invalid(_)), "{error}");
