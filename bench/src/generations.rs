@@ -65,7 +65,7 @@ pub(crate) async fn run() {
     for wave in 0..WAVES {
         many_at_once(&stage, wave).await;
     }
-    let stage = Arc::into_inner(stage).expect("nobody else has it");
+    let stage = Arc::into_inner(stage).expect("no other reference");
     stage.stop().await;
 }
 
@@ -194,8 +194,8 @@ async fn ask_all(stage: &Arc<Stage>, wave: usize, polls: &mut Polls) -> (Vec<Str
             tokio::task::spawn_blocking(move || {
                 while let number @ 0..MANY = next.fetch_add(1, Ordering::Relaxed) {
                     let id = ask(&format!("many {wave} {number}"));
-                    ids.lock().expect("nobody panics").push(id.clone());
-                    seen.lock().expect("nobody panics").push(id);
+                    ids.lock().expect("no thread panics").push(id.clone());
+                    seen.lock().expect("no thread panics").push(id);
                 }
             })
         })
@@ -203,7 +203,7 @@ async fn ask_all(stage: &Arc<Stage>, wave: usize, polls: &mut Polls) -> (Vec<Str
     for caller in callers {
         caller.await.expect("ends");
     }
-    let made = ids.lock().expect("nobody panics").clone();
+    let made = ids.lock().expect("no thread panics").clone();
     (made, began.elapsed().as_secs_f64() * 1_000.0)
 }
 

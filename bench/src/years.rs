@@ -127,7 +127,7 @@ fn serve(program: &Path, data: &Path) {
     let alone = median((0..20).map(|_| get(&address, "/v1/objects/counter")).collect());
     let lists = || while_busy(&address);
     say(&format!("  a list of objects alone            {alone:>9.1?}"));
-    say(&format!("  the same beside eight of streams   {:>9.1?}", lists()));
+    say(&format!("  the same with eight of streams     {:>9.1?}", lists()));
     server.kill().expect("server is killed");
     server.wait().expect("server ends");
 }

@@ -164,13 +164,13 @@ impl Found {
         }
         let calls = self.calls();
         let wanted = calls.iter().flat_map(|it| rows_of(*it)).filter(|it| it.1.starts_with("sent"));
-        assert_eq!(sent, wanted.collect(), "a call and what it sends are one");
+        assert_eq!(sent, wanted.collect(), "a call and its messages are one");
         let jobs: BTreeSet<u64> = calls.into_iter().filter(|it| Order::of(*it).job).collect();
         assert_eq!(asked.keys().copied().collect::<BTreeSet<_>>(), jobs, "a call and its errand");
         asked.retain(|_, is_done| *is_done);
         assert_eq!(asked.into_keys().collect::<BTreeSet<_>>(), back, "an errand and its outcome");
         let lost: Vec<_> = self.wake_ups.difference(&pending_wake_ups).collect();
-        assert!(lost.is_empty(), "accounts count on wake-ups that nobody will bring: {lost:?}");
+        assert!(lost.is_empty(), "accounts depend on missing wake-ups: {lost:?}");
     }
 
     /// An alarm is set until it has fired, and there is a wake-up in time for it.
@@ -184,7 +184,7 @@ impl Found {
         }
         for (account, number, due_at) in &self.alarms {
             let in_time = self.wake_ups.iter().any(|it| it.0 == *account && it.1 <= *due_at);
-            assert!(in_time, "nobody wakes account {account} for alarm {number}");
+            assert!(in_time, "no wake-up of account {account} for alarm {number}");
         }
     }
 }

@@ -131,7 +131,7 @@ impl Post {
             assert_eq!(counted, times, "letter {number}, done: {is_done}");
             // A process may be killed between the commit and its output.
             let told = self.done.contains_key(number) || is_counted;
-            assert!(!is_done || told, "letter {number} is done, and nobody did it");
+            assert!(!is_done || told, "letter {number} is done without a consumer");
         }
         let made_up: Vec<_> =
             found.counted.keys().filter(|it| !found.messages.contains_key(it)).collect();
@@ -153,7 +153,7 @@ impl Post {
             let dead = QUEUES.iter().find(|it| it.0 == fate.queue).expect("a queue").1;
             assert_eq!((fate.end, *queue), (End::Dead, dead), "letter {number} has not ended");
             assert!(RETRIES < letter.attempts, "letter {number}: {letter:?}");
-            assert_eq!(letter.tries(), 0, "letter {number} begins anew: {letter:?}");
+            assert_eq!(letter.tries(), 0, "letter {number} has new attempts: {letter:?}");
             let error = letter.message.last_error.as_deref().unwrap_or_default();
             let own = format!("no such street: {number}");
             let is_known = error.contains(&own) || error.starts_with("the process ended");

@@ -109,7 +109,7 @@ async fn a_message_that_crashes_the_process_is_buried(queue: &'static str) {
         ends += 1;
         assert!(ends <= 4, "the poison still ends the process after {ends} times");
     }
-    assert_eq!(ends, 4, "one that nobody counted, and as many as there are attempts");
+    assert_eq!(ends, 4, "one that was not counted, and as many as there are attempts");
     let store = open(place).await;
     for message in read_all(&*store).await.iter().filter(|it| it.position != ids[3]) {
         let is_done =

@@ -71,7 +71,7 @@ impl Register {
     }
 
     fn heard(&mut self, caller: usize, reply: &str) {
-        let call = self.callers[caller].take().expect("a call is under way");
+        let call = self.callers[caller].take().expect("a call is in flight");
         let reply = match call.op {
             CounterOp::Cas { .. } => CounterReply::Swapped(reply.parse().expect("a bool")),
             CounterOp::Add(_) | CounterOp::Read => {

@@ -107,7 +107,7 @@ impl Album {
             let events: usize = found.events.values().map(Vec::len).sum();
             self.summary = format!("{events} events, {} blobs", found.blobs.len());
         }
-        assert_eq!(drafts(&self.folder), 0, "what was being written is gone");
+        assert_eq!(drafts(&self.folder), 0, "unfinished files are deleted");
         buckets.close().await;
         drop((buckets, files));
         store.close().await;

@@ -72,7 +72,10 @@ impl Trips {
             ["acked", _] => _ = self.acked.insert(number(1)),
             ["told", _, "last"] => _ = self.ended.insert(number(1)),
             ["telling", _, _] => {
-                assert!(self.telling.insert((number(1), number(2))), "news are told once: {line}");
+                assert!(
+                    self.telling.insert((number(1), number(2))),
+                    "an event is sent once: {line}"
+                );
             }
             ["told", _, _] => _ = self.told.insert((number(1), number(2))),
             ["did", _, leg, _] => {
@@ -144,10 +147,10 @@ impl Trips {
             let (called, sent) = (gates.remove(&("called".into(), *trip)), ("sent".into(), *trip));
             assert_eq!(called, Some(vec![(row, walked)]), "trip {trip} passes its gate once");
             let sent = gates.remove(&sent).unwrap_or_default();
-            assert_eq!(sent.len(), 1, "trip {trip} tells its gate once: {sent:?}");
+            assert_eq!(sent.len(), 1, "trip {trip} calls its gate once: {sent:?}");
             assert_eq!(sent[0].1, walked, "trip {trip}");
         }
-        assert!(gates.is_empty(), "nobody asked for {gates:?}");
+        assert!(gates.is_empty(), "not requested: {gates:?}");
         let totals = store.totals().await.expect("store answers");
         assert_eq!((totals.pending, totals.dead), (0, 0));
         store.close().await;

@@ -182,7 +182,7 @@ pub(crate) async fn drained(store: &Arc<dyn Store>) {
             if depth.ready == 0 {
                 break;
             }
-            assert!(looks < LOOKS_MAX, "nobody sees {} messages of {queue:?}", depth.ready);
+            assert!(looks < LOOKS_MAX, "{} messages of {queue:?} are not consumed", depth.ready);
             look.tick().await;
         }
     }

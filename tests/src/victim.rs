@@ -1,8 +1,8 @@
 //! A process under load that is made to be killed.
 //!
 //! `victim PLACE MODE` opens the store at PLACE (a folder or a PostgreSQL URL) and writes a line
-//! for every request to the store and for every answer, so that the killer knows what it must
-//! find.
+//! for every request to the store and for every answer, so that the killer knows the
+//! expected contents.
 //!
 //! - `load FIRST`: commits under keys from FIRST on, executes due commands, until it is killed.
 //! - `checkout FIRST`: initiates group checkouts from FIRST on, and runs them, until it is killed.

@@ -174,7 +174,7 @@ impl Begun {
     /// Waits for its end: its id, and the time.
     pub(super) async fn ended(self) -> (String, Instant) {
         loop {
-            let event = self.socket.next().await.expect("goes on");
+            let event = self.socket.next().await.expect("another event");
             let message = serde_json::from_str(&event.text).expect("a message");
             if let PairMessage::Finished { comparison_id, .. } = message
                 && comparison_id == self.id

@@ -40,7 +40,7 @@ impl Polls {
     }
 
     pub(super) fn take_over(&mut self, ids: Vec<String>) {
-        *self.ids.lock().expect("nobody panics") = ids;
+        *self.ids.lock().expect("no thread panics") = ids;
     }
 
     /// The duration of each answer, from its scheduled time.
@@ -63,12 +63,12 @@ fn ask(
     let (mut caller, mut times) = (Caller::new(&address.to_string()), Vec::new());
     while !is_over.load(Ordering::SeqCst) {
         let number = turn.fetch_add(1, Ordering::Relaxed);
-        let due = began + EVERY * u32::try_from(number).expect("not so many");
+        let due = began + EVERY * u32::try_from(number).expect("fits");
         while now() < due {
             std::thread::park_timeout(due.saturating_duration_since(now()));
         }
         let id = {
-            let ids = ids.lock().expect("nobody panics");
+            let ids = ids.lock().expect("no thread panics");
             if ids.is_empty() {
                 continue;
             }

@@ -80,7 +80,7 @@ impl Slow {
     }
 
     pub(super) fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().expect("nobody panics")
+        self.books.lock().expect("no thread panics")
     }
 }
 

@@ -118,7 +118,7 @@ impl Stage {
             return now;
         }
         loop {
-            let event = socket.next().await.expect("it goes on");
+            let event = socket.next().await.expect("another event");
             if let GenerationMessage::GenerationFinished { generation } =
                 serde_json::from_str(&event.text).expect("a message")
             {

@@ -99,7 +99,7 @@ impl Watched {
 
     /// The utilization of its threads from the first image to the last, and that time.
     pub(super) fn busy(&self) -> (f64, Duration) {
-        let seen = self.seen.lock().expect("nobody panics");
+        let seen = self.seen.lock().expect("no thread panics");
         let took = seen.last.zip(seen.first).map_or(Duration::ZERO, |(last, first)| last - first);
         (seen.busy.div_duration_f64(took) / self.pool.threads() as f64, took)
     }
@@ -114,7 +114,7 @@ impl Classifier for Watched {
             move || {
                 let began = now();
                 let labels = tokio.block_on(inner.classify(&image));
-                seen.lock().expect("nobody panics").add(began, now());
+                seen.lock().expect("no thread panics").add(began, now());
                 labels
             }
         };

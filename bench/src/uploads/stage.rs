@@ -33,15 +33,15 @@ pub(super) struct Heard {
 
 impl Heard {
     fn tell(&self, name: String, how: Result<Instant, String>) {
-        self.times.lock().expect("nobody panics").insert(name, how);
+        self.times.lock().expect("no thread panics").insert(name, how);
         self.more.notify_all();
     }
 
     /// Waits for the time of this one.
     pub(super) fn wait(&self, name: &str) -> Instant {
-        let times = self.times.lock().expect("nobody panics");
+        let times = self.times.lock().expect("no thread panics");
         let times = self.more.wait_while(times, |it| !it.contains_key(name));
-        times.expect("nobody panics")[name].clone().expect("classified")
+        times.expect("no thread panics")[name].clone().expect("classified")
     }
 }
 

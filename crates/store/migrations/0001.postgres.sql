@@ -1,24 +1,24 @@
--- The ground: entities, message streams, the work they bring, how it ended, and remembered keys.
+-- The base tables: entities, message streams, their work and its outcomes, and idempotency keys.
 -- The same tables as in the SQLite file of the same number.
--- Rows of `message` never change. What is still to be done is a row of `work`, how it ended one of
+-- Rows of `message` never change. Pending work is a row of `work`, a settled one a row of
 -- `outcome`. Times are integer milliseconds since 1970. Tables grow in the order of `position`.
 
 CREATE TABLE counter (
     id           SMALLINT         PRIMARY KEY CHECK (id = 1),
-    position     BIGINT           NOT NULL,     -- the last position given out, in commit order
-    at           BIGINT           NOT NULL      -- the last commit time, so that time never runs back
+    position     BIGINT           NOT NULL,     -- the last position, in commit order
+    at           BIGINT           NOT NULL      -- the last commit time, time never runs backwards
 );
 INSERT INTO counter VALUES (1, 0, 0);
 
 CREATE TABLE node (
     id           SMALLINT         PRIMARY KEY CHECK (id = 1),
     epoch        BIGINT           NOT NULL,     -- counts the owners; every batch checks it
-    last_batch   BIGINT           NOT NULL,     -- the last batch of this epoch: how a lost COMMIT ended
+    last_batch   BIGINT           NOT NULL,     -- the last batch of this epoch: the outcome of a lost COMMIT
     lease_until  TIMESTAMPTZ      NOT NULL,     -- by the database's clock
-    clean        BOOLEAN          NOT NULL,     -- true once the owner has said goodbye
-    suspect      BIGINT           NOT NULL,     -- up to here a delivery may have ended a process
-    owner        TEXT             NOT NULL,     -- who, for people
-    process      TEXT             NOT NULL      -- who, to see on the same machine whether it lives
+    clean        BOOLEAN          NOT NULL,     -- true after a clean shutdown of the owner
+    suspect      BIGINT           NOT NULL,     -- up to here a delivery may have crashed a process
+    owner        TEXT             NOT NULL,     -- the owner, for messages
+    process      TEXT             NOT NULL      -- its identity, to check on the same machine whether it runs
 );
 INSERT INTO node VALUES (1, 0, 0, '-infinity', TRUE, 0, '', '');
 
@@ -29,25 +29,25 @@ CREATE TABLE entity (
     class        TEXT             COLLATE "C" NOT NULL,
     name         TEXT             COLLATE "C" NOT NULL,
     created_at   BIGINT           NOT NULL,
-    closed_at    BIGINT                         -- when it ended; NULL: it goes on
+    closed_at    BIGINT                         -- when it ended; NULL: it has not
 );
 CREATE INDEX entity_name ON entity (kind, class, name);
 CREATE INDEX entity_address ON entity ((kind || '/' || class || '/' || name));
 
 CREATE TABLE message (
     position     BIGINT           NOT NULL PRIMARY KEY,
-    stream       BYTEA            NOT NULL,     -- the entity whose stream it stands in
-    version      BIGINT           NOT NULL,     -- its place there, from 1
+    stream       BYTEA            NOT NULL,     -- the entity of its stream
+    version      BIGINT           NOT NULL,     -- its version in the stream, from 1
     kind         TEXT             COLLATE "C" NOT NULL,-- C command, E event
     direction    TEXT             NOT NULL,     -- I input, O output
     action       TEXT             NOT NULL,     -- receive, send, publish, reply, schedule, complete
     type         TEXT             NOT NULL,
     schema       INTEGER          NOT NULL,
-    target       BYTEA,                         -- who it is delivered to; NULL: it is not
+    target       BYTEA,                         -- the target; NULL: it is not delivered
     ordered      BOOLEAN          NOT NULL,
-    cause        BIGINT,                        -- the position of what caused it
+    cause        BIGINT,                        -- the position of its cause
     created_at   BIGINT           NOT NULL,
-    data         TEXT             NOT NULL,     -- JSON; last, because large rows go on elsewhere
+    data         TEXT             NOT NULL,     -- JSON; last, because large rows overflow to other pages
     metadata     TEXT             NOT NULL      -- JSON
 );
 CREATE UNIQUE INDEX message_stream ON message (stream, version);
@@ -64,7 +64,7 @@ CREATE TABLE work (
     lease        BIGINT,
     claimed_at   BIGINT
 );
--- Rows come and go: clean up early, or claims slow down behind dead rows.
+-- Rows are short-lived: vacuum early, or dead rows slow down claims.
 ALTER TABLE work SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX work_due ON work (due_at, position);
 CREATE INDEX work_target ON work (target, due_at, position) WHERE NOT ordered;
@@ -89,7 +89,7 @@ CREATE TABLE attempt (                          -- failed attempts only
     PRIMARY KEY (position, number)
 );
 
-CREATE TABLE snapshot (                         -- what a stream has come to, so far
+CREATE TABLE snapshot (                         -- the folded state of a stream
     entity       BYTEA            NOT NULL PRIMARY KEY,
     version      BIGINT           NOT NULL,     -- the last message that is in it
     code         INTEGER          NOT NULL,     -- the version of the code that made it
@@ -108,7 +108,7 @@ CREATE TABLE idempotency (
 );
 CREATE INDEX idempotency_expires ON idempotency (expires_at);
 
--- The stream as one table, for people with a database client. `position` is the place in the stream.
+-- The stream as one table, for database clients. `position` is the version in the stream.
 -- One branch a state, so that a query for one of them touches only its rows.
 CREATE VIEW workflow_messages AS
 SELECT e.kind || '/' || e.class || '/' || e.name AS workflow_id, m.version AS position,

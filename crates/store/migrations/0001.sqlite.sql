@@ -1,20 +1,20 @@
--- The ground: entities, message streams, the work they bring, how it ended, and remembered keys.
--- Rows of `message` never change. What is still to be done is a row of `work`, how it ended one of
+-- The base tables: entities, message streams, their work and its outcomes, and idempotency keys.
+-- Rows of `message` never change. Pending work is a row of `work`, a settled one a row of
 -- `outcome`. Times are integer milliseconds since 1970. Tables grow in the order of `position`.
 
 CREATE TABLE counter (
     id       INTEGER PRIMARY KEY CHECK (id = 1),
-    position INTEGER NOT NULL,                  -- the last position given out, in commit order
-    at       INTEGER NOT NULL                   -- the last commit time, so that time never runs back
+    position INTEGER NOT NULL,                  -- the last position, in commit order
+    at       INTEGER NOT NULL                   -- the last commit time, time never runs backwards
 ) STRICT;
 INSERT INTO counter VALUES (1, 0, 0);
 
 CREATE TABLE node (
     id         INTEGER PRIMARY KEY CHECK (id = 1),
     epoch      INTEGER NOT NULL,                -- counts the owners; every batch checks it
-    clean      INTEGER NOT NULL,                -- 1 once the owner has said goodbye
-    suspect    INTEGER NOT NULL,                -- up to here a delivery may have ended a process
-    owner      TEXT    NOT NULL                 -- who, for people
+    clean      INTEGER NOT NULL,                -- 1 after a clean shutdown of the owner
+    suspect    INTEGER NOT NULL,                -- up to here a delivery may have crashed a process
+    owner      TEXT    NOT NULL                 -- the owner, for messages
 ) STRICT;
 INSERT INTO node VALUES (1, 0, 1, 0, '');
 
@@ -25,25 +25,25 @@ CREATE TABLE entity (
     class      TEXT    NOT NULL,
     name       TEXT    NOT NULL,
     created_at INTEGER NOT NULL,
-    closed_at  INTEGER                          -- when it ended; NULL: it goes on
+    closed_at  INTEGER                          -- when it ended; NULL: it has not
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX entity_name ON entity (kind, class, name);
 CREATE INDEX entity_address ON entity ((kind || '/' || class || '/' || name));
 
 CREATE TABLE message (
     position   INTEGER NOT NULL PRIMARY KEY,
-    stream     BLOB    NOT NULL,                -- the entity whose stream it stands in
-    version    INTEGER NOT NULL,                -- its place there, from 1
+    stream     BLOB    NOT NULL,                -- the entity of its stream
+    version    INTEGER NOT NULL,                -- its version in the stream, from 1
     kind       TEXT    NOT NULL,                -- C command, E event
     direction  TEXT    NOT NULL,                -- I input, O output
     action     TEXT    NOT NULL,                -- receive, send, publish, reply, schedule, complete
     type       TEXT    NOT NULL,
     schema     INTEGER NOT NULL,
-    target     BLOB,                            -- who it is delivered to; NULL: it is not
+    target     BLOB,                            -- the target; NULL: it is not delivered
     ordered    INTEGER NOT NULL,
-    cause      INTEGER,                         -- the position of what caused it
+    cause      INTEGER,                         -- the position of its cause
     created_at INTEGER NOT NULL,
-    data       TEXT    NOT NULL,                -- JSON; last, because large rows go on elsewhere
+    data       TEXT    NOT NULL,                -- JSON; last, because large rows overflow to other pages
     metadata   TEXT    NOT NULL                 -- JSON
 ) STRICT;
 CREATE UNIQUE INDEX message_stream ON message (stream, version);
@@ -83,7 +83,7 @@ CREATE TABLE attempt (                          -- failed attempts only
     PRIMARY KEY (position, number)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE snapshot (                         -- what a stream has come to, so far
+CREATE TABLE snapshot (                         -- the folded state of a stream
     entity     BLOB    NOT NULL PRIMARY KEY,
     version    INTEGER NOT NULL,                -- the last message that is in it
     code       INTEGER NOT NULL,                -- the version of the code that made it
@@ -102,7 +102,7 @@ CREATE TABLE idempotency (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX idempotency_expires ON idempotency (expires_at);
 
--- The stream as one table, for people with a database client. `position` is the place in the stream.
+-- The stream as one table, for database clients. `position` is the version in the stream.
 -- One branch a state, so that a query for one of them touches only its rows.
 CREATE VIEW workflow_messages AS
 SELECT e.kind || '/' || e.class || '/' || e.name AS workflow_id, m.version AS position,

@@ -1,4 +1,4 @@
--- Runs of workflows, as lists show them: what they are made of is in their streams.
+-- Runs of workflows, for lists: their records are in their streams.
 -- The same table as in the SQLite file of the same number.
 
 CREATE TABLE run (

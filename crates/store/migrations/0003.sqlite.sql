@@ -1,7 +1,7 @@
--- Runs of workflows, as lists show them: what they are made of is in their streams.
+-- Runs of workflows, for lists: their records are in their streams.
 -- A list of all states is merged from one of each, and ids with a prefix are found by `entity_name`:
--- every index more would cost at every start and change of a run. Rows stand in the order in which they
--- came, not in that of their ids, because those that change together are of about the same time.
+-- another index would cost at every start and change of a run. Rows are in the order of
+-- insertion, not of their ids, because rows that change together were inserted at about the same time.
 
 CREATE TABLE run (
     entity     BLOB    NOT NULL PRIMARY KEY,

@@ -1,5 +1,5 @@
--- Streams are found by a number that grows in time, not by their ids.
--- The same tables as in the SQLite file of the same number, which says why.
+-- Streams are found by an increasing number, not by their ids.
+-- The same tables as in the SQLite file of the same number, which has the reasons.
 
 ALTER TABLE entity ADD COLUMN origin BIGINT;    -- of its stream; NULL: it has none yet
 UPDATE entity SET origin = (SELECT m.position FROM message m WHERE m.stream = entity.id
@@ -12,18 +12,18 @@ ALTER INDEX message_pkey RENAME TO message_before_pkey;
 CREATE TABLE message (
     position     BIGINT           NOT NULL PRIMARY KEY,
     origin       BIGINT           NOT NULL,     -- of its stream: the position of the first message
-    version      BIGINT           NOT NULL,     -- its place there, from 1
-    stream       BYTEA            NOT NULL,     -- the entity whose stream it stands in
+    version      BIGINT           NOT NULL,     -- its version in the stream, from 1
+    stream       BYTEA            NOT NULL,     -- the entity of its stream
     kind         TEXT             COLLATE "C" NOT NULL,-- C command, E event
     direction    TEXT             NOT NULL,     -- I input, O output
     action       TEXT             NOT NULL,     -- receive, send, publish, reply, schedule, complete
     type         TEXT             NOT NULL,
     schema       INTEGER          NOT NULL,
-    target       BYTEA,                         -- who it is delivered to; NULL: it is not
+    target       BYTEA,                         -- the target; NULL: it is not delivered
     ordered      BOOLEAN          NOT NULL,
-    cause        BIGINT,                        -- the position of what caused it
+    cause        BIGINT,                        -- the position of its cause
     created_at   BIGINT           NOT NULL,
-    data         TEXT             NOT NULL,     -- JSON; last, because large rows go on elsewhere
+    data         TEXT             NOT NULL,     -- JSON; last, because large rows overflow to other pages
     metadata     TEXT             NOT NULL      -- JSON
 );
 INSERT INTO message
@@ -35,7 +35,7 @@ SELECT m.position, (SELECT o.position FROM message_before o WHERE o.stream = m.s
 DROP TABLE message_before;
 CREATE UNIQUE INDEX message_stream ON message (origin, version);
 
--- As before, but that each of the two finds the other.
+-- As before, with references in both directions.
 CREATE VIEW workflow_messages AS
 SELECT e.kind || '/' || e.class || '/' || e.name AS workflow_id, m.version AS position,
        m.kind, m.direction, m.type AS message_type, m.data::json AS message_data,
@@ -72,7 +72,7 @@ SELECT e.kind || '/' || e.class || '/' || e.name, m.version,
   FROM message m JOIN entity e ON e.id = m.stream AND e.origin = m.origin
  WHERE m.target IS NULL;
 
--- The number of a run is the origin of its stream, also of one that has no message yet.
+-- The number of a run is the origin of its stream, even without a message.
 UPDATE entity SET origin = -n.number
   FROM (SELECT e.id, row_number() OVER (ORDER BY e.created_at, e.id) AS number
           FROM run r JOIN entity e ON e.id = r.entity WHERE e.origin IS NULL) AS n
@@ -97,5 +97,5 @@ DROP TABLE run_before;
 CREATE INDEX run_status ON run (workflow, status, created_at, entity);
 CREATE INDEX run_expires ON run (expires_at, entity) WHERE expires_at IS NOT NULL;
 
--- What was found by kind, class and name is found by the address.
+-- Entities are found by their address instead of kind, class and name.
 DROP INDEX entity_name;

@@ -1,7 +1,7 @@
--- Streams are found by a number that grows in time, not by their ids: ids are hashes, so that every
+-- Streams are found by an increasing number, not by their ids: ids are hashes, so that every
 -- commit of every stream would change another page of the index. The number, the origin of a
--- stream, is the position of its first message. It stands before `data`, behind which it would be
--- read from another page when a message is large; so the table is made anew.
+-- stream, is the position of its first message. The column precedes `data`: after a large
+-- message it would be on another page. The table is therefore created again.
 
 ALTER TABLE entity ADD COLUMN origin INTEGER;   -- of its stream; NULL: it has none yet
 UPDATE entity SET origin = (SELECT m.position FROM message m WHERE m.stream = entity.id
@@ -13,18 +13,18 @@ ALTER TABLE message RENAME TO message_before;
 CREATE TABLE message (
     position   INTEGER NOT NULL PRIMARY KEY,
     origin     INTEGER NOT NULL,                -- of its stream: the position of the first message
-    version    INTEGER NOT NULL,                -- its place there, from 1
-    stream     BLOB    NOT NULL,                -- the entity whose stream it stands in
+    version    INTEGER NOT NULL,                -- its version in the stream, from 1
+    stream     BLOB    NOT NULL,                -- the entity of its stream
     kind       TEXT    NOT NULL,                -- C command, E event
     direction  TEXT    NOT NULL,                -- I input, O output
     action     TEXT    NOT NULL,                -- receive, send, publish, reply, schedule, complete
     type       TEXT    NOT NULL,
     schema     INTEGER NOT NULL,
-    target     BLOB,                            -- who it is delivered to; NULL: it is not
+    target     BLOB,                            -- the target; NULL: it is not delivered
     ordered    INTEGER NOT NULL,
-    cause      INTEGER,                         -- the position of what caused it
+    cause      INTEGER,                         -- the position of its cause
     created_at INTEGER NOT NULL,
-    data       TEXT    NOT NULL,                -- JSON; last, because large rows go on elsewhere
+    data       TEXT    NOT NULL,                -- JSON; last, because large rows overflow to other pages
     metadata   TEXT    NOT NULL                 -- JSON
 ) STRICT;
 INSERT INTO message
@@ -36,8 +36,8 @@ SELECT m.position, (SELECT o.position FROM message_before o WHERE o.stream = m.s
 DROP TABLE message_before;
 CREATE UNIQUE INDEX message_stream ON message (origin, version);
 
--- As before, but that each of the two finds the other: a message its entity by the id, an entity
--- its messages by the origin.
+-- As before, with references in both directions: from a message to its entity by the id, from an
+-- entity to its messages by the origin.
 CREATE VIEW workflow_messages AS
 SELECT e.kind || '/' || e.class || '/' || e.name AS workflow_id, m.version AS position,
        m.kind, m.direction, m.type AS message_type, m.data AS message_data,
@@ -74,7 +74,7 @@ SELECT e.kind || '/' || e.class || '/' || e.name, m.version,
  WHERE m.target IS NULL;
 
 -- Runs as well: their rows were found by an index of ids. The number of a run is the origin of its
--- stream, also of one that has no message yet; those of before get theirs where no position is.
+-- stream, even without a message; existing runs without one get numbers that are no positions.
 UPDATE entity SET origin = -n.number
   FROM (SELECT e.id, row_number() OVER (ORDER BY e.created_at, e.id) AS number
           FROM run r JOIN entity e ON e.id = r.entity WHERE e.origin IS NULL) AS n
@@ -98,6 +98,6 @@ DROP TABLE run_before;
 CREATE INDEX run_status ON run (workflow, status, created_at, entity);
 CREATE INDEX run_expires ON run (expires_at, entity) WHERE expires_at IS NOT NULL;
 
--- What was found by kind, class and name is found by the address, which is these three in a row:
--- every new entity was one more page of an index for it.
+-- Entities are found by their address, the concatenation of kind, class and name:
+-- the separate index took another page for every new entity.
 DROP INDEX entity_name;

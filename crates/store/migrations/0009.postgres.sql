@@ -1,13 +1,13 @@
--- Nothing grows for ever, and nothing is counted again: how far the sweep has come, what it is to look
--- at again, and how many messages wait.
+-- Retention and counters: the position of the sweep, the rows that it must process again, and the
+-- numbers of messages.
 
-ALTER TABLE counter ADD COLUMN IF NOT EXISTS swept BIGINT  NOT NULL DEFAULT 0;   -- it has passed the messages up to here
-ALTER TABLE counter ADD COLUMN IF NOT EXISTS pending BIGINT  NOT NULL DEFAULT 0; -- messages to be delivered
-ALTER TABLE counter ADD COLUMN IF NOT EXISTS dead BIGINT  NOT NULL DEFAULT 0;    -- messages given up
+ALTER TABLE counter ADD COLUMN IF NOT EXISTS swept BIGINT  NOT NULL DEFAULT 0;   -- the position of the sweep
+ALTER TABLE counter ADD COLUMN IF NOT EXISTS pending BIGINT  NOT NULL DEFAULT 0; -- pending messages
+ALTER TABLE counter ADD COLUMN IF NOT EXISTS dead BIGINT  NOT NULL DEFAULT 0;    -- dead messages
 UPDATE counter SET pending = (SELECT count(*) FROM work),
        dead = (SELECT count(*) FROM outcome WHERE state <> 'done' AND state = 'dead');
 
-CREATE TABLE IF NOT EXISTS depth (                            -- how full each queue is
+CREATE TABLE IF NOT EXISTS depth (                            -- the depth of each queue
     queue      BYTEA NOT NULL PRIMARY KEY,
     waiting    BIGINT  NOT NULL,
     dead       BIGINT  NOT NULL
@@ -21,11 +21,11 @@ SELECT n.queue, CAST(sum(n.waiting) AS BIGINT ), CAST(sum(n.dead) AS BIGINT ) FR
  GROUP BY n.queue
     ON CONFLICT DO NOTHING;
 
-CREATE TABLE IF NOT EXISTS expiring (                         -- what the sweep is to look at again
+CREATE TABLE IF NOT EXISTS expiring (                         -- rows that the sweep must process again
     list       TEXT    NOT NULL,                -- dead and late: messages, ended: entities
     since      BIGINT  NOT NULL,
-    position   BIGINT  NOT NULL,                -- which message; 0: none
-    entity     BYTEA NOT NULL,               -- which entity; zeros: none
+    position   BIGINT  NOT NULL,                -- the message; 0: none
+    entity     BYTEA NOT NULL,               -- the entity; zeros: none
     PRIMARY KEY (list, since, position, entity)
 );
 INSERT INTO expiring
@@ -42,5 +42,5 @@ SELECT 'ended', coalesce(e.closed_at, c.at), 0, e.id FROM entity e, counter c
 CREATE INDEX IF NOT EXISTS entity_stream ON entity ((kind || '/' || class || '/' || name)) WHERE origin IS NOT NULL AND kind <> 'run';
 CREATE INDEX IF NOT EXISTS base_history ON base (number) WHERE history_bytes > 1048576;
 
--- Entries in the order of their last change, for rules that delete by age behind a cursor.
+-- Entries in the order of their last change, for rules that delete by age after a cursor.
 CREATE INDEX IF NOT EXISTS entry_changed ON entry (space, changed_at, key) WHERE value IS NOT NULL;

@@ -1,5 +1,5 @@
--- What was given up or cancelled is neither done nor pending: it has no flag, and its state says
--- what became of it. So `processed = false` finds what is pending, and nothing else.
+-- Dead and cancelled messages are neither done nor pending: their flag is NULL, and `state` has the
+-- outcome. `processed = false` selects pending messages only.
 
 DROP VIEW workflow_messages;
 CREATE VIEW workflow_messages AS

@@ -6,7 +6,7 @@
 use rusqlite::{Connection, ffi::sqlite3_memory_used};
 
 fn main() {
-    assert!(steadfast_vfs::tune_sqlite(), "nobody uses it yet");
+    assert!(steadfast_vfs::tune_sqlite(), "it is not in use yet");
     let waits = std::sync::Barrier::new(2);
     std::thread::scope(|scope| {
         scope.spawn(|| waits.wait());

@@ -45,7 +45,7 @@ impl Leases {
     }
 
     /// A lease that this process has not used before. An exclusive lease has a negative number: it
-    /// tells the next process that no other suspect message ran at the same time.
+    /// shows the next process that no other suspect message ran at the same time.
     fn next(&self, store: &dyn Store, is_exclusive: bool) -> Lease {
         let number = 1 + self.last.fetch_add(1, Ordering::Relaxed);
         let number = if is_exclusive { -number } else { number };

@@ -196,10 +196,10 @@ mod tests {
         drop(alone);
         let hangs = yes(&suspects, Isolation::Counted).expect("nothing else runs");
         assert!(yes(&suspects, LAST).is_none());
-        let Admission::Yes(beside) = suspects.admit(LAST, NOW.after(ALONE_MAX)) else {
+        let Admission::Yes(concurrent) = suspects.admit(LAST, NOW.after(ALONE_MAX)) else {
             panic!("it has waited long enough");
         };
-        assert!(!beside.is_exclusive() && yes(&suspects, Isolation::Counted).is_some());
-        drop((hangs, beside));
+        assert!(!concurrent.is_exclusive() && yes(&suspects, Isolation::Counted).is_some());
+        drop((hangs, concurrent));
     }
 }

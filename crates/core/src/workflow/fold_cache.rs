@@ -146,7 +146,7 @@ impl FoldCache {
         self.entries().remove(run);
     }
 
-    /// Keeps the newer of what is cached and what is given. Of two runs with the same id, the later
+    /// Keeps the newer of the cached and the given run. Of two runs with the same id, the later
     /// one has the higher first position.
     fn put(&self, run: EntityId, head: RunHead, fold: Option<(RunFold, usize)>) {
         let mut entries = self.entries();

@@ -43,7 +43,7 @@ impl HistoryEntry {
         let mut fields: Map<String, Value> = serde_json::from_str(message.data.as_str())
             .map_err(|error| corrupt(error.to_string()))?;
         let Some(Value::String(entry)) = fields.remove("entry") else {
-            return Err(corrupt("it does not say what it is".into()));
+            return Err(corrupt("it has no type".into()));
         };
         write_times(&mut fields);
         Ok(Self { number, at, entry, fields })

@@ -313,7 +313,7 @@ async fn a_run_gives_what_its_workflow_says_and_takes_events_by_their_types(lab:
 }
 
 /// Starts sums, and keeps their outcomes.
-struct Desk;
+struct Office;
 
 #[derive(Serialize, Deserialize)]
 struct Order {
@@ -322,14 +322,14 @@ struct Order {
 #[derive(Serialize, Deserialize)]
 struct Book;
 
-impl Object for Desk {
-    const CLASS: &'static str = "desk";
+impl Object for Office {
+    const CLASS: &'static str = "office";
     type Calls = (Order, RunEnded<Sum>, Book);
     const MIGRATIONS: &'static [&'static str] =
         &["CREATE TABLE ended (id TEXT NOT NULL, result TEXT NOT NULL)"];
 }
 
-impl Handle<Order> for Desk {
+impl Handle<Order> for Office {
     const NAME: &'static str = "order";
     type Reply = ();
     fn handle(&self, turn: &Turn<Self>, msg: Order) -> Result<()> {
@@ -341,7 +341,7 @@ impl Handle<Order> for Desk {
     }
 }
 
-impl Handle<RunEnded<Sum>> for Desk {
+impl Handle<RunEnded<Sum>> for Office {
     const NAME: &'static str = "sum-ended";
     type Reply = ();
     fn handle(&self, turn: &Turn<Self>, msg: RunEnded<Sum>) -> Result<()> {
@@ -351,7 +351,7 @@ impl Handle<RunEnded<Sum>> for Desk {
     }
 }
 
-impl Handle<Book> for Desk {
+impl Handle<Book> for Office {
     const NAME: &'static str = "book";
     type Reply = Vec<(String, String)>;
     fn handle(&self, turn: &Turn<Self>, _: Book) -> Result<Self::Reply> {
@@ -362,11 +362,11 @@ impl Handle<Book> for Desk {
 }
 
 async fn the_named_object_is_notified_once_of_the_end_of_a_run(lab: Lab) {
-    let app = || App::new("sums").workflow(Sum).object(Desk);
+    let app = || App::new("sums").workflow(Sum).object(Office);
     let program = app().start(lab.store.clone()).await.unwrap();
     let runs = ["a", "b", "c"].map(|id| program.run(Sum::at(id)));
     for id in ["a", "b", "c", "a"] {
-        program.call(Desk::at("d"), Order { id: id.into() }).await.unwrap();
+        program.call(Office::at("d"), Order { id: id.into() }).await.unwrap();
     }
     until("all wait", async || {
         let mut waiting = true;
@@ -382,8 +382,8 @@ async fn the_named_object_is_notified_once_of_the_end_of_a_run(lab: Lab) {
     program.run(Sum::at("a")).send(MORE, 2).await.unwrap();
     program.run(Sum::at("b")).send(MORE, -1).await.unwrap();
     program.run(Sum::at("c")).terminate().await.unwrap();
-    let book = || program.call(Desk::at("d"), Book);
-    until("it has heard of all", async || book().await.unwrap().len() == 3).await;
+    let book = || program.call(Office::at("d"), Book);
+    until("it has got all outcomes", async || book().await.unwrap().len() == 3).await;
     let wanted = [("a", "42"), ("b", "negative"), ("c", "terminated")];
     assert_eq!(book().await.unwrap(), wanted.map(|(id, it)| (id.to_owned(), it.to_owned())));
     for id in ["a", "b", "c"] {
@@ -396,16 +396,16 @@ async fn the_named_object_is_notified_once_of_the_end_of_a_run(lab: Lab) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_end_of_a_run_notifies_its_object_once_wherever_the_process_ends() {
-    let app = || App::new("sums").workflow(Sum).object(Desk);
+    let app = || App::new("sums").workflow(Sum).object(Office);
     let survived = steadfast_core::test::assert_survives_crashes(app, async |program| {
-        program.call(Desk::at("d"), Order { id: "a".into() }).key("order").await?;
+        program.call(Office::at("d"), Order { id: "a".into() }).key("order").await?;
         program.settle().await;
         let run = program.run(Sum::at("a"));
         if !run.status().await?.is_final() {
             run.send(MORE, 2).await?;
         }
         program.settle().await;
-        Ok((run.wait().await?, program.call(Desk::at("d"), Book).await?))
+        Ok((run.wait().await?, program.call(Office::at("d"), Book).await?))
     });
     assert!(4 < survived.await);
 }

@@ -136,7 +136,7 @@ async fn a_crash_during_the_last_attempt_of_a_job_is_its_outcome() {
         store = Arc::new(store.restart());
         app = start(&store, &performer).await;
     }
-    until("the object hears of it", async || {
+    until("the object gets the outcome", async || {
         !app.call(Asker::at("a"), Said).await.unwrap().is_empty()
     })
     .await;

@@ -123,7 +123,7 @@ async fn calls_whose_callers_have_gone_away_leave_the_mailbox(lab: Lab) {
     let mut call = Box::pin(app.call(Ledger::at("busy"), Add { by: 1 }).into_future());
     assert!(futures_poll(&mut call).is_pending(), "there is room again");
     ledger.gate.open();
-    assert_eq!(call.await.unwrap(), 1, "nobody asked for the others any more");
+    assert_eq!(call.await.unwrap(), 1, "the other callers were dropped");
 }
 
 fn futures_poll<F: Future + Unpin>(future: &mut F) -> std::task::Poll<F::Output> {
@@ -276,7 +276,7 @@ impl Handle<StartAndEnd> for Sender {
 async fn start(lab: &Lab, sender: &Sender) -> Runtime {
     let play = Play::of(|ctx, stage, _| async move {
         ctx.event::<()>("never").await?;
-        stage.count("went on");
+        stage.count("continued");
         Ok(serde_json::Value::Null)
     });
     let options = ObjectOptions { threads: 32, ..ObjectOptions::default() };

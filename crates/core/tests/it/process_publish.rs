@@ -153,7 +153,7 @@ async fn hole_12_a_reply_is_kept_for_a_repetition(lab: Lab) {
     assert!(again.repeated);
     assert_eq!(again.reply(), Some(&reply), "it is that of the first time");
     let late = processes(&lab).input::<Shop>(&Order::Buy(5), Some("cid")).await.unwrap();
-    assert!(late.ignored && late.reply().is_none(), "there is nobody to answer");
+    assert!(late.ignored && late.reply().is_none(), "there is no caller");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -205,5 +205,5 @@ async fn a_pulled_message_is_done_when_acknowledged_and_redelivered_when_not() {
     assert_eq!(late.lost, [pulled[1].lease]);
     app.advance(lease).await;
     let late = app.queues().ack("mail", &[again[0].lease], &[]).await.unwrap();
-    assert_eq!(late.acked, 1, "nobody else has got it");
+    assert_eq!(late.acked, 1, "no other consumer has got it");
 }

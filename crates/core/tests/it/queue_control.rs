@@ -125,7 +125,7 @@ async fn a_purge_cancels_the_requested_messages(lab: Lab) {
     assert_eq!(queues.purge("mail", Some(PeekState::Dead), None).await.unwrap(), 1);
     assert_eq!(office.depth("mail").await, [2, 0, 1, 0]);
     assert_eq!(queues.purge("mail", Some(PeekState::Pending), None).await.unwrap(), 2);
-    assert_eq!(queues.purge("mail", None, None).await.unwrap(), 0, "what is leased is in hand");
+    assert_eq!(queues.purge("mail", None, None).await.unwrap(), 0, "a leased message is in flight");
     assert_eq!(queues.ack("mail", &[pulled[1].lease], &[]).await.unwrap().acked, 1);
     assert_eq!(office.depth("mail").await, [0; 4]);
     assert_eq!(office.depth("other").await, [1, 0, 0, 0]);
@@ -156,7 +156,7 @@ async fn only_messages_that_wait_too_long_expire(lab: Lab) {
     let old = office.send_all(&["buried", "waits", "b", "c"]).await;
     queues.send(OTHER, &mail("kept for ever")).await.unwrap();
     office.post.stage.came("door").await;
-    // Not so long that the consumer times out.
+    // Short enough that the consumer does not time out.
     let leased = queues.pull("mail", 1, 2 * HOUR).await.unwrap();
     queues.pause("mail").await.unwrap();
     for _ in 0..12 {

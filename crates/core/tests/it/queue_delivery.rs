@@ -135,7 +135,7 @@ async fn an_error_a_panic_and_silence_are_a_retry(lab: Lab) {
     until("three have ended", async || office.depth("mail").await == [1, 2, 0, 0]).await;
     // A settled message is released a moment after it is durable.
     let running = async || office.app.queues().show("mail").await.unwrap().running;
-    until("one is in hand", async || running().await == 1).await;
+    until("one is in flight", async || running().await == 1).await;
     // Its time counts from its delivery to the consumer.
     until("it hangs", async || office.post.attempts().contains_key("hangs")).await;
     office.lab.clock.advance(Duration::from_secs(20));
@@ -347,7 +347,7 @@ async fn messages_that_become_due_without_capacity_cause_no_polling() {
     };
     until("both are read", async || still().await == 0).await;
     app.queues().send_after(MAIL, &mail("waits"), SECOND).await.unwrap();
-    until("the last is heard of", async || still().await == 0).await;
+    until("the last notice arrives", async || still().await == 0).await;
     lab.clock.advance(SECOND);
     still().await;
     assert_eq!(still().await, 0);

@@ -283,7 +283,7 @@ impl World {
         assert!(self.quiet().await);
         self.check().await.unwrap();
         let left = self.letters("inside").await.unwrap();
-        assert_eq!(left, [], "nobody wakes up for them");
+        assert_eq!(left, [], "no wake-up is pending for them");
         for (position, times) in &*self.fate.0.lock().unwrap() {
             assert!(*times <= 1 + self.ends, "{position} was done {times} times");
         }

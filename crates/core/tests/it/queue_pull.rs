@@ -270,7 +270,7 @@ async fn from_a_paused_queue_nothing_is_pulled(lab: Lab) {
     let first = pull(&office, 1).await;
     office.app.queues().pause("mail").await.unwrap();
     assert_eq!(places(&pull(&office, 9).await), [0; 0]);
-    assert_eq!(ack(&office, first[0].lease).await, acked(1), "what is under way ends");
+    assert_eq!(ack(&office, first[0].lease).await, acked(1), "a delivery in flight ends");
     office.app.queues().resume("mail").await.unwrap();
     assert_eq!(places(&pull(&office, 9).await).len(), 1);
     office.close().await;

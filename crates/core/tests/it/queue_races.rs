@@ -229,7 +229,7 @@ async fn a_queue_without_capacity_waits_and_does_not_spin() {
     let before = lab.clock.looks.load(Ordering::SeqCst);
     lab.turn_around().await;
     let looks = lab.clock.looks.load(Ordering::SeqCst) - before;
-    assert!(looks < 10, "it looked {looks} times at what it has no room for");
+    assert!(looks < 10, "it read {looks} times without capacity");
     lab.gate.open.add_permits(6);
     lab.turn_around().await;
     assert_eq!(lab.gate.seen(), [0, 1, 2, 3, 4, 9]);
@@ -300,7 +300,7 @@ async fn messages_with_an_expired_lease_can_be_purged_moved_and_edited() {
     let queues = lab.runtime.queues();
     lab.send(0..3).await;
     let pulled = queues.pull("jobs", 3, LEASE).await.unwrap();
-    assert_eq!(queues.purge("jobs", None, None).await.unwrap(), 0, "somebody holds them");
+    assert_eq!(queues.purge("jobs", None, None).await.unwrap(), 0, "a consumer holds them");
     lab.clock.inner.advance(LEASE);
     assert_eq!(queues.purge("jobs", None, Some(&[1])).await.unwrap(), 1);
     let moved =

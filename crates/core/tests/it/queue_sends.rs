@@ -70,7 +70,7 @@ impl Handle<Take> for Clerk {
     fn handle(&self, turn: &Turn<Self>, msg: Take) -> Result<usize> {
         let taken = turn.sql().execute("INSERT INTO taken VALUES (?1)", [&msg.to])?;
         match msg.to.as_str() {
-            "busy" => Err(Error::retryable("come again")),
+            "busy" => Err(Error::retryable("try again")),
             "closed" => Err(Error::terminal("closed for good")),
             "panics" => panic!("as the test wanted"),
             _ => Ok(taken),
@@ -217,7 +217,7 @@ async fn a_message_that_an_object_refuses_is_not_done(lab: Lab) {
     dead.sort_by_key(|it| it.message.position);
     assert_eq!(ids(&dead), sent[..3]);
     let error = |at: usize| dead[at].last_error.clone().unwrap();
-    assert!(error(0).contains("come again"), "{}", error(0));
+    assert!(error(0).contains("try again"), "{}", error(0));
     assert!(error(1).contains("closed for good"), "{}", error(1));
     office.close().await;
 }

@@ -197,7 +197,7 @@ async fn another_program_is_refused_before_it_becomes_the_owner_of_the_store() {
         let refused = App::new("motel").open(&at).await.err();
         assert!(matches!(refused, Some(StartError::Foreign { .. })), "not in use: {refused:?}");
         let store = lab::open(&lab.place, &lab.clock).await.unwrap();
-        assert_eq!(store.owner().epoch, epoch + 1, "nobody owned it in between");
+        assert_eq!(store.owner().epoch, epoch + 1, "there was no other owner in between");
         store.close().await;
     }
 }

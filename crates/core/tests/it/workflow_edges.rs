@@ -82,7 +82,7 @@ async fn a_run_that_is_restarted_while_it_is_swept_stays() {
     theatre.stage.came("door").await;
     drop(gate);
     until("the sweep is over", async || sweep.is_finished()).await;
-    assert_eq!(sweep.await.unwrap().unwrap(), 0, "a run that goes on was erased");
+    assert_eq!(sweep.await.unwrap().unwrap(), 0, "a run that continues was erased");
     theatre.stage.open("door", 1);
     assert_eq!(theatre.completes("one").await, Value::Null);
 }
@@ -253,7 +253,7 @@ async fn a_waiter_is_notified_of_the_next_run_of_an_id() {
     });
     yields().await;
     runs.terminate("play", "one").await.unwrap();
-    until("the waiter hears of it", async || waits.is_finished()).await;
+    until("the waiter is notified", async || waits.is_finished()).await;
     let started = waits.await.unwrap().unwrap();
     assert_eq!((started.created, started.status), (true, Status::Terminated));
     page.abort();

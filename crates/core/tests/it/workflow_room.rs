@@ -90,7 +90,7 @@ async fn map_has_no_more_bodies_under_way_than_it_may_and_begins_the_next_when_o
     theatre.start("one").await;
     for ended in 0..5 {
         let began = (ended + 2).min(5);
-        until("two are under way", async || play.stage.ran("began") == began).await;
+        until("two are active", async || play.stage.ran("began") == began).await;
         for _ in 0..1_000 {
             tokio::task::yield_now().await;
         }
@@ -227,7 +227,7 @@ async fn many_events_for_a_run_that_is_busy_take_no_room(lab: Lab) {
     for _ in 0..50 {
         theatre.send("busy", "e", &json!(1)).await;
     }
-    until("only the run itself is under way", async || theatre.works().await.len() == 1).await;
+    until("only the run itself is active", async || theatre.works().await.len() == 1).await;
     for _ in 0..50 {
         theatre.send("quick", "e", &json!(2)).await;
     }

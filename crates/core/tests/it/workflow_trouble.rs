@@ -95,7 +95,7 @@ async fn a_waiter_is_notified_of_an_end_whose_commit_was_not_answered() {
     held.lose();
     held.let_go();
     assert_eq!(ends_in_time(&theatre, "one").await, Status::Complete(Value::Null));
-    until("the waiter hears of it", async || {
+    until("the waiter is notified", async || {
         theatre.clock.advance(S);
         waits.is_finished()
     })
@@ -164,7 +164,7 @@ async fn a_run_whose_start_was_not_answered_is_driven() {
     held.came().await;
     held.lose();
     held.let_go();
-    assert!(start.await.unwrap().is_err(), "nobody knows, and it says so");
+    assert!(start.await.unwrap().is_err(), "the outcome is unknown, and the error is returned");
     assert_eq!(ends_in_time(&theatre, "one").await, Status::Complete(Value::Null));
 }
 

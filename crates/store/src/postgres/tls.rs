@@ -71,7 +71,7 @@ impl TlsSettings {
             Some(other @ ("allow" | "prefer")) => {
                 return Err(format!(
                     "sslmode={other} may send everything in the clear; write sslmode=verify-full, \
-                     or sslmode=disable if nobody can listen"
+                     or sslmode=disable if the network is trusted"
                 ));
             }
             Some(other) => {

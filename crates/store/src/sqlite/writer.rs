@@ -163,8 +163,8 @@ impl Writer {
         drop(checkpointer);
         // An owner that wrote nothing changes nothing.
         if !is_unwritten && !matches!(status.health(), Health::Failed { .. }) {
-            let goodbye = connection.execute("UPDATE node SET clean = 1", ());
-            if let Err(error) = goodbye {
+            let closed = connection.execute("UPDATE node SET clean = 1", ());
+            if let Err(error) = closed {
                 tracing::warn!(error = %error, "store could not be marked as closed");
             }
         }

@@ -18,7 +18,7 @@ const STEPS: u64 = 400;
 /// The number of rows that each kind of query has found.
 type Seen = BTreeMap<String, usize>;
 
-/// Makes random operations. Positions and versions are guessed, so many are refused.
+/// Makes random operations. Positions and versions are guessed: many are refused.
 struct Maker {
     chance: SeededEntropy,
     written: i64,

@@ -97,7 +97,7 @@ async fn acknowledged_commits_that_are_missing_stop_the_owner_until_the_loss_is_
     let settled =
         Write::Settle { position: pending, lease: None, as_: SettledAs::Done, error: None };
     let late = lab.store.commit(Commit::of(settled)).await.unwrap_err();
-    assert_eq!(late.code(), "commits_lost", "what was being delivered settles nothing");
+    assert_eq!(late.code(), "commits_lost", "a delivery in flight settles nothing");
     let said = "batches 7 to 26 of the last owner, position 6 was found and 26 was acknowledged";
     assert!(error.to_string().contains(said), "{error}");
     assert_eq!(lab.version_error(&address("lost")).await, "commits_lost");
@@ -127,7 +127,7 @@ async fn acknowledged_commits_that_are_missing_stop_the_owner_until_the_loss_is_
     assert_eq!(fresh.id(), id, "as it is delivered first");
     assert_eq!(store.message(position).await.unwrap().unwrap().id(), id, "and later");
     let old = store.message(pending).await.unwrap().unwrap();
-    assert_eq!(old.id(), id_before, "what was kept is repeated under its old id");
+    assert_eq!(old.id(), id_before, "a kept message is repeated under its old id");
     assert_eq!(store.violations().await.unwrap(), Vec::<String>::new());
     store.close().await;
 
@@ -348,7 +348,7 @@ async fn a_newer_binary_is_refused_by_a_live_owner_before_it_touches_the_schema(
     let error = open(&lab, false).await.err().expect("refused");
     assert_eq!(error.code(), "store_taken");
     assert!(error.to_string().contains("process 1 on elsewhere"), "{error}");
-    assert_eq!(schema_of(url(&lab)).await, 6, "the living owner goes on with its schema");
+    assert_eq!(schema_of(url(&lab)).await, 6, "the live owner keeps its schema");
     owner.abort();
 }
 
@@ -364,7 +364,7 @@ async fn a_migration_has_no_timeout_and_continues_where_it_was_interrupted() {
     lab::execute(url(&lab), watch).await;
     let error = open(&lab, true).await.err().expect("the column is in the way");
     assert!(error.to_string().contains("already exists"), "{error}");
-    assert_eq!(schema_of(url(&lab)).await, 6, "what was done before stays done");
+    assert_eq!(schema_of(url(&lab)).await, 6, "earlier migrations stay done");
     lab::execute(url(&lab), "ALTER TABLE counter DROP COLUMN delete_from").await;
     open(&lab, false).await.unwrap().close().await;
     assert_eq!(schema_of(url(&lab)).await, 10);

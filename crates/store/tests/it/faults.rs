@@ -184,7 +184,7 @@ async fn a_failed_flush_is_never_retried_and_stops_the_store() {
     assert_eq!(lab.store.commit(commit).await.unwrap_err().code(), "storage_failed");
     lab.reopen().await;
     assert_eq!(lab.version(&address("a")).await, 1);
-    assert!(lab.store.owner().unclean_until.is_some(), "a failed store does not say goodbye");
+    assert!(lab.store.owner().unclean_until.is_some(), "a failed store has no clean shutdown");
 }
 
 /// Closes all connections of the store to its database, as a restart does.

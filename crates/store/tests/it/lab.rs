@@ -140,7 +140,7 @@ impl Lab {
 
     /// The code of the error that a reader gets.
     pub(crate) async fn version_error(&self, stream: &Address) -> &'static str {
-        self.store.version(stream.id()).await.expect_err("nothing is told").code()
+        self.store.version(stream.id()).await.expect_err("nothing is returned").code()
     }
 
     pub(crate) async fn assert_sound(&self) {

@@ -73,7 +73,7 @@ async fn keys_are_removed_when_their_time_is_over(lab: Lab) {
 
 async fn messages_of_a_state_stay_until_their_stream_is_closed(lab: Lab) {
     let process: Address = "process/checkout/1".parse().unwrap();
-    lab.append(&process, vec![event("began"), event("went on"), event("waits")]).await;
+    lab.append(&process, vec![event("began"), event("continued"), event("waits")]).await;
     lab.clock.advance(Duration::from_hours(2));
     assert_eq!(sweep(&*lab.store, KEEP).await.unwrap(), 0);
     lab.committed(Commit::of(Write::Close { stream: process.id() })).await;

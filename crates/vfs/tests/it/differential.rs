@@ -156,7 +156,7 @@ fn an_image_agrees_with_ordinary_sqlite_and_its_deltas_lead_both_ways() {
             let end = lab.turn();
             if end == End::Undone {
                 lab.image.rollback();
-                assert!(lab.image.pages().unwrap() == before, "{}: not what it was", lab.place);
+                assert!(lab.image.pages().unwrap() == before, "{}: it has changed", lab.place);
                 assert_eq!(lab.image.changes(), None, "{}", lab.place);
             } else if let Some(changes) = lab.image.changes() {
                 history.push(changes);

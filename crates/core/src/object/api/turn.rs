@@ -117,9 +117,9 @@ impl<C: Object> Turn<C> {
         let sending = || {
             let address = &self.state.address;
             let target = effect::target(J::NAME)?;
-            let beside = json!({ "to": address.to_string(), "outcome": C::NAME });
+            let metadata = json!({ "to": address.to_string(), "outcome": C::NAME });
             let (action, message_type) = ("perform", J::NAME);
-            let (data, metadata) = (Json::of(job)?, Json::of(&beside)?);
+            let (data, metadata) = (Json::of(job)?, Json::of(&metadata)?);
             // The outcome holds the job as well.
             let len = data.as_str().len();
             if JOB_BYTES_MAX < len {

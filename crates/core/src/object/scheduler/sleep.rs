@@ -70,7 +70,7 @@ mod tests {
         let busy = |unreturned: &mut UnreturnedMemory, gone| unreturned.is_time(gone, 5_000);
         assert!(!busy(&mut unreturned, 1_000));
         assert!(!busy(&mut unreturned, 1_000));
-        assert!(unreturned.is_time(0, 1_999), "so much is unreturned by now");
+        assert!(unreturned.is_time(0, 1_999), "enough is unreturned by now");
         assert!(!busy(&mut unreturned, 1));
         let looks = (0..LOOKS).position(|_| busy(&mut unreturned, 0));
         assert_eq!(looks, Some(LOOKS as usize - 2));

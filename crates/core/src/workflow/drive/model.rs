@@ -334,7 +334,10 @@ impl World {
             Action::Sleep => {
                 let fold = {
                     let mut state = driven.code.ctx.state();
-                    assert_eq!(state.given, state.durable, "it sleeps on what is not durable");
+                    assert_eq!(
+                        state.given, state.durable,
+                        "it sleeps before its entries are durable"
+                    );
                     std::mem::replace(&mut state.fold, RunFold::empty())
                 };
                 self.folds.insert(self.run.id(), fold);
@@ -375,7 +378,7 @@ impl World {
             self.change().await;
         }
         let busy = || StoreError::Busy { waiting: 1 };
-        let unknown = || StoreError::Unknown { reason: "it went away".into() };
+        let unknown = || StoreError::Unknown { reason: "the connection was lost".into() };
         let answer = match self.chance.next() % 30 {
             _ if self.is_calm => self.store.commit(commit).await,
             0 | 1 => Err(busy()),
@@ -539,7 +542,7 @@ impl World {
             Status::Queued | Status::Running => true,
             Status::Waiting => first(&fold.waits).is_some(),
             Status::Paused(report) => {
-                assert_eq!(*report, None, "the code is what it was");
+                assert_eq!(*report, None, "the code is unchanged");
                 false
             }
             Status::Complete(_) | Status::Errored(_) | Status::Terminated => false,

@@ -196,7 +196,7 @@ async fn an_object_with_commits_on_their_way_is_not_put_out_of_memory() {
     }
     let mut read = app.call(Ledger::at("a"), Read);
     for number in 0..20 {
-        assert!(by_now(&mut read).is_none(), "it saw what is no longer so");
+        assert!(by_now(&mut read).is_none(), "it saw a state that is no longer valid");
         let name = Ledger::at(format!("other {number}"));
         assert_eq!(app.call(name, Read).await.unwrap(), (0, 0));
     }

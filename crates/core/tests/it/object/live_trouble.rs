@@ -88,7 +88,7 @@ async fn over_a_store_that_fails_every_connection_ends_once_and_no_line_is_misse
         }
         let seen = look(&app).await;
         let gone: BTreeSet<String> = seen.gone.iter().map(|it| it.0.clone()).collect();
-        assert_eq!(gone.len(), seen.gone.len(), "seed {seed}: each is heard of once");
+        assert_eq!(gone.len(), seen.gone.len(), "seed {seed}: each is handled once");
         assert!(came.is_subset(&gone), "seed {seed}: {:?}", came.difference(&gone));
         assert!(gone.is_subset(&tried.lock().unwrap()), "seed {seed}");
         assert_eq!((seen.here, seen.connected), (Vec::new(), Vec::new()), "seed {seed}");

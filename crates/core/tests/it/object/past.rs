@@ -112,7 +112,7 @@ async fn every_turn_of_a_random_life_can_be_seen_as_it_was(mut lab: Lab) {
     assert!(bases.len() > 2, "too few checkpoints: {bases:?}");
     for (turn, bytes) in lives {
         let (found, then) = bytes_at(&*lab.store, Some(turn)).await.unwrap();
-        assert!(found == turn && then == bytes, "turn {turn} is not what it was");
+        assert!(found == turn && then == bytes, "turn {turn} has changed");
     }
     lab.assert_sound().await;
 }
@@ -312,7 +312,7 @@ async fn an_emptied_object_takes_little_space_and_its_past_states_can_be_read(mu
     assert!(head.base.pages < 50, "{head:?}");
     assert!(lab.store.images(ledger("a").id(), &[0..=u32::MAX]).await.unwrap().len() < 50);
     let past = pages_at(&*lab.store, &ledger("a"), Some(full.seq)).await.unwrap();
-    assert!(past.bytes() == then, "turn {} is not what it was", full.seq);
+    assert!(past.bytes() == then, "turn {} has changed", full.seq);
     app.stop().await;
     lab.reopen().await;
     let app = Program::on(&lab).await;

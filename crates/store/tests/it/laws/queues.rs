@@ -92,7 +92,7 @@ async fn messages_are_in_due_order_after_a_cursor(lab: Lab) {
     let found = lab.store.queue_messages(a.id(), after, until, 2).await.unwrap();
     assert_eq!(found, all[1..3]);
     let found = lab.store.queue_messages(a.id(), after, until, 9).await.unwrap();
-    assert_eq!(found, all[1..4], "not what is due later");
+    assert_eq!(found, all[1..4], "not messages that are due later");
     let next = lab.store.next_due(a.id(), START).await.unwrap();
     assert_eq!(next, Some(START.after(Duration::from_secs(10))));
     let last = START.after(Duration::from_secs(30));
@@ -294,8 +294,8 @@ async fn a_rejected_commit_with_a_move_leaves_no_trace(lab: Lab) {
     let step = || Commit::of(moved(position, &b, Some("no")));
     let late = step().expect(Expect::Settled { position, as_: SettledAs::Dead });
     assert_eq!(lab.rejected(late).await, Rejection::NotSettled { position });
-    let beside = step().write(settled(77, SettledAs::Done, None));
-    assert_eq!(lab.rejected(beside).await, Rejection::NotPending { position: 77 });
+    let other = step().write(settled(77, SettledAs::Done, None));
+    assert_eq!(lab.rejected(other).await, Rejection::NotPending { position: 77 });
     assert_eq!(lab.store.dump().await.unwrap(), before);
     assert_eq!(lab.store.classes(EntityKind::Queue, None, 9).await.unwrap(), ["a"]);
     lab.committed(step()).await;
