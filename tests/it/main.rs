@@ -29,3 +29,4 @@ mod runs;
 mod shots;
 mod tidy;
 mod trips;
+mod words;
