@@ -30,10 +30,10 @@ impl TargetKey {
     }
 }
 
-/// How much is held in memory.
+/// Limits of memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// Deliveries in flight at once to one target.
+    /// Maximum deliveries in flight to one target.
     pub(crate) in_flight: usize,
     /// Rows of one target that are ready.
     pub(crate) window: usize,
@@ -44,24 +44,24 @@ pub(crate) struct Bounds {
 /// Targets that have limits of their own.
 pub(crate) type OwnLimits = HashMap<EntityId, usize>;
 
-/// How a delivery ended.
+/// The end of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The row is settled, or belongs to somebody else.
+    /// The row is settled, or belongs to another owner.
     Gone,
-    /// It is due again then, and the store says so.
+    /// It is due again at this time, which the store has.
     Again(Timestamp),
-    /// It is tried again then. The store does not know that time.
+    /// It is retried at this time, which the store does not have.
     Deferred(Timestamp),
-    /// Its target is in trouble and waits until then. The row is the next.
+    /// Its target could not be used and pauses until then. The row is the next.
     Rest(Timestamp),
     /// Its pool is full. The row is the next when its target is unblocked.
     NoRoom,
-    /// This program has no handler for it. It is left for one that has.
+    /// This program has no handler for it. It is left for a program that has one.
     Unserved,
 }
 
-/// Where a row is known from.
+/// The source of a row.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Found {
     Commit,
@@ -80,7 +80,7 @@ pub(crate) struct Index {
     timed: HashMap<Position, Timestamp>,
     /// The first row of each ordered target that waits for its time.
     dozing: HashMap<TargetKey, (Timestamp, Position)>,
-    /// When deferrals and rests of targets are over.
+    /// When deferrals and pauses of targets end.
     wakes: BTreeSet<(Timestamp, TargetKey)>,
     ready: VecDeque<TargetKey>,
     /// The same of targets with limits of their own: they do not wait for the others.
@@ -93,19 +93,19 @@ pub(crate) struct Index {
 #[derive(Debug)]
 struct Target {
     window: Window,
-    /// It stands in the queue of targets that can go on.
+    /// It is in the queue of targets that can deliver.
     is_ready: bool,
-    /// It stands in the queue of targets to be read.
+    /// It is in the queue of targets to be read.
     is_queued: bool,
     /// Its pool is full.
     is_blocked: bool,
     rests_until: Option<Timestamp>,
 }
 
-/// A scan that is not answered yet.
+/// A scan in progress.
 #[derive(Debug)]
 struct OpenScan {
-    /// How far the horizon was pulled back.
+    /// The lowest cursor that the horizon was pulled back to.
     floor: DueCursor,
     /// Rows that ended or were written: the answer may have them as they were.
     changed: HashSet<Position>,
@@ -148,7 +148,7 @@ impl Index {
         }
     }
 
-    /// Some notices were lost: everything is scanned anew.
+    /// Some notices were lost: everything is scanned again.
     pub(crate) fn start_over(&mut self, now: Timestamp) {
         // A first row may have been settled, and one before it revived.
         for (_, (_, position)) in std::mem::take(&mut self.dozing) {
@@ -166,7 +166,7 @@ impl Index {
         self.pull_back(DueCursor::START);
     }
 
-    /// Behind which row to scan on, if it is time to. The answer goes to `scanned`.
+    /// The cursor to scan from, if a scan is needed. The result goes to `scanned`.
     pub(crate) fn begin_scan(&mut self, now: Timestamp) -> Option<DueCursor> {
         let is_near = self.horizon.due_at <= now || self.timers.len() < self.bounds.timers / 2;
         let has_room = self.targets.len() < self.bounds.targets;
@@ -177,13 +177,13 @@ impl Index {
         Some(self.horizon)
     }
 
-    /// Takes in a page of a scan; `is_last` if the store holds nothing behind it.
+    /// Takes in a page of a scan; `is_last` if the store has no more rows.
     pub(crate) fn scanned(&mut self, page: &[Work], is_last: bool, now: Timestamp) {
         let reached = match page.last() {
             Some(last) if !is_last => DueCursor { due_at: last.due_at, position: last.position },
             Some(_) | None => DueCursor::END,
         };
-        // First the horizon, then the rows: one without room pulls it back again.
+        // First the horizon, then the rows: a row without capacity pulls it back again.
         let Some(OpenScan { floor, changed }) = self.scan.take() else { return };
         self.horizon = reached.min(floor);
         for work in page.iter().filter(|it| !changed.contains(&it.position)) {
@@ -191,12 +191,12 @@ impl Index {
         }
     }
 
-    /// A scan failed. It will be wanted again.
+    /// A scan failed; it is repeated.
     pub(crate) fn scan_failed(&mut self) {
         self.scan = None;
     }
 
-    /// The next target to be read, and behind which row. The answer goes to `read`.
+    /// The next target to be read, and the cursor. The result goes to `read`.
     pub(crate) fn begin_read(&mut self, now: Timestamp) -> Option<(TargetKey, DueCursor)> {
         while let Some(key) = self.reads.pop_front() {
             let Some(target) = self.targets.get_mut(&key) else { continue };
@@ -208,7 +208,7 @@ impl Index {
         None
     }
 
-    /// Takes in rows of a target, in its order; `is_last` if the store holds no more of them.
+    /// Takes in rows of a target, in its order; `is_last` if the store has no more of them.
     pub(crate) fn read(&mut self, key: TargetKey, works: &[Work], is_last: bool, now: Timestamp) {
         let Some(target) = self.targets.get_mut(&key) else { return };
         // Behind a row that is not due yet, by due time, nothing is due. Timers wait for those.
@@ -220,7 +220,7 @@ impl Index {
         self.review(key, now);
     }
 
-    /// A read failed. It will be wanted again.
+    /// A read failed; it is repeated.
     pub(crate) fn read_failed(&mut self, key: TargetKey, now: Timestamp) {
         if let Some(target) = self.targets.get_mut(&key) {
             target.window.read_failed();
@@ -228,7 +228,7 @@ impl Index {
         }
     }
 
-    /// Brings what has become due to its window.
+    /// Moves rows that have become due to their windows.
     pub(crate) fn wake(&mut self, now: Timestamp) {
         while let Some(entry) = self.timers.first_entry()
             && entry.key().0 <= now
@@ -254,8 +254,8 @@ impl Index {
         }
     }
 
-    /// The next row to deliver, targets in turn, and whether it takes one of the places to load
-    /// that targets share. Without `room` there is none of those.
+    /// The next row to deliver, round-robin over targets, and whether it takes one of the shared
+    /// load permits. Without `room` none is free.
     pub(crate) fn take(
         &mut self,
         room: bool,
@@ -269,7 +269,7 @@ impl Index {
             let limit = self.limit(key);
             let Some(target) = self.targets.get_mut(&key) else { continue };
             target.is_ready = false;
-            // Since it was queued, another row may have come to its front.
+            // Since it was queued, another row may have become the first.
             let is_due = target.window.front().is_some_and(|it| it.due_at <= now);
             if target.waits() || limit <= target.window.busy() || !is_due {
                 self.review(key, now);
@@ -312,7 +312,7 @@ impl Index {
                 target.is_blocked = true;
                 window::End::Back
             }
-            // The others wait behind it.
+            // The others wait for it.
             End::Unserved if key.ordered && !target.window.has_before(at) => {
                 self.has_left = true;
                 self.targets.remove(&key);
@@ -325,14 +325,14 @@ impl Index {
             End::Unserved => window::End::Gone,
         };
         let placed = target.window.finished(at, end);
-        // The row of one that is kept here is as the store has it.
+        // A row that is kept here is unchanged in the store.
         if !matches!(end, window::End::Back | window::End::Deferred(_)) {
             self.scan.iter_mut().for_each(|it| _ = it.changed.insert(at));
         }
         for entry in placed.into_iter().flatten() {
             let target = self.targets.get_mut(&key).filter(|_| !key.ordered);
             match target {
-                // The store may have another due time by now: it must not be lost from sight.
+                // The store may have another due time by now: the row must not be lost.
                 Some(target) if entry.due_at <= now => target.window.put_back(entry),
                 Some(_) | None => self.put(key, entry, Found::Commit, now),
             }
@@ -340,7 +340,7 @@ impl Index {
         self.review(key, now);
     }
 
-    /// A pool has room for a blocked target; `false` if the target needs none any more.
+    /// A pool has a permit for a blocked target; `false` if the target needs none any more.
     pub(crate) fn unblock(&mut self, key: TargetKey, now: Timestamp) -> bool {
         let Some(target) = self.targets.get_mut(&key) else { return false };
         target.is_blocked = false;
@@ -351,7 +351,8 @@ impl Index {
     fn place(&mut self, work: &Work, found: Found, now: Timestamp) {
         let (key, entry) = (TargetKey::of(work), Entry::of(work));
         if let Some(target) = self.targets.get_mut(&key) {
-            // A claim of our own is not news; one from outside is, because it may expire.
+            // A claim of this process needs no notice; one from outside does, because it may
+            // expire.
             let is_ours = work.claim.is_some_and(|(lease, _)| lease.holder != 0);
             if is_ours && target.window.is_in_flight(entry.position) {
                 return;
@@ -409,7 +410,7 @@ impl Index {
         self.targets.entry(key).or_insert_with(unread);
     }
 
-    /// A row was settled by somebody else: an ordered target may go on behind it.
+    /// A row was settled by another commit: an ordered target may continue with the next.
     fn settled(&mut self, work: &Work, now: Timestamp) {
         let key = TargetKey::of(work);
         self.scan.iter_mut().for_each(|it| _ = it.changed.insert(work.position));
@@ -489,7 +490,7 @@ impl Index {
         }
     }
 
-    /// How many rows of a target may be in flight at once.
+    /// Maximum rows of a target in flight.
     fn limit(&self, key: TargetKey) -> usize {
         let limit = self.own_limits.get(&key.target).copied().unwrap_or(self.bounds.in_flight);
         if key.ordered { 1 } else { limit }
@@ -505,8 +506,8 @@ impl Index {
         self.targets.get(&key).is_some_and(|it| is_known(&it.window))
     }
 
-    /// When to look again, if nothing happens before. Only for times to come: what is due now waits
-    /// for room, and room comes with an end of something.
+    /// The time at which to run again, if nothing happens before. Only future times: due work waits
+    /// for capacity, and an end frees capacity.
     pub(crate) fn wake_at(&self, now: Timestamp) -> Option<Timestamp> {
         let timer = self.timers.keys().next().map(|(due_at, _)| *due_at);
         let horizon = (self.horizon != DueCursor::END).then_some(self.horizon.due_at);
@@ -514,7 +515,7 @@ impl Index {
         [timer, wake, horizon.filter(|at| now < *at)].into_iter().flatten().min()
     }
 
-    /// Whether nothing is in flight, nothing known is due and nothing is left to look at now.
+    /// Whether nothing is in flight, nothing known is due and nothing has to be read now.
     pub(crate) fn is_settled(&self, now: Timestamp) -> bool {
         let is_scanned = self.horizon == DueCursor::END || now < self.horizon.due_at;
         let is_quiet = |(key, it): (&TargetKey, &Target)| {
@@ -528,8 +529,8 @@ impl Index {
         is_scanned && self.scan.is_none() && is_ahead && self.targets.iter().all(is_quiet)
     }
 
-    /// Whether something will bring this work to its delivery. Of ordered work only the first of
-    /// its target counts: the others wait for it.
+    /// Whether a timer, a window or a scan covers this work. Only the first row of an ordered
+    /// target counts: the others wait for it.
     pub(crate) fn covers(&self, work: &Work) -> bool {
         let (key, entry) = (TargetKey::of(work), Entry::of(work));
         self.horizon < DueCursor { due_at: work.due_at, position: work.position }
@@ -538,17 +539,17 @@ impl Index {
             || self.targets.get(&key).is_some_and(|it| it.window.covers(&entry))
     }
 
-    /// Whether a target is about to be taken from.
+    /// Whether a target is about to deliver.
     pub(crate) fn is_ready(&self, key: TargetKey) -> bool {
         self.targets.get(&key).is_some_and(|it| it.is_ready)
     }
 
-    /// Whether a target waits for its pool, and nothing of it is in flight that could come back.
+    /// Whether a target waits for its pool, and none of its rows in flight could be requeued.
     pub(crate) fn is_blocked(&self, key: TargetKey) -> bool {
         self.targets.get(&key).is_some_and(|it| it.is_blocked && it.window.running() == 0)
     }
 
-    /// Whether nothing of a target is in flight.
+    /// Whether no row of a target is in flight.
     pub(crate) fn is_at_rest(&self, key: TargetKey) -> bool {
         self.targets.get(&key).is_none_or(|it| it.window.running() == 0)
     }

@@ -4,8 +4,8 @@
 //! behind it are in the store, and are read when there is room. Memory is bounded: a row without
 //! room pulls the horizon back to before it.
 //!
-//! Notices come late, and the answer of a read may be older than a notice. So what is learned
-//! while a read is open is applied again to its answer.
+//! Notices may be late, and the result of a read may be older than a notice. Notices that arrive
+//! during a read are therefore applied again to its result.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
@@ -28,22 +28,22 @@ pub(crate) enum Order {
     Position,
 }
 
-/// How a delivery ended, for the window of its target.
+/// The end of a delivery, for the window of its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The row is settled, or belongs to somebody else.
+    /// The row is settled, or belongs to another owner.
     Gone,
-    /// It is due again then, and the store says so.
+    /// It is due again at this time, which the store has.
     Again(Timestamp),
-    /// It is tried again then. The store does not know that time.
+    /// It is retried at this time, which the store does not have.
     Deferred(Timestamp),
-    /// It was not begun, and is the next.
+    /// It did not begin, and is the next.
     Back,
-    /// Nobody knows: it is looked at again.
+    /// The outcome is unknown: it is read again.
     Unknown,
 }
 
-/// The rows that the store holds behind those of a read.
+/// The rows that the store has after those of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
     /// More of them.
@@ -54,10 +54,10 @@ pub(crate) enum Rest {
     Later(Timestamp),
 }
 
-/// How rows become ready.
+/// The way in which rows become ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fill {
-    /// By notices, up to so many, and by reads.
+    /// By notices, up to this many, and by reads.
     Notices(usize),
     /// By reads only, because they bring the bodies of messages.
     Reads,
@@ -90,23 +90,23 @@ struct InFlight {
     is_held: bool,
 }
 
-/// The last that was heard of a row while it was in flight.
+/// The last notice of a row while it was in flight.
 #[derive(Clone, Copy, Debug)]
 enum News {
     Written(Entry),
     Settled,
 }
 
-/// Changes since the store was asked, whose answer may not know of them.
+/// Changes during a read, which its result may not contain.
 #[derive(Debug)]
 struct OpenRead {
-    /// How far the horizon was pulled back.
+    /// The lowest cursor that the horizon was pulled back to.
     floor: DueCursor,
     gone: HashSet<Position>,
     written: HashMap<Position, Entry>,
 }
 
-/// The limit of notices that an open read remembers. Rows of others are read twice.
+/// Maximum notices that an open read records. Rows of others are read twice.
 const WRITTEN_MAX: usize = 10_000;
 
 impl OpenRead {
@@ -164,7 +164,7 @@ impl Window {
             self.deferred.retain(|_, it| it.position != entry.position);
             return true;
         };
-        // Rows that are only read are often taken before their notice comes, which is no news.
+        // Rows that only reads make ready are often taken before their notice arrives.
         let is_late = self.fill == Fill::Reads && !known.is_held && known.entry == entry;
         if !is_late {
             known.news = Some(News::Written(entry));
@@ -172,7 +172,7 @@ impl Window {
         false
     }
 
-    /// Learns that a row was settled by somebody else.
+    /// Records that a row was settled by another commit.
     pub(crate) fn settled(&mut self, position: Position) {
         if let Some(known) = self.in_flight.get_mut(&position) {
             known.news = Some(News::Settled);
@@ -196,7 +196,7 @@ impl Window {
             }
         }
         if self.horizon < key {
-            // Behind rows that only the store knows, it has to wait.
+            // After rows that only the store has, it has to wait.
             if self.order == Order::Position || entry.due_at <= now {
                 self.more = true;
             } else {
@@ -218,7 +218,7 @@ impl Window {
         self.ready.insert(index, entry);
     }
 
-    /// Makes a row ready again that is not lost from sight meanwhile.
+    /// Makes a row ready again that no read would find.
     pub(crate) fn put_back(&mut self, entry: Entry) {
         // In the order of positions it is read again.
         if self.order == Order::Due || self.key(&entry) <= self.horizon {
@@ -242,18 +242,18 @@ impl Window {
         }
     }
 
-    /// Has all rows read again.
+    /// Reads all rows again.
     pub(crate) fn read_again(&mut self) {
         self.pull_back(DueCursor::START);
     }
 
-    /// Forgets which rows are ready, and has all of them read again.
+    /// Clears the ready rows, and reads all of them again.
     pub(crate) fn forget(&mut self) {
         self.ready.clear();
         self.read_again();
     }
 
-    /// Some notices were lost: rows in flight are looked at again when they end.
+    /// Some notices were lost: rows in flight are read again when they end.
     pub(crate) fn doubt(&mut self) {
         for (position, it) in &mut self.in_flight {
             let (due_at, attempts) = (Timestamp::MIN, it.entry.attempts);
@@ -324,14 +324,14 @@ impl Window {
         new.into_iter().map(|it| it.position).collect()
     }
 
-    /// The store could not be read. It will be wanted again.
+    /// A read failed; it is repeated.
     pub(crate) fn read_failed(&mut self) {
         if self.read.take().is_some() {
             self.more = true;
         }
     }
 
-    /// How many rows can be taken. Those that are only read need not wait for others.
+    /// The number of rows that can be taken. Rows of reads need not wait for others.
     fn available(&self) -> usize {
         match self.fill {
             Fill::Reads => self.ready.len(),
@@ -345,7 +345,7 @@ impl Window {
         listed.chain(self.in_flight.keys().copied())
     }
 
-    /// Takes the first ready rows that `fits` says yes to.
+    /// Takes the first ready rows that `fits` accepts.
     pub(crate) fn take(&mut self, max: usize, mut fits: impl FnMut(&Entry) -> bool) -> Vec<Entry> {
         let (mut taken, mut index) = (Vec::new(), 0);
         let available = self.available();
@@ -376,8 +376,8 @@ impl Window {
         true
     }
 
-    /// A row is no longer in flight. Returns rows to be placed: as this end says, and as was
-    /// learned meanwhile.
+    /// A row is no longer in flight. Returns rows to be placed, according to this end and to
+    /// notices since.
     pub(crate) fn finished(&mut self, position: Position, end: End) -> [Option<Entry>; 2] {
         let Some(InFlight { entry, news, is_held }) = self.in_flight.remove(&position) else {
             return [None, None];
@@ -386,7 +386,7 @@ impl Window {
         let (end, news) = match news {
             Some(News::Settled) => (End::Gone, None),
             Some(News::Written(news)) => match end {
-                // It was written since, which counts.
+                // It was written since, and that counts.
                 End::Deferred(_) | End::Back => (End::Gone, Some(news)),
                 End::Gone | End::Again(_) | End::Unknown => (end, Some(news)),
             },
@@ -398,7 +398,7 @@ impl Window {
             End::Unknown => Some(entry),
             End::Deferred(until) => {
                 self.deferred.insert((until, position), entry);
-                // The others wait behind it, and take no room meanwhile.
+                // The others wait for it, and take no memory meanwhile.
                 if self.order == Order::Position {
                     self.forget();
                 }
@@ -487,7 +487,7 @@ impl Window {
         is_empty && self.deferred.is_empty() && self.read.is_none() && !self.more
     }
 
-    /// Whether something will bring a row to its delivery.
+    /// Whether the window covers a row, so that it will be delivered.
     pub(crate) fn covers(&self, entry: &Entry) -> bool {
         let is_read = self.more || self.read.is_some() || self.next_due <= entry.due_at;
         self.known().any(|it| it == entry.position) || is_read && self.horizon < self.key(entry)
