@@ -7,6 +7,7 @@ pub(crate) mod engine;
 mod handler;
 mod index;
 mod pools;
+mod shards;
 pub(crate) mod suspects;
 mod targets;
 pub(crate) mod waker;
@@ -26,6 +27,7 @@ pub(crate) use self::attempt::panic_message;
 use self::{
     engine::Engine,
     index::{Bounds, Index},
+    shards::ShardSet,
     targets::Targets,
     waker::LoopWaker,
     worker::Worker,
@@ -155,6 +157,7 @@ impl DispatcherBuilder {
             timers: options.timers_max,
         };
         let mut index = Index::new(bounds, own_pools);
+        index.own(ShardSet::ALL, store.clock().now());
         index.hold(&blamed);
         let (worker, index) = (Arc::new(worker), Arc::new(Mutex::new(index)));
         let targets = Targets::new(worker.clone(), index.clone(), queues, blamed, waker.clone());

@@ -44,11 +44,9 @@ impl Leases {
         Self { last: self.last.clone(), held: Mutex::default() }
     }
 
-    /// A lease that this process has not used before. An exclusive lease has a negative number: it
-    /// shows the next process that no other suspect message ran at the same time.
-    fn next(&self, store: &dyn Store, is_exclusive: bool) -> Lease {
+    /// A lease that this process has not used before.
+    fn next(&self, store: &dyn Store) -> Lease {
         let number = 1 + self.last.fetch_add(1, Ordering::Relaxed);
-        let number = if is_exclusive { -number } else { number };
         Lease { holder: store.owner().epoch, number }
     }
 
@@ -58,9 +56,8 @@ impl Leases {
         store: &dyn Store,
         positions: &[Position],
         lasts: Duration,
-        is_exclusive: bool,
     ) -> Result<Vec<Claim>, StoreError> {
-        let lease = self.next(store, is_exclusive);
+        let lease = self.next(store);
         let claim =
             |position: &Position| Commit::of(Write::Claim { position: *position, lease, lasts });
         let claims: Vec<Commit> = positions.iter().map(claim).collect();

@@ -4,6 +4,9 @@
 //! waits for it. Work behind the horizon is found by a scan, at the latest when the time of the
 //! horizon has come. Memory is bounded: a timer or a target without room pulls the horizon back.
 //!
+//! Only work of the shards that this node owns is taken in. When a shard is lost, its deliveries in
+//! flight end here, and nothing else of it is begun; when it is gained, everything is scanned again.
+//!
 //! An ordered target whose first row is not due is *dozing*: only the timer of that row is kept.
 //! Targets take turns: each delivers one row, then goes to the back.
 
@@ -11,7 +14,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use steadfast_store::{DueCursor, EntityId, Notice, Position, Timestamp, Work};
 
-use super::window::{self, Entry, Order, Rest, Window};
+use super::{
+    shards::ShardSet,
+    window::{self, Entry, Order, Rest, Window},
+};
 
 /// The ordered or the unordered work of a target: they do not wait for each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -71,6 +77,7 @@ enum Found {
 #[derive(Debug)]
 pub(crate) struct Index {
     bounds: Bounds,
+    shards: ShardSet,
     own_limits: OwnLimits,
     horizon: DueCursor,
     scan: Option<OpenScan>,
@@ -122,9 +129,11 @@ impl Target {
 }
 
 impl Index {
+    /// An index without shards. [`Self::own`] gives it some.
     pub(crate) fn new(bounds: Bounds, own_limits: OwnLimits) -> Self {
         Self {
             bounds,
+            shards: ShardSet::NONE,
             own_limits,
             horizon: DueCursor::START,
             scan: None,
@@ -138,6 +147,37 @@ impl Index {
             reads: VecDeque::new(),
             has_left: false,
         }
+    }
+
+    /// Sets the shards that this node owns from now on.
+    pub(crate) fn own(&mut self, shards: ShardSet, now: Timestamp) {
+        if !shards.is_subset_of(self.shards) {
+            self.pull_back(DueCursor::START);
+        }
+        self.shards = shards;
+        self.ready.retain(|it| shards.has(it.target));
+        self.ready_apart.retain(|it| shards.has(it.target));
+        self.reads.retain(|it| shards.has(it.target));
+        self.dozing.retain(|it, _| shards.has(it.target));
+        self.timers.retain(|(_, position), (key, _)| {
+            let is_owned = shards.has(key.target);
+            if !is_owned {
+                self.timed.remove(position);
+            }
+            is_owned
+        });
+        let is_lost = |it: &TargetKey| !shards.has(it.target);
+        let lost: Vec<TargetKey> = self.targets.keys().copied().filter(is_lost).collect();
+        for key in lost {
+            if let Some(target) = self.targets.get_mut(&key) {
+                (target.is_ready, target.is_queued, target.rests_until) = (false, false, None);
+                target.window.disown();
+            }
+            self.review(key, now);
+        }
+        // Gained targets that had deliveries in flight are read like others.
+        let kept: Vec<TargetKey> = self.targets.keys().copied().collect();
+        kept.into_iter().for_each(|it| self.review(it, now));
     }
 
     /// Takes in a notice of a commit.
@@ -168,9 +208,11 @@ impl Index {
 
     /// The cursor to scan from, if a scan is needed. The result goes to `scanned`.
     pub(crate) fn begin_scan(&mut self, now: Timestamp) -> Option<DueCursor> {
+        let is_owner = self.shards != ShardSet::NONE;
         let is_near = self.horizon.due_at <= now || self.timers.len() < self.bounds.timers / 2;
         let has_room = self.targets.len() < self.bounds.targets;
-        if self.scan.is_some() || self.horizon == DueCursor::END || !is_near || !has_room {
+        let is_wanted = is_owner && is_near && has_room;
+        if self.scan.is_some() || self.horizon == DueCursor::END || !is_wanted {
             return None;
         }
         self.scan = Some(OpenScan { floor: DueCursor::END, changed: HashSet::new() });
@@ -211,6 +253,10 @@ impl Index {
     /// Takes in rows of a target, in its order; `is_last` if the store has no more of them.
     pub(crate) fn read(&mut self, key: TargetKey, works: &[Work], is_last: bool, now: Timestamp) {
         let Some(target) = self.targets.get_mut(&key) else { return };
+        if !self.shards.has(key.target) {
+            target.window.read_failed();
+            return self.review(key, now);
+        }
         // Behind a row that is not due yet, by due time, nothing is due. Timers wait for those.
         let is_over = !key.ordered && works.last().is_some_and(|it| now < it.due_at);
         let rest = if is_last || is_over { Rest::Nothing } else { Rest::More };
@@ -296,6 +342,11 @@ impl Index {
     /// A delivery ended.
     pub(crate) fn finished(&mut self, key: TargetKey, at: Position, end: End, now: Timestamp) {
         let Some(target) = self.targets.get_mut(&key) else { return };
+        if !self.shards.has(key.target) {
+            // The owner of the shard knows from the store what follows.
+            target.window.finished(at, window::End::Gone);
+            return self.review(key, now);
+        }
         let end = match end {
             End::Gone => window::End::Gone,
             End::Again(due_at) => window::End::Again(due_at),
@@ -350,6 +401,9 @@ impl Index {
 
     fn place(&mut self, work: &Work, found: Found, now: Timestamp) {
         let (key, entry) = (TargetKey::of(work), Entry::of(work));
+        if !self.shards.has(key.target) {
+            return;
+        }
         if let Some(target) = self.targets.get_mut(&key) {
             // A claim of this process needs no notice; one from outside does, because it may
             // expire.
@@ -413,6 +467,9 @@ impl Index {
     /// A row was settled by another commit: an ordered target may continue with the next.
     fn settled(&mut self, work: &Work, now: Timestamp) {
         let key = TargetKey::of(work);
+        if !self.shards.has(key.target) {
+            return;
+        }
         self.scan.iter_mut().for_each(|it| _ = it.changed.insert(work.position));
         match self.dozing.get(&key).copied() {
             Some(first) if first.1 != work.position => return,
@@ -432,9 +489,14 @@ impl Index {
     /// Puts a target where it belongs now: ready, to be read, dozing, or away.
     fn review(&mut self, key: TargetKey, now: Timestamp) {
         let (limit, is_apart) = (self.limit(key), self.is_apart(key));
+        let is_lost = !self.shards.has(key.target);
         let Some(target) = self.targets.get_mut(&key) else { return };
-        if target.window.is_idle() {
+        let is_over = target.window.in_flight() == 0 && !target.window.is_reading();
+        if target.window.is_idle() || is_lost && is_over {
             self.targets.remove(&key);
+            return;
+        }
+        if is_lost {
             return;
         }
         if target.waits() || limit <= target.window.deferred() {
@@ -517,7 +579,8 @@ impl Index {
 
     /// Whether nothing is in flight, nothing known is due and nothing has to be read now.
     pub(crate) fn is_settled(&self, now: Timestamp) -> bool {
-        let is_scanned = self.horizon == DueCursor::END || now < self.horizon.due_at;
+        let has_none = self.shards == ShardSet::NONE;
+        let is_scanned = has_none || self.horizon == DueCursor::END || now < self.horizon.due_at;
         let is_quiet = |(key, it): (&TargetKey, &Target)| {
             let waits = it.rests_until.is_some() || self.limit(*key) <= it.window.deferred();
             let has_more = it.window.has_more() || it.window.is_reading();
@@ -530,10 +593,11 @@ impl Index {
     }
 
     /// Whether a timer, a window or a scan covers this work. Only the first row of an ordered
-    /// target counts: the others wait for it.
+    /// target counts: the others wait for it. Work of other shards is covered by their owners.
     pub(crate) fn covers(&self, work: &Work) -> bool {
         let (key, entry) = (TargetKey::of(work), Entry::of(work));
-        self.horizon < DueCursor { due_at: work.due_at, position: work.position }
+        !self.shards.has(key.target)
+            || self.horizon < DueCursor { due_at: work.due_at, position: work.position }
             || self.timers.contains_key(&(work.due_at, work.position))
             || self.dozing.contains_key(&key)
             || self.targets.get(&key).is_some_and(|it| it.window.covers(&entry))

@@ -1,6 +1,6 @@
 //! The index against a model of a store: notices that are late or lost, stale or failed reads,
-//! little memory, operators, and random order. In every order, no row is lost, none is in flight
-//! twice, and everything is delivered in the end.
+//! little memory, operators, changes of shards, and random order. In every order, no row is lost,
+//! none is in flight twice, and everything is delivered in the end.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -46,8 +46,10 @@ impl World {
         let pick = |max: u64| 1 + (chance.next() % max) as usize;
         let (in_flight, window) = (pick(3), pick(3));
         let bounds = Bounds { in_flight, window, targets: 1 + pick(6), timers: 1 + pick(8) };
+        let mut index = Index::new(bounds, OwnLimits::from([(target(0), pick(4))]));
+        index.own(ShardSet::ALL, Timestamp(0));
         Self {
-            index: Index::new(bounds, OwnLimits::from([(target(0), pick(4))])),
+            index,
             chance,
             now: Timestamp(0),
             last: 0,
@@ -118,6 +120,27 @@ impl World {
         self.index.start_over(self.now);
     }
 
+    /// The node owns other shards from now on.
+    fn change_shards(&mut self) {
+        let shards = (0..5).filter(|_| !self.is_one_in(3)).collect();
+        self.index.own(shards, self.now);
+    }
+
+    /// Another node delivers a row of a shard that is not ours. No notice arrives here.
+    fn deliver_elsewhere(&mut self) {
+        let is_foreign = |it: &&Work| !self.index.shards.has(it.target);
+        let Some(work) = self.store.values().filter(is_foreign).next().copied() else { return };
+        let is_here = |it: &BTreeMap<Position, TargetKey>| it.contains_key(&work.position);
+        if is_here(&self.running) || is_here(&self.held) {
+            return;
+        }
+        if self.is_one_in(2) {
+            self.store.insert(work.position, Work { due_at: self.due(), ..work });
+        } else {
+            self.settled.extend(self.store.remove(&work.position));
+        }
+    }
+
     /// Starts a read: it sees the current store and is answered later.
     fn read(&mut self) {
         let key = |it: &Work| DueCursor { due_at: it.due_at, position: it.position };
@@ -168,6 +191,7 @@ impl World {
         self.index.wake(self.now);
         while let Some((position, key, _)) = self.index.take(true, self.now) {
             self.check_turns(key);
+            assert!(self.index.shards.has(key.target), "{key:?} is in a shard of another node");
             assert!(!self.held.contains_key(&position), "{position} is held");
             let before = self.running.insert(position, key);
             assert_eq!(before, None, "{position} runs twice at once");
@@ -372,6 +396,8 @@ impl World {
             7 => self.give_room(),
             8..=9 => self.answer(),
             10 if self.is_one_in(30) => self.lose_notices(),
+            10 if self.is_one_in(15) => self.change_shards(),
+            10 => self.deliver_elsewhere(),
             11 if self.is_one_in(3) => self.operate(),
             12 if self.is_one_in(2) => self.release(),
             13..=14 => self.deliver_notice(),
@@ -385,6 +411,7 @@ impl World {
     /// Without new commits, everything is delivered in the end, woken only at the times that the
     /// index returns.
     fn run_out(&mut self) {
+        self.index.own(ShardSet::ALL, self.now);
         for _ in 0..20_000 {
             self.deliver_notice();
             self.read();
@@ -439,6 +466,7 @@ fn a_target_with_a_limit_of_its_own_neither_waits_for_others_nor_exceeds_it() {
     let bounds = Bounds { in_flight: 1, window: 9, targets: 9, timers: 9 };
     let mut index = Index::new(bounds, OwnLimits::from([(target(0), 2)]));
     let now = Timestamp(0);
+    index.own(ShardSet::ALL, now);
     assert_eq!(index.begin_scan(now), Some(DueCursor::START));
     index.scanned(&[], true, now);
     for position in 1..=6 {

@@ -106,11 +106,6 @@ impl Suspects {
 }
 
 impl AdmissionGuard {
-    /// Whether no other suspect message runs at the same time.
-    pub(crate) fn is_exclusive(&self) -> bool {
-        self.is_exclusive
-    }
-
     /// Delivers the message. Other suspect messages may begin when it has ended, or after
     /// [`ALONE_MAX`].
     pub(crate) async fn run<T>(self, clock: &StoreClock, delivery: impl Future<Output = T>) -> T {
@@ -170,7 +165,7 @@ mod tests {
         let suspects = Suspects::default();
         let counted = yes(&suspects, Isolation::Counted);
         let blamed = yes(&suspects, NOT_LAST).expect("concurrent with counted ones");
-        assert!(!blamed.is_exclusive() && yes(&suspects, NOT_LAST).is_none());
+        assert!(!blamed.is_exclusive && yes(&suspects, NOT_LAST).is_none());
         assert!(
             yes(&suspects, Isolation::Counted).is_some()
                 && yes(&suspects, Isolation::Plain).is_some()
@@ -191,7 +186,7 @@ mod tests {
         assert!(yes(&suspects, Isolation::Counted).is_none(), "it must have its turn");
         drop(counted);
         let alone = yes(&suspects, LAST).expect("nothing else runs");
-        assert!(alone.is_exclusive() && yes(&suspects, Isolation::Counted).is_none());
+        assert!(alone.is_exclusive && yes(&suspects, Isolation::Counted).is_none());
         assert!(yes(&suspects, Isolation::Plain).is_some(), "other messages are not delayed");
         drop(alone);
         let hangs = yes(&suspects, Isolation::Counted).expect("nothing else runs");
@@ -199,7 +194,7 @@ mod tests {
         let Admission::Yes(concurrent) = suspects.admit(LAST, NOW.after(ALONE_MAX)) else {
             panic!("it has waited long enough");
         };
-        assert!(!concurrent.is_exclusive() && yes(&suspects, Isolation::Counted).is_some());
+        assert!(!concurrent.is_exclusive && yes(&suspects, Isolation::Counted).is_some());
         drop((hangs, concurrent));
     }
 }

@@ -253,6 +253,13 @@ impl Window {
         self.read_again();
     }
 
+    /// Forgets all rows but those in flight: another node delivers them.
+    pub(crate) fn disown(&mut self) {
+        self.deferred.clear();
+        self.in_flight.values_mut().for_each(|it| it.news = None);
+        self.forget();
+    }
+
     /// Some notices were lost: rows in flight are read again when they end.
     pub(crate) fn doubt(&mut self) {
         for (position, it) in &mut self.in_flight {

@@ -209,7 +209,7 @@ impl Worker {
         let position = message.position;
         crash::point("claim.before");
         let lasts = handler.as_ref().and_then(|it| it.lease()).unwrap_or(self.options.lease);
-        let claims = self.leases.claim(&*self.store, &[position], lasts, false).await?;
+        let claims = self.leases.claim(&*self.store, &[position], lasts).await?;
         let (attempt, lease, until) = match claims.first() {
             Some(Claim::Held { attempt, lease, until }) => (*attempt, *lease, *until),
             Some(Claim::NotDue(due_at)) => return Ok(End::Again(*due_at)),

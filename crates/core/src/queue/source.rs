@@ -153,7 +153,6 @@ impl ConsumedQueue {
             queue: self.queue.clone(),
             consumer: self.consumer.clone(),
             is_claimed: isolation != Isolation::Plain,
-            is_exclusive: admitted.is_exclusive(),
             timeout: self.options.timeout,
         };
         self.running += 1;

@@ -35,8 +35,6 @@ pub(super) struct BatchWorker {
     pub(super) consumer: Arc<dyn Consume>,
     /// Each attempt is counted before it begins.
     pub(super) is_claimed: bool,
-    /// No other suspect message runs at the same time.
-    pub(super) is_exclusive: bool,
     pub(super) timeout: Duration,
 }
 
@@ -123,8 +121,8 @@ impl BatchWorker {
         }
         crash::point("queue.claim.before");
         let positions: Vec<Position> = messages.iter().map(|it| it.message.position).collect();
-        let (store, is_exclusive) = (&*self.shared.store, self.is_exclusive);
-        let claims = self.queue.leases.claim(store, &positions, self.timeout, is_exclusive).await?;
+        let store = &*self.shared.store;
+        let claims = self.queue.leases.claim(store, &positions, self.timeout).await?;
         for (queued, claim) in messages.into_iter().zip(claims) {
             match claim {
                 Claim::Held { attempt, lease, .. } => {
