@@ -1,4 +1,4 @@
-//! The auction house in memory, with a clock that the tests turn.
+//! The auction house in memory, with a virtual clock.
 
 use steadfast::{bucket::ListOptions, test::TestApp};
 

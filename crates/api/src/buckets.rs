@@ -49,7 +49,7 @@ operation!(PutBucket => SavedBucket, Put "/v1/buckets/{bucket}" (bucket), Operat
 /// A number of bytes, or null.
 pub type BytesOrNull = Option<u64>;
 
-/// Null is a value: it is not left out.
+/// Distinguishes null from a field that is left out.
 fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<BytesOrNull>, D::Error> {
     BytesOrNull::deserialize(from).map(Some)
 }
@@ -206,13 +206,13 @@ pub struct ListBlobs {
     #[serde(rename = "prefix")]
     #[schema(value_type = String)]
     pub place: BlobPath,
-    /// Keys that have this behind the prefix are shown as one, up to it: `/` for one level
+    /// Group keys that contain this after the prefix, up to it: `/` for one level
     #[arg(skip = "/")]
     pub delimiter: String,
     /// Maximum number of rows, prefixes included
     #[arg(long, env = "STEADFAST_LIMIT", default_value_t)]
     pub limit: Limit,
-    /// Continue behind the page with this `next`
+    /// Continue after the page with this `next`
     #[arg(long, env = "STEADFAST_CURSOR")]
     pub cursor: Option<String>,
 }
@@ -232,8 +232,8 @@ operation!(DeleteBlob => DeletedBlob, Delete "/v1/buckets/{bucket}/objects/{*key
     blob.key), Operator,
     errors [InvalidName, BucketNotFound, InvalidKey, BlobNotFound, PreconditionFailed]);
 
-/// Create a URL by which one blob can be read or written without a key until it expires. An access
-/// key that is created for this purpose signs it; revoking that key revokes all such URLs.
+/// Create a URL that reads or writes one blob without a key until it expires. The server signs it
+/// with an access key that it creates for this purpose; revoking that key revokes all such URLs.
 #[derive(Clone, Debug, Args, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PresignBlob {
@@ -283,13 +283,12 @@ requests! {
         errors [InvalidName, BucketNotFound];
 }
 
-/// A blob, written `BUCKET/KEY`. In a query or a body it is only the key: the bucket stands in the
-/// path.
+/// A blob, written `BUCKET/KEY`. A query or a body has only the key: the bucket is in the path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlobPath {
     /// Bucket name.
     pub bucket: String,
-    /// Key of the blob, or the beginning of keys.
+    /// Key of the blob, or a prefix of keys.
     pub key: String,
 }
 
@@ -299,7 +298,7 @@ impl BlobPath {
         format!("/v1/buckets/{}/objects/{}", escaped(&self.bucket), escaped(&self.key))
     }
 
-    /// Reads `BUCKET` or `BUCKET/PREFIX`.
+    /// Parses `BUCKET` or `BUCKET/PREFIX`.
     fn read_prefix(text: &str) -> Result<Self, String> {
         let (bucket, key) = text.split_once('/').unwrap_or((text, ""));
         Ok(Self { bucket: bucket.into(), key: key.into() })
@@ -331,7 +330,7 @@ impl<'de> Deserialize<'de> for BlobPath {
     }
 }
 
-/// Reads a length of time: a number with its unit.
+/// Parses a duration: a number with a unit.
 fn seconds(text: &str) -> Result<u64, &'static str> {
     let wrong = "write a number with s, m, h or d, for example 30d";
     let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or(wrong)?;
@@ -382,7 +381,8 @@ pub struct SavedBucket {
 pub struct BucketRule {
     /// Its id in the bucket.
     pub id: String,
-    /// object-create (put, copied, completed), object-delete (deleted, also by a lifecycle rule).
+    /// object-create (put, copy, completed upload), object-delete (deletions, including those by a
+    /// lifecycle rule).
     #[schema(value_type = Vec<String>)]
     pub events: Vec<EventType>,
     /// Only keys that begin with this.
@@ -413,9 +413,9 @@ pub struct LifecycleRule {
 pub struct Blob {
     /// Its key.
     pub key: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// The tag of its content.
+    /// The ETag of its content.
     pub etag: String,
     /// When it was written.
     #[schema(format = DateTime)]
@@ -426,7 +426,7 @@ pub struct Blob {
     pub sequence: i64,
     /// Identifies this write of the key.
     pub version: String,
-    /// Its own metadata.
+    /// User metadata.
     pub metadata: BTreeMap<String, String>,
     /// The CRC-32 of its bytes, 8 hexadecimal digits.
     pub crc32: String,
@@ -439,14 +439,14 @@ pub fn blob_uri(bucket: &str, key: &str) -> String {
     format!("/v1/buckets/{}/objects/{}", escaped(bucket), escaped(key))
 }
 
-/// One part of a list of blobs.
+/// One page of a list of blobs.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct BlobPage {
     /// The blobs, in the order of their keys.
     pub items: Vec<Blob>,
-    /// The common beginnings of keys up to the delimiter, each once.
+    /// Common prefixes of keys up to the delimiter, each once.
     pub prefixes: Vec<String>,
-    /// The `cursor` of the next part; null at the end.
+    /// The `cursor` of the next page; null at the end.
     pub next: Option<String>,
 }
 
@@ -484,7 +484,7 @@ pub struct BucketEvent {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PresignedUrl {
-    /// Anybody that holds it may use it, without a key.
+    /// The URL. Its holder needs no key.
     pub url: String,
     /// When it expires.
     #[schema(format = DateTime)]
@@ -553,12 +553,13 @@ impl From<steadfast_bucket::Blob> for Blob {
     }
 }
 
-/// Fails with the field that cannot be read.
+/// Fails with the name of the field that cannot be parsed.
 impl TryFrom<Blob> for steadfast_bucket::Blob {
     type Error = String;
 
     fn try_from(it: Blob) -> Result<Self, String> {
-        let wrong = |field: &str, value: &str| format!("`{value}` is no {field} of a blob");
+        let wrong =
+            |field: &str, value: &str| format!("`{value}` is not a valid {field} of a blob");
         let key = BlobKey::new(&it.key).map_err(|error| error.to_string())?;
         let at = read_time(&it.modified_at).ok_or_else(|| wrong("modifiedAt", &it.modified_at))?;
         let crc32 = u32::from_str_radix(&it.crc32, 16).map_err(|_| wrong("crc32", &it.crc32))?;

@@ -8,21 +8,21 @@ use utoipa::ToSchema;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DeliveryState {
-    /// It waits.
+    /// Waiting.
     Pending,
-    /// A receiver holds it under a lease.
+    /// Delivered to a receiver under a lease.
     #[serde(rename = "in flight")]
     InFlight,
-    /// It was handled.
+    /// Handled.
     Done,
-    /// It is a dead letter.
+    /// A dead letter.
     Dead,
-    /// It was cancelled.
+    /// Cancelled.
     Cancelled,
 }
 
 impl DeliveryState {
-    /// The state as it is written.
+    /// The state as text.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pending => "pending",

@@ -1,4 +1,4 @@
-//! The verbs of a `Client` as operations of the HTTP API.
+//! Implements the verbs of a `Client` with operations of the HTTP API.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::{
     runs::{PauseRun, ResumeRun, SendEvent, ShowRun, StartRun, TerminateRun, Wait},
 };
 
-/// The shortest time between two questions for the end of a run.
+/// Minimum time between two requests for the end of a run.
 const PAUSE: Duration = Duration::from_secs(1);
 
 fn json(text: &str) -> Result<JsonText, ApiError> {
@@ -35,7 +35,7 @@ fn named((first, second): (&str, &str)) -> (String, String) {
     (first.into(), second.into())
 }
 
-/// Nothing, if the program has no such thing.
+/// Converts a "not found" code to `None`.
 fn found<T>(result: Result<T, ApiError>, missing: Code) -> Result<Option<T>, StoreError> {
     match result {
         Ok(it) => Ok(Some(it)),
@@ -96,7 +96,7 @@ impl RemoteDoor for Connection {
             if status.is_final() || status.is_paused() {
                 return Ok(status);
             }
-            // A server that stops answers at once.
+            // A server that is shutting down answers at once: pause before the next request.
             if SystemClock.now().since(asked) < PAUSE {
                 SystemClock.sleep(PAUSE).await;
             }

@@ -1,6 +1,6 @@
-//! The HTTP API of a program. Each request is one type: the server reads it from a request, a
-//! client sends it, the command line parses it from arguments, and `/openapi.json` describes it.
-//! Fields are camelCase, times RFC 3339 in UTC, ids are strings.
+//! The HTTP API of a program. Each request is one type: the server parses it, a client sends it,
+//! the command line builds it from arguments, and `/openapi.json` describes it. Fields are
+//! camelCase, times are RFC 3339 in UTC, ids are strings.
 
 #![forbid(unsafe_code)]
 

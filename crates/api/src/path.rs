@@ -1,6 +1,6 @@
 //! Paths of URLs.
 
-/// Escapes text so that it is one segment of the path of a URL.
+/// Escapes text as one segment of a URL path.
 pub fn escaped(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
@@ -13,7 +13,7 @@ pub fn escaped(text: &str) -> String {
     out
 }
 
-/// Writes values into the places of a path, each as one segment.
+/// Fills the parameters of a path, each as one segment.
 pub(crate) fn fill(pattern: &str, values: &[String]) -> String {
     let mut values = values.iter();
     let segments = pattern.split('/').map(|segment| match segment.starts_with('{') {

@@ -10,7 +10,7 @@ use crate::operation::operation;
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Examine {
-    /// Read every row of a large store as well, which takes a while
+    /// Read every row, even of a large store, which takes a while
     #[arg(long, env = "STEADFAST_DEEP", value_parser = FalseyValueParser::new())]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub deep: bool,
@@ -55,7 +55,7 @@ impl Check {
     }
 }
 
-/// How a check ended.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -68,7 +68,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The verdict as it is written.
+    /// The verdict as text.
     pub fn word(self) -> &'static str {
         match self {
             Verdict::Ok => "ok",

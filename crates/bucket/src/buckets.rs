@@ -13,18 +13,18 @@ use crate::{
     session,
 };
 
-/// How long things are kept that nobody asked to keep.
+/// Retention periods of tombstones, uploads and orphaned files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BucketOptions {
-    /// The number of a deleted key. While it is kept, the next write of the key takes the next
-    /// number; later it takes one above all that deleted keys of the bucket had.
+    /// Tombstones of deleted keys. While a tombstone exists, the next write of the key takes the
+    /// next number. Later it takes a number above all numbers of deleted keys in the bucket.
     pub keep_tombstones: Duration,
-    /// An upload in parts that nobody completes, where no lifecycle rule says otherwise.
+    /// Multipart uploads that are not completed, unless a lifecycle rule sets another period.
     pub keep_uploads: Duration,
-    /// A file that no blob refers to: it may be about to.
+    /// Files without a row in the index: the commit that refers to them may still follow.
     pub keep_orphans: Duration,
-    /// A file that the store does not know, after it was opened without a clean end before it or
-    /// beside files that another copy of it used last. So long a newer copy can be restored.
+    /// Files without a row, after an unclean shutdown or after another copy of the store used the
+    /// files. During this period a newer copy of the store can be restored.
     pub keep_unknown_files: Duration,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Shared {
 }
 
 impl Buckets {
-    /// The name of the store, as events carry it.
+    /// The name of the store in events.
     pub fn account(&self) -> &str {
         &self.shared.account
     }
@@ -85,8 +85,8 @@ impl Shared {
         off(&self.blobs, work).await
     }
 
-    /// Does something to its end, also if nobody waits for it any more: a commit that is under way
-    /// cannot be called back, and somebody must see to its files.
+    /// Runs work to completion, even if the caller is dropped: a commit in flight cannot be
+    /// cancelled, and its files must be kept or removed.
     pub(crate) async fn to_the_end<T: Send + 'static>(
         work: impl Future<Output = Result<T, BucketError>> + Send + 'static,
     ) -> Result<T, BucketError> {
@@ -99,19 +99,19 @@ impl Shared {
         }
     }
 
-    /// Has the sweep look at files that perhaps nothing refers to.
+    /// Makes the sweep check whether a row refers to these files.
     pub(crate) fn doubt(&self, files: &[FileName]) {
         self.changes.doubt(files, self.clock.now());
     }
 
-    /// The same for drafts that were given up and could not be removed.
+    /// Makes the sweep check abandoned drafts that could not be removed.
     pub(crate) async fn take_left_over(&self) -> Result<(), BucketError> {
         let left = self.off(|blobs| Ok(blobs.left_over())).await?;
         self.doubt(&left);
         Ok(())
     }
 
-    /// Removes files that nothing refers to any more. If that fails, the sweep does it.
+    /// Removes files that no row refers to. If that fails, the sweep retries.
     pub(crate) async fn discard(&self, files: Vec<FileName>) {
         let files: Vec<FileName> =
             files.into_iter().filter(|it| !self.readers.leave_to_last(*it)).collect();
@@ -123,12 +123,12 @@ impl Shared {
         match self.off(move |blobs| Ok(blobs.remove(&names)?)).await {
             Ok(()) => self.changes.settle(&files),
             Err(error) => {
-                tracing::warn!(error = %error, "files of a blob that is gone were not removed");
+                tracing::warn!(error = %error, "files of a deleted blob remain; the sweep retries");
             }
         }
     }
 
-    /// All entries of a list, page by page.
+    /// One page of the entries of a space.
     pub(crate) async fn page(
         &self,
         space: &str,
@@ -143,7 +143,7 @@ impl Shared {
         self.store.entries(space, range, 1_000).await
     }
 
-    /// Commits, and says which expectation did not hold.
+    /// Commits. Returns the rejection if an expectation does not hold.
     pub(crate) async fn commit(
         &self,
         commit: Commit,
@@ -156,7 +156,7 @@ impl Shared {
     }
 }
 
-/// Keeps the files of a content from being removed.
+/// Prevents the removal of a content's files while it exists.
 pub(crate) struct Hold {
     shared: Arc<Shared>,
     pub(crate) content: ContentId,
@@ -175,7 +175,8 @@ impl Drop for Hold {
         if doomed.is_empty() {
             return;
         }
-        // At the very end there may be no runtime any more, or one that does not get to it.
+        // During shutdown there may be no runtime, or the task may not run: the sweep removes the
+        // files then.
         self.shared.doubt(&doomed);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let shared = self.shared.clone();

@@ -1,4 +1,4 @@
-//! Settings of buckets in memory: this process alone changes them.
+//! Cache of bucket settings. Only this process changes them.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -8,14 +8,14 @@ use steadfast_store::{Entry, Json, StoreError, Timestamp};
 
 use crate::{BucketError, BucketName, BucketSettings, LifecycleRule};
 
-/// The buckets that were looked up.
+/// Cached settings and floors by bucket.
 #[derive(Debug, Default)]
 pub(crate) struct BucketCache(RwLock<Pages>);
 
 #[derive(Debug, Default)]
 struct Pages {
     known: HashMap<BucketName, Arc<Known>>,
-    /// How often something was forgotten: what was read before is not learned any more.
+    /// Number of invalidations. A row that was read before an invalidation is not cached after it.
     forgotten: u64,
 }
 
@@ -26,7 +26,7 @@ impl BucketCache {
         pages.forgotten += 1;
     }
 
-    /// The bucket, if it is known, or else the number that [`BucketCache::learn`] asks for.
+    /// Returns the cached bucket, or else the number to pass to [`BucketCache::learn`].
     pub(crate) fn find(&self, bucket: &BucketName) -> Result<Arc<Known>, u64> {
         let pages = self.0.read();
         pages.known.get(bucket).cloned().ok_or(pages.forgotten)
@@ -40,13 +40,13 @@ impl BucketCache {
     }
 }
 
-/// A bucket as it was last seen.
+/// A bucket as it was last read.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
     pub(crate) revision: i64,
     pub(crate) created_at: Timestamp,
     pub(crate) settings: BucketSettings,
-    /// The number below which no change of its keys goes.
+    /// Every change of a key takes a number above this one.
     pub(crate) floor: i64,
 }
 
@@ -59,7 +59,7 @@ struct Stored {
 }
 
 impl Known {
-    /// A bucket as its row says, without its floor; `None` if it was deleted.
+    /// Reads a bucket from its row, without its floor; `None` if it was deleted.
     pub(crate) fn read(entry: &Entry) -> Result<Option<Self>, BucketError> {
         let Some(value) = &entry.value else { return Ok(None) };
         let stored: Stored = serde_json::from_str(value.as_str()).map_err(|error| {
@@ -79,8 +79,8 @@ impl Known {
     }
 }
 
-/// Before when no upload of a bucket is to be aborted, by which rules. So the open uploads are not
-/// listed before one of them may be too old.
+/// The earliest time at which an upload of a bucket can expire, and the lifecycle rules it was
+/// computed for. The sweep does not list uploads before that time.
 #[derive(Debug, Default)]
 pub(crate) struct NextAborts(Mutex<HashMap<BucketName, (Vec<LifecycleRule>, Timestamp)>>);
 

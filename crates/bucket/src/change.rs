@@ -1,4 +1,4 @@
-//! The commit of a change: the row of the index, its number, and the event, together.
+//! Commits a change of a key: the row of the index, the number of the change and its event.
 
 use std::sync::Arc;
 
@@ -26,9 +26,9 @@ pub(crate) struct Change {
     pub(crate) content: Option<(ContentId, Stored)>,
     pub(crate) condition: Condition,
     pub(crate) copy_source: Option<CopySource>,
-    /// An upload that ends with it: its entry and revision.
+    /// The upload that this change completes: its entry and revision.
     pub(crate) upload: Option<(EntryKey, i64)>,
-    /// The idempotency key that is recorded with it.
+    /// The idempotency key to record in the same commit.
     pub(crate) once: Option<Remember>,
 }
 
@@ -39,7 +39,7 @@ impl Change {
     }
 }
 
-/// The record that stands with the idempotency key of a put, as JSON, and comes back with
+/// The reply recorded with the idempotency key of a put, as JSON. A repeated put returns it in
 /// [`BucketError::Repeated`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PutRecord {
@@ -57,13 +57,13 @@ pub(crate) struct Changed {
     pub(crate) before: Option<Blob>,
     /// The blob after it.
     pub(crate) after: Option<Blob>,
-    /// The number that the change took; `None` if there was nothing to do.
+    /// Number of the change; `None` if nothing changed.
     pub(crate) sequence: Option<i64>,
 }
 
 impl Shared {
-    /// Makes a change. Whoever changed the key or the bucket at the same time goes first, and this
-    /// one is decided anew.
+    /// Commits a change. If another change of the key or the bucket was committed first, this one
+    /// is decided again from the new state.
     pub(crate) async fn change(
         self: &Arc<Self>,
         bucket: &BucketName,
@@ -96,7 +96,7 @@ impl Shared {
             crash::point("blob.prepared");
             let decided = self.commit(commit).await;
             if decided.as_ref().is_err_and(|it| !it.is_certain()) {
-                // If it was committed, nothing refers to these any more.
+                // If the commit was applied, no row refers to these files any more.
                 let before = before.iter().flat_map(Blob::files).map(|it| it.0);
                 self.doubt(&before.collect::<Vec<_>>());
             }
@@ -201,7 +201,7 @@ impl Shared {
         }
     }
 
-    /// The blob as the index has it now, without asking.
+    /// The blob as the index has it after the commit, without reading it.
     fn written(
         &self,
         entry: &EntryKey,
@@ -225,11 +225,11 @@ impl Shared {
     }
 }
 
-/// A time as events carry it.
+/// Formats a time for events.
 fn time(at: Timestamp) -> String {
     match jiff::Timestamp::from_millisecond(at.0) {
         Ok(it) => format!("{it:.3}"),
-        // Beyond the year 9999.
+        // Years after 9999 have no RFC 3339 form.
         Err(_) => at.0.to_string(),
     }
 }

@@ -1,4 +1,4 @@
-//! Changes of files under way in this process, and files that are to be looked at again.
+//! File changes in progress, and files that the sweep must recheck.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -7,7 +7,7 @@ use steadfast_store::{StoreError, Timestamp};
 
 use crate::{BucketError, content::FileName};
 
-/// Files that are remembered; if there are more, the next session looks for them.
+/// Maximum number of files to remember. Beyond it, the next session walks through all files.
 const DOUBTS_MAX: usize = 100_000;
 
 #[derive(Debug, Default)]
@@ -17,21 +17,20 @@ pub(crate) struct Changes(Mutex<Inner>);
 struct Inner {
     under_way: usize,
     is_closed: bool,
-    /// The session could not be begun, because the disk is full.
+    /// The disk was full when the session should have begun.
     waits_for_session: bool,
     is_read_only: bool,
-    /// Files that perhaps nothing refers to, and since when.
+    /// Files that may be orphans, with the time when they were added.
     doubts: HashMap<FileName, Timestamp>,
-    /// There are files to be looked at that are not among them: there were too many, or a change
-    /// has panicked.
+    /// Files may need a check that are not in the map: it was full, or a change panicked.
     is_incomplete: bool,
-    /// How often rows of parts were left whose upload has ended, and up to which time the sweep has
-    /// seen to it.
+    /// Counts failures to remove the rows of parts of a finished upload, and how many of them the
+    /// sweep has handled.
     parts_left: u64,
     parts_seen: u64,
 }
 
-/// A change of files that is under way. The session does not end cleanly before it is done.
+/// A file change in progress. A session ends cleanly only without one.
 #[derive(Debug)]
 pub(crate) struct Changing(Arc<Changes>);
 
@@ -39,7 +38,7 @@ impl Drop for Changing {
     fn drop(&mut self) {
         let mut inner = self.0.inner();
         inner.under_way -= 1;
-        // Whatever it has left, nobody has noted it.
+        // A panic may have left files that nobody recorded.
         inner.is_incomplete |= std::thread::panicking();
     }
 }
@@ -49,7 +48,7 @@ impl Changes {
         self.0.lock()
     }
 
-    /// Begins something that makes or removes files.
+    /// Begins a change that creates or removes files.
     pub(crate) fn begin(self: &Arc<Self>) -> Result<Changing, BucketError> {
         let mut inner = self.inner();
         if inner.is_closed {
@@ -65,22 +64,22 @@ impl Changes {
         Ok(Changing(self.clone()))
     }
 
-    /// Lets nobody begin any more.
+    /// Refuses new changes, because the buckets close.
     pub(crate) fn close(&self) {
         self.inner().is_closed = true;
     }
 
-    /// Lets somebody begin only when the session has begun.
+    /// Refuses changes until the session has begun.
     pub(crate) fn wait_for_session(&self, waits: bool) {
         self.inner().waits_for_session = waits;
     }
 
-    /// Refuses all changes, for ever.
+    /// Refuses all changes: the buckets are read-only.
     pub(crate) fn refuse_all(&self) {
         self.inner().is_read_only = true;
     }
 
-    /// Whether the session has not begun.
+    /// Returns whether the session has not begun yet.
     pub(crate) fn has_no_session(&self) -> bool {
         self.inner().waits_for_session
     }
@@ -89,20 +88,20 @@ impl Changes {
         self.inner().is_closed
     }
 
-    /// Whether nothing is under way and nothing is left to be looked at.
+    /// Returns whether no change is in progress and no file needs a check.
     pub(crate) fn is_done(&self) -> bool {
         let inner = self.inner();
         let has_files = !inner.doubts.is_empty() || inner.is_incomplete;
         inner.under_way == 0 && !has_files && inner.parts_left == inner.parts_seen
     }
 
-    /// Files that are to be looked at, if they have been for long enough.
+    /// Files to check whose waiting time is over.
     pub(crate) fn doubts(&self, is_due: impl Fn(Timestamp) -> bool) -> Vec<FileName> {
         let inner = self.inner();
         inner.doubts.iter().filter(|it| is_due(*it.1)).map(|it| *it.0).collect()
     }
 
-    /// Has the sweep look at files that perhaps nothing refers to.
+    /// Adds files that may be orphans.
     pub(crate) fn doubt(&self, files: &[FileName], now: Timestamp) {
         let mut inner = self.inner();
         for file in files {
@@ -114,24 +113,24 @@ impl Changes {
         }
     }
 
-    /// These are gone, or something refers to them.
+    /// Removes files that are deleted or referenced by a row.
     pub(crate) fn settle(&self, files: &[FileName]) {
         let mut inner = self.inner();
         files.iter().for_each(|it| _ = inner.doubts.remove(it));
     }
 
-    /// Rows of parts were left whose upload has ended.
+    /// Records that the rows of parts of a finished upload were not removed.
     pub(crate) fn leave_parts(&self) {
         self.inner().parts_left += 1;
     }
 
-    /// How often, if the sweep is to see to it.
+    /// Number of such failures, if the sweep has not handled all of them.
     pub(crate) fn left_parts(&self) -> Option<u64> {
         let inner = self.inner();
         (inner.parts_seen < inner.parts_left).then_some(inner.parts_left)
     }
 
-    /// The sweep has seen to those.
+    /// Records that the sweep has handled this many failures.
     pub(crate) fn forgot_parts(&self, left: u64) {
         self.inner().parts_seen = left;
     }

@@ -1,4 +1,4 @@
-//! Making, configuring and deleting buckets.
+//! Creating, configuring and deleting buckets.
 
 use std::sync::Arc;
 
@@ -9,19 +9,19 @@ use crate::{
     cache::Known, name::BUCKETS, rule::put as put_rule, settings::put_lifecycle,
 };
 
-/// A bucket.
+/// A bucket and its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketInfo {
     /// Its name.
     pub name: BucketName,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: Timestamp,
     /// Its settings.
     pub settings: BucketSettings,
 }
 
 impl Shared {
-    /// Looks a bucket up, which must be there.
+    /// Returns a bucket from the cache or the store; an error if it does not exist.
     pub(crate) async fn bucket(&self, bucket: &BucketName) -> Result<Arc<Known>, BucketError> {
         let forgotten = match self.cache.find(bucket) {
             Ok(known) => {
@@ -41,14 +41,14 @@ impl Shared {
         Ok(found)
     }
 
-    /// Says that a bucket is still as it is known.
+    /// Expects that a bucket has not changed since it was read.
     pub(crate) fn expect_bucket(bucket: &BucketName, known: &Known) -> Result<Expect, BucketError> {
         Ok(Expect::Revision { entry: bucket.entry()?, revision: known.revision })
     }
 }
 
 impl Buckets {
-    /// Makes a bucket.
+    /// Creates a bucket.
     pub async fn create(&self, bucket: &BucketName) -> Result<BucketInfo, BucketError> {
         let entry = bucket.entry()?;
         loop {
@@ -65,7 +65,7 @@ impl Buckets {
         }
     }
 
-    /// Makes a bucket if it is not there.
+    /// Creates a bucket unless it exists.
     pub async fn ensure(&self, bucket: &BucketName) -> Result<(), BucketError> {
         match self.create(bucket).await {
             Ok(_) | Err(BucketError::BucketExists { .. }) => Ok(()),
@@ -87,7 +87,7 @@ impl Buckets {
         Ok(self.commit_settings(bucket, commit).await?.is_ok())
     }
 
-    /// Commits, and forgets what was known.
+    /// Commits, and invalidates the cached bucket.
     async fn commit_settings(
         &self,
         bucket: &BucketName,
@@ -102,7 +102,7 @@ impl Buckets {
         .await
     }
 
-    /// Deletes an empty bucket. Uploads in parts that are under way are aborted.
+    /// Deletes an empty bucket and aborts its multipart uploads.
     pub async fn delete_bucket(&self, bucket: &BucketName) -> Result<(), BucketError> {
         loop {
             let known = self.shared.bucket(bucket).await?;
@@ -128,20 +128,20 @@ impl Buckets {
                 Err(Rejection::NotVacant { space }) if *space == *bucket.blobs() => {
                     return Err(full());
                 }
-                // Uploads beyond the first page, or begun meanwhile; or it was changed.
+                // The bucket changed, or has more uploads than one page.
                 Err(_) => {}
             }
         }
     }
 
-    /// A bucket, and what is set for it.
+    /// A bucket and its settings.
     pub async fn bucket(&self, bucket: &BucketName) -> Result<BucketInfo, BucketError> {
         let known = self.shared.bucket(bucket).await?;
         let (created_at, settings) = (known.created_at, known.settings.clone());
         Ok(BucketInfo { name: bucket.clone(), created_at, settings })
     }
 
-    /// Buckets in the order of their names, behind one of them.
+    /// Buckets in the order of their names, after one of them.
     pub async fn buckets(
         &self,
         after: Option<&BucketName>,
@@ -162,7 +162,7 @@ impl Buckets {
         Ok(found)
     }
 
-    /// Changes what is set for a bucket. Writes that are decided later follow it.
+    /// Changes the settings of a bucket. Writes that are decided later use the new settings.
     pub async fn configure(
         &self,
         bucket: &BucketName,
@@ -181,12 +181,12 @@ impl Buckets {
         }
     }
 
-    /// Sends changes to a queue; a rule of the same id is replaced.
+    /// Adds a rule that sends events to a queue, or replaces the rule with its id.
     pub async fn put_rule(&self, bucket: &BucketName, rule: Rule) -> Result<(), BucketError> {
         self.configure(bucket, |it| put_rule(&mut it.rules, rule.clone())).await.map(drop)
     }
 
-    /// Removes a rule.
+    /// Deletes a rule.
     pub async fn delete_rule(&self, bucket: &BucketName, id: &str) -> Result<(), BucketError> {
         let remove = |it: &mut BucketSettings| {
             let before = it.rules.len();
@@ -196,7 +196,7 @@ impl Buckets {
         self.configure(bucket, remove).await.map(drop)
     }
 
-    /// Deletes what is old; a rule of the same id is replaced.
+    /// Adds a lifecycle rule, or replaces the rule with its id.
     pub async fn put_lifecycle(
         &self,
         bucket: &BucketName,
@@ -205,7 +205,7 @@ impl Buckets {
         self.configure(bucket, |it| put_lifecycle(&mut it.lifecycle, rule.clone())).await.map(drop)
     }
 
-    /// Removes a lifecycle rule.
+    /// Deletes a lifecycle rule.
     pub async fn delete_lifecycle(&self, bucket: &BucketName, id: &str) -> Result<(), BucketError> {
         let remove = |it: &mut BucketSettings| {
             let before = it.lifecycle.len();

@@ -1,4 +1,4 @@
-//! Deleting: a tombstone with the next number, the event, and then the files.
+//! Deletes a blob: one commit writes the tombstone and the event, then the files are removed.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::{
 };
 
 impl Buckets {
-    /// Deletes a blob. `None` if there was none: then nothing happened.
+    /// Deletes a blob. Returns `None` if there was none; then nothing was committed.
     pub async fn delete(
         &self,
         bucket: &BucketName,

@@ -1,5 +1,5 @@
-//! Buckets: blobs whose bytes are in files and whose index is in a store. A change of a blob, its
-//! number in the sequence of its key, and the event that tells of it are one commit.
+//! Buckets: blobs whose bytes are in files and whose index is in a store. One commit contains the
+//! change of a blob, its number in the sequence of its key, and its event.
 
 mod blob;
 mod buckets;
@@ -71,7 +71,7 @@ pub use self::{
     writer::{BlobWriter, PutOptions},
 };
 
-/// The points of a change at which a test may end the process.
+/// Points at which a test may kill the process.
 pub const BUCKET_CRASH_POINTS: &[&str] = &[
     "blob.named",
     "blob.written",

@@ -1,4 +1,4 @@
-//! Lifecycle rules: blobs are met in the order of their last change, each one once by each rule.
+//! Lifecycle rules. Each rule visits blobs once, in the order of their last change.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -12,15 +12,15 @@ use crate::{
     buckets::Shared, sweep::go_on,
 };
 
-/// Blobs that are read at once.
+/// Number of blobs per read.
 const PAGE: usize = 1_000;
 
-/// A cursor does not pass entries that are younger: one of the same time may still be on its way
-/// into the store.
+/// A cursor does not pass entries younger than this: an entry with the same time may still be in
+/// flight to the store.
 const SETTLED_AFTER: Duration = Duration::from_mins(10);
 
-/// How far a rule is. Whatever it has passed is deleted, or its key has another prefix: until it
-/// is written again it need not be looked at, also if the rule gets another age.
+/// Position of a rule. Blobs before it were deleted or have another prefix. They need no second
+/// visit until they are written again, even if the age of the rule changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Passed {
@@ -30,13 +30,13 @@ struct Passed {
 }
 
 impl BucketName {
-    /// Where the cursors of its rules are.
+    /// The space of the cursors of the bucket's rules.
     fn cursors(&self) -> String {
         format!("lifecycle/{self}")
     }
 }
 
-/// A write that removes entries at once.
+/// Writes that remove entries immediately.
 fn removal(entries: Vec<EntryKey>) -> Vec<Write> {
     let remove = |entry: &EntryKey| {
         let (value, reference, expires) = (None, None, Some(Duration::ZERO));
@@ -50,7 +50,7 @@ fn removal(entries: Vec<EntryKey>) -> Vec<Write> {
 }
 
 impl Buckets {
-    /// Deletes blobs that are too old for a rule.
+    /// Deletes blobs that are older than a rule allows.
     pub(crate) async fn delete_old(
         &self,
         bucket: &BucketInfo,
@@ -70,7 +70,7 @@ impl Buckets {
         Ok(count)
     }
 
-    /// How far each rule is. What is left of rules that are gone or have changed is removed.
+    /// Positions of the rules. Removes positions of rules that were deleted or changed.
     async fn passed(&self, bucket: &BucketInfo) -> Result<HashMap<String, Passed>, BucketError> {
         let (space, all) = (bucket.name.cursors(), EntryRange::prefix(b""));
         let (mut found, mut stale) = (HashMap::new(), Vec::new());
@@ -121,7 +121,7 @@ impl Buckets {
                 let is_left = deleted.is_err() && !is_damaged;
                 count += usize::from(go_on(deleted, failed)?);
                 if is_left {
-                    // The next sweep meets it again. What is damaged stays so, and is passed.
+                    // The next sweep retries this blob. Damaged rows are passed.
                     return Ok(count);
                 }
             }
@@ -137,7 +137,7 @@ impl Buckets {
         }
     }
 
-    /// Notes how far a rule is, if the bucket is still there.
+    /// Stores the position of a rule, if the bucket still exists.
     async fn pass(
         &self,
         bucket: &BucketName,
@@ -153,12 +153,12 @@ impl Buckets {
         let (value, reference, expires) = (passed.map(Json::of).transpose()?, None, None);
         let put = Write::Put(Put { entry, value, reference, expires });
         let commit = Commit::of(put).expect(Shared::expect_bucket(bucket, &known)?);
-        // If the bucket has changed meanwhile, the rule meets the same blobs again.
+        // If the bucket changed, the rule visits the same blobs again.
         self.shared.commit(commit).await?.ok();
         Ok(())
     }
 
-    /// What removes the cursors of a bucket.
+    /// Writes that remove the cursors of a bucket.
     pub(crate) async fn forget_cursors(
         &self,
         bucket: &BucketName,
@@ -168,7 +168,7 @@ impl Buckets {
         Ok(removal(found.into_iter().map(|it| it.entry).collect()))
     }
 
-    /// Whoever removes or changes a rule has the last word.
+    /// Checks that the bucket still has the rule: a concurrent change of rules takes effect first.
     async fn still_has(
         &self,
         bucket: &BucketName,
@@ -181,7 +181,7 @@ impl Buckets {
         }
     }
 
-    /// Deletes what was found, if nobody has written the key again meanwhile.
+    /// Deletes a blob unless its key was written again.
     async fn delete_if_same(
         &self,
         bucket: &BucketName,

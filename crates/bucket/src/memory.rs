@@ -24,7 +24,7 @@ impl MemoryBlobs {
         self.files.lock()
     }
 
-    /// What is there is never replaced.
+    /// Adds a file. Existing files are never replaced.
     fn place(&self, name: FileName, bytes: Arc<[u8]>) -> io::Result<()> {
         match self.files().entry(name) {
             Entry::Vacant(place) => _ = place.insert(bytes),

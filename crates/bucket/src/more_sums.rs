@@ -1,11 +1,11 @@
-//! Checksums that are computed only if they are asked for before the first byte.
+//! Checksums that are computed only if the caller asks for them before the first byte.
 
 use crc_fast::CrcAlgorithm::{Crc32Iscsi, Crc64Nvme};
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use serde::{Deserialize, Serialize};
 use sha1::{Digest, Sha1};
 
-/// Which of them are computed.
+/// Selects checksums to compute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MoreHashes {
     /// CRC-32C.
@@ -16,8 +16,8 @@ pub struct MoreHashes {
     pub sha1: bool,
 }
 
-/// Checksums of a blob or part beside CRC-32 and SHA-256. The SHA-1 of a blob that came in parts is
-/// that of the SHA-1 of its parts, as S3 has it.
+/// Checksums of a blob or part in addition to CRC-32 and SHA-256. The SHA-1 of a multipart upload
+/// is the SHA-1 of the SHA-1s of its parts, as in S3.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Stored", into = "Stored")]
 pub struct MoreSums {
@@ -29,7 +29,7 @@ pub struct MoreSums {
     pub sha1: Option<[u8; 20]>,
 }
 
-/// As hexadecimal digits: not every reader of JSON has numbers of 64 bits.
+/// Hexadecimal digits, because some JSON readers have no 64-bit integers.
 #[derive(Serialize, Deserialize)]
 struct Stored {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,7 +65,7 @@ impl MoreSums {
         *self == Self::default()
     }
 
-    /// The first of these that is not what was found.
+    /// The first declared checksum that differs from the computed one.
     pub(crate) fn wrong(&self, found: &Self) -> Option<&'static str> {
         let differs = |it: bool, name| it.then_some(name);
         differs(self.crc32c.is_some() && self.crc32c != found.crc32c, "CRC-32C")
@@ -74,12 +74,12 @@ impl MoreSums {
     }
 }
 
-/// The bytes that these hexadecimal digits stand for, if they are as many.
+/// Decodes hexadecimal digits; `None` if they are not exactly `N` bytes.
 pub(crate) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?.try_into().ok()
 }
 
-/// Computes while bytes come.
+/// Checksums in progress.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MoreDigests {
     crc32c: Option<crc_fast::Digest>,

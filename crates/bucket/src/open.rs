@@ -17,10 +17,10 @@ use crate::{
     session,
 };
 
-/// While the disk is full, the session is tried so often.
+/// Pause between attempts to begin a session while the disk is full.
 const BEGIN_AGAIN: Duration = Duration::from_secs(1);
 
-/// Makes the buckets of a store.
+/// Builds the buckets of a store.
 pub struct BucketsBuilder {
     store: Arc<dyn Store>,
     entropy: Arc<dyn Entropy>,
@@ -34,13 +34,13 @@ impl BucketsBuilder {
         self
     }
 
-    /// Sets how long things are kept.
+    /// Sets the retention periods.
     pub fn options(mut self, options: BucketOptions) -> Self {
         self.options = options;
         self
     }
 
-    /// The buckets whose contents are kept there.
+    /// Opens the buckets whose contents are in `blobs`.
     pub async fn open(self, blobs: Arc<dyn Blobs>) -> Result<Buckets, BucketError> {
         let account = account(&*self.store, &*self.entropy).await?;
         let begun = session::begin(&*self.store, &blobs, &*self.entropy).await;
@@ -53,10 +53,10 @@ impl BucketsBuilder {
         Ok(buckets)
     }
 
-    /// The same to read them only: nothing is written, neither to the store nor beside the files,
-    /// and every change fails with [`StoreError::ReadOnly`].
+    /// Opens the buckets read-only: nothing is written to the store or the files, and every change
+    /// fails with [`StoreError::ReadOnly`].
     pub async fn open_read_only(self, blobs: Arc<dyn Blobs>) -> Result<Buckets, BucketError> {
-        // A store without a name has no buckets yet.
+        // A store without a name has no buckets.
         let account = known_account(&*self.store).await?.unwrap_or_default();
         let buckets = self.build(blobs, account, session::State::not_begun());
         buckets.shared.changes.refuse_all();
@@ -85,15 +85,14 @@ impl BucketsBuilder {
 
 const ACCOUNT: &[u8] = b"account";
 
-/// The name of a store, if it was made.
+/// The name of a store, if it has one.
 async fn known_account(store: &dyn Store) -> Result<Option<String>, BucketError> {
     let value = store.entry(&EntryKey::new("system", ACCOUNT)?).await?.and_then(|it| it.value);
     let name = value.map(|it| serde_json::from_str(it.as_str())).transpose();
     name.map_err(|error| StoreError::Corrupt { reason: format!("account: {error}") }.into())
 }
 
-/// The name of a store, which its files and events carry: 32 hexadecimal digits. It is made when it
-/// is first asked for.
+/// The name of a store in its files and events: 32 hexadecimal digits. The first call creates it.
 pub async fn account(store: &dyn Store, entropy: &dyn Entropy) -> Result<String, BucketError> {
     let entry = EntryKey::new("system", ACCOUNT)?;
     loop {
@@ -109,7 +108,7 @@ pub async fn account(store: &dyn Store, entropy: &dyn Entropy) -> Result<String,
 }
 
 impl Buckets {
-    /// Begins with the store that keeps the index.
+    /// Starts with the store that holds the index.
     pub fn builder(store: Arc<dyn Store>) -> BucketsBuilder {
         BucketsBuilder {
             store,
@@ -118,7 +117,7 @@ impl Buckets {
         }
     }
 
-    /// Tries to begin the session until there is space for it. Nothing may be changed before.
+    /// Retries to begin the session until the disk has space. Changes are refused until then.
     pub(crate) fn begin_session_later(&self) {
         self.shared.changes.wait_for_session(true);
         let shared = Arc::downgrade(&self.shared);
@@ -138,20 +137,19 @@ impl Buckets {
                     }
                     Err(error) if session::is_full(&error) => {}
                     Err(error) => {
-                        tracing::warn!(error = %error, "the session of the blobs was not begun");
+                        tracing::warn!(error = %error, "the blob session could not begin");
                     }
                 }
             }
         });
     }
 
-    /// Ends the use of the files: changes are refused from now on. If everything that was begun is
-    /// done, the next one who opens these buckets need not look for files that nothing refers to.
-    /// To be called before the store is closed.
+    /// Closes the buckets: later changes are refused. If all changes are complete, the next process
+    /// need not look for orphaned files. Call it before closing the store.
     pub async fn close(&self) {
         self.shared.changes.close();
         if let Err(error) = self.end_session().await {
-            tracing::warn!(error = %error, "the session of the blobs was not ended");
+            tracing::warn!(error = %error, "the blob session did not end cleanly");
         }
     }
 

@@ -1,4 +1,4 @@
-//! A part of an upload as its row says.
+//! A part of a multipart upload, and its row.
 
 use serde::{Deserialize, Serialize};
 use steadfast_store::{Entry, EntryKey, StoreError, Timestamp};
@@ -9,22 +9,22 @@ use crate::{
     more_sums::unhex,
 };
 
-/// A part of an upload.
+/// A part of a multipart upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Its number, from 1.
+    /// Number, from 1.
     pub number: u32,
-    /// How many bytes it has.
+    /// Size in bytes.
     pub size: u64,
-    /// The tag of its content: its MD5.
+    /// ETag: the MD5 of the content.
     pub etag: String,
-    /// The CRC-32 of its bytes.
+    /// CRC-32 of the bytes.
     pub crc32: u32,
-    /// The SHA-256 of its bytes, if it was sent.
+    /// SHA-256 of the bytes, if the writer asked for it.
     pub sha256: Option<[u8; 32]>,
-    /// Other checksums that were asked for when it was sent.
+    /// Other checksums that the writer asked for.
     pub more: MoreSums,
-    /// When it was uploaded.
+    /// Time of the upload.
     pub modified_at: Timestamp,
     pub(crate) file: u64,
 }

@@ -1,4 +1,4 @@
-//! Writing parts of uploads: each is durable for itself.
+//! Writes parts of multipart uploads. Each part is durable by itself.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::{
     writer::BytesWriter,
 };
 
-/// A part that is being written. Dropped, it leaves nothing.
+/// A part being written. Dropping it removes its file.
 pub struct PartWriter {
     buckets: Buckets,
     bucket: BucketName,
@@ -25,24 +25,24 @@ pub struct PartWriter {
 }
 
 impl PartWriter {
-    /// Computes the SHA-256, too. To be said before anything is written.
+    /// Also computes the SHA-256. Call it before the first write.
     pub fn with_sha256(mut self) -> Self {
         self.bytes = self.bytes.with(Hashes::Both);
         self
     }
 
-    /// Computes these checksums, too. To be said before anything is written, behind the others.
+    /// Also computes these checksums. Call it before the first write and after `with_sha256`.
     pub fn with_more(mut self, more: MoreHashes) -> Self {
         self.bytes = self.bytes.and(more);
         self
     }
 
-    /// Adds bytes to its end.
+    /// Appends bytes.
     pub async fn write(&mut self, bytes: &[u8]) -> Result<(), BucketError> {
         self.bytes.write(bytes).await
     }
 
-    /// Puts it into the upload, in place of one of the same number.
+    /// Adds the part to the upload, or replaces the part with its number.
     pub async fn finish(self, expected: Expected) -> Result<Part, BucketError> {
         Shared::to_the_end(self.seal_and_put(expected)).await
     }
@@ -116,12 +116,13 @@ impl Shared {
                 .expect(Expect::Revision { entry: its.0, revision: its.1 })
                 .expect(Expect::Revision { entry: entry.clone(), revision });
             if before.is_some() {
-                // Who puts the parts together may have read the old one, whose file is about to go.
+                // A concurrent completion may have read the old part, whose file is removed next.
+                // The new revision of the upload makes it retry.
                 let Entry { entry, value, reference, .. } = whole;
                 commit = commit.write(Write::Put(Put { entry, value, reference, expires }));
             }
             crash::point("part.prepared");
-            // Otherwise somebody was faster, and it is decided anew.
+            // A concurrent change was committed first: decide again.
             let before = before.map(|it| it.name(upload.content));
             let decided = self.commit(commit).await;
             if decided.as_ref().is_err_and(|it| !it.is_certain()) {
@@ -135,14 +136,14 @@ impl Shared {
         }
     }
 
-    /// If the upload has perhaps ended, its parts are left to the sweep.
+    /// If the upload may have ended, the sweep removes its parts.
     pub(crate) fn leave_parts(&self, error: &BucketError) {
         if !error.is_certain() {
             self.changes.leave_parts();
         }
     }
 
-    /// Removes the rows of the parts of an upload that has ended; what is left, the sweep removes.
+    /// Removes the rows of the parts of a finished upload. The sweep removes those that remain.
     pub(crate) async fn forget_parts(
         &self,
         bucket: &BucketName,

@@ -1,4 +1,4 @@
-//! Uploads in parts: each part is durable for itself, and the whole appears in one commit.
+//! Multipart uploads: each part is durable by itself, and one commit makes the blob visible.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -25,19 +25,19 @@ use crate::{
     more_sums::unhex,
 };
 
-/// An upload in parts that is under way.
+/// A multipart upload in progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upload {
     /// Its id.
     pub id: String,
-    /// The key that it is for.
+    /// The key of the blob.
     pub key: BlobKey,
-    /// When it began.
+    /// Time of the beginning.
     pub began_at: Timestamp,
     /// Attributes of the blob.
     pub attributes: Attributes,
     pub(crate) content: ContentId,
-    /// It changes when a part takes the place of another.
+    /// Changes when a part is replaced.
     pub(crate) revision: i64,
 }
 
@@ -69,23 +69,23 @@ impl Upload {
     }
 }
 
-/// A part as the list of a completed upload names it.
+/// A part in the list of a completed upload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartTag {
     /// Its number.
     pub number: u32,
-    /// Its tag, without quotes; `None`: whatever is there.
+    /// ETag, without quotes; `None` accepts any.
     pub etag: Option<String>,
-    /// Its CRC-32, if it is to be checked.
+    /// CRC-32 to verify.
     pub crc32: Option<u32>,
-    /// Its SHA-256, if it is to be checked.
+    /// SHA-256 to verify.
     pub sha256: Option<[u8; 32]>,
-    /// Other checksums that are to be checked.
+    /// Other checksums to verify.
     pub more: MoreSums,
 }
 
 impl Buckets {
-    /// Begins an upload in parts.
+    /// Begins a multipart upload.
     pub async fn begin_upload(
         &self,
         bucket: &BucketName,
@@ -110,7 +110,7 @@ impl Buckets {
         }
     }
 
-    /// An upload that is under way.
+    /// An upload in progress.
     pub async fn upload(
         &self,
         bucket: &BucketName,
@@ -124,7 +124,7 @@ impl Buckets {
         entry.as_ref().map(Upload::read).transpose()?.flatten().ok_or_else(unknown)
     }
 
-    /// The parts of an upload, in the order of their numbers, behind one.
+    /// The parts of an upload in the order of their numbers, after one of them.
     pub async fn parts(
         &self,
         bucket: &BucketName,
@@ -138,7 +138,7 @@ impl Buckets {
         entries.iter().filter_map(|it| Part::read(it).transpose()).collect()
     }
 
-    /// Uploads that are under way, in the order of their keys and of their beginnings, behind one.
+    /// Uploads in progress, ordered by key and time, after one of them.
     pub async fn uploads(
         &self,
         bucket: &BucketName,
@@ -148,7 +148,7 @@ impl Buckets {
     ) -> Result<Vec<Upload>, BucketError> {
         self.shared.bucket(bucket).await?;
         let mut range = steadfast_store::EntryRange::prefix(prefix.as_bytes());
-        // Without an id, behind all uploads of that key.
+        // Without an id, after all uploads of that key.
         let mut passed = None;
         if let Some((key, id)) = after {
             let mut behind = key.as_bytes().to_vec();
@@ -167,7 +167,7 @@ impl Buckets {
             range = range.after(last.entry.key());
             for upload in entries.iter().filter_map(|it| Upload::read(it).transpose()) {
                 let upload = upload?;
-                // Behind the key stands an id, which is not meant: a key may have a NUL, too.
+                // The entry has an id after the key, which is not compared: keys may contain NUL.
                 let key = upload.key.as_str();
                 if key.starts_with(prefix) && passed != Some(key) {
                     found.push(upload);
@@ -177,7 +177,7 @@ impl Buckets {
         Ok(found)
     }
 
-    /// Puts the parts together: the blob and its event are durable when this returns. Nothing is
+    /// Assembles the parts. The blob and its event are durable when this returns. No bytes are
     /// copied.
     pub async fn complete_upload(
         &self,
@@ -191,8 +191,8 @@ impl Buckets {
         self.complete_upload_as(bucket, key, id, tags, condition, expected).await
     }
 
-    /// The same, if the whole has this size and these checksums. A SHA-256 or SHA-1 is that of the
-    /// parts' ones; what is not known of every part does not fit.
+    /// Completes an upload, if the blob has this size and these checksums. SHA-256 and SHA-1 are
+    /// those of the checksums of the parts. A checksum that some part lacks does not match.
     pub async fn complete_upload_as(
         &self,
         bucket: &BucketName,
@@ -206,7 +206,7 @@ impl Buckets {
             let upload = match self.upload(bucket, key, id).await {
                 Ok(upload) => upload,
                 Err(error @ BucketError::UnknownUpload { .. }) => {
-                    // Who did not hear of the end may ask again.
+                    // A caller that lost the response may repeat the request.
                     let found = self.head(bucket, key).await.ok();
                     let found = found.filter(|it| it.version() == id).ok_or(error)?;
                     expected.check(&found.sums())?;
@@ -215,9 +215,9 @@ impl Buckets {
                 Err(error) => return Err(error),
             };
             match self.complete(bucket, &upload, tags, condition.clone(), expected).await {
-                // It has ended, or a part was replaced since it was read.
+                // The upload has ended, or a part was replaced after it was read.
                 Err(BucketError::UnknownUpload { .. }) => {}
-                // Or it ended before its parts were read, and they went with it.
+                // The upload ended before its parts were read, and their rows were removed.
                 Err(BucketError::Part { .. }) if !self.is_open(bucket, key, id).await? => {}
                 done => return done,
             }
@@ -251,7 +251,7 @@ impl Buckets {
         let parts = chosen.iter().map(|it| (it.file, it.size)).collect();
         let (crc32, sha256) = (crc32_of(&chosen), sha256_of(&chosen));
         let more = more_of(&chosen);
-        // The MD5 of the whole is not known; the hashes that are known are those of the parts'.
+        // The MD5 of the whole is unknown; the other hashes are hashes of the parts' hashes.
         let sums = Checksums { size, md5: None, crc32, sha256, more };
         expected.check(&sums)?;
         let (etag, attributes) = (etag_of(&chosen), upload.attributes.clone());
@@ -273,13 +273,13 @@ impl Buckets {
         Shared::to_the_end(async move {
             let _changing = shared.changes.begin()?;
             let hold = Hold::new(&shared, content);
-            // If it fails the parts stay: it can be completed again.
+            // If it fails the parts stay, and the upload can be completed later.
             let replaced = shared.replace(&bucket, change, Vec::new(), hold).await;
             let blob = replaced.inspect_err(|it| shared.leave_parts(it))?;
             shared.discard(left).await;
             crash::point("upload.completed");
             if let Err(error) = shared.forget_parts(&bucket, content).await {
-                tracing::warn!(error = %error, "rows of parts were left to the sweep");
+                tracing::warn!(error = %error, "rows of parts were not removed; the sweep retries");
             }
             Ok(blob)
         })
@@ -302,7 +302,7 @@ impl Buckets {
         }
     }
 
-    /// Gives an upload up, with all its parts.
+    /// Aborts an upload and removes its parts.
     pub async fn abort_upload(
         &self,
         bucket: &BucketName,
@@ -344,7 +344,7 @@ impl Buckets {
     }
 }
 
-/// The parts that are listed, if the list is right.
+/// The listed parts, if the list is valid.
 fn choose<'a>(all: &'a [Part], tags: &[PartTag]) -> Result<Vec<&'a Part>, BucketError> {
     let wrong = |number, reason| Err(BucketError::Part { number, reason });
     if tags.is_empty() {
@@ -374,7 +374,7 @@ fn choose<'a>(all: &'a [Part], tags: &[PartTag]) -> Result<Vec<&'a Part>, Bucket
     Ok(chosen)
 }
 
-/// As S3 has it: the MD5 of the MD5s, and how many they are.
+/// As in S3: the MD5 of the MD5s, and the number of parts.
 fn etag_of(parts: &[&Part]) -> String {
     let mut md5 = Md5::new();
     for part in parts {
@@ -383,7 +383,7 @@ fn etag_of(parts: &[&Part]) -> String {
     format!("{}-{}", HEXLOWER.encode(&md5.finalize()), parts.len())
 }
 
-/// As S3 has it: the SHA-256 of the SHA-256s, if all are known.
+/// As in S3: the SHA-256 of the SHA-256s, if every part has one.
 fn sha256_of(parts: &[&Part]) -> Option<[u8; 32]> {
     let mut sha256 = Sha256::new();
     for part in parts {
@@ -392,7 +392,7 @@ fn sha256_of(parts: &[&Part]) -> Option<[u8; 32]> {
     Some(sha256.finalize().into())
 }
 
-/// The CRC-32 of the whole, from those of the parts.
+/// The CRC-32 of the whole, combined from those of the parts.
 fn crc32_of(parts: &[&Part]) -> u32 {
     let mut whole = crc32fast::Hasher::new();
     for part in parts {
@@ -401,7 +401,7 @@ fn crc32_of(parts: &[&Part]) -> u32 {
     whole.finalize()
 }
 
-/// The other checksums of the whole, as far as they are known of all parts.
+/// The other checksums of the whole, if every part has them.
 fn more_of(parts: &[&Part]) -> MoreSums {
     let crc32c = combined(Crc32Iscsi, parts, |it| it.more.crc32c.map(u64::from));
     let mut sha1 = Some(Sha1::new());

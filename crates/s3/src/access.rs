@@ -1,4 +1,4 @@
-//! Who may do what. What is not listed here is not done.
+//! Permissions of each operation. Operations that are not listed are refused.
 
 use http::{HeaderMap, Uri};
 use s3s::{
@@ -15,20 +15,20 @@ use steadfast_bucket::Scope;
 
 use crate::{auth, unsupported};
 
-/// What an operation needs to be allowed.
+/// The permission that an operation needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Need {
-    /// Any key; what it shows is filtered.
+    /// Any key; the response is filtered by its scope.
     Key,
-    /// A key without scope.
+    /// A key without limits.
     Everything,
-    /// To see the bucket. Which of its keys are looked at is checked when that is known.
+    /// Access to the bucket. The keys are checked later, when they are known.
     Bucket,
-    /// To write to the bucket; where is checked key by key.
+    /// Write access to the bucket; each key is checked separately.
     BucketWrite,
-    /// To read the blob.
+    /// Read access to the blob.
     Read,
-    /// To write the blob.
+    /// Write access to the blob.
     Write,
 }
 
@@ -84,13 +84,13 @@ fn need(operation: &str) -> Option<Need> {
     })
 }
 
-/// Checks rights against the scope of the key that signed.
+/// Checks permissions against the scope of the access key.
 pub(crate) struct Rights {
-    /// Who owns every bucket.
+    /// The owner of every bucket.
     pub(crate) account: String,
 }
 
-/// Refuses a request that is meant for the buckets of somebody else.
+/// Refuses a request that expects another owner of the bucket.
 fn check_owner(account: &str, uri: &Uri, headers: &HeaderMap) -> S3Result<()> {
     const NAMES: [&str; 2] = ["x-amz-expected-bucket-owner", "x-amz-source-expected-bucket-owner"];
     let query = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
@@ -173,17 +173,17 @@ fn allowed(scope: &Scope, need: Need, path: &S3Path) -> S3Result<()> {
     if fits { Ok(()) } else { Err(denied(scope)) }
 }
 
-/// Whether there is anything in a bucket that may be looked at.
+/// Whether the scope covers anything in a bucket.
 pub(crate) fn sees(scope: &Scope, bucket: &str) -> bool {
     scope.bucket.as_deref().is_none_or(|it| it == bucket)
 }
 
-/// What the key of a request may do.
+/// The scope of the access key of a request.
 pub(crate) fn scope_of<T>(req: &S3Request<T>) -> S3Result<&Scope> {
     req.extensions.get().ok_or_else(|| s3_error!(AccessDenied, "sign the request"))
 }
 
-/// Says how far the key reaches.
+/// The error that names the scope of the key.
 pub(crate) fn denied(scope: &Scope) -> s3s::S3Error {
     let bucket = scope.bucket.as_deref().map_or(String::new(), |it| format!(" in bucket `{it}`"));
     let prefix = scope.prefix.as_deref().map_or(String::new(), |it| format!(" below `{it}`"));

@@ -1,4 +1,4 @@
-//! Buckets: list, make, look, delete.
+//! Operations on buckets: list, create, head, delete.
 
 use s3s::{
     S3Request, S3Response, S3Result,
@@ -19,11 +19,11 @@ use crate::{
     words,
 };
 
-/// Buckets that are shown at once, as in S3.
+/// Maximum number of buckets per page, as in S3.
 const BUCKETS_MAX: usize = 10_000;
 
 impl Edge {
-    /// Who owns everything here: the store.
+    /// The owner of all buckets: the store.
     pub(crate) fn owner(&self) -> Owner {
         let name = self.buckets.account().to_owned();
         Owner { id: Some(name), display_name: None }
@@ -93,7 +93,7 @@ impl Edge {
         req: S3Request<GetBucketLocationInput>,
     ) -> S3Result<S3Response<GetBucketLocationOutput>> {
         self.known(&req.input.bucket).await?;
-        // None is how S3 says us-east-1.
+        // S3 has no location for us-east-1.
         Ok(S3Response::new(GetBucketLocationOutput::default()))
     }
 
@@ -102,7 +102,7 @@ impl Edge {
         req: S3Request<GetBucketVersioningInput>,
     ) -> S3Result<S3Response<GetBucketVersioningOutput>> {
         self.known(&req.input.bucket).await?;
-        // Nothing is how S3 says that there was never any.
+        // S3 answers with an empty document if versioning was never enabled.
         Ok(S3Response::new(GetBucketVersioningOutput::default()))
     }
 
@@ -115,7 +115,7 @@ impl Edge {
         Ok(S3Response::new(DeleteBucketOutput::default()))
     }
 
-    /// A bucket that must be there.
+    /// The bucket; an error if it does not exist.
     pub(crate) async fn known(&self, name: &str) -> S3Result<BucketName> {
         let bucket = words::bucket(name)?;
         Ok(self.buckets.bucket(&bucket).await.map_err(s3_error_of)?.name)

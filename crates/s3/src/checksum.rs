@@ -1,4 +1,4 @@
-//! What a client says that its bytes come to: in headers, or in a trailer behind the body.
+//! Checksums that a client declares, in headers or in a trailer after the body.
 
 use http::HeaderMap;
 use s3s::{S3Error, S3ErrorCode, S3Result, s3_error};
@@ -6,7 +6,7 @@ use steadfast_bucket::{Blob, Expected, MoreHashes, MoreSums, Part};
 
 use crate::words::{base64, unbase64};
 
-/// What checksums are asked for by.
+/// Checksum algorithms of S3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Algorithm {
     Crc32,
@@ -17,7 +17,7 @@ pub(crate) enum Algorithm {
 }
 
 impl Algorithm {
-    /// One that we know, by its name in S3.
+    /// The algorithm of this name in S3.
     pub(crate) fn of(name: &str) -> S3Result<Self> {
         match name.to_ascii_uppercase().as_str() {
             "CRC32" => Ok(Algorithm::Crc32),
@@ -43,7 +43,7 @@ impl Algorithm {
         }
     }
 
-    /// Whether the checksum of a blob in parts is that of the parts' checksums.
+    /// Whether the checksum of a multipart upload is that of the checksums of its parts.
     pub(crate) fn is_composite(self) -> bool {
         matches!(self, Algorithm::Sha1 | Algorithm::Sha256)
     }
@@ -51,12 +51,12 @@ impl Algorithm {
 
 const HEADER: &str = "x-amz-checksum-";
 
-/// What is promised about a body.
+/// The declared checksums of a body.
 #[derive(Debug, Default)]
 pub(crate) struct Promise {
-    /// What is known before it comes.
+    /// Checksums in the headers.
     pub(crate) expected: Expected,
-    /// What comes behind it.
+    /// The checksum that a trailer will contain.
     pub(crate) trailer: Option<Algorithm>,
 }
 
@@ -96,7 +96,7 @@ impl Promise {
         self.expected.sha256.is_some() || self.trailer == Some(Algorithm::Sha256)
     }
 
-    /// What must be computed beside that.
+    /// Other checksums that must be computed.
     pub(crate) fn more(&self) -> MoreHashes {
         let (more, trailer) = (self.expected.more, self.trailer);
         MoreHashes {
@@ -106,14 +106,14 @@ impl Promise {
         }
     }
 
-    /// Adds what came behind the body.
+    /// Adds the checksum in the trailer.
     pub(crate) fn keep(self, trailers: Option<&HeaderMap>) -> S3Result<Expected> {
         let Self { mut expected, trailer } = self;
         let Some(algorithm) = trailer else { return Ok(expected) };
         let name = algorithm.header();
         let value = trailers.and_then(|it| it.get(name)).and_then(|it| it.to_str().ok());
         let Some(value) = value else {
-            let text = "the trailer that x-amz-trailer announces did not come; nothing was stored";
+            let text = "the trailer that x-amz-trailer declares is missing; nothing was stored";
             let mut error =
                 S3Error::with_message(S3ErrorCode::Custom("MalformedTrailerError".into()), text);
             error.set_status_code(http::StatusCode::BAD_REQUEST);
@@ -124,7 +124,7 @@ impl Promise {
     }
 }
 
-/// Adds a checksum, in base64, to what is expected.
+/// Adds a checksum, in base64, to the expected ones.
 pub(crate) fn promise(expected: &mut Expected, algorithm: Algorithm, value: &str) -> S3Result<()> {
     let bad = |name, len| s3_error!(InvalidRequest, "{name} must be the base64 of {len} bytes");
     let more = &mut expected.more;
@@ -149,7 +149,7 @@ pub(crate) fn promise(expected: &mut Expected, algorithm: Algorithm, value: &str
     Ok(())
 }
 
-/// The checksums of a blob or part in the words of S3: a hash, or else what is known of the whole.
+/// Checksums of a blob or part as S3 reports them: a hash, or else a CRC of the whole.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sums {
     pub(crate) crc32: Option<String>,
@@ -157,7 +157,7 @@ pub(crate) struct Sums {
     pub(crate) crc64nvme: Option<String>,
     pub(crate) sha1: Option<String>,
     pub(crate) sha256: Option<String>,
-    /// Whether it is of the parts rather than of the whole.
+    /// Whether it is a checksum of the parts' checksums.
     pub(crate) is_composite: bool,
 }
 
@@ -196,8 +196,7 @@ impl Sums {
     }
 }
 
-/// Fills in the checksums of an answer, whose kinds have the same fields and nothing else in
-/// common.
+/// Sets the checksum fields of an output. The outputs have these fields in common, but no trait.
 macro_rules! with_sums {
     ($output:ident, $sums:expr) => {{
         let sums = $sums;

@@ -1,5 +1,5 @@
-//! Bodies that come in chunks of AWS: the library keeps a whole chunk in memory, of up to 4 GiB,
-//! and takes a body without its last chunk for a whole one. So what it gets is looked at first.
+//! Checks bodies in `aws-chunked` encoding before the library reads them. The library buffers a
+//! whole chunk of up to 4 GiB, and accepts a body without its last chunk.
 
 use std::{
     collections::VecDeque,
@@ -12,25 +12,25 @@ use bytes::{Buf, Bytes};
 use futures_util::Stream;
 use s3s::{Body, StdError, dto::StreamingBlob, stream::ByteStream};
 
-/// How a body is cut into chunks.
+/// The chunking of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chunks {
-    /// It is not.
+    /// No chunks.
     None,
-    /// Each has a signature, so that they must stay as they are.
+    /// Signed chunks: they must stay as they are.
     Signed,
-    /// Where they begin is not signed: they are cut anew, as they arrive.
+    /// Unsigned chunks: they are split as they arrive.
     Unsigned,
 }
 
-/// A signed chunk is in memory as a whole.
+/// Maximum size of a signed chunk, which is buffered as a whole.
 const SIGNED_BYTES_MAX: u64 = 16 << 20;
-/// A line with the size of a chunk.
+/// Maximum length of the line with the size of a chunk.
 const LINE_BYTES_MAX: usize = 1_024;
-/// How an error says that a chunk is too large.
+/// Text of the error for a chunk that is too large.
 pub(crate) const TOO_LARGE: &str = "a signed chunk is too large";
 
-/// The body, with chunks that fit into memory and an end.
+/// The body with chunks that fit into memory, checked to be complete.
 pub(crate) fn checked(body: Body, chunks: Chunks) -> Body {
     if chunks == Chunks::None {
         return body;
@@ -48,20 +48,20 @@ struct ChunkStream {
     body: StreamingBlob,
     is_signed: bool,
     state: State,
-    /// What is to be passed on.
+    /// Bytes to pass on.
     out: VecDeque<Bytes>,
 }
 
 enum State {
     /// In the line with the size of the next chunk.
     Line(Vec<u8>),
-    /// In a chunk, with so many bytes to come.
+    /// In a chunk, with the number of remaining bytes.
     Data(u64),
-    /// In the line end behind a chunk, with so many bytes to come.
+    /// In the line end after a chunk, with the number of remaining bytes.
     Behind(usize),
-    /// Behind the last chunk.
+    /// After the last chunk.
     Trailers,
-    /// It ended, or failed.
+    /// The body has ended, or failed.
     Ended,
 }
 
@@ -132,7 +132,7 @@ impl ChunkStream {
     }
 }
 
-/// The size that a chunk begins with, in front of its signature.
+/// Parses the size of a chunk, which precedes its signature.
 fn size_of(line: &[u8]) -> io::Result<u64> {
     let digits = line.split(|it| b";\r\n".contains(it)).next().unwrap_or_default();
     let text = std::str::from_utf8(digits).unwrap_or_default();

@@ -39,7 +39,7 @@ impl Edge {
         if attributes.is_none() && from == to {
             return Err(s3_error!(
                 InvalidRequest,
-                "this copies a blob to itself and changes nothing; say x-amz-metadata-directive: \
+                "this copies a blob to itself and changes nothing; send x-amz-metadata-directive: \
                  REPLACE to change its metadata"
             ));
         }

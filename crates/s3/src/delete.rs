@@ -1,4 +1,4 @@
-//! Deletes blobs, one or many.
+//! Deletes one or many blobs.
 
 use futures_util::{StreamExt, stream};
 use s3s::{
@@ -19,9 +19,9 @@ use crate::{
     words,
 };
 
-/// Keys in one request, as in S3.
+/// Maximum number of keys per request, as in S3.
 const KEYS_MAX: usize = 1_000;
-/// So many are deleted at a time: they share commits.
+/// Concurrent deletions: they share commits.
 const AT_ONCE: usize = 64;
 
 impl Edge {

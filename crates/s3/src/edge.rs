@@ -1,9 +1,9 @@
-//! The operations, each in its file.
+//! Dispatches the operations of the S3 API, each to its file.
 
 use s3s::{S3, S3Request, S3Response, S3Result, dto};
 use steadfast_bucket::Buckets;
 
-/// Translates S3 requests to what buckets can do.
+/// Implements the operations of S3 with buckets.
 pub(crate) struct Edge {
     pub(crate) buckets: Buckets,
 }
@@ -14,7 +14,7 @@ impl Edge {
     }
 }
 
-/// Writes the trait's methods, which only name those that do the work.
+/// Writes the methods of the trait, which only forward to the operations.
 macro_rules! operations {
     (
         $($name:ident => $method:ident($input:ident) -> $output:ident;)*

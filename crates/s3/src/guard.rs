@@ -1,4 +1,4 @@
-//! What is refused before the library sees it: it would accept more than is safe.
+//! Refuses requests that the library would accept although they are not safe.
 
 use http::{HeaderName, HeaderValue, Method, header, request::Parts};
 use s3s::{S3Result, dto::Range, s3_error};
@@ -10,13 +10,13 @@ use crate::{
     signed::{Claims, Signed},
 };
 
-/// How long the body is without its chunks.
+/// Length of the body without its chunk headers.
 pub(crate) const DECODED_LENGTH: HeaderName =
     HeaderName::from_static("x-amz-decoded-content-length");
 const CONTENT_SHA256: &str = "x-amz-content-sha256";
 const AMZ_DATE: HeaderName = HeaderName::from_static("x-amz-date");
 
-/// Refuses what is not safe, and says how the body is cut into chunks.
+/// Refuses unsafe requests. Returns the chunking of the body.
 pub(crate) fn check(parts: &mut Parts) -> S3Result<Chunks> {
     match Signed::of(parts) {
         Signed::No => {}
@@ -54,8 +54,8 @@ pub(crate) fn check(parts: &mut Parts) -> S3Result<Chunks> {
     Ok(chunks_of(parts))
 }
 
-/// Every header that says what is to be done must be signed: otherwise whoever has a presigned URL
-/// could add one, such as the source of a copy.
+/// Checks that every header that controls the request is signed. Otherwise the holder of a
+/// presigned URL could add one, such as the source of a copy.
 fn check_claims(parts: &Parts, claims: &Claims<'_>, in_query: bool) -> S3Result<()> {
     if claims.service() != Some("s3") {
         return Err(s3_error!(InvalidRequest, "sign for the service s3, not for another one"));
@@ -65,7 +65,7 @@ fn check_claims(parts: &Parts, claims: &Claims<'_>, in_query: bool) -> S3Result<
         !it.is_empty() && it.bytes().all(fits)
     };
     if !claims.region().is_some_and(is_region) {
-        // Clients read the region from the answer, and ask again.
+        // Clients read the region from the error and repeat the request.
         let region = claims.region().unwrap_or_default();
         let text = format!("the region '{region}' is wrong; expecting '{REGION}'");
         return Err(match in_query {
@@ -89,8 +89,8 @@ fn check_claims(parts: &Parts, claims: &Claims<'_>, in_query: bool) -> S3Result<
     }
 }
 
-/// A signature may take its time from `Date`; the library knows only `X-Amz-Date`. The time is part
-/// of what is signed, so that nobody can add another one.
+/// A signature may take its time from `Date`; the library reads only `X-Amz-Date`. The time is
+/// signed, so it cannot be forged.
 fn date_for_the_library(parts: &mut Parts) {
     let is_signed = parts.headers.contains_key(header::AUTHORIZATION);
     if !is_signed || parts.headers.contains_key(AMZ_DATE) {
@@ -101,7 +101,7 @@ fn date_for_the_library(parts: &mut Parts) {
     };
     let time = match jiff::fmt::rfc2822::parse(date) {
         Ok(it) => it.timestamp().strftime("%Y%m%dT%H%M%SZ").to_string(),
-        // Some send it as they would send the other one.
+        // Some clients send the format of the other header.
         Err(_) => date.to_owned(),
     };
     if let Ok(time) = HeaderValue::from_str(&time) {
@@ -122,7 +122,7 @@ fn check_lengths(parts: &Parts) -> S3Result<()> {
             let Some(len) = digits(value) else {
                 return Err(s3_error!(InvalidRequest, "{name} must be a number"));
             };
-            // The chunks of the largest blob take some more.
+            // Chunk headers add to the size of the largest blob.
             if BLOB_BYTES_MAX + BLOB_BYTES_MAX / 8 < len {
                 return Err(s3_error!(EntityTooLarge, "a blob may have 5 TiB at most"));
             }
@@ -131,14 +131,14 @@ fn check_lengths(parts: &Parts) -> S3Result<()> {
     Ok(())
 }
 
-/// Digits and nothing else.
+/// Parses a header of digits only.
 pub(crate) fn digits(value: &HeaderValue) -> Option<u64> {
     let text = value.to_str().ok()?;
     let fits = !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
     if fits { text.parse().ok() } else { None }
 }
 
-/// HTTP has it that a range that is none, or several at once, is as if it were not there.
+/// By the rules of HTTP an invalid range, or several, is ignored.
 fn drop_strange_range(parts: &mut Parts) {
     let mut found = parts.headers.get_all(header::RANGE).into_iter();
     let Some(first) = found.next() else { return };

@@ -1,5 +1,4 @@
-//! The S3 API over buckets. Everything that is particular to S3 is here; the buckets know nothing
-//! of it.
+//! The S3 API over buckets. Only this crate knows S3.
 
 mod access;
 mod attributes;

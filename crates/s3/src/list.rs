@@ -18,11 +18,11 @@ use crate::{
     words::{self, etag, s3_time, signed},
 };
 
-/// What stays as it is in a key of a list that is encoded.
+/// Characters that are not encoded in a key.
 const KEY: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
-/// How keys are written: XML cannot hold all of them as they are.
+/// Encoding of keys: XML cannot represent all characters.
 #[derive(Clone, Debug)]
 pub(crate) struct Encoding(pub(crate) Option<EncodingType>);
 
@@ -48,7 +48,7 @@ impl Encoding {
     }
 }
 
-/// How many are asked for.
+/// The requested number of entries.
 pub(crate) fn limit(name: &str, asked: Option<i32>) -> S3Result<usize> {
     match asked.map(usize::try_from) {
         None => Ok(LIST_MAX),
@@ -175,7 +175,7 @@ impl Page {
     }
 }
 
-/// Where a list goes on. Clients send it back as it is.
+/// The continuation token: clients send it back unchanged.
 fn token(after: &str) -> String {
     BASE64_URL_SAFE_NO_PAD.encode(after)
 }

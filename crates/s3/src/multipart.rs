@@ -1,4 +1,4 @@
-//! Uploads in parts: begin, complete, abort, list.
+//! Multipart uploads: begin, complete, abort, list.
 
 use http::header;
 use s3s::{
@@ -141,13 +141,13 @@ impl Edge {
         }
     }
 
-    /// Who begins uploads: the store is the only one who is known by name.
+    /// The initiator of uploads: the store.
     pub(crate) fn initiator(&self) -> Initiator {
         Initiator { id: self.owner().id, display_name: None }
     }
 }
 
-/// Of CRCs we know that of the whole; of hashes that of the parts' hashes.
+/// CRCs cover the whole blob, hashes the hashes of the parts.
 fn check_type(algorithm: Option<Algorithm>, asked: Option<&ChecksumType>) -> S3Result<()> {
     let fits = match (algorithm, asked.map(ChecksumType::as_str)) {
         (_, None) => true,
@@ -163,7 +163,8 @@ fn check_type(algorithm: Option<Algorithm>, asked: Option<&ChecksumType>) -> S3R
     Err(s3_error!(InvalidRequest, "{text}"))
 }
 
-/// The checksum of a blob in parts; behind one of the parts' hashes S3 says how many they are.
+/// The checksum of a multipart upload, without the number of parts that S3 appends to a composite
+/// one.
 fn whole(algorithm: Algorithm, value: &str, parts: usize) -> S3Result<&str> {
     match value.split_once('-') {
         Some((hash, count)) if algorithm.is_composite() && count == parts.to_string() => Ok(hash),

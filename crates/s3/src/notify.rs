@@ -1,4 +1,4 @@
-//! The rules of a bucket, which send its changes to queues, in the words of S3.
+//! The event rules of a bucket as S3 notifications.
 
 use s3s::{
     S3Request, S3Response, S3Result,

@@ -1,4 +1,4 @@
-//! Blobs: write, read, look.
+//! Operations on blobs: put, get, head.
 
 use http::{HeaderMap, HeaderName, StatusCode, header};
 use s3s::{
@@ -22,7 +22,7 @@ use crate::{
     words::{self, etag, http_date, s3_time, signed},
 };
 
-/// The conditions of a read, whose two inputs have the same fields and nothing else in common.
+/// The conditions of a read. The inputs have these fields in common, but no trait.
 macro_rules! condition_of {
     ($input:ident) => {
         condition::read(
@@ -34,7 +34,7 @@ macro_rules! condition_of {
     };
 }
 
-/// The headers that a reader wants otherwise.
+/// Response headers that the request overrides.
 macro_rules! overrides_of {
     ($input:ident) => {
         [
@@ -99,7 +99,7 @@ impl Edge {
         let (blob, at) = (reading.blob.clone(), reading.range.clone());
         let content_range =
             range.map(|_| format!("bytes {}-{}/{}", at.start, at.end.saturating_sub(1), blob.size));
-        // Of a part of it the checksum would be another one.
+        // The stored checksum is that of the whole blob, not of a range.
         let sums = sums_of(&blob, input.checksum_mode.as_ref().filter(|_| range.is_none()));
         let overrides = overrides_of!(input);
         let output = GetObjectOutput {
@@ -153,7 +153,7 @@ fn our_range(range: Range) -> ByteRange {
     }
 }
 
-/// The bytes of a part; what came in one piece is its only part.
+/// The range of a part. A blob written in one piece has one part.
 fn part_of(blob: &Blob, number: i32) -> S3Result<ByteRange> {
     let parts = 1..=PARTS_MAX;
     let Some(number) = u32::try_from(number).ok().filter(|it| parts.contains(it)) else {

@@ -1,4 +1,4 @@
-//! Parts of uploads: send, copy, list.
+//! Parts of multipart uploads: upload, copy, list.
 
 use s3s::{
     S3Request, S3Response, S3Result,
@@ -37,7 +37,7 @@ impl Edge {
         if incoming.needs_sha256() {
             writer = writer.with_sha256();
         }
-        // That of the whole may be checked when the upload is completed, as S3 does by default.
+        // Completing the upload may verify the checksum of the whole, as S3 does by default.
         writer = writer.with_more(MoreHashes { crc64nvme: true, ..incoming.more() });
         let expected = incoming.write_to(&mut writer).await?;
         let part = writer.finish(expected).await.map_err(s3_error_of)?;
@@ -137,7 +137,7 @@ fn number(number: i32) -> S3Result<u32> {
     u32::try_from(number).map_err(|_| s3_error_of(wrong()))
 }
 
-/// Both ends must be given.
+/// Parses the range of a copy. Both ends are required.
 fn copy_range(text: &str) -> S3Result<ByteRange> {
     let ends = text.strip_prefix("bytes=").and_then(|it| it.split_once('-'));
     let ends = ends.and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
@@ -150,7 +150,7 @@ fn copy_range(text: &str) -> S3Result<ByteRange> {
     }
 }
 
-/// Of a copy, what is not as expected is never "not modified".
+/// In a copy, an unmet condition is never "not modified".
 fn not_modified_fails(error: BucketError) -> BucketError {
     let BucketError::NotModified { key, .. } = error else { return error };
     BucketError::Condition { key, reason: "it has not changed" }

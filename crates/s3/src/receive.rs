@@ -1,4 +1,4 @@
-//! Takes a body in: piece by piece, no longer than announced, and with what it promises.
+//! Receives a body in pieces, checks its length and reads its trailer.
 
 use futures_util::StreamExt;
 use http::HeaderMap;
@@ -13,7 +13,7 @@ use crate::{
     guard::{DECODED_LENGTH, digits},
 };
 
-/// A body that is about to come.
+/// The body of a request, before it is read.
 pub(crate) struct Incoming {
     body: StreamingBlob,
     length: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Incoming {
 }
 
 impl Incoming {
-    /// What a request says of its body. Its length must be known.
+    /// The body as the headers describe it. Its length is required.
     pub(crate) fn of<T>(
         req: &mut S3Request<T>,
         body: Option<StreamingBlob>,
@@ -34,7 +34,7 @@ impl Incoming {
         Ok(Self { body, length, promise, trailers: req.trailing_headers.take() })
     }
 
-    /// Refuses what would be too large before it comes.
+    /// Refuses a body that is too large before it is read.
     pub(crate) async fn check_size(
         &self,
         buckets: &Buckets,
@@ -54,12 +54,12 @@ impl Incoming {
         self.promise.needs_sha256()
     }
 
-    /// What must be computed beside that.
+    /// Other checksums that must be computed.
     pub(crate) fn more(&self) -> MoreHashes {
         self.promise.more()
     }
 
-    /// Writes it down, and says what it must have come to.
+    /// Writes the body, and returns its declared checksums.
     pub(crate) async fn write_to(mut self, sink: &mut impl Sink) -> S3Result<Expected> {
         let mut actual = 0;
         let expected = self.length;
@@ -80,7 +80,7 @@ impl Incoming {
     }
 }
 
-/// How long a body is without its chunks. In chunks over TLS only that is said.
+/// Length of a body without its chunk headers. Chunked bodies over TLS declare only that.
 fn declared(headers: &HeaderMap, length: Option<i64>) -> S3Result<u64> {
     let decoded = || headers.get(DECODED_LENGTH).and_then(digits);
     let length = length.map(u64::try_from);
@@ -93,7 +93,7 @@ fn declared(headers: &HeaderMap, length: Option<i64>) -> S3Result<u64> {
     }
 }
 
-/// Where bytes go.
+/// A writer of bytes.
 pub(crate) trait Sink {
     fn take(&mut self, bytes: &[u8]) -> impl Future<Output = Result<(), BucketError>> + Send;
 }

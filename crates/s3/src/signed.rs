@@ -1,50 +1,50 @@
-//! What a signature covers, before anybody has checked it.
+//! Reads the claims of a signature, before it is verified.
 
 use std::borrow::Cow;
 
 use http::{HeaderMap, Uri, header, request::Parts};
 
-/// The claims of a signature, from the Authorization header or from the query.
+/// The claims of a signature, in the Authorization header or in the query.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Signed<'a> {
-    /// There is none.
+    /// No signature.
     No,
-    /// Signature Version 2, or another one that we do not know.
+    /// Signature Version 2, or an unknown version.
     Old,
-    /// Two at once.
+    /// Both in the header and in the query.
     Twice,
     /// In the Authorization header.
     Header(Claims<'a>),
     /// In the query.
     Query {
-        /// What is claimed.
+        /// The claims.
         claims: Claims<'a>,
-        /// How many seconds it is to hold; `None` if that is no number.
+        /// Lifetime in seconds; `None` if it is not a number.
         expires: Option<u64>,
     },
 }
 
-/// What a signature says of itself.
+/// Claims of a signature.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Claims<'a> {
-    /// Key, day, region, service.
+    /// Credential: key, day, region, service.
     pub(crate) credential: Cow<'a, str>,
-    /// The headers that it covers, with `;` between them.
+    /// Signed headers, separated by `;`.
     pub(crate) headers: Cow<'a, str>,
 }
 
 impl Claims<'_> {
-    /// Whether it covers a header.
+    /// Whether the signature covers a header.
     pub(crate) fn covers(&self, name: &str) -> bool {
         self.headers.split(';').any(|it| it.eq_ignore_ascii_case(name))
     }
 
-    /// For which region it was made.
+    /// The region.
     pub(crate) fn region(&self) -> Option<&str> {
         self.credential.rsplit('/').nth(2)
     }
 
-    /// For which service it was made.
+    /// The service.
     pub(crate) fn service(&self) -> Option<&str> {
         self.credential.rsplit('/').nth(1)
     }

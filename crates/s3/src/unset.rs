@@ -1,5 +1,5 @@
-//! What S3 has and buckets here never have: answered as S3 does where it is not set. So clients
-//! that look before they act go on.
+//! Features of S3 that buckets lack. Requests for them get the answer of S3 for "not set", so that
+//! clients that check first can continue.
 
 use s3s::{
     S3Error, S3ErrorCode, S3Request, S3Response, S3Result,
@@ -20,7 +20,7 @@ use s3s::{
 use crate::{edge::Edge, errors::s3_error_of, unsupported::public_acl, words};
 
 impl Edge {
-    /// That something is not set for a bucket, which must be there.
+    /// The error "not set" for an existing bucket.
     pub(crate) async fn unset<T>(&self, bucket: &str, code: &'static str) -> S3Result<T> {
         self.known(bucket).await?;
         let code = S3ErrorCode::from_bytes(code.as_bytes())
@@ -132,7 +132,7 @@ impl Edge {
         Ok(S3Response::new(PutObjectAclOutput::default()))
     }
 
-    /// Refuses every list but that which is in force: all to the owner, and nothing to others.
+    /// Refuses every access control list except the one in force: full control for the owner only.
     fn check_acl(
         &self,
         public: Option<&str>,

@@ -1,4 +1,4 @@
-//! The list of versions: buckets keep one of each blob, which S3 calls `null`.
+//! Lists versions: buckets keep one version of each blob, which S3 calls `null`.
 
 use s3s::{
     S3Request, S3Response, S3Result,

@@ -18,7 +18,7 @@ use crate::{
     settings::{Declared, Program, flags_of},
 };
 
-/// Runs the command line of this process: serves the program, or asks one.
+/// Runs the command line of this process: serves the program, or sends requests to one.
 ///
 /// ```no_run
 /// use std::process::ExitCode;
@@ -40,7 +40,7 @@ pub fn main<M, P: Program<M>>(program: P) -> ExitCode {
         Err(Failure::Quiet) => ExitCode::FAILURE,
         Err(Failure::Exit(code)) => code,
         Err(Failure::Told(text)) => {
-            // Nobody is left to tell if stderr is closed.
+            // If stderr is closed, nobody can be told.
             let _ = writeln!(std::io::stderr(), "error: {text}");
             ExitCode::FAILURE
         }
@@ -69,7 +69,7 @@ fn run<M, P: Program<M>>(program: &P, argv: &[OsString]) -> Result<(), Failure> 
     let mut command = full(&declared, &nouns, verbs, &name);
     let matches = match command.try_get_matches_from_mut(argv) {
         Ok(matches) => matches,
-        // A program that could not be declared has none of its own verbs.
+        // A program that could not be declared has no verbs of its own.
         Err(error) => match app {
             Err(app) if error.kind() == ErrorKind::InvalidSubcommand => return Err(app.into()),
             Err(_) | Ok(_) => without_secrets(error).exit(),
@@ -130,7 +130,7 @@ fn without_secrets(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// Verbs and flags of one name would be a panic of the command line.
+/// Duplicate verbs and flags would make clap panic.
 fn check_verbs(app: &Result<App>) -> Result<(), Failure> {
     let Ok(app) = app else { return Ok(()) };
     let problems: Vec<String> =
@@ -151,9 +151,9 @@ fn run_verb(verb: &Verb, matches: &ArgMatches) -> Result<(), Failure> {
     if code == ExitCode::SUCCESS { Ok(()) } else { Err(Failure::Exit(code)) }
 }
 
-/// Declares the program. Its verbs are part of the command line, and its settings are needed for
-/// it, so that the line is first read leniently. A program whose settings are wrong still has
-/// `--help`, `config show` and verbs that ask servers.
+/// Declares the program. Its verbs are part of the command line, and declaring it needs its
+/// settings, so the line is first parsed leniently. A program with invalid settings still has
+/// `--help`, `config show` and client verbs.
 fn build<M, P: Program<M>>(program: &P, declared: &Declared, argv: &[OsString]) -> Result<App> {
     let lenient = with_settings(CommandLine::command(), declared)
         .ignore_errors(true)

@@ -1,4 +1,4 @@
-//! Looks for what is wrong, and for what will be.
+//! Checks that find current and future problems.
 
 pub(crate) mod clock;
 mod disk;
@@ -10,7 +10,7 @@ use steadfast_api::server::{Examination, Verdict};
 
 use crate::{place::Place, server::Server};
 
-/// Makes all checks. More of them are appended here.
+/// Runs all checks. Add more of them here.
 pub(crate) async fn examine(server: &Server, deep: bool) -> Examination {
     let _one_at_a_time = server.examination.lock().await;
     let (store, works) = (server.runtime.store(), server.runtime.works());

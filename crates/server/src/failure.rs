@@ -1,18 +1,18 @@
-//! Why a verb failed, in the words that the user reads.
+//! Failures of a verb, with the text that the user reads.
 
 use std::process::ExitCode;
 
 use steadfast_core::{Error, StartError};
 use steadfast_store::{OpenError, StoreError};
 
-/// Ends the process with an exit code.
+/// A failure, which ends the process with an exit code.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Everything to say about it was printed already.
+    /// Everything was printed already.
     Quiet,
     /// The error and the next step.
     Told(String),
-    /// With this code, and nothing to say.
+    /// An exit code without a text.
     Exit(ExitCode),
 }
 

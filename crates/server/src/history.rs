@@ -1,4 +1,4 @@
-//! Figures of the last hour, in memory: one sample per 10 seconds. A restart empties them.
+//! Metrics of the last hour, in memory: one sample per 10 seconds. A restart clears them.
 
 use std::{
     collections::VecDeque,
@@ -15,28 +15,28 @@ const PERIOD: Duration = Duration::from_secs(10);
 /// Samples of one hour.
 const SAMPLES_MAX: usize = 360;
 
-/// Four ranges per power of two: a percentile is at most 25 % too high. The last range holds all
+/// Four buckets per power of two: a percentile is at most 25 % too high. The last bucket holds all
 /// durations above 3 minutes.
 const RANGES: usize = 26 * 4;
 
-/// One period: counts of what happened in it, and the backlog at its end.
+/// One period: its counts, and the backlog at its end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Sample {
     /// The end of the period.
     pub(crate) at: Timestamp,
     /// Commits per second.
     pub(crate) commits: f64,
-    /// Half of the requests were answered within this time; `None` without a request.
+    /// Median latency of requests; `None` without a request.
     pub(crate) median: Option<Duration>,
-    /// 95 of 100 requests were answered within this time.
+    /// 95th percentile of the latency.
     pub(crate) p95: Option<Duration>,
-    /// Messages to be delivered; `None` if the store did not answer.
+    /// Messages to be delivered; `None` if the store did not respond.
     pub(crate) pending: Option<u64>,
-    /// Messages that became dead, and requests that failed with a status of 500 and above.
+    /// Messages that became dead, and requests with a status of 500 and above.
     pub(crate) failures: u64,
 }
 
-/// Counters at one moment.
+/// Counters at one time.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     elapsed: Duration,
@@ -52,7 +52,7 @@ struct State {
     samples: VecDeque<Sample>,
 }
 
-/// The samples, and the counters between them.
+/// The samples, and the counters of the current period.
 #[derive(Debug)]
 pub(crate) struct History {
     state: Mutex<State>,
@@ -71,7 +71,7 @@ impl Default for History {
 }
 
 impl History {
-    /// Counts a request that was answered; without a duration if it waited by design.
+    /// Counts a request; without a duration if it waited by design.
     pub(crate) fn count_request(&self, took: Option<Duration>, is_error: bool) {
         if let Some(took) = took {
             self.durations[range(took)].fetch_add(1, Ordering::Relaxed);
@@ -79,12 +79,12 @@ impl History {
         self.errors.fetch_add(u64::from(is_error), Ordering::Relaxed);
     }
 
-    /// When it began to measure; `None` if it does not.
+    /// When measuring began; `None` if it did not.
     pub(crate) fn since(&self) -> Option<Timestamp> {
         self.lock().since
     }
 
-    /// The samples, the oldest first.
+    /// The samples, oldest first.
     pub(crate) fn samples(&self) -> Vec<Sample> {
         self.lock().samples.iter().copied().collect()
     }
@@ -94,7 +94,7 @@ impl History {
         loop {
             let commits = store.activity().commits;
             let last = self.lock().last;
-            // An idle program asks its store nothing.
+            // An idle program does not read its store.
             let totals = match last.filter(|it| it.commits == commits && it.totals.is_some()) {
                 Some(last) => last.totals,
                 None => store.totals().await.ok(),
@@ -126,7 +126,7 @@ impl History {
 fn sample(at: Timestamp, last: Reading, now: Reading, durations: &[u64; RANGES]) -> Sample {
     let seconds = now.elapsed.saturating_sub(last.elapsed).as_secs_f64().max(0.001);
     let dead = |it: Reading| it.totals.map(|it| it.dead);
-    // A redrive makes the number smaller.
+    // A redrive lowers the number.
     let died = dead(now).zip(dead(last)).map_or(0, |(now, last)| (now - last).max(0));
     Sample {
         at,
@@ -138,7 +138,7 @@ fn sample(at: Timestamp, last: Reading, now: Reading, durations: &[u64; RANGES])
     }
 }
 
-/// The range of a duration: its highest bit, and the two bits below it.
+/// The bucket of a duration: its highest bit and the two bits below it.
 fn range(took: Duration) -> usize {
     let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(4);
     let octave = micros.ilog2();
@@ -146,7 +146,7 @@ fn range(took: Duration) -> usize {
     ((octave - 2) as usize * 4 + quarter as usize).min(RANGES - 1)
 }
 
-/// The end of a range.
+/// The upper bound of a bucket.
 fn end(range: usize) -> Duration {
     let (octave, quarter) = (range / 4, range as u64 % 4);
     Duration::from_micros((quarter + 5) << octave)

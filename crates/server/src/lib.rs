@@ -1,5 +1,5 @@
 //! Serves a program: HTTP API, console, S3 port, metrics, and the command line. It knows no
-//! application; what an application adds, it adds to its `App` (see `steadfast_web::Serve`).
+//! application; applications add their parts to their `App` (see `steadfast_web::Serve`).
 
 mod admission;
 mod api;

@@ -1,6 +1,6 @@
-//! The accept loop: every connection has limits, and stopping finishes what was begun.
+//! The accept loop: every connection has limits, and a shutdown finishes requests in flight.
 //!
-//! `axum::serve` sets no timer, so half a request would hold its connection for ever.
+//! `axum::serve` sets no timeout, so half a request would hold its connection for ever.
 
 mod pace;
 mod places;
@@ -26,39 +26,40 @@ use self::{
     places::Places,
 };
 
-/// A request head must be complete by then; an idle connection is closed after it as well.
+/// Timeout of a request head, and of an idle connection.
 pub(crate) const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Connections at one time. A further one takes the place of the one that keeps us waiting longest.
+/// Maximum number of connections. A further one replaces the one that has kept the server waiting
+/// longest.
 const CONNECTIONS_MAX: usize = 1_024;
 
-/// Requests in flight have so long to end when the process stops.
+/// Grace period of requests in flight at a shutdown.
 pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A connection that is silent for so long is asked whether its other end is still there.
+/// Idle time after which a connection is probed.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
 
-/// Bytes that the system takes from us for a client before the network has room for them.
+/// Send buffer per connection in the system, in bytes.
 #[cfg(target_os = "linux")]
 const UNSENT_BYTES: u32 = 32 << 10;
 
-/// It is asked again after this, three times.
+/// Interval between probes; three of them.
 const KEEP_ALIVE_AGAIN: Duration = Duration::from_secs(10);
 
-/// The wait after the system could not accept, for want of files as a rule.
+/// Pause after a failed accept, which usually lacks file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How serving ended.
+/// The result of a shutdown.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Drained {
     /// Every request was answered.
     All,
-    /// So many connections were cut off at the deadline.
+    /// This many connections were closed at the deadline.
     CutOff(usize),
 }
 
 impl Drained {
-    /// How two ends together were.
+    /// Combines two results.
     pub(crate) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Drained::All, it) | (it, Drained::All) => it,
@@ -106,7 +107,7 @@ async fn accept(listener: &TcpListener, places: &Arc<Places>) -> io::Result<(Tcp
 }
 
 async fn connection(stream: TcpStream, app: Router, stop: CancellationToken, seat: Seat) {
-    // Small answers must not wait for the acknowledgement of the last one.
+    // Small responses must not wait for the acknowledgement of the last one.
     let _ = stream.set_nodelay(true);
     if let Err(error) = settle(&stream) {
         tracing::debug!(%error, "options of a socket not set");
@@ -133,13 +134,13 @@ async fn connection(stream: TcpStream, app: Router, stop: CancellationToken, sea
         ended = serving => ended,
         () = seat.is_cut() => Ok(()),
     };
-    // A client that goes away in the middle is its own business.
+    // A disconnected client is not an error of the server.
     if let Err(error) = ended {
         tracing::debug!(%error, "connection ended early");
     }
 }
 
-/// Frees the place when the connection ends.
+/// Releases the slot when the connection ends.
 struct Leaves(Seat);
 
 impl Drop for Leaves {
@@ -164,12 +165,12 @@ async fn answer(app: Router, request: Request<Incoming>, seat: Seat) -> Answered
 
 type Answered = Result<axum::http::Response<Answer<Body>>, std::convert::Infallible>;
 
-/// Finds out that the other end is gone when nothing is sent, and how fast it takes what is.
+/// Sets options that detect a dead peer and bound the send buffer.
 fn settle(stream: &TcpStream) -> io::Result<()> {
     let socket = SockRef::from(stream);
     let keep_alive = TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE_AGAIN);
     socket.set_tcp_keepalive(&keep_alive.with_retries(3))?;
-    // Otherwise the system takes megabytes at once, and a slow client seems to take nothing.
+    // Otherwise the system buffers megabytes, and a slow client seems to read nothing.
     #[cfg(target_os = "linux")]
     socket.set_tcp_notsent_lowat(UNSENT_BYTES)?;
     Ok(())
@@ -211,7 +212,7 @@ mod tests {
         assert!(TcpStream::connect(address).await.is_err(), "it must not listen any more");
     }
 
-    /// Says when it is dropped.
+    /// Notifies when it is dropped.
     struct Dropped(Arc<Notify>);
 
     impl Drop for Dropped {
@@ -224,7 +225,7 @@ mod tests {
     async fn a_request_whose_client_goes_away_is_dropped() {
         let (arrived, dropped) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let (told, tells) = (arrived.clone(), dropped.clone());
-        // A call that waits in the mailbox of an object is such a future: dropped, it leaves.
+        // A call in the mailbox of an object is such a future: dropping it removes the call.
         let handler = async move || {
             let _waits = Dropped(tells.clone());
             told.notify_one();

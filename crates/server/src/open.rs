@@ -9,27 +9,27 @@ use steadfast_store::{
 
 use crate::place::Place;
 
-/// How often a store that another process serves is looked at.
+/// Interval of attempts to open a store that another process owns.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// How a store is opened.
+/// Options of opening a store.
 #[derive(Clone, Copy)]
 pub(crate) struct Opening {
-    /// A step of the clock beyond this is reported.
+    /// Larger steps of the clock are reported.
     pub(crate) clock_step_max: Duration,
-    /// Go on although acknowledged commits are missing.
+    /// Start although acknowledged commits are missing.
     pub(crate) accept_loss: bool,
-    /// Only look at it.
+    /// Open it read-only.
     pub(crate) read_only: bool,
 }
 
 impl Opening {
-    /// As usual.
+    /// The default options.
     pub(crate) const DEFAULT: Self =
         Self { clock_step_max: CLOCK_STEP_MAX, accept_loss: false, read_only: false };
 }
 
-/// The same as [`open_store`], but while another process serves the store it waits.
+/// Like [`open_store`], but waits while another process owns the store.
 pub(crate) async fn wait_for_store(
     place: &Place,
     clock: Arc<dyn Clock>,
@@ -45,7 +45,7 @@ pub(crate) async fn wait_for_store(
                 }
                 clock.sleep(LOOK_EVERY).await;
             }
-            // It was reachable before: a database that fails over comes back.
+            // The store was reachable before: a database that fails over returns.
             Err(error @ OpenError::Failed { .. }) if waits_for.is_some() => {
                 tracing::warn!(error = %error, "the store cannot be read; waiting");
                 clock.sleep(LOOK_EVERY).await;
@@ -55,7 +55,7 @@ pub(crate) async fn wait_for_store(
     }
 }
 
-/// Opens or makes the store at `place`.
+/// Opens or creates the store at `place`.
 pub(crate) async fn open_store(
     place: &Place,
     clock: Arc<dyn Clock>,
@@ -78,7 +78,7 @@ pub(crate) async fn open_store(
     }
 }
 
-/// Opens a store that must be there: a question must not make a folder.
+/// Opens an existing store: a client verb must not create a folder.
 pub(crate) async fn open_existing_folder(
     folder: &Path,
     clock: Arc<dyn Clock>,
@@ -96,7 +96,8 @@ pub(crate) async fn open_existing_folder(
     open_store(&place, clock, Opening::DEFAULT).await
 }
 
-/// Takes the data folder from everybody but its owner. With a database elsewhere nobody else does.
+/// Removes the permissions of other users on the data folder. The SQLite store does this itself;
+/// with PostgreSQL nothing else does.
 pub(crate) async fn tighten(data: &Path) -> io::Result<()> {
     let data = data.to_owned();
     tokio::task::spawn_blocking(move || private::tighten(&data)).await??;

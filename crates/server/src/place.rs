@@ -1,4 +1,4 @@
-//! Where the data is: a folder or a database.
+//! The location of the data: a folder or a database.
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
@@ -34,14 +34,14 @@ impl fmt::Debug for StoreChoice {
     }
 }
 
-/// Where the data is. Shown without the password.
+/// The location of the data. Shown without the password.
 #[derive(Clone)]
 pub(crate) enum Place {
     /// A folder with a SQLite file.
     Folder(PathBuf),
     /// A PostgreSQL database.
     Database(String),
-    /// Wherever the program opened it that these routes are a part of.
+    /// Opened by the host program of these routes.
     Host,
 }
 
@@ -55,7 +55,7 @@ impl Place {
         }
     }
 
-    /// The name of the place.
+    /// The noun for this location.
     pub(crate) fn noun(&self) -> &'static str {
         match self {
             Place::Folder(_) => "data folder",
@@ -77,16 +77,15 @@ impl fmt::Display for Place {
 
 const HIDDEN: &str = "***";
 
-/// Parts of the names of parameters whose values are secrets.
+/// Parts of parameter names whose values are secrets.
 const SECRET: [&str; 6] = ["pass", "token", "secret", "key", "sig", "auth"];
 
 /// Hides the secrets of a URL: the password before the `@`, a user without a password unless it is
-/// that of a database, and parameters that are secrets by their names. Other texts stay as they
-/// are.
+/// a database URL, and parameters with secret names. Other texts stay unchanged.
 pub(crate) fn redacted(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
     let (before, query) = rest.split_once('?').map_or((rest, None), |(it, q)| (it, Some(q)));
-    // A password may hold a `/` or an `@` that should have been escaped: the last `@` counts.
+    // A password may contain an unescaped `/` or `@`: the last `@` counts.
     let before = match before.rsplit_once('@') {
         None => before.to_owned(),
         Some((user, host)) => match user.split_once(':') {

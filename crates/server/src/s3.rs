@@ -1,11 +1,11 @@
-//! The S3 port: the same accept loop, with nothing but S3 behind it.
+//! The S3 port: the same accept loop, serving only S3.
 
 use axum::{Router, body::Body, extract::Request, response::Response};
 use steadfast_s3::{Refusal, S3Api};
 
 use crate::{budget, listener::Seat, server::Server};
 
-/// Everything that the S3 port answers.
+/// The router of the S3 port.
 pub(crate) fn router(server: &Server) -> Router {
     let budget = server.budget.clone();
     let Ok(buckets) = server.buckets() else { return Router::new() };

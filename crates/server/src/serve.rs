@@ -1,4 +1,4 @@
-//! The verb `serve`: opens the store, listens, says so, and stops in order.
+//! The verb `serve`: opens the store, listens, prints the address, and stops in order.
 
 use std::{io::Write, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -23,20 +23,20 @@ use crate::{
     signals::Signals,
 };
 
-/// How often the store's health is looked at. That reads a flag, never the database.
+/// Interval of health checks of the store. A check reads a flag, never the database.
 const HEALTH_PERIOD: Duration = Duration::from_secs(1);
 
-/// How often the clock is looked at, and a store that cannot write is tried.
+/// Interval of clock checks, and of attempts to write to a degraded store.
 const WATCH_PERIOD: Duration = Duration::from_secs(1);
 
-/// Closing the store has so long; what was acknowledged is safe without it.
+/// Timeout of closing the store; acknowledged commits are safe without it.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Serves until a signal or until the store fails.
 pub(crate) fn run(args: ServeArgs, app: App) -> Result<(), Failure> {
     logging::start(args.log);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    // People are served from other threads than those that work off what is to be done.
+    // Requests run on other threads than background work.
     let work = background_threads()?;
     let result = runtime.block_on(serve(args, app, work.handle()));
     work.shutdown_background();
@@ -53,7 +53,7 @@ fn object_options(args: &ServeArgs) -> ObjectOptions {
 }
 
 async fn serve(args: ServeArgs, mut app: App, work: &Handle) -> Result<(), Failure> {
-    // Why it cannot start is told before anything is opened.
+    // Report conflicts before anything is opened.
     app::claim_routes(&mut app);
     app.check()?;
     let data = std::path::absolute(&args.data)?;
@@ -78,7 +78,7 @@ async fn serve(args: ServeArgs, mut app: App, work: &Handle) -> Result<(), Failu
 
 type Opened = (Ports, Arc<dyn Store>, Place, Arc<dyn Clock>);
 
-/// Serves a store that is open.
+/// Serves an open store.
 async fn serve_on(
     args: &ServeArgs,
     app: App,
@@ -117,7 +117,7 @@ async fn serve_on(
     stop.cancel();
     tracing::info!("draining");
     let ending = async {
-        // Connections are told to go, so that those who stay on the line do not hold up the end.
+        // Close live connections, so that they do not delay the shutdown.
         let (drained, ()) = tokio::join!(serving, server.runtime.hang_up());
         log_drained(&drained);
         server.runtime.clone().stop().await;
@@ -133,7 +133,7 @@ async fn serve_on(
     failed.map_or(Ok(()), |reason| Err(Failure::new(format!("the store failed: {reason}"))))
 }
 
-/// Says which stored work this program does not serve.
+/// Logs stored work that this program does not serve.
 async fn tell_unserved(server: &Server) {
     match server.runtime.unserved().await {
         Ok(unserved) => {
@@ -145,7 +145,7 @@ async fn tell_unserved(server: &Server) {
     }
 }
 
-/// Serves a folder to look at it, until a signal.
+/// Serves a folder read-only, until a signal.
 pub(crate) fn inspect(args: &InspectArgs, name: String) -> Result<(), Failure> {
     logging::start(args.log);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -164,7 +164,7 @@ async fn look(args: &InspectArgs, name: String) -> Result<(), Failure> {
     let opening = Opening { read_only: true, ..Opening::DEFAULT };
     let store = open_store(&place, clock.clone(), opening).await?;
     let name = format!("{} (read-only)", owner_of(&folder).await.unwrap_or(name));
-    // It declares nothing, so that it serves nothing: whatever is in the store can be read.
+    // The program declares nothing, so nothing is delivered: everything in the store can be read.
     let mut app = App::new(&*name).adopt().blob_folder_read_only(folder.join("blobs"));
     app::claim_routes(&mut app);
     let server = Server::prepare(app, store.clone(), place).await?;
@@ -185,9 +185,9 @@ async fn look(args: &InspectArgs, name: String) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Takes the ports and the store. The name of the store's program is read before anything is taken,
-/// then come the ports: giving them back leaves no trace, opening a store does. But nobody should
-/// knock at one that waits for its store.
+/// Binds the ports and opens the store. The name of the store's program is read first, then the
+/// ports are bound: unbinding has no side effects, opening a store does. But a process that waits
+/// for its store must not listen.
 async fn open(
     args: &ServeArgs,
     program: &str,
@@ -225,13 +225,13 @@ async fn failure_of(health: impl Fn() -> Health, clock: &dyn Clock) -> String {
     }
 }
 
-/// Looks at the store's clock, which logs it when the wall clock was set. While the store cannot
-/// write, tries whether it can again: perhaps nobody else does.
+/// Reads the store's clock, which logs a step of the wall clock. While the store cannot write,
+/// tries an empty commit: perhaps no other caller does.
 async fn watch(store: &dyn Store) {
     loop {
         store.clock().now();
         if let Health::Degraded { .. } = store.health() {
-            // The store says itself what became of it.
+            // The store reports the result itself.
             let _ = store.commit(Commit::default()).await;
         }
         store.clock().sleep(WATCH_PERIOD).await;
@@ -245,7 +245,7 @@ fn log_drained(drained: &Drained) {
     }
 }
 
-/// Tells a newcomer where it is and what to do next. Nobody may be reading.
+/// Prints the address and the next commands. Output errors are ignored.
 fn greet(name: &str, place: &Place, address: SocketAddr, s3: Option<SocketAddr>) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(greeting(name, place, address, s3).as_bytes());

@@ -1,20 +1,20 @@
-//! When a step worked, failed and waited: what its bar is made of, in a page and in a terminal.
+//! The activity of a step over time, for bars in pages and terminals.
 
 use steadfast_core::workflow::{RunView, StepStatus, StepView};
 use steadfast_store::Timestamp;
 
-/// The activity of a step in a part of its time.
+/// The activity of a step during a part of its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Did {
-    /// It waited: for a time, an event, its next attempt, or its branches.
+    /// Waiting for a time, an event, the next attempt, or its branches.
     Waited,
-    /// It worked, and that was of use.
+    /// A successful attempt.
     Worked,
-    /// It worked, and that failed.
+    /// A failed attempt.
     Failed,
-    /// It works.
+    /// An attempt in progress.
     Works,
-    /// It was given up.
+    /// Cancelled.
     Dropped,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Span {
     pub(crate) to: i64,
 }
 
-/// The time that all bars of a run are over.
+/// The time range of all bars of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Range {
     pub(crate) from: i64,
@@ -34,7 +34,7 @@ pub(crate) struct Range {
 }
 
 impl Range {
-    /// From its start to its end, or to now.
+    /// From the start of the run to its end, or to now.
     pub(crate) fn of(run: &RunView, now: Timestamp) -> Self {
         let from = run.steps.iter().map(|it| it.started_at.0.0).min();
         let from = from.map_or(run.created_at.0.0, |it| it.min(run.created_at.0.0));
@@ -42,7 +42,7 @@ impl Range {
         Self { from, to: to.max(from + 1) }
     }
 
-    /// Where a time is between the ends, from 0 to 1.
+    /// The position of a time in the range, from 0 to 1.
     pub(crate) fn place(self, at: i64) -> f64 {
         let (at, whole) = (at.saturating_sub(self.from), self.to.saturating_sub(self.from));
         (at as f64 / whole as f64).clamp(0.0, 1.0)
@@ -93,12 +93,12 @@ pub(crate) fn label(step: &StepView) -> String {
     if *count == 1 { named } else { format!("{named} ({count})") }
 }
 
-/// How deep in branches a step is.
+/// The depth of a step in branches.
 pub(crate) fn depth(step: &StepView) -> usize {
     step.branch.split('/').filter(|it| !it.is_empty()).count()
 }
 
-/// A duration as people say it, by its two largest units.
+/// A duration for people, in its two largest units.
 pub(crate) fn words(millis: i64) -> String {
     let millis = millis.max(0);
     let (seconds, minutes, hours) = (millis / 1_000, millis / 60_000, millis / 3_600_000);

@@ -13,15 +13,15 @@ use crate::{Cli, Connect, DeclaredRoutes, IntoRoutes, RouteEntry, Verb, table};
 pub struct ServerContext<'a> {
     /// The program.
     pub runtime: &'a Runtime,
-    /// How a live connection is made.
+    /// Connects live clients.
     pub connect: Connect,
-    /// The address that the server listens on, if it does.
+    /// The address that the server listens on, if any.
     pub address: Option<SocketAddr>,
 }
 
 type MakeRouter = Box<dyn Fn(&ServerContext<'_>) -> Router + Send + Sync>;
 
-/// State of handlers that every server has.
+/// State of handlers that a server can build.
 pub trait FromServer: Clone + Send + Sync + 'static {
     /// The state for the routes of this server.
     fn from_server(served: &ServerContext<'_>) -> Self;
@@ -39,7 +39,7 @@ impl FromServer for Runtime {
     }
 }
 
-/// Routes that were declared, and how they are made.
+/// Declared routes and the function that builds them.
 struct Mounted {
     declared: DeclaredRoutes,
     make: MakeRouter,
@@ -55,24 +55,24 @@ pub struct MountedRoutes {
     pub schemas: Map<String, Value>,
 }
 
-/// A page to begin with, in the navigation of the server.
+/// A start page, in the navigation of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NavLink {
     /// Its title.
     pub title: &'static str,
-    /// Where it is.
+    /// Its path.
     pub path: &'static str,
     /// One line about it.
     pub about: &'static str,
 }
 
-/// A figure that grows.
+/// A counter for the metrics.
 pub struct Counter {
     /// Its name, without the prefix of the server.
     pub name: &'static str,
     /// Its description.
     pub help: &'static str,
-    /// How far it has counted.
+    /// Returns the current value.
     pub value: Box<dyn Fn() -> u64 + Send + Sync>,
 }
 
@@ -80,11 +80,11 @@ pub struct Counter {
 #[derive(Default)]
 pub struct Web {
     mounted: Vec<Mounted>,
-    /// The routes of the server itself, if one has claimed them already.
+    /// The routes of the server itself, if it has declared them.
     pub server: Option<DeclaredRoutes>,
     /// Their pages, in the order in which they were declared.
     pub pages: Vec<NavLink>,
-    /// Their figures.
+    /// Their counters.
     pub counters: Vec<Counter>,
     /// Their verbs.
     pub verbs: Vec<Verb>,
@@ -99,7 +99,7 @@ impl Extension for Web {
         self.verbs.extend(other.verbs);
     }
 
-    /// Routes that cannot be together would be a panic of the router.
+    /// Conflicting routes would make the router panic.
     fn problems(&self) -> Vec<String> {
         let declared = self.declared().chain(&self.server);
         table::problems(&declared.collect::<Vec<_>>())
@@ -111,7 +111,7 @@ impl Web {
         self.mounted.iter().map(|it| &it.declared)
     }
 
-    /// Every reason why the routes of the applications cannot be beside those of a server.
+    /// Every conflict between the routes of the applications and those of a server.
     pub fn problems_beside(&self, server: &DeclaredRoutes) -> Vec<String> {
         table::problems(&self.declared().chain([server]).collect::<Vec<_>>())
     }
@@ -121,7 +121,7 @@ impl Web {
         self.declared().flat_map(|it| &it.entries)
     }
 
-    /// The routes of all applications, to be served.
+    /// Builds the routes of all applications.
     pub fn routes(&self, served: &ServerContext<'_>) -> MountedRoutes {
         let (mut router, mut paths, mut schemas) = (Router::new(), Map::new(), Map::new());
         for Mounted { declared, make } in &self.mounted {
@@ -137,19 +137,19 @@ impl Web {
     }
 }
 
-/// Adds to an [`App`] what a server serves of it.
+/// Adds routes, pages, counters and verbs to an [`App`].
 pub trait Serve: Sized {
-    /// Adds routes below a prefix: an `OpenApiRouter` or [`Routes`](crate::Routes), which are
-    /// described in `/openapi.json`, or an `axum::Router`, which is not. All declare what they
-    /// [need](crate::needs); a program with a route that does not cannot start. Nor can two
-    /// applications with one prefix, or one below the other's. The prefix of described routes may
-    /// be empty: their paths are compared one by one.
+    /// Adds routes below a prefix: an `OpenApiRouter` or [`Routes`](crate::Routes), which
+    /// `/openapi.json` describes, or an `axum::Router`, which it does not. All declare the role
+    /// that they [need](crate::needs); otherwise the program does not start. Nor does it start if
+    /// two applications have the same prefix, or one is below the other. The prefix of described
+    /// routes may be empty: their paths are compared one by one.
     #[track_caller]
     fn routes<R>(self, prefix: &'static str, routes: impl FnOnce() -> R) -> Self
     where
         R: IntoRoutes<State: FromServer>;
 
-    /// Adds routes whose handlers have a state of their own, which is made for each server.
+    /// Adds routes whose handlers have their own state, which is built for each server.
     #[track_caller]
     fn routes_with<R: IntoRoutes>(
         self,
@@ -162,7 +162,7 @@ pub trait Serve: Sized {
     #[track_caller]
     fn page(self, title: &'static str, path: &'static str, about: &'static str) -> Self;
 
-    /// Adds a figure to the metrics, under the prefix of the server.
+    /// Adds a counter to the metrics, with the prefix of the server.
     #[track_caller]
     fn counter(
         self,
@@ -171,7 +171,7 @@ pub trait Serve: Sized {
         value: impl Fn() -> u64 + Send + Sync + 'static,
     ) -> Self;
 
-    /// Adds a verb to the command line. Its flags and its help are those of `A`.
+    /// Adds a verb to the command line, with the flags and the help of `A`.
     #[track_caller]
     fn verb<A: Args>(
         self,

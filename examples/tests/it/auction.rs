@@ -1,4 +1,4 @@
-//! The auction house over HTTP. Its unit tests turn a clock; here the time is real.
+//! The auction house over HTTP. Its unit tests use a virtual clock; here the time is real.
 
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ fn an_auction_without_time_ends_at_once_and_is_unsold_after_a_kill() {
     until(&json!("unsold"), || server.get("/auctions/7").json()["state"].clone());
 }
 
-/// The newest mail in the outbox for somebody.
+/// The newest mail in the outbox for a recipient.
 fn last_mail(server: &Server, to: &str) -> Value {
     let list = server.get(&format!("/v1/buckets/outbox/objects?prefix={to}/")).json();
     let newest = list["items"].as_array().and_then(|it| it.last());

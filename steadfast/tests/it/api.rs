@@ -1,4 +1,4 @@
-//! The HTTP API: what it answers to good and to bad questions.
+//! The HTTP API: responses to valid and invalid requests.
 
 use std::collections::BTreeSet;
 
@@ -28,8 +28,8 @@ fn metrics_count_messages_and_requests() {
     let metrics = server.get("/metrics");
     assert!(metrics.header("content-type").starts_with("application/openmetrics-text"));
     for line in [
-        // At its first start a store gets the name of its program, a name that its buckets carry,
-        // two of them, a rule, and the session of its files.
+        // The first start of a store commits the name of its program, the account of its buckets,
+        // two buckets, a rule, and the session of its files.
         "steadfast_commits_total 6",
         "steadfast_batches_total 6",
         "steadfast_work_pending 1",

@@ -1,4 +1,4 @@
-//! Blobs over HTTP: bytes in, bytes out, and what goes wrong between.
+//! Blobs over HTTP: writes, reads and failures between.
 
 use std::io::Write;
 
@@ -16,7 +16,7 @@ fn items(server: &Server) -> Vec<Value> {
 #[test]
 fn a_blob_comes_back_as_it_went_in_also_after_a_kill() {
     let server = with_bucket("files");
-    // More than one piece of everything on the way, and more than other bodies may have.
+    // More than one piece of every buffer, and more than other bodies may have.
     let bytes: Vec<u8> = (0..5_000_000_u32).map(|it| (it % 251) as u8).collect();
     let headers =
         [("content-type", "image/png"), ("x-blob-meta-author", "Ada"), ("content-language", "en")];
@@ -185,7 +185,7 @@ fn a_body_that_is_too_large_or_breaks_off_leaves_neither_blob_nor_event() {
         connection.write_all(cut.as_bytes()).unwrap();
         connection.shutdown(std::net::Shutdown::Write).unwrap();
         let mut answer = String::new();
-        // It may be told, or the line may just end.
+        // The client may get an error, or the connection may just end.
         let _ = std::io::Read::read_to_string(&mut connection, &mut answer);
         assert!(!answer.starts_with("HTTP/1.1 2"), "{answer}");
     }

@@ -9,7 +9,7 @@ use crate::{
     harness::{Server, assert_fails_with, get_url, run, stderr, stdout},
 };
 
-/// Asks, and says what was printed.
+/// Runs a verb and returns its output.
 #[track_caller]
 fn said(server: &Server, args: &[&str]) -> String {
     let output = server.ask(&[&["buckets"], args].concat());
@@ -78,7 +78,10 @@ fn what_cannot_be_done_is_said_in_one_line() {
     assert_eq!(no_blob.status.code(), Some(2));
     assert!(stderr(&no_blob).contains("`photos` names no blob"), "{}", stderr(&no_blob));
     assert_fails_with(&ask(&["rm", "photos/x"]), &["Delete blob photos/x?", "--yes"]);
-    assert_fails_with(&ask(&["rm", "photos/x", "--yes"]), &["there is no `x`", "blob_not_found"]);
+    assert_fails_with(
+        &ask(&["rm", "photos/x", "--yes"]),
+        &["blob `x` does not exist", "blob_not_found"],
+    );
     assert_fails_with(&ask(&["cp", "a", "b"]), &["`a` and `b` are both files"]);
     assert_fails_with(&ask(&["cp", "./none", "photos/x"]), &["./none cannot be read"]);
     assert_fails_with(&ask(&["cp", "/", "photos/x"]), &["/ is not a file"]);
@@ -124,7 +127,7 @@ fn files_go_in_and_out_as_they_are_and_what_fails_leaves_nothing() {
     let large = ask(&["cp", text(&file("cat.png")), "photos/large"]);
     assert_fails_with(&large, &["may have 1000 bytes at most", "too_large"]);
     let none = ask(&["cp", "photos/none", text(&copy)]);
-    assert_fails_with(&none, &["there is no `none`", "blob_not_found"]);
+    assert_fails_with(&none, &["blob `none` does not exist", "blob_not_found"]);
     assert_eq!(fs::read(&copy).unwrap(), b"", "what fails changes nothing");
     let mut left: Vec<_> =
         fs::read_dir(folder.path()).unwrap().map(|it| it.unwrap().file_name()).collect();

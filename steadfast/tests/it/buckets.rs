@@ -1,4 +1,4 @@
-//! Buckets over HTTP: what they are set to, what is in them, and what they tell.
+//! Buckets over HTTP: settings, blobs and events.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ pub(crate) fn with_bucket(bucket: &str) -> Server {
     server
 }
 
-/// Puts a blob, and says what is known of it.
+/// Puts a blob, and returns its description.
 #[track_caller]
 pub(crate) fn put(server: &Server, path: &str, bytes: &[u8]) -> Value {
     let (bucket, key) = path.split_once('/').expect("bucket/key");

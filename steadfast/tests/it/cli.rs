@@ -219,9 +219,9 @@ fn help_shows_an_example_and_the_variable_of_every_flag() {
         let output = run(&[verb, &["--help"][..]].concat());
         let text = stdout(&output);
         assert!(output.status.success() && text.contains("Example"), "{text}");
-        // The help of a long flag stands below it.
+        // The help of a long flag is below it.
         let flags = text.split("\n      --").skip(1);
-        // A decision about one start must not stay in an environment.
+        // A decision about one start must not stay in the environment.
         let is_once = |it: &&str| it.starts_with("accept-loss ") || it.starts_with("adopt ");
         for flag in flags.filter(|it| !is_once(it)) {
             assert!(flag.contains("[env: STEADFAST_"), "{flag}");

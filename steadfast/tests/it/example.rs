@@ -1,4 +1,4 @@
-//! The example: to its end, and killed on the way.
+//! The example, run to its end and killed in between.
 
 use std::{
     io::{BufRead, BufReader, Read},
@@ -13,7 +13,7 @@ fn example(folder: &std::path::Path) -> Command {
     command
 }
 
-/// The rows of the table that is printed at the end.
+/// The rows of the table that it prints at the end.
 fn rows(text: &str) -> Vec<Vec<&str>> {
     let (_, end) = text.split_once("The stream when it ended:").expect("it ends with the stream");
     let lines = end.lines().map(|it| it.split_whitespace().collect::<Vec<_>>());

@@ -1,5 +1,5 @@
-//! PostgreSQL that fails over, and servers that take over from each other. What a client was told
-//! holds: no answer is older than what another client was told before.
+//! PostgreSQL failover, and servers that take over from each other. Acknowledged changes hold: no
+//! response is older than an earlier response to another client.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
@@ -28,7 +28,7 @@ fn increment(server: &Server, key: &str) -> Result<Answer, ureq::Error> {
     server.try_post_json(INCREMENT, r#"{"by": 1}"#, &[("idempotency-key", key)])
 }
 
-/// Increments once, however often it has to be asked for.
+/// Increments once, with as many retries as needed.
 fn increment_surely(server: &Server, key: &str) -> u64 {
     for _ in 0..6_000 {
         match increment(server, key) {
@@ -45,7 +45,7 @@ fn number(answer: &Answer) -> u64 {
     answer.body.parse().expect("a number")
 }
 
-/// What a client is told, if anything.
+/// The value that a client reads, if any.
 fn read(server: &Server) -> Option<u64> {
     let answer = server.try_post_json(READ, "", &[]).ok()?;
     (answer.status == 200).then(|| number(&answer))
@@ -72,7 +72,7 @@ fn a_promoted_replica_that_lacks_acknowledged_commits_is_noticed_and_needs_a_dec
         increment_surely(&server, &format!("kept-{key}"));
     }
     primary.caught_up(&standby);
-    // From here on the replica hears nothing.
+    // From here on the replica receives nothing.
     standby.stop();
     for key in 0..20 {
         increment_surely(&server, &format!("lost-{key}"));
@@ -87,12 +87,12 @@ fn a_promoted_replica_that_lacks_acknowledged_commits_is_noticed_and_needs_a_dec
     proxy.lead_to(&standby.folder());
     proxy.cut();
 
-    // Not one answer that takes back what was told, and an end that says why.
+    // No response contradicts an earlier one, and the process ends with the reason.
     until("it has noticed", || {
         match server.try_post_json(READ, "", &[]) {
             Ok(answer) if answer.status == 200 => assert_eq!(answer.body, "25"),
             Ok(answer) => return answer.json()["code"] == "commits_lost",
-            // It may be gone already.
+            // The process may have ended already.
             Err(_) => return true,
         }
         false
@@ -113,7 +113,7 @@ fn a_promoted_replica_that_lacks_acknowledged_commits_is_noticed_and_needs_a_dec
     assert_eq!(increment_surely(&server, "lost-0"), 6, "a lost key is a new one");
     assert_eq!(increment_surely(&server, "kept-0"), 1, "a kept key is kept");
     assert_eq!(server.get("/readyz").status, 200);
-    // What was being delivered ends nothing else: no id is given out twice.
+    // No message id is used twice.
     let id = send(&server);
     assert!(lost_id < id, "{lost_id} and {id}");
     let acks = json!({ "acks": [{ "leaseId": lease }] }).to_string();
@@ -169,7 +169,7 @@ fn a_replica_that_has_all_that_was_acknowledged_takes_over_under_load_without_a_
     assert_eq!(read(&server), Some(200), "each one once");
 }
 
-/// What all clients together were told, and asked for.
+/// The values that all clients have received, and their requests.
 #[derive(Default)]
 struct Told {
     newest: AtomicU64,
@@ -183,7 +183,7 @@ impl Told {
         self.newest.fetch_max(value, Ordering::SeqCst);
     }
 
-    /// Reads until it is over: no answer may be older than what anybody was told before.
+    /// Reads until the end: no response may be older than any earlier response.
     fn read(&self, server: &Server) {
         while !self.is_over.load(Ordering::SeqCst) {
             let before = self.newest.load(Ordering::SeqCst);
@@ -194,7 +194,7 @@ impl Told {
         }
     }
 
-    /// Increments until it is over.
+    /// Increments until the end.
     fn increment(&self, server: &Server, who: &str) {
         for number in 0_u64.. {
             if self.is_over.load(Ordering::SeqCst) {
@@ -211,8 +211,8 @@ impl Told {
     }
 }
 
-/// A second server waits and takes over from one that is under load. Nobody is told anything old,
-/// neither meanwhile nor when the first one comes back.
+/// A second server waits and takes over from one under load. No client reads an old value, neither
+/// meanwhile nor when the first server returns.
 fn take_over(
     silence: impl FnOnce(&Server),
     come_back: impl FnOnce(&Server),
@@ -236,7 +236,7 @@ fn take_over(
                 _ => told.read(first),
             });
         }
-        // The first one is not disturbed by one that waits.
+        // A waiting server does not disturb the first one.
         until("it works", || 50 <= told.newest.load(Ordering::SeqCst));
         let began = SystemClock.elapsed();
         silence(&first);
@@ -247,7 +247,7 @@ fn take_over(
         }
         eprintln!("taken over after {:?}", SystemClock.elapsed() - began);
         come_back(&first);
-        // Until it has ended there is time to tell something old.
+        // Until it has ended it could return an old value.
         until("it has ended", || first.try_get("/healthz").is_err());
         second
     });
@@ -256,7 +256,7 @@ fn take_over(
     assert!(acknowledged <= found && found <= acknowledged + unknown, "{acknowledged} <= {found}");
 }
 
-/// Says so when it goes, whatever the reason is.
+/// Sets the flag when it is dropped.
 struct OnDrop<'a>(&'a AtomicBool);
 
 impl Drop for OnDrop<'_> {
@@ -271,7 +271,7 @@ fn an_owner_that_is_cut_off_is_succeeded_and_tells_nothing_old() {
     let proxy = Proxy::to(&cluster.folder());
     let swallow = |first: &Server| {
         proxy.swallow(true);
-        // It stops answering by itself, before anybody else may answer.
+        // It stops responding by itself, before another server may respond.
         until("it answers nothing", || first.get("/readyz").status == 503);
     };
     take_over(swallow, |_| proxy.swallow(false), &proxy.url(), &cluster.url);
@@ -304,7 +304,7 @@ fn a_primary_that_becomes_read_only_with_open_connections_is_left_for_the_new_on
     let proxy = Proxy::to(&primary.folder());
     let server = serve(&proxy.url(), &[]);
     assert_eq!(increment_surely(&server, "k-1"), 1);
-    // Its connections stay as they are; new ones lead to the new primary.
+    // Existing connections stay; new ones reach the new primary.
     primary.sql("ALTER SYSTEM SET default_transaction_read_only = on");
     primary.sql("SELECT pg_reload_conf()");
     primary.caught_up(&standby);
@@ -312,7 +312,7 @@ fn a_primary_that_becomes_read_only_with_open_connections_is_left_for_the_new_on
     proxy.lead_to(&standby.folder());
     assert_eq!(increment_surely(&server, "k-2"), 2);
     assert_eq!(read(&server), Some(2));
-    // Nor is anything read from the old one, over connections that are still open.
+    // Nothing is read from the old primary over connections that are still open.
     for key in 3..8 {
         assert_eq!(increment_surely(&server, &format!("k-{key}")), key);
         let turns = server.json("/v1/objects/counter/a/turns?limit=1");
@@ -335,7 +335,7 @@ fn a_commit_that_no_standby_confirmed_is_not_answered_although_somebody_ended_th
         let ended = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity \
             WHERE wait_event = 'SyncRep'";
         cluster.sql(ended);
-        // The server asks again, and that waits as well.
+        // The server retries, and that waits too.
         until("it waits again", || waits() != "0");
         assert!(!answer.is_finished(), "nobody has confirmed it");
         cluster.sql("ALTER SYSTEM RESET synchronous_standby_names");

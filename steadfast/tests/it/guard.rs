@@ -1,4 +1,4 @@
-//! What never reaches a handler, and what every answer carries.
+//! Requests that reach no handler, and headers of every response.
 
 use std::io::{Read, Write};
 

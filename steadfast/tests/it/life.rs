@@ -42,7 +42,7 @@ fn both_signals_stop_it_in_order() {
     }
 }
 
-/// A client that has asked for some megabytes and has read the first line of the answer.
+/// A client that has requested some megabytes and has read the first line of the response.
 fn slow_reader(server: &Server) -> BufReader<TcpStream> {
     let mut stream = server.connect();
     stream

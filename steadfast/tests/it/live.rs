@@ -1,4 +1,4 @@
-//! Live connections over the wire: WebSockets and server-sent events.
+//! Live connections over WebSockets and server-sent events.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -16,12 +16,12 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    /// Comes into a room.
+    /// Joins a room.
     pub(crate) fn come(server: &Server, room: &str, query: &str) -> Self {
         Self::over(server.connect(), server, room, query)
     }
 
-    /// The same, over a connection that is there.
+    /// The same, over an existing connection.
     pub(crate) fn over(stream: TcpStream, server: &Server, room: &str, query: &str) -> Self {
         let url = format!("ws://{}/v1/objects/chat/{room}/connect?{query}", server.host());
         let (socket, _) = tungstenite::client(url, stream).expect("it is accepted");
@@ -33,13 +33,13 @@ impl Guest {
         self.socket.send(Message::text(said)).expect("it is sent");
     }
 
-    /// The next event, or how it ended.
+    /// The next event, or the close frame.
     pub(crate) fn event(&mut self) -> Result<Value, Option<CloseFrame>> {
         loop {
             match self.socket.read() {
                 Ok(Message::Text(text)) => return Ok(serde_json::from_str(&text).expect("JSON")),
                 Ok(Message::Close(frame)) => {
-                    // Reading on answers the goodbye.
+                    // Reading answers the close frame.
                     let _ = self.socket.read();
                     return Err(frame);
                 }
@@ -72,7 +72,7 @@ impl Guest {
     }
 }
 
-/// Somebody who only listens.
+/// A client of server-sent events.
 pub(crate) struct Listener(BufReader<TcpStream>);
 
 impl Listener {
@@ -80,7 +80,7 @@ impl Listener {
         Self::at(server, &format!("/v1/objects/chat/lobby/connect?{query}"), headers)
     }
 
-    /// Listens to a path.
+    /// Subscribes to a path.
     pub(crate) fn at(server: &Server, path: &str, headers: &str) -> Self {
         let mut stream = server.connect();
         let head = format!(
@@ -182,11 +182,11 @@ fn who_only_listens_gets_events_with_numbers_and_goes_on_behind_the_last() {
     say(4);
     assert_eq!(first.line().0, "4");
     drop(first);
-    // The room hears of it, though nothing was told meanwhile.
+    // The object sees the disconnect, although nothing was sent meanwhile.
     let is_empty = |it: &Value| it["connections"] == json!([]);
     server.json_until("/v1/objects/chat/lobby", is_empty);
     say(5);
-    // As a browser does: the query is that of the first visit, the header is newer.
+    // Like a browser: the query is that of the first request, the header is newer.
     let mut again = Listener::come(&server, "name=ann&after=1", "Last-Event-ID: 4\r\n");
     let (id, line) = again.line();
     assert_eq!((&*id, &line["id"]), ("5", &json!(5)));
@@ -218,7 +218,7 @@ fn a_connection_that_is_not_accepted_is_an_ordinary_problem() {
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{path}: {answer}");
         assert!(answer.contains(&format!("\"code\":\"{code}\"")), "{path}: {answer}");
     }
-    // A page elsewhere may not connect, nor ask for events, which needs no Origin.
+    // A foreign page may neither connect nor request events, which needs no Origin.
     let events = "Accept: text/event-stream\r\nSec-Fetch-Site: cross-site\r\nConnection: close\r\n";
     for foreign in [&*format!("{upgrade}Origin: http://example.org\r\n"), events] {
         let answer = asks("chat/lobby/connect?name=a", foreign);
@@ -258,7 +258,7 @@ fn what_is_no_text_or_too_long_ends_the_connection_with_its_code() {
     }
     bob.socket.close(None).unwrap();
     while bob.event().is_ok() {}
-    // The room hears of it: nobody is left.
+    // The object sees the disconnect: the room is empty.
     let mut cy = Guest::come(&server, "lobby", "name=cy");
     loop {
         if cy.hears("here")["names"] == json!(["cy"]) {

@@ -1,4 +1,4 @@
-//! How live connections end: with the server, by a kill, and for who does not read.
+//! The end of live connections: shutdown, kill, and slow readers.
 
 use std::{collections::BTreeMap, thread};
 
@@ -34,7 +34,7 @@ fn after_a_kill_who_comes_again_finds_every_line_once_and_nobody_who_is_gone() {
         let last = heard.keys().next_back().copied().unwrap_or(0);
         let mut ann = Guest::come(&server, "lobby", &format!("name=ann&after={last}"));
         let _bob = Guest::come(&server, "lobby", "name=bob");
-        // Those whose answer was never heard are said again, under the same key.
+        // Lines without a response are sent again with the same key.
         let first = heard.len();
         for number in first..first + 20 {
             ann.say(&format!("k{number}"), &format!("line {number}"));
@@ -62,7 +62,7 @@ fn after_a_kill_who_comes_again_finds_every_line_once_and_nobody_who_is_gone() {
     assert_eq!(cy.hears("here")["names"], json!(["cy"]), "the others went with the server");
 }
 
-/// Has somebody say long lines until who does not read is no longer in the room.
+/// Sends long lines until the client that does not read has left the room.
 fn say_until_it_is_gone(mut writer: Guest) -> usize {
     let text = "é".repeat(2_000);
     for number in 0.. {
@@ -89,7 +89,7 @@ fn who_does_not_read_is_closed_with_1013_and_the_others_do_not_wait() {
     let writer = Guest::come(&server, "lobby", "name=writer");
     let says = thread::spawn(move || say_until_it_is_gone(writer));
     let reads = thread::spawn(move || {
-        // Two are here before the writer comes, and when the slow one is gone.
+        // Two are in the room before the writer joins, and after the slow one has left.
         let mut seen = 0;
         while seen < 3 {
             let here = ann.hears("here");
@@ -110,7 +110,7 @@ fn who_listens_to_events_and_does_not_read_them_is_cut_off() {
     let slow = Listener::come(&server, "name=slow", "");
     let writer = Guest::come(&server, "lobby", "name=writer");
     assert!(10 < say_until_it_is_gone(writer));
-    // Nor does it hold up the end.
+    // Nor does it delay the shutdown.
     server.signal(Signal::TERM);
     assert_eq!(server.wait(), Some(0));
     drop(slow);

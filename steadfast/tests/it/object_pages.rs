@@ -107,7 +107,7 @@ fn a_question_is_answered_on_the_page_or_refused_there() {
     assert!(ask("turn=1").body.contains("value=\"1\""));
     assert_eq!(ask("sql=SELECT+1&turn=x").status, 400);
     assert_eq!(ask("nonsense=1").status, 400);
-    // Any page may have a link, so a link runs nothing. It fills in the form.
+    // Any page may link here, so a link runs nothing. It fills in the form.
     let link = server.get(&format!("{path}/sql?sql=SELECT+41%2B1&turn=1")).body;
     assert!(link.contains("SELECT 41+1") && link.contains("value=\"1\""), "{link}");
     assert!(!link.contains("1 row after turn"), "{link}");
@@ -145,7 +145,7 @@ fn the_form_calls_a_public_message_and_shows_the_reply() {
         let kind = [("content-type", "application/x-www-form-urlencoded")];
         server.post_form(&format!("{path}/call"), form, &kind)
     };
-    // The second is the same form again, as from a page that is loaded again.
+    // The second request is the same form, as from a reloaded page.
     for _ in 0..2 {
         let done = call("message=increment&body=%7B%22by%22%3A3%7D&key=k-1");
         assert!(done.status == 200 && done.body.contains("the reply is durable"), "{}", done.body);

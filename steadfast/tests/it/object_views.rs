@@ -1,10 +1,10 @@
-//! Objects over HTTP: which there are, what is in them, and what happened to them.
+//! Objects over HTTP: lists, content and history.
 
 use serde_json::{Value, json};
 
 use crate::{harness::Server, seed};
 
-/// A name that means something to HTTP, HTML, SQL, files and terminals, and as it stands in a URL.
+/// A name with a meaning in HTTP, HTML, SQL, files and terminals, and its URL form.
 const ODD: &str = "a/../<b>'\" %2F?#ü";
 const ODD_URL: &str = "a%2F..%2F%3Cb%3E%27%22%20%252F%3F%23%C3%BC";
 

@@ -1,4 +1,4 @@
-//! The pages: what a person sees, with everything escaped.
+//! The pages of the console, with everything escaped.
 
 use crate::{
     harness::Server,

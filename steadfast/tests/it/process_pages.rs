@@ -1,4 +1,4 @@
-//! The pages of processes, and the button that revives.
+//! The pages of processes, and the button that revives a message.
 
 use crate::{
     harness::Server,

@@ -108,7 +108,7 @@ fn a_speeding_report_becomes_a_fine_and_a_parking_one_does_not() {
     assert_eq!((late.status, &late.json()["ignored"]), (200, &json!(true)));
 }
 
-/// Says that a repetition gets the same bytes, at once and after the end.
+/// Asserts that a repetition gets the same bytes, at once and after the end.
 #[track_caller]
 fn assert_repeatable(server: &Server, path: &str, input: &Value) {
     let first = send(server, path, input, Some("k"));

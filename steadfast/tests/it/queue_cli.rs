@@ -7,7 +7,7 @@ use crate::{
     queues::{depth_until, letters, mail, post, send},
 };
 
-/// Asks, and says what was printed.
+/// Runs a verb and returns its output.
 fn said(server: &Server, args: &[&str]) -> String {
     let output = server.ask(&[&["queues"], args].concat());
     assert!(output.status.success(), "{args:?}: {}", stderr(&output));
@@ -72,7 +72,7 @@ fn dead_letters_are_found_wherever_they_are_and_get_another_chance() {
     let server = Server::empty();
     assert_eq!(said(&server, &["dlq", "mail"]), "queue mail has no dead letters\n");
     let moved = mail(&server, "nobody");
-    // Of another queue, in the same place.
+    // A message of another queue, in the same dead-letter queue.
     let other = send(&server, "mail-dead", &json!("other"));
     depth_until(&server, "mail-dead", 2);
     let dlq = said(&server, &["dlq", "mail"]);

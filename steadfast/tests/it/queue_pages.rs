@@ -26,7 +26,7 @@ fn the_queues_are_listed_with_pictures_and_one_shows_its_messages_escaped() {
     for shown in [
         "href=\"/queues/q\">q<",
         "href=\"/queues/q?state=pending\">1<",
-        "<span class=\"badge quiet\">to pull<",
+        "<span class=\"badge quiet\">pull only<",
         "<span class=\"badge done\">consumed<",
         "<svg class=\"spark\" viewBox=\"0 0 100 24\"",
         "<svg class=\"spark calm\"",
@@ -127,7 +127,7 @@ fn a_page_follows_its_queue_and_keeps_what_is_typed() {
     window.write(".mend textarea", r#"{"to": "ada@example.org", "subject": "Mended"}"#);
     mail(&server, "noone");
     depth_until(&server, "mail-dead", 2);
-    // The page has looked again, and would have replaced it.
+    // The page has refreshed, and would have replaced the text.
     let looks = "performance.getEntriesByType('resource')\
                  .filter((it) => it.initiatorType === 'fetch').length";
     let before = window.evaluate(looks).as_u64().unwrap();
@@ -150,6 +150,6 @@ fn a_page_follows_its_queue_and_keeps_what_is_typed() {
     window.click("form[action$='/pause'] button");
     window.wait_for("document.querySelector('.lead .badge').textContent === 'paused'");
     window.click("form[action$='/resume'] button");
-    window.wait_for("document.querySelector('.lead .badge').textContent === 'to pull'");
+    window.wait_for("document.querySelector('.lead .badge').textContent === 'pull only'");
     browser.assert_quiet();
 }

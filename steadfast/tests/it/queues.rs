@@ -8,7 +8,7 @@ pub(crate) fn post(server: &Server, path: &str, body: &Value) -> Answer {
     server.post_json(&format!("/v1/queues/{path}"), &body.to_string(), &[])
 }
 
-/// Sends a message; says its id.
+/// Sends a message; returns its id.
 #[track_caller]
 pub(crate) fn send(server: &Server, queue: &str, body: &Value) -> String {
     let answer = post(server, &format!("{queue}/messages"), &json!({ "body": body }));
@@ -21,13 +21,13 @@ pub(crate) fn mail(server: &Server, to: &str) -> String {
     send(server, "mail", &json!({ "to": to, "subject": "Hello" }))
 }
 
-/// What is in a mailbox, by subject.
+/// The subjects in a mailbox.
 pub(crate) fn letters(server: &Server, address: &str) -> Vec<Value> {
     let answer = server.post(&format!("/v1/objects/mailbox/{address}/calls/letters"), &[]);
     answer.json().as_array().expect("letters").clone()
 }
 
-/// Waits until a queue holds so many.
+/// Waits until a queue has this depth.
 pub(crate) fn depth_until(server: &Server, queue: &str, depth: u64) -> Value {
     server.json_until(&format!("/v1/queues/{queue}"), |it| it["depth"] == depth)
 }

@@ -148,7 +148,7 @@ async fn a_program_that_is_not_there_surely_did_nothing() {
     }
 }
 
-/// Counts until the program is gone.
+/// Counts until the program has ended.
 async fn count(client: &Client, heard: &AtomicI64, unknown: &AtomicI64) {
     loop {
         match client.call(Counter::at("a"), Increment { by: 1 }).await {
@@ -179,14 +179,14 @@ async fn what_a_client_heard_of_is_there_after_a_kill() {
     assert!(heard <= found && found <= heard + unknown, "{heard} {found} {unknown}");
 }
 
-/// Sends operations, and notes which.
+/// Sends operations, and records which.
 struct Walk {
     program: Connection,
     seen: BTreeSet<(String, String)>,
 }
 
 impl Walk {
-    /// Makes an operation from the fields of its path and its query or body, and sends it.
+    /// Builds an operation from the fields of its path and its query or body, and sends it.
     async fn send<O: Operation>(&mut self, path: &[&str], fields: Value) -> O::Response {
         let answer = self.try_send::<O>(path, fields).await;
         answer.unwrap_or_else(|error| panic!("{}: {error}", O::PATH))
@@ -210,7 +210,7 @@ impl Walk {
         self.program.send(&operation).await
     }
 
-    /// Sends a request that is no operation: its answer has bytes, or does not end.
+    /// Sends a request that is not an operation: its response has bytes, or does not end.
     async fn open(&mut self, method: &str, route: &str, path: &str, body: &'static str) {
         self.seen.insert((method.to_lowercase(), route.into()));
         let request = self.program.start(method, path).body(payload(body)).expect("a request");
@@ -326,7 +326,7 @@ impl Walk {
 
 #[tokio::test]
 async fn the_typed_client_walks_every_route_of_the_description() {
-    // The seed waits in a runtime of its own.
+    // The seed blocks in its own runtime.
     let server = tokio::task::spawn_blocking(Server::seeded).await.unwrap();
     let program = connect(&server.url);
     let mut walk = Walk { program: program.clone(), seen: BTreeSet::new() };
@@ -335,7 +335,7 @@ async fn the_typed_client_walks_every_route_of_the_description() {
     walk.objects().await;
     walk.runs().await;
     walk.buckets().await;
-    // A connection is made by an upgrade, which this client does not make.
+    // A connection needs an upgrade, which this client does not support.
     walk.seen.insert(("get".into(), "/v1/objects/{class}/{name}/connect".into()));
     let described = server.json("/openapi.json");
     let paths: BTreeMap<String, BTreeMap<String, Value>> =
@@ -345,7 +345,7 @@ async fn the_typed_client_walks_every_route_of_the_description() {
         all.partition(|it| !it.1.starts_with("/api/") && it.1.starts_with("/v1/"));
     let walked = walk.seen.iter().filter(|it| it.1.starts_with("/v1/")).cloned();
     assert_eq!(walked.collect::<BTreeSet<_>>(), own);
-    // Applications: each route answers, with a problem if there is no such thing.
+    // Applications: each route responds, with a problem for an unknown item.
     for (method, path) in others {
         let named = |it: &str| if it.starts_with('{') { "x".to_owned() } else { it.to_owned() };
         let uri = path.split('/').map(named).collect::<Vec<_>>().join("/");

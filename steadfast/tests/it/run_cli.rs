@@ -16,7 +16,7 @@ use crate::{
 
 const ORDER: &str = r#"{"orderId": "o-1", "amount": 500}"#;
 
-/// Asks, and says what was printed.
+/// Runs a verb and returns its output.
 fn said(server: &Server, args: &[&str]) -> String {
     let output = server.ask(&[&["runs"], args].concat());
     assert!(output.status.success(), "{args:?}: {}", stderr(&output));
@@ -143,7 +143,7 @@ fn a_folder_that_no_server_holds_is_asked_alike() {
         let output = run(&[question, &data[..]].concat());
         assert_eq!(stdout(&output), online, "{question:?} {}", stderr(&output));
     }
-    // Nothing goes on there, so nothing is waited for.
+    // Nothing runs there, so the verb does not wait.
     let tail = run(&[&["runs", "tail", "order", "o-1"], &data[..]].concat());
     assert!(tail.status.success() && stdout(&tail).starts_with("1  "), "{}", stderr(&tail));
     std::fs::remove_dir_all(folder).unwrap();

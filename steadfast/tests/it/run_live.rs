@@ -1,4 +1,4 @@
-//! The history of a run while it grows: server-sent events over a real socket.
+//! The history of a run while it grows, as server-sent events over a real socket.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -13,7 +13,7 @@ use crate::{
     runs::{pay, run_until, start},
 };
 
-/// Somebody who watches a run.
+/// A client that follows a run.
 struct Watcher(BufReader<TcpStream>);
 
 /// An event: its name, its id and its data.
@@ -31,7 +31,7 @@ impl Watcher {
         it
     }
 
-    /// What comes until then; `None` at the end of the connection.
+    /// Reads up to a text; `None` at the end of the connection.
     fn until(&mut self, end: &str) -> Option<String> {
         let mut text = String::new();
         while !text.ends_with(end) {
@@ -95,7 +95,7 @@ fn who_comes_again_hears_only_what_was_not_heard() {
     pay(&server, "o-1");
     run_until(&server, "o-1", "complete");
     let last = format!("Last-Event-ID: {}\r\n", seen[2].1);
-    // The query is that of the first visit; the header is newer.
+    // The query is that of the first request; the header is newer.
     let mut again = Watcher::come(&server, "o-1/live?after=1", &last);
     let rest = again.rest();
     assert_eq!(rest[0].1, "4");

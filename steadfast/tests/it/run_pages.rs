@@ -185,7 +185,7 @@ fn a_page_follows_its_run_and_keeps_open_what_was_opened() {
     assert_eq!(window.evaluate("document.querySelector('.step').open"), true);
     window.click("form[action$='/resume'] button");
     window.wait_for(&status("waiting"));
-    // The action is beside the reason. What is typed there stays while the page is kept fresh.
+    // The action is beside the reason. Typed text stays while the page is refreshed.
     window.evaluate("document.querySelector('.act summary').click()");
     window.wait_for("document.querySelector('.act').open");
     window.evaluate("document.querySelector('.act textarea').focus()");

@@ -19,7 +19,7 @@ pub(crate) fn run_until(server: &Server, id: &str, status: &str) -> Value {
     server.json_until(&format!("/v1/workflows/order/runs/{id}"), |it| it["status"] == status)
 }
 
-/// What is told of a workflow.
+/// The entry of a workflow in the list.
 pub(crate) fn workflow(server: &Server, name: &str) -> Value {
     let all = server.json("/v1/workflows");
     let items = all["items"].as_array().expect("a list");

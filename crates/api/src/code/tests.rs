@@ -1,4 +1,4 @@
-//! Every error of ours keeps its code on the wire.
+//! Every error keeps its code on the wire.
 
 use std::{collections::BTreeSet, fs, path::Path};
 

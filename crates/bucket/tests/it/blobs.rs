@@ -1,4 +1,4 @@
-//! Blobs: written, read, listed, copied, deleted, each with its number and its event.
+//! Blobs: put, get, list, copy and delete, with sequence numbers and events.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What requests expect of blobs, and what keys may do.
+//! Conditions of requests, and scopes of access keys.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ async fn what_is_read_is_what_was_expected(lab: Lab) {
         (Condition { if_modified_since: Some(before), ..none.clone() }, Ok(())),
         (Condition { if_unmodified_since: Some(START), ..none.clone() }, Ok(())),
         (Condition { if_unmodified_since: Some(before), ..none.clone() }, failed),
-        // A tag has precedence over a time.
+        // An ETag takes precedence over a time.
         (
             Condition {
                 if_match: etag(&blob.etag),

@@ -1,4 +1,4 @@
-//! Events: which changes are told, to whom, and in which words.
+//! Events: which changes are sent, to which queue, with which content.
 
 use steadfast_bucket::{
     Attributes, BlobEvent, BucketError, BucketName, CopyOptions, EventType, LifecycleRule,
@@ -108,7 +108,7 @@ async fn a_rule_is_about_types_prefixes_and_suffixes_and_has_a_queue(lab: Lab) {
     assert_eq!(lab.told_to("texts").await.len(), 1, "each bucket has its own rules");
 }
 
-/// Whoever was told that the rule is there, or gone, can rely on it.
+/// A caller that was told of a new or deleted rule can rely on it.
 async fn a_change_of_a_rule_is_in_order_with_the_writes(lab: Lab) {
     let mut expected = 0;
     for round in 0..10 {

@@ -1,4 +1,4 @@
-//! Files: what the disk refuses or loses is an error with a name, and nothing else suffers.
+//! Files: disk errors are typed errors, and affect no other blob.
 
 use std::{collections::BTreeSet, fs, io, path::Path, sync::Arc, time::Duration};
 
@@ -151,7 +151,7 @@ fn a_folder_that_was_swept_is_made_again() {
     blobs.remove_shelf(&shelf);
     assert!(!folder.path().join(&shelf).exists());
     write(&blobs, name(1), b"bytes").unwrap();
-    // As if it was swept between the two looks.
+    // As if the sweep had removed it in between.
     blobs.remove(&[name(1)]).unwrap();
     fs::remove_dir_all(folder.path().join(Path::new(&shelf).parent().unwrap())).unwrap();
     write(&blobs, name(1), b"bytes").unwrap();
@@ -165,8 +165,8 @@ async fn a_store_keeps_its_name() {
     assert_eq!((name.as_str(), name.len()), (lab.buckets.account(), 32));
 }
 
-/// Runs itself again where 4 MiB are all there is, which needs no rights but a kernel that lets
-/// users have namespaces of their own.
+/// Runs itself again in a namespace with a disk of 4 MiB, which needs no permissions but a kernel
+/// with user namespaces.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_disk_that_is_really_full_refuses_and_goes_on_when_there_is_room() {
     const FOLDER: &str = "STEADFAST_TEST_SMALL_DISK";

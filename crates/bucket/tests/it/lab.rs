@@ -1,4 +1,4 @@
-//! A place to try buckets: a store, a folder of files, and a clock that the test turns.
+//! Test setup: a store, a folder of files, and a manual clock.
 
 use std::{
     path::{Path, PathBuf},
@@ -20,7 +20,7 @@ use crate::trouble::Trouble;
 
 pub(crate) const START: Timestamp = Timestamp(1_700_000_000_000);
 
-/// Runs each law on all three stores; the one in memory keeps its blobs there, too.
+/// Runs each test on all three stores; the one in memory keeps its blobs there too.
 macro_rules! laws {
     ($($law:ident),* $(,)?) => {
         crate::lab::laws!(@on memory: $($law),*);
@@ -98,7 +98,7 @@ impl Lab {
         Self { buckets, store, clock, folder, blobs }
     }
 
-    /// The same, with files that can be made to fail.
+    /// The same setup, with files that can be made to fail.
     pub(crate) async fn troubled(self) -> (Self, Trouble) {
         let trouble = Trouble::new(self.blobs.clone());
         let blobs = Arc::new(trouble.clone());
@@ -146,7 +146,7 @@ impl Lab {
         self.buckets.complete_upload(&bucket(), at, &upload.id, &tags, any).await
     }
 
-    /// Has all changes sent to the queue `events`.
+    /// Sends all changes to the queue `events`.
     pub(crate) async fn listen(&self) {
         let (events, queue) = (vec![EventType::ObjectCreate, EventType::ObjectDelete], "events");
         let (id, prefix, suffix) = ("all".into(), String::new(), String::new());
@@ -154,7 +154,7 @@ impl Lab {
         self.buckets.put_rule(&bucket(), rule).await.unwrap();
     }
 
-    /// What waits in the queue `events`.
+    /// The messages in the queue `events`.
     pub(crate) async fn events(&self) -> Vec<BlobEvent> {
         let queue = queue_address("events").unwrap().id();
         let until = Timestamp::MAX;
@@ -164,13 +164,13 @@ impl Lab {
         found.iter().map(|it| serde_json::from_str(it.data.as_str()).unwrap()).collect()
     }
 
-    /// Every file that has its name.
+    /// Every file under its final name.
     pub(crate) fn all_files(&self) -> Vec<FileName> {
         let shelves = self.blobs.shelves().unwrap();
         shelves.iter().flat_map(|it| self.blobs.shelf(&it.0).unwrap()).collect()
     }
 
-    /// Where the files of blobs are.
+    /// Paths of the blob files.
     pub(crate) fn paths(&self) -> Vec<PathBuf> {
         fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
             for entry in std::fs::read_dir(folder).into_iter().flatten() {
@@ -187,7 +187,7 @@ impl Lab {
         found
     }
 
-    /// How many files there are on the disk, under whatever name.
+    /// Number of files on the disk, under any name.
     pub(crate) fn files(&self) -> usize {
         self.paths().len()
     }
@@ -220,7 +220,7 @@ pub(crate) fn open_sqlite(folder: &Path, clock: &ManualClock) -> Arc<dyn Store> 
     Arc::new(SqliteStore::open(options).unwrap())
 }
 
-/// A database of its own on the server that `./test` started.
+/// A new database on the server that `./test` started.
 pub(crate) async fn database() -> String {
     let server = std::env::var("STEADFAST_TEST_POSTGRES")
         .expect("STEADFAST_TEST_POSTGRES names a server; `./test` starts one");

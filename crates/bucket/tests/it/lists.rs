@@ -1,4 +1,4 @@
-//! Lists: whatever is asked for, all of it comes, each once and in order.
+//! Lists: every entry once, in order, across pages.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ crate::lab::laws!(
     keys_of_any_text_and_length_are_listed_and_read,
 );
 
-/// What a list shows in all, page by page; common prefixes have a star.
+/// All entries of a list, page by page; common prefixes have a star.
 async fn shown(lab: &Lab, list: &ListOptions) -> Vec<String> {
     let (mut all, mut after, mut pages) = (Vec::new(), list.after.clone(), 0);
     loop {
@@ -67,7 +67,7 @@ async fn a_list_of_folders_does_not_read_the_blobs_in_them() {
     assert!(0 < few && many <= few + few / 4, "{few} steps, then {many}");
 }
 
-/// The plain truth, in the words of `ListOptions`.
+/// A plain implementation of `ListOptions`.
 fn plain(keys: &BTreeSet<String>, list: &ListOptions) -> Vec<String> {
     let mut all = BTreeSet::new();
     for key in keys {

@@ -1,4 +1,4 @@
-//! What buckets promise, on every store.
+//! Guarantees of buckets, on every store.
 
 #![expect(clippy::unwrap_used, reason = "a test that meets something else has failed")]
 

@@ -1,5 +1,5 @@
-//! Random changes of a bucket, with full disks and ends of the process in between, against a small
-//! model: whatever is found is exactly what some moment of the last step left.
+//! Random changes of a bucket, with full disks and crashes in between, compared with a model: the
+//! state found is always one that some moment of the last step left.
 
 mod album;
 mod steps;
@@ -19,7 +19,7 @@ use crate::{
     trouble::Trouble,
 };
 
-/// Where a world is kept, and how it is opened again.
+/// The kind of store, and how it is reopened.
 enum Ground {
     Memory(Arc<MemoryStore>, MemoryBlobs),
     Sqlite(tempfile::TempDir),
@@ -41,9 +41,9 @@ struct World {
     /// The sizes of parts, by their CRC-32.
     sizes: BTreeMap<u32, u64>,
     steps: u64,
-    /// All that nobody needs has just been old enough to go.
+    /// A sweep has just run after every retention period.
     is_swept: bool,
-    /// How often the process ended in the middle of a step.
+    /// Number of crashes in the middle of a step.
     crashes: usize,
 }
 
@@ -118,7 +118,7 @@ impl World {
         self.store.crash_at(1 + self.below(3) as usize, moment);
     }
 
-    /// The process ends, wherever it is, and the next one begins.
+    /// Ends the process at any point, and starts the next one.
     async fn restart(&mut self) {
         self.trouble.off();
         self.store.crash().await;
@@ -132,7 +132,7 @@ impl World {
         self.buckets = Some(open_buckets(&self.store, &self.trouble, seed).await);
     }
 
-    /// A step, and what must be so after it.
+    /// Runs a step, and checks the state after it.
     async fn go(&mut self) {
         self.steps += 1;
         self.is_swept = false;
@@ -143,7 +143,7 @@ impl World {
         self.trouble.off();
         let mut possible = vec![self.model.clone()];
         if self.store.has_crashed() {
-            // Any moment of it may have been the last one.
+            // Any moment of the step may have been the last one.
             possible.extend(states);
             self.crashes += 1;
             self.restart().await;

@@ -1,4 +1,4 @@
-//! A store of any kind that ends at a commit, as if its process had ended there.
+//! A store that fails at a commit, as if its process had crashed there.
 
 use std::sync::{Arc, Mutex};
 
@@ -21,12 +21,12 @@ impl Mortal {
         Self::around(inner, Mutex::new(End::Never))
     }
 
-    /// Ends the process before or after its n-th commit from now (from 1).
+    /// Crashes before or after the n-th commit from now (from 1).
     pub(crate) fn crash_at(&self, commit: usize, moment: Moment) {
         *self.lock().unwrap() = End::At(commit, moment);
     }
 
-    /// Ends the process now. What is inside is closed, so that the next process may open it.
+    /// Crashes now. The inner store is closed, so that the next process may open it.
     pub(crate) async fn crash(&self) {
         *self.lock().unwrap() = End::Over;
         self.inner.close().await;

@@ -1,4 +1,4 @@
-//! What meets something else in the middle: a sweep, a reader, one who gives up.
+//! Races: with a sweep, a reader, and dropped futures.
 
 use std::{pin::pin, task::Poll, time::Duration};
 
@@ -19,7 +19,7 @@ crate::lab::laws!(
     writers_of_one_key_take_numbers_one_by_one,
 );
 
-/// Does it until it was asked so many times.
+/// Polls a future this many times, then drops it.
 async fn give_up_after<T>(polls: usize, work: impl Future<Output = T>) -> Option<T> {
     let (mut work, mut left) = (pin!(work), polls);
     std::future::poll_fn(|context| {
@@ -36,7 +36,7 @@ async fn give_up_after<T>(polls: usize, work: impl Future<Output = T>) -> Option
     .await
 }
 
-/// Waits until so many files are left.
+/// Waits until this many files are left.
 async fn until_files(lab: &Lab, count: usize) {
     let waiting = async {
         while lab.all_files().len() != count {

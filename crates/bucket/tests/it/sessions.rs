@@ -1,5 +1,5 @@
-//! Sessions: files are looked for after an end that was not clean, and files that a newer store may
-//! need are kept.
+//! Sessions: orphans are searched after an unclean end, and files that a newer store may need are
+//! kept.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -41,7 +41,7 @@ impl Lab {
         Buckets::builder(self.store.clone()).open(Arc::new(trouble.clone())).await
     }
 
-    /// A file as a process leaves it that ended before its commit.
+    /// A file of a process that ended before its commit.
     fn lose_a_file(&self, number: u8) -> FileName {
         let mut id = [number; 16];
         id[..6].copy_from_slice(&self.clock.now().0.to_be_bytes()[2..]);
@@ -65,7 +65,7 @@ impl Lab {
         self.entry("system", b"blob-session").await
     }
 
-    /// Puts an entry back to what it was.
+    /// Restores an entry.
     async fn put_back(&self, before: &Entry) {
         let Entry { entry, value, reference, .. } = before.clone();
         let put = Put { entry, value, reference, expires: None };
@@ -100,21 +100,21 @@ async fn an_older_store_beside_newer_files_deletes_nothing_for_a_week(mut lab: L
     lab.put("new", b"newer").await;
     lab.pass(HOUR);
     lab.buckets.close().await;
-    // As if the copy of then was restored, which does not know the new blob.
+    // As if an older copy was restored, which lacks the new blob.
     let newer = lab.entry("blob/photos", b"new").await;
     lab.put_back(&copy).await;
     lab.put_back(&Entry { value: None, reference: None, ..newer.clone() }).await;
     lab.next_session().await;
     for _ in 0..7 {
         assert_eq!(swept(&lab).await, Swept::default());
-        // A session in between does not let anybody forget it.
+        // A session in between does not end the retention.
         lab.buckets.close().await;
         lab.next_session().await;
         lab.pass(DAY - Duration::from_millis(1));
     }
     assert_eq!(swept(&lab).await, Swept::default());
     assert_eq!(lab.all_files().len(), 3);
-    // The newer one is back, and lacks nothing.
+    // The newer copy is back, and lacks nothing.
     lab.put_back(&newer).await;
     assert_eq!(lab.get("new").await, b"newer");
     lab.put_back(&Entry { value: None, reference: None, ..newer }).await;
@@ -130,7 +130,7 @@ async fn files_that_a_process_left_at_its_end_are_kept_for_a_week_and_then_go(mu
     lab.next_session().await;
     let lost = lab.lose_a_file(1);
     lab.next_session().await;
-    // A clean end does not shorten the time, and does not forget that a walk is owed.
+    // A clean end does not shorten the time, and the walk stays due.
     lab.pass(3 * DAY);
     lab.buckets.close().await;
     lab.next_session().await;
@@ -150,7 +150,7 @@ async fn ends_again_and_again_do_not_keep_files_for_ever(mut lab: Lab) {
         swept(&lab).await;
     }
     let left: Vec<bool> = lost.iter().map(|it| lab.has(*it)).collect();
-    // That of a day is noticed at the next opening, a day later.
+    // The gap of a day is noticed at the next opening, a day later.
     assert_eq!(left, [vec![false; 5], vec![true; 7]].concat());
 }
 
@@ -169,7 +169,7 @@ async fn after_clean_ends_no_folder_is_listed_and_a_sweep_costs_the_same_whateve
     let trouble = lab.next_session().await;
     let cost = async |files| {
         lab.pass(DAY);
-        // Each rule passes what is new.
+        // Each rule passes new blobs.
         assert_eq!(swept(&lab).await, Swept::default());
         assert_eq!(lab.all_files().len(), files);
         let before = lab.store.activity();
@@ -180,7 +180,7 @@ async fn after_clean_ends_no_folder_is_listed_and_a_sweep_costs_the_same_whateve
         after.reads - before.reads
     };
     let few = cost(6).await;
-    // Rows of 2,000 more blobs, whose bytes are those of the first.
+    // Rows of 2,000 more blobs, with the content of the first.
     let row = lab.entry("blob/photos", b"kept/0").await;
     for page in 0..4 {
         let mut commit = Commit::default();
@@ -305,7 +305,7 @@ async fn buckets_that_are_opened_on_a_full_disk_are_read_and_changed_when_there_
         lab.pass(Duration::from_secs(1));
         tokio::task::yield_now().await;
     }
-    // The session is an ordinary one: what is lost in it goes, and what is there stays.
+    // The session is an ordinary one: orphans are removed, and blobs stay.
     let lost = lab.lose_a_file(1);
     lab.next_session().await;
     lab.pass(8 * DAY);
@@ -338,12 +338,12 @@ async fn a_rule_meets_a_blob_again_that_was_written_again_and_all_when_its_prefi
     assert_eq!(left, []);
 }
 
-/// A process that ends in the middle of a walk: the next one goes on with it.
+/// If a process ends in the middle of a walk, the next one continues it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_walk_goes_on_where_the_last_process_ended() {
     let mut lab = Lab::sqlite().await;
     lab.next_session().await;
-    // Each in a folder of its own.
+    // Each in its own folder.
     for _ in 0..520 {
         lab.pass(Duration::from_secs(66));
         lab.lose_a_file(1);
@@ -357,7 +357,7 @@ async fn a_walk_goes_on_where_the_last_process_ended() {
         lists += usize::from(at == At::List);
         if lists == 510 {
             end.take().map(|it| it.send(()));
-            // Until nobody waits for it any more.
+            // Until the caller is dropped.
             return Err(io::ErrorKind::Interrupted.into());
         }
         Ok(())
@@ -372,12 +372,12 @@ async fn a_walk_goes_on_where_the_last_process_ended() {
     assert!((1..=20).contains(&left), "{left}");
     let trouble = lab.next_session().await;
     assert_eq!(swept(&lab).await.files, left);
-    // The names of folders, and each that was left; the process may have ended behind a folder that
-    // was empty already, or before it noted the last one.
+    // The names of folders, and the remaining folders; the process may have ended after an empty
+    // folder, or before it saved the last one.
     assert!(trouble.lists() <= left + 20, "it began anew: {} lists", trouble.lists());
 }
 
-/// The real thing: a copy of the database file, beside files that are newer.
+/// The real case: a copy of the database file, beside newer files.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restored_database_file_deletes_no_newer_file_and_the_newer_one_is_whole_again() {
     let mut lab = Lab::sqlite().await;

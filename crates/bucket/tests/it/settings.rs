@@ -1,4 +1,4 @@
-//! Buckets themselves: made, set, deleted, and made again.
+//! Buckets: create, configure, delete, and create again.
 
 use steadfast_bucket::{BucketError, BucketName, PutOptions};
 

@@ -1,4 +1,4 @@
-//! Sweeps: what is old or lost goes, and nothing else.
+//! Sweeps: remove expired and orphaned data, and nothing else.
 
 use std::{io, time::Duration};
 
@@ -37,7 +37,7 @@ impl Lab {
     }
 }
 
-/// Has files get their names and then fail, and none be removed.
+/// Makes files fail after they got their names, and prevents their removal.
 fn fail_when_sealed(trouble: &Trouble) {
     let is_meant = |at| matches!(at, At::Sealed | At::Remove);
     trouble.on(
@@ -47,7 +47,7 @@ fn fail_when_sealed(trouble: &Trouble) {
     );
 }
 
-/// A file that got its name, and whose put then failed, as did its removal.
+/// A file that got its name, whose put failed, and whose removal failed.
 async fn orphan(lab: Lab) -> Lab {
     let (lab, trouble) = lab.troubled().await;
     fail_when_sealed(&trouble);
@@ -223,7 +223,7 @@ async fn the_numbers_of_a_key_never_restart(lab: Lab) {
         assert!(blob.sequence < last);
         assert_eq!(lab.events().await.last().unwrap().sequence, last);
     }
-    // The numbers of a bucket that is deleted and created again go on, too.
+    // The numbers of a bucket that is deleted and created again continue too.
     let other = lab.delete("other").await.unwrap();
     lab.buckets.delete_bucket(&bucket()).await.unwrap();
     lab.pass(31 * DAY);

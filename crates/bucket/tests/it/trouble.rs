@@ -1,5 +1,4 @@
-//! Files with trouble: before each call a hook is asked, which may do something meanwhile or have
-//! the call fail.
+//! Files with fault injection: before each call a hook runs, which may act or make the call fail.
 
 use std::{
     io,
@@ -12,35 +11,35 @@ use std::{
 use steadfast_bucket::{Blobs, Content, ContentId, Draft, FileName};
 use steadfast_store::Timestamp;
 
-/// Where a call is.
+/// The call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum At {
     Create,
     Write,
     Seal,
-    /// It is durable under its name; nothing refers to it yet.
+    /// Durable under its name; nothing refers to it yet.
     Sealed,
     Open,
     Link,
     Linked,
     Remove,
-    /// The files of a folder are about to be listed, or folders are.
+    /// Before a folder or the list of folders is read.
     List,
-    /// The id of a session is about to be written.
+    /// Before the id of a session is written.
     Session,
 }
 
-/// Stands for no file.
+/// No file.
 const NONE: FileName = FileName { content: ContentId([0; 16]), part: None };
 
 type Hook = Box<dyn FnMut(At, FileName) -> io::Result<()> + Send>;
 
-/// Files, and what is asked before they are touched. Clones share it.
+/// Files with a hook. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Trouble {
     inner: Arc<dyn Blobs>,
     hook: Arc<Mutex<Option<Hook>>>,
-    /// How often something was listed.
+    /// Number of lists.
     lists: Arc<AtomicUsize>,
 }
 
@@ -49,7 +48,7 @@ impl Trouble {
         Self { inner, hook: Arc::default(), lists: Arc::default() }
     }
 
-    /// How often folders or the files of one were listed.
+    /// Number of lists of folders or of their files.
     pub(crate) fn lists(&self) -> usize {
         self.lists.load(Ordering::Relaxed)
     }
@@ -59,12 +58,12 @@ impl Trouble {
         self.ask(At::List, NONE)
     }
 
-    /// Asks this from now on.
+    /// Sets the hook.
     pub(crate) fn on(&self, hook: impl FnMut(At, FileName) -> io::Result<()> + Send + 'static) {
         *self.hook.lock().unwrap() = Some(Box::new(hook));
     }
 
-    /// Has the n-th call from now on fail, and all behind it.
+    /// Makes the n-th call from now on fail, and all later ones.
     pub(crate) fn fail_from(&self, nth: usize, kind: io::ErrorKind) {
         let mut calls = 0;
         self.on(move |at, _| {
@@ -79,7 +78,7 @@ impl Trouble {
     }
 
     fn ask(&self, at: At, name: FileName) -> io::Result<()> {
-        // Taken meanwhile: what the hook does may come here again.
+        // Taken meanwhile, because the hook may call this again.
         let hook = self.hook.lock().unwrap().take();
         let Some(mut hook) = hook else { return Ok(()) };
         let answer = hook(at, name);

@@ -1,4 +1,4 @@
-//! Uploads in parts: what is put together is there, whoever else is at it.
+//! Multipart uploads: completed uploads are whole, despite concurrent changes.
 
 use steadfast_bucket::{BlobAction, Expected};
 
@@ -49,7 +49,7 @@ async fn an_upload_that_is_aborted_after_any_part_leaves_nothing_and_no_event(la
         for number in 1..=parts {
             lab.part(&upload, number, b"part").await.unwrap();
         }
-        // One more is under way, and comes too late.
+        // Another part is being written, and finishes too late.
         let at = (&bucket(), &upload.key);
         let mut late = lab.buckets.part_writer(at.0, at.1, &upload.id, parts + 1).await.unwrap();
         late.write(b"la").await.unwrap();

@@ -1,4 +1,4 @@
-//! Bodies that lie, break off, or come in chunks: what is stored is whole, or nothing.
+//! Bodies that are wrong, incomplete, or chunked: stored whole, or not at all.
 
 use std::io;
 
@@ -49,7 +49,7 @@ async fn a_length_that_lies_is_refused_and_leaves_nothing() {
 #[tokio::test]
 async fn a_body_that_breaks_off_leaves_nothing() {
     let lab = Lab::new().await;
-    // More than what is collected before it is written.
+    // More than the write buffer.
     let mut pieces: Vec<_> = (0..48).map(|_| Ok(Bytes::from(vec![7; 64 << 10]))).collect();
     pieces.push(Err(io::Error::other("gone")));
     let headers = [("content-length", "99999999")];

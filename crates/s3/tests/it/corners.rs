@@ -1,4 +1,4 @@
-//! Corners of S3 that common clients and a conformance suite look into.
+//! Corner cases of S3 that common clients and a conformance suite test.
 
 use steadfast_bucket::{BucketName, EventType, LifecycleRule, Rule};
 
@@ -150,7 +150,7 @@ async fn what_is_not_set_is_answered_as_s3_does() {
     let (delete_after_ms, abort_uploads_after_ms) = (Some(86_400_000), None);
     let rule = LifecycleRule { id, prefix, delete_after_ms, abort_uploads_after_ms };
     lab.buckets.put_lifecycle(&BucketName::new("photos").unwrap(), rule).await.unwrap();
-    // It has some, which S3 could not show as they are.
+    // The bucket has lifecycle rules that S3 cannot represent.
     lab.ask("GET", "/photos?lifecycle", "").await.is(501, "NotImplemented");
 }
 

@@ -1,4 +1,4 @@
-//! Limits, conditions, and answers that say what to do.
+//! Limits, conditions, and errors with the next step.
 
 use steadfast_bucket::BucketName;
 

@@ -1,4 +1,4 @@
-//! The S3 API without a network: requests that are signed here, and some that lie.
+//! The S3 API without a network: requests that are signed here, some of them invalid.
 
 #![expect(clippy::unwrap_used, reason = "a test that meets something else has failed")]
 

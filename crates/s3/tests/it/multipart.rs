@@ -1,9 +1,9 @@
-//! Uploads in parts: the checksums of parts and of the whole.
+//! Multipart uploads: the checksums of parts and of the whole.
 
 use crate::lab::{Answer, Lab};
 
-/// Checksums of a part of 5 MiB of sevens, of the part "hello world", and of both together: of CRCs
-/// that of the bytes, of hashes that of the two hashes. Computed by another program.
+/// Checksums of a part of 5 MiB of sevens, of the part "hello world", and of both: CRCs of the
+/// bytes, hashes of the two hashes. Computed by another program.
 const SUMS: [(&str, [&str; 2], &str); 5] = [
     ("CRC64NVME", ["6oVDgfCTY6I=", "jSnVw/bqjr4="], "ZdNJIWFzn20="),
     ("CRC32C", ["Hf2flw==", "yZRlqg=="], "h2vHXQ=="),
@@ -22,7 +22,7 @@ const SUMS: [(&str, [&str; 2], &str); 5] = [
         "adHYEO6kDOnuJ7RE9lBWug9ZkZvqHcR4z4CQaBoCfM0=",
     ),
 ];
-/// The SHA-256 of the bytes of both.
+/// The SHA-256 of the bytes of both parts.
 const WHOLE_SHA256: &str = "pxvo+tUgSCkurG0fE950u7XHLv+4qn46qzlxzfyTTCc=";
 
 struct Upload<'a> {
@@ -32,7 +32,7 @@ struct Upload<'a> {
 }
 
 impl Lab {
-    /// Sends both parts, with these checksums.
+    /// Uploads both parts with these checksums.
     async fn upload(&self, algorithm: Option<(&str, [&str; 2])>) -> Upload<'_> {
         let name = algorithm.map(|it| format!("x-amz-checksum-{}", it.0.to_lowercase()));
         let begin = algorithm.map(|it| [("x-amz-checksum-algorithm", it.0)]);
@@ -103,7 +103,7 @@ async fn a_checksum_of_the_whole_that_cannot_be_checked_is_refused() {
         upload.complete(&[(name, value)]).await.is(400, "BadDigest");
         lab.ask("HEAD", "/photos/k", "").await.is(404, "NoSuchKey");
     }
-    // What S3 itself computes of every upload.
+    // S3 itself computes it for every upload.
     upload.complete(&[("x-amz-checksum-crc64nvme", "AAAAAAAAAAA=")]).await.is(400, "BadDigest");
     upload.complete(&[("x-amz-checksum-crc64nvme", SUMS[0].2)]).await.is(200, "");
 }

@@ -1,4 +1,4 @@
-//! Who may do what.
+//! Permissions of access keys.
 
 use std::time::Duration;
 

@@ -18,13 +18,13 @@ use steadfast_web::{Problem, Web};
 
 use crate::{doctor::examine, metrics::Figures, server::Server};
 
-/// Queues with figures of their own. Consumed ones and as many by name are looked at to choose
-/// them: each costs a read.
+/// Maximum number of queues with metrics. To choose them, the consumed queues and as many others by
+/// name are read: each costs a read.
 const QUEUES_MAX: usize = 100;
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Says that the process lives. Never touches the store.
+/// Report that the process is alive. Never reads the store.
 #[utoipa::path(get, path = "/healthz", tag = "server",
     extensions(("x-needs-role" = json!("none"))),
     responses((status = 200, body = Alive)),
@@ -33,13 +33,13 @@ pub(crate) async fn healthz() -> Json<Alive> {
     Json(Alive { status: "ok".into() })
 }
 
-/// Says whether requests should come here.
+/// Report whether the server accepts requests.
 #[utoipa::path(get, path = "/readyz", tag = "server",
     extensions(("x-needs-role" = json!("none"))),
     responses(
         (status = 200, body = Readiness, description = "Ready"),
         (status = 503, body = Readiness,
-            description = "The store cannot write, or the server stops"),
+            description = "The store cannot write, or the server is stopping"),
     ),
 )]
 pub(crate) async fn readyz(State(server): State<Arc<Server>>) -> (StatusCode, Json<Readiness>) {
@@ -65,7 +65,7 @@ pub(crate) async fn readyz(State(server): State<Arc<Server>>) -> (StatusCode, Js
     (code, Json(Readiness { status: status.into(), checks }))
 }
 
-/// Writes the figures in the text format of Prometheus.
+/// Export the metrics in the text format of Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "server",
     extensions(("x-needs-role" = json!("viewer"))),
     responses((status = 200, body = String, content_type = CONTENT_TYPE)),
@@ -73,7 +73,7 @@ pub(crate) async fn readyz(State(server): State<Arc<Server>>) -> (StatusCode, Js
 pub(crate) async fn metrics(State(server): State<Arc<Server>>) -> Result<Response, Problem> {
     let figures = Figures {
         activity: server.runtime.store().activity(),
-        // A store that is away must not take the other figures with it.
+        // If the store is unavailable, the other metrics are still exported.
         totals: server.runtime.store().totals().await.ok(),
         ready: server.runtime.store().health() == Health::Ready,
         awake: server.runtime.objects().awake(),
@@ -93,8 +93,8 @@ fn counters(server: &Server) -> Vec<(&'static str, &'static str, u64)> {
     counters.iter().map(|it| (it.name, it.help, (it.value)())).collect()
 }
 
-/// The queues with figures, and whether there are others: the consumed ones, then those with
-/// messages among the first by name, then the others of these.
+/// The queues with metrics, and whether others exist: the consumed ones, then those with messages
+/// among the first by name, then the others of these.
 async fn queues(server: &Server) -> Result<(Vec<QueueView>, bool), Problem> {
     let queues = server.runtime.queues();
     let page = queues.page(None, QUEUES_MAX).await?;
@@ -115,7 +115,7 @@ pub(crate) async fn doctor(server: Arc<Server>, it: Examine) -> Result<Examinati
     Ok(examine(&server, it.deep).await)
 }
 
-/// Describes every route.
+/// Describe every route.
 #[utoipa::path(get, path = "/openapi.json", tag = "server",
     extensions(("x-needs-role" = json!("viewer"))),
     responses((status = 200, body = serde_json::Value)),
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(store.activity().commits, 0);
     }
 
-    /// Takes messages and does nothing.
+    /// Handles messages without effect.
     struct Idle;
 
     impl Consumer for Idle {

@@ -40,7 +40,7 @@ pub(crate) async fn list(server: Arc<Server>, it: ListStreams) -> Result<Page<St
     Ok(page.page(found, |it| Cursor::Address(it.address.clone()), |it| Stream::from(&it)))
 }
 
-/// Shows a stream and a part of its messages.
+/// Shows a stream and a page of its messages.
 pub(crate) async fn show(server: Arc<Server>, it: ShowStream) -> Result<StreamDetail, Problem> {
     let page = Part::new(it.limit, it.cursor.as_deref())?;
     let id = id::stream(&it.id)?;
@@ -107,15 +107,15 @@ async fn message(server: Arc<Server>, it: ShowMessage) -> Result<MessageDetail, 
     })
 }
 
-/// Says that there is no such message.
+/// The problem of an unknown message.
 fn not_found(position: Position) -> Problem {
-    let detail = format!("message {position} does not exist, or is no longer kept");
+    let detail = format!("message {position} does not exist, or was deleted by retention");
     Problem::of(Code::MessageNotFound, detail)
 }
 
 pub(crate) async fn revive(server: Arc<Server>, it: ReviveMessage) -> Result<Message, Problem> {
     let (store, position) = (&**server.runtime.store(), it.message);
-    // The scope and the request as earlier versions recorded them.
+    // Scope and request as earlier versions recorded them.
     let new = |key: String| RequestKey::new("revive", None, &key, position.to_string().as_bytes());
     let key = it.idempotency_key.map(new).transpose().map_err(StoreError::from)?;
     if let Some(key) = &key
@@ -130,7 +130,7 @@ pub(crate) async fn revive(server: Arc<Server>, it: ReviveMessage) -> Result<Mes
         (Err(problem), None) => return Err(problem),
     };
     let message = revived(&server, &recorded).await?;
-    // Somebody may have revived it since, and it may be done by now.
+    // Another request may have revived it meanwhile, and it may be done by now.
     let mut commit =
         Commit::of(Write::Revive { position }).expect(Expect::Settled { position, as_ });
     if let Some(key) = &key {
@@ -161,15 +161,17 @@ fn revivable(
             return Ok((recorded, as_));
         }
         Some(Delivery::Settled(Settled { as_: SettledAs::Done, .. })) => "done",
-        Some(Delivery::Pending { .. }) => "pending already",
+        Some(Delivery::Pending { .. }) => "already pending",
         Some(Delivery::InFlight { .. }) => "in flight",
-        None => "not one to be delivered",
+        None => "without a receiver",
     };
-    let detail = format!("message {position} is {state}; only dead and cancelled ones are revived");
+    let detail =
+        format!("message {position} is {state}; only dead and cancelled messages can be revived");
     Err(Problem::of(Code::WrongStatus, detail))
 }
 
-/// The message as it will be. It is recorded with the key, in the commit whose time it cannot know.
+/// The message after the commit. The commit records it with the key, before the commit time is
+/// known.
 async fn revived(server: &Server, recorded: &Recorded) -> Result<Message, StoreError> {
     let addresses =
         Addresses::read(server.runtime.store().as_ref(), std::slice::from_ref(recorded)).await?;

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{args::DoctorArgs, failure::Failure};
 
-/// Prints what was found; fails if a check did.
+/// Prints the checks; fails if one of them failed.
 pub(crate) fn doctor(client: &Client, args: &DoctorArgs) -> Result<(), Failure> {
     let json = args.ask.json;
     let body = client.request(&args.examine, json)?;

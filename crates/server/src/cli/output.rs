@@ -7,12 +7,12 @@ pub(super) fn print(text: &str) -> Result<(), Failure> {
     tell(text).map(|_| ())
 }
 
-/// Prints a text; `false` if nobody reads it any more.
+/// Prints a text. Returns `false` if the reader has closed the pipe.
 pub(super) fn tell(text: &str) -> Result<bool, Failure> {
     Ok(steadfast_web::print(text)?)
 }
 
-/// Prints the JSON of the API as it came.
+/// Prints the JSON of the API unchanged.
 pub(super) fn print_json(body: &str) -> Result<(), Failure> {
     print(&format!("{}\n", body.trim_end()))
 }

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{args::AskArgs, failure::Failure, waterfall::words};
 
-/// Characters of a body in a line.
+/// Maximum characters of a body in a line.
 const BODY_MAX: usize = 100;
 
 pub(super) fn noun() -> Noun {
@@ -151,7 +151,7 @@ fn peek(it: &PeekQueue, page: &Page<QueueMessage>) -> String {
     table.write()
 }
 
-/// Attempts, and those before it came here.
+/// Attempts, and those before it was moved to this queue.
 fn attempts(message: &QueueMessage) -> String {
     match message.attempts_before {
         0 => message.attempts.to_string(),
@@ -186,8 +186,8 @@ struct DeadLetterArgs {
     limit: usize,
 }
 
-/// Lists the dead letters of a queue: those that moved to its dead-letter queue, and those that
-/// stayed.
+/// Lists the dead letters of a queue: those in its dead-letter queue, and those in the queue
+/// itself.
 fn dead_letters(client: &Client, args: DeadLetterArgs, ask: &AskArgs) -> Result<(), Failure> {
     let queue: Queue = client.send(&ShowQueue { queue: args.queue }, ask.json)?;
     let mut found = Vec::new();
@@ -235,7 +235,7 @@ fn dead_letters(client: &Client, args: DeadLetterArgs, ask: &AskArgs) -> Result<
     print(&format!("{}\n{next}\n", table.write()))
 }
 
-/// On a terminal, a bar shows how many messages have left the queue.
+/// Redrives messages. On a terminal, a bar shows how many have left the queue.
 fn redrive(client: &Client, args: RedriveQueue, ask: &AskArgs) -> Result<(), Failure> {
     let is_watched =
         !ask.json && !args.dry_run && client.is_server() && std::io::stdout().is_terminal();
@@ -260,13 +260,13 @@ fn watched_redrive(client: &Client, args: &RedriveQueue) -> Result<String, Failu
     std::thread::scope(|scope| {
         let request = scope.spawn(|| client.request(args, false));
         while !request.is_finished() {
-            // A failed look is repeated.
+            // A failed read is retried.
             let done = held().map_or(0, |now| before.saturating_sub(now));
             tell(&format!("\r{}", bar(done, matched)))?;
             std::thread::park_timeout(std::time::Duration::from_millis(150));
         }
         tell("\r\x1b[K")?;
-        request.join().unwrap_or_else(|_| Err(Failure::new("the request met a bug")))
+        request.join().unwrap_or_else(|_| Err(Failure::new("the request panicked")))
     })
 }
 

@@ -1,4 +1,4 @@
-//! Plain tables: aligned with spaces, readable without colour, nothing cut off.
+//! Plain tables: aligned with spaces, readable without colour, never truncated.
 
 use steadfast_web::printable;
 
@@ -37,7 +37,7 @@ impl Table {
     }
 }
 
-/// A cell of nothing.
+/// A cell, or a dash if it is empty.
 pub(super) fn or_dash(text: Option<&str>) -> String {
     text.unwrap_or("-").to_owned()
 }

@@ -1,4 +1,4 @@
-//! Whether the clock of the store and the wall clock agree.
+//! Checks whether the clock of the store and the wall clock agree.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub(crate) fn trouble(report: &ClockReport) -> Option<String> {
     }
 }
 
-/// The clocks agree, and deletion by age goes on.
+/// Checks that the clocks agree and deletion by age is active.
 pub(super) fn check(report: &ClockReport) -> Check {
     if let Some(trouble) = trouble(report) {
         return Check::warning("clock", trouble);

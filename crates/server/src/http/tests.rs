@@ -1,4 +1,4 @@
-//! The routes inside somebody's axum program.
+//! The routes nested in another axum program.
 
 use std::collections::BTreeSet;
 
@@ -47,7 +47,7 @@ async fn an_axum_program_has_the_routes_beside_its_own() {
     for path in ["/hello", "/", "/v1/streams", "/openapi.json", "/metrics", "/healthz"] {
         assert_eq!(status(&decides, path, HOST).await, 200, "{path}");
     }
-    // A program without buckets says so.
+    // A program without buckets reports that.
     assert_eq!(status(&decides, "/v1/buckets", HOST).await, 404);
     let loopback = own.fallback_service(router(&program, Policy::Loopback).unwrap());
     assert_eq!(status(&loopback, "/v1/streams", "localhost").await, 200);
@@ -97,7 +97,7 @@ async fn all_links_of_the_console_work_below_a_path() {
             let response = answer(&site, &path).await;
             let html = response.headers().get(header::CONTENT_TYPE).cloned();
             let html = html.is_some_and(|it| it.to_str().unwrap().starts_with("text/html"));
-            // Forms are for other methods, and this program has no buckets.
+            // Forms need other methods, and this program has no buckets.
             let is_served = matches!(response.status().as_u16(), 200 | 405)
                 || path.starts_with("/acme/durable/buckets");
             assert!(is_served, "{path}: {}", text(response).await);
@@ -153,7 +153,7 @@ async fn a_route_that_is_not_described_is_not_served() {
     );
 }
 
-/// Says who calls.
+/// Returns the caller.
 struct Porter;
 
 #[derive(Serialize, Deserialize)]
@@ -195,7 +195,7 @@ async fn a_turn_tells_a_caller_of_a_route_from_the_program_itself() {
     let site = router(&program, Policy::HostDecides).unwrap();
     assert_eq!(text(answer(&site, "/porter/outside").await).await, "\"Anonymous\"");
     assert_eq!(text(answer(&site, "/porter/inside").await).await, "\"Internal\"");
-    // A host program that knows its callers says who they are.
+    // A host program that knows its callers sets them.
     let known = site.layer(Extension(object::Caller::Internal));
     assert_eq!(text(answer(&known, "/porter/outside").await).await, "\"Internal\"");
     let own = router(&program, Policy::Loopback).unwrap();
@@ -258,7 +258,7 @@ async fn a_layer_of_an_application_may_answer_options() {
         let request = Request::options(path).header("host", HOST).body(Body::empty()).unwrap();
         ask(&site, request).await.status().as_u16()
     };
-    // No layer answers here: the route itself has no such method.
+    // No layer answers here: the route has no such method.
     assert_eq!(ask_options("/shop/open").await, 405);
     assert_eq!(ask_options("/shop/closed").await, 404);
 }

@@ -1,4 +1,4 @@
-//! How long a client may keep us waiting: each byte that it sends or takes gives it time.
+//! Timeouts of slow clients: each byte that a client sends or reads extends its time.
 
 use std::{
     fmt, io,
@@ -17,13 +17,13 @@ use tokio::{
 
 use super::Seat;
 
-/// A client that sends or takes nothing for so long loses its connection.
+/// A client that sends and reads nothing for this time is disconnected.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Bytes for which a client has one second, in the long run.
+/// Minimum average rate of a client.
 const BYTES_PER_SECOND: u64 = 1_024;
 
-/// The time that a client has left. Only waiting for it takes from that.
+/// The time that a client has left. Only waiting for the client uses it up.
 struct Allowance {
     left: Duration,
     since: Option<Instant>,
@@ -33,7 +33,7 @@ struct Allowance {
 impl Allowance {
     const FULL: Self = Self { left: PATIENCE, since: None, timer: None };
 
-    /// Ready when the time is over.
+    /// Ready when the time is used up.
     fn poll_over(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let since = *self.since.get_or_insert_with(Instant::now);
         let deadline = since + self.left;
@@ -44,7 +44,7 @@ impl Allowance {
         timer.as_mut().poll(context)
     }
 
-    /// So many bytes were moved.
+    /// Adds time for transferred bytes.
     fn moved(&mut self, bytes: usize) {
         let waited = self.since.take().map_or(Duration::ZERO, |it| it.elapsed());
         let earned = Duration::from_micros(bytes as u64 * 1_000_000 / BYTES_PER_SECOND);
@@ -53,7 +53,7 @@ impl Allowance {
     }
 }
 
-/// The body of a request, which must come in time.
+/// The body of a request with a timeout.
 pub(super) struct Paced<B> {
     body: B,
     allowance: Allowance,
@@ -66,13 +66,13 @@ impl<B> Paced<B> {
     }
 }
 
-/// A body did not come in time.
+/// The body did not arrive in time.
 #[derive(Debug)]
 struct SlowBody;
 
 impl fmt::Display for SlowBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the body did not come in time")
+        write!(f, "the body did not arrive in time")
     }
 }
 
@@ -119,7 +119,7 @@ impl<B> Drop for Paced<B> {
     }
 }
 
-/// The body of an answer. When it has ended, we wait for the next request.
+/// The body of a response. At its end, the wait for the next request begins.
 pub(super) struct Answer<B> {
     body: B,
     seat: Seat,
@@ -157,7 +157,7 @@ impl<B> Drop for Answer<B> {
     }
 }
 
-/// A socket whose client must take what it is sent.
+/// A socket whose client must read its data in time.
 pub(super) struct PacedStream {
     stream: TcpStream,
     allowance: Allowance,
@@ -181,7 +181,7 @@ impl PacedStream {
         }
         self.seat.waits_to_write();
         ready!(self.allowance.poll_over(context));
-        let detail = "the client does not take what it is sent";
+        let detail = "the client does not read its response";
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, detail)))
     }
 }

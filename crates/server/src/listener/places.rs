@@ -1,5 +1,5 @@
-//! The places of connections. When all are taken, the connection that has kept us waiting longest
-//! makes room.
+//! Slots of connections. When all are taken, the server closes the connection that has kept it
+//! waiting longest.
 
 use std::{
     collections::HashMap,
@@ -14,16 +14,16 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-/// While all connections work, we look so often for one that waits.
+/// While all connections are busy, interval of checks for one that waits.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// All places of one port.
+/// All slots of one port.
 pub(super) struct Places {
     free: Arc<Semaphore>,
     taken: Mutex<HashMap<u64, Arc<Taken>>>,
-    /// The last number of a connection or of a wait: of two waits, the lower began earlier.
+    /// The last number of a connection or a wait: of two waits, the lower one began earlier.
     last: AtomicU64,
-    /// How many make room at once.
+    /// Number of connections that are closed at once.
     cut_count: usize,
 }
 
@@ -37,7 +37,7 @@ impl Places {
         })
     }
 
-    /// A place for a connection that has been accepted.
+    /// Waits for a slot for an accepted connection.
     pub(super) async fn take(self: &Arc<Self>) -> Seat {
         loop {
             if let Ok(permit) = self.free.clone().try_acquire_owned() {
@@ -70,7 +70,7 @@ impl Places {
         self.last.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Cuts several at once: where all places are taken, more connections come.
+    /// Closes several connections at once: when all slots are taken, more clients are connecting.
     fn cut_longest_waits(&self) {
         let mut taken = self.lock();
         let waits = taken.values().filter_map(|it| Some((it.waits_since()?, it.number)));
@@ -86,7 +86,7 @@ impl Places {
             let count = waits.len();
             tracing::debug!(
                 count,
-                "all places are taken; connections that kept us waiting were cut"
+                "all connection slots are taken; closed the connections that waited longest"
             );
         }
     }
@@ -100,11 +100,11 @@ struct Taken {
     number: u64,
     permit: Mutex<Option<OwnedSemaphorePermit>>,
     cut: CancellationToken,
-    /// The number of our wait for bytes; 0 while we do not wait.
+    /// Number of the current wait for bytes from the client; 0 if there is none.
     reading_since: AtomicU64,
-    /// The number of our wait until the client takes bytes.
+    /// Number of the current wait until the client reads.
     writing_since: AtomicU64,
-    /// The body of the last request did not come in time.
+    /// The body of the last request did not arrive in time.
     slow: AtomicBool,
 }
 
@@ -115,7 +115,7 @@ impl Taken {
     }
 }
 
-/// The place of one connection.
+/// The slot of one connection.
 #[derive(Clone)]
 pub(crate) struct Seat {
     places: Arc<Places>,
@@ -123,23 +123,23 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
-    /// Leaves the place to the next, for a connection that is counted elsewhere.
+    /// Releases the slot early, for a connection that is counted elsewhere.
     pub(crate) fn leave(&self) {
         self.places.lock().remove(&self.taken.number);
         self.taken.permit.lock().take();
     }
 
-    /// Ends the connection at once: who does not read cannot be told anything.
+    /// Closes the connection at once: a client that does not read cannot receive an error.
     pub(crate) fn cut(&self) {
         self.taken.cut.cancel();
     }
 
-    /// Returns when the connection is to end.
+    /// Returns when the connection must be closed.
     pub(super) async fn is_cut(&self) {
         self.taken.cut.cancelled().await;
     }
 
-    /// Whether the body of the request did not come in time.
+    /// Whether the body of the request did not arrive in time.
     pub(crate) fn was_slow(&self) -> bool {
         self.taken.slow.load(Ordering::Relaxed)
     }
@@ -148,27 +148,27 @@ impl Seat {
         self.taken.slow.store(is_slow, Ordering::Relaxed);
     }
 
-    /// From now on we wait for bytes of the client.
+    /// Begins a wait for bytes from the client.
     pub(super) fn waits_to_read(&self) {
         self.mark(&self.taken.reading_since);
     }
 
-    /// The bytes are there.
+    /// Ends it.
     pub(super) fn has_read(&self) {
         self.taken.reading_since.store(0, Ordering::Relaxed);
     }
 
-    /// From now on we wait until the client takes bytes.
+    /// Begins a wait until the client reads.
     pub(super) fn waits_to_write(&self) {
         self.mark(&self.taken.writing_since);
     }
 
-    /// The bytes are taken.
+    /// Ends it.
     pub(super) fn has_written(&self) {
         self.taken.writing_since.store(0, Ordering::Relaxed);
     }
 
-    /// A wait that goes on keeps its beginning.
+    /// A continued wait keeps its number.
     fn mark(&self, wait: &AtomicU64) {
         let next = self.places.next();
         let _ = wait.compare_exchange(0, next, Ordering::Relaxed, Ordering::Relaxed);
@@ -179,7 +179,7 @@ impl Seat {
 mod tests {
     use super::*;
 
-    /// Asks for a place once, in vain; a connection is cut for it.
+    /// Requests a slot in vain once, for which a connection is closed.
     async fn knock(places: &Arc<Places>, cut: &Seat) {
         let taken = tokio::time::timeout(Duration::ZERO, places.take()).await;
         assert!(taken.is_err() && cut.taken.cut.is_cancelled());
@@ -196,7 +196,7 @@ mod tests {
         assert!(!reads.taken.cut.is_cancelled() && !works.taken.cut.is_cancelled());
         writes.leave();
         let next = places.take().await;
-        // Bytes come from `reads` again: its wait is that for the last one.
+        // `reads` has received bytes: its new wait is the latest.
         next.waits_to_read();
         reads.has_read();
         reads.waits_to_read();

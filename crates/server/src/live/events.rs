@@ -1,7 +1,7 @@
-//! Server-sent events: what an object tells, to who only listens.
+//! Server-sent events: a one-way connection to an object.
 //!
-//! The body of the answer is asked for only while the client reads, so a task of its own watches:
-//! for the end of the connection, and for a client that reads nothing.
+//! The body of the response is polled only while the client reads. A task therefore watches for the
+//! end of the connection and for a client that does not read.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -18,29 +18,29 @@ use tokio::{sync::mpsc, time::timeout};
 use super::{COMMENT, GOODBYE_MOMENT, WRITE_TIMEOUT};
 use crate::listener::Seat;
 
-/// After so long a browser comes again.
+/// Delay before a browser reconnects.
 pub(super) const RETRY: Duration = Duration::from_secs(1);
 
-/// The answer that goes on until the connection ends.
+/// The response that streams until the connection ends.
 pub(crate) fn answer(live: LiveSocket, seat: Option<Seat>) -> Response {
     let (out, told) = mpsc::channel(1);
     tokio::spawn(tell(live, out, seat));
     answer_of(told)
 }
 
-/// The answer that tells events as they come.
+/// The response that streams these events.
 pub(super) fn answer_of(told: mpsc::Receiver<Event>) -> Response {
     let told = stream::unfold(told, async |mut told| {
         let event: Event = told.recv().await?;
         Some((Ok::<_, Infallible>(event), told))
     });
     let alive = KeepAlive::new().interval(COMMENT);
-    // It is not used again: when the events end, so does the connection.
+    // The connection is not reused: it ends with the events.
     let headers = [("x-accel-buffering", "no"), ("connection", "close")];
     (headers, Sse::new(told).keep_alive(alive)).into_response()
 }
 
-/// Tells everything until the end, of which the object hears.
+/// Streams until the end, and reports the end to the object.
 async fn tell(live: LiveSocket, out: mpsc::Sender<Event>, seat: Option<Seat>) {
     let closed = talk(&live, &out).await;
     let why = json!({ "code": closed.code, "reason": closed.reason }).to_string();
@@ -49,13 +49,13 @@ async fn tell(live: LiveSocket, out: mpsc::Sender<Event>, seat: Option<Seat>) {
     drop(out);
     live.close(closed).await;
     if let Some(seat) = seat {
-        // Who reads has all of it by then; who does not is not waited for.
+        // A client that reads has received everything by then; others are not waited for.
         SystemClock.sleep(2 * GOODBYE_MOMENT).await;
         seat.cut();
     }
 }
 
-/// How it ended.
+/// Streams the messages; returns the reason of the end.
 async fn talk(live: &LiveSocket, out: &mpsc::Sender<Event>) -> Closed {
     let gone = || Closed::new(Closed::BROKEN, "the connection broke");
     let mut next = Event::default().retry(RETRY).comment("connected");

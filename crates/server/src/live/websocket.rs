@@ -1,4 +1,4 @@
-//! A WebSocket. One task holds it: reads, writes, keeps it alive.
+//! A WebSocket. One task reads, writes and keeps it alive.
 
 use std::{pin::Pin, sync::Arc};
 
@@ -10,26 +10,26 @@ use steadfast_web::Problem;
 
 use super::{GOODBYE_MOMENT, GOODBYE_TIMEOUT, HEARTBEAT, TEXT_BYTES_MAX, WRITE_TIMEOUT};
 
-/// The code of a close frame that the other side sent without one.
+/// The code for a close frame without one.
 const NO_STATUS: u16 = 1005;
-/// Only texts are taken.
+/// Close code for frames that are not text.
 const UNSUPPORTED: u16 = 1003;
 const TOO_BIG: u16 = 1009;
-/// Bytes of a reason in a close frame.
+/// Maximum length of the reason in a close frame, in bytes.
 const REASON_BYTES_MAX: usize = 123;
 
-/// A text on its way into the object.
+/// A text in flight to the object.
 type Sending<'a> = Pin<Box<dyn Future<Output = Result<(), CallError>> + Send + 'a>>;
 
-/// How it ended, and who began.
+/// Which side ended the connection, and why.
 enum End {
-    /// We did: the other side is told.
+    /// The server: send the reason to the client.
     Ours(Closed),
-    /// They did, or it broke.
+    /// The client, or the connection broke.
     Theirs(Closed),
 }
 
-/// Who asked, for what is told about errors.
+/// The request, for its error messages.
 pub(crate) struct Request {
     pub(crate) path: String,
     pub(crate) id: String,
@@ -56,7 +56,7 @@ pub(crate) async fn serve(
         End::Theirs(closed) => (closed, None),
     };
     let mut goodbye = std::pin::pin!(goodbye(&mut socket, frame));
-    // Who reads hears it at once; the object does not wait for who does not.
+    // A client that reads receives it at once; the object does not wait for others.
     let said = tokio::time::timeout(GOODBYE_MOMENT, &mut goodbye).await;
     live.close(closed).await;
     if said.is_err() {
@@ -64,16 +64,16 @@ pub(crate) async fn serve(
     }
 }
 
-/// Says goodbye, or answers one, and waits for the other side.
+/// Sends or answers a close frame, and waits for the client.
 async fn goodbye(socket: &mut WebSocket, frame: Option<CloseFrame>) {
     if let Some(frame) = frame {
         let _ = socket.send(Message::Close(Some(frame))).await;
     }
-    // Reading on also sends the answer to a goodbye of theirs.
+    // Reading also sends the answer to the client's close frame.
     while let Some(Ok(_)) = socket.recv().await {}
 }
 
-/// A connection while it is open.
+/// An open connection.
 struct Talk<'a> {
     live: &'a LiveSocket,
     clock: &'a dyn Clock,
@@ -88,7 +88,7 @@ impl Talk<'_> {
         let mut is_alive = true;
         let mut beat = self.clock.sleep(HEARTBEAT);
         loop {
-            // Before the next text comes in, the last one is done: so their order stays.
+            // The last text is handled before the next is read, so their order is kept.
             let is_sending = sending.is_some();
             tokio::select! {
                 event = self.live.next() => match event {
@@ -119,7 +119,7 @@ impl Talk<'_> {
         }
     }
 
-    /// The text of a frame that has one.
+    /// The text of a frame, if it has one.
     fn take(&self, frame: Option<Result<Message, axum::Error>>) -> Result<Option<Utf8Bytes>, End> {
         let broke = |reason: String| End::Theirs(Closed::new(Closed::BROKEN, reason));
         match frame {
@@ -145,10 +145,10 @@ impl Talk<'_> {
         Box::pin(async move { self.live.send(&text).await })
     }
 
-    /// Tells what became of a text that was not taken.
+    /// Reports to the client why a text was refused.
     async fn complain(&self, socket: &mut WebSocket, error: CallError) -> Result<(), End> {
         match &error {
-            // Its end comes on the line.
+            // The end of the connection follows.
             CallError::NotConnected { .. } => Ok(()),
             CallError::Refused(_)
             | CallError::Malformed { .. }
@@ -184,7 +184,7 @@ impl Talk<'_> {
         self.put(socket, Message::Text(text.into())).await
     }
 
-    /// Writes a frame, but does not wait for ever for who does not read.
+    /// Writes a frame, with a timeout for a client that does not read.
     async fn put(&self, socket: &mut WebSocket, frame: Message) -> Result<(), End> {
         let late = self.clock.sleep(WRITE_TIMEOUT);
         tokio::select! {
@@ -198,7 +198,7 @@ impl Talk<'_> {
     }
 }
 
-/// Waits for a text that is on its way; for ever if none is.
+/// Waits for the text in flight; forever if there is none.
 async fn finished(sending: &mut Option<Sending<'_>>) -> Result<(), CallError> {
     match sending {
         Some(it) => it.await,
@@ -221,7 +221,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads up to a frame that is wished for.
+    /// Reads until a frame matches.
     fn read_to(
         client: &mut tungstenite::WebSocket<TcpStream>,
         wished: impl Fn(&tungstenite::Message) -> bool,
@@ -258,7 +258,7 @@ mod tests {
             for _ in 0..5 {
                 time.advance(HEARTBEAT);
                 read_to(&mut client, tungstenite::Message::is_ping);
-                // The answer to this comes behind our answer to the heartbeat.
+                // Its reply follows our answer to the heartbeat.
                 client.send("ping".into()).expect("it is sent");
                 read_to(&mut client, tungstenite::Message::is_text);
             }

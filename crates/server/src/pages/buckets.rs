@@ -1,4 +1,4 @@
-//! Buckets: all of them, the blobs of one, one blob, the rules, and the events with their delivery.
+//! Pages of buckets: the list, a bucket with its blobs, a blob, the rules, and the events.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ use crate::{
 /// Events on the page of a bucket.
 const EVENTS: u32 = 20;
 
-/// Bytes of a text in a preview.
+/// Maximum size of a text preview in bytes.
 const TEXT_BYTES_MAX: u64 = 64 << 10;
 
 /// Images that browsers show. An image runs no script and loads nothing.
@@ -70,7 +70,7 @@ pub(super) fn path_of(bucket: &str) -> String {
     format!("/buckets/{}", escaped(bucket))
 }
 
-/// The path of the page of the blobs that begin with a prefix.
+/// The path of the page of a prefix.
 fn path_in(bucket: &str, prefix: &str) -> String {
     match prefix {
         "" => path_of(bucket),
@@ -88,12 +88,12 @@ fn bytes_of(bucket: &str, key: &str) -> String {
     BlobPath { bucket: bucket.into(), key: key.into() }.path()
 }
 
-/// Everything up to the last slash of a key.
+/// The part of a key up to its last slash.
 fn folder_of(key: &str) -> &str {
     key.rfind('/').map_or("", |end| &key[..=end])
 }
 
-/// A size for people.
+/// Formats a size for people.
 fn size(count: u64) -> String {
     match count {
         0..1_000 => format!("{count} B"),
@@ -146,7 +146,7 @@ pub(super) async fn list(
     Ok(console("Buckets", Section::Buckets, content))
 }
 
-/// Creates a bucket, and shows it.
+/// Creates a bucket and shows it.
 pub(super) async fn create(
     State(server): State<Arc<Server>>,
     mut form: Fields,
@@ -174,7 +174,7 @@ pub(super) async fn show(
     Params(ShowParams { prefix, limit, cursor }): Params<ShowParams>,
 ) -> Result<Page, Problem> {
     let view = api::show(server.clone(), ShowBucket { bucket: bucket.clone() }).await?;
-    // Only the first page is kept fresh.
+    // Only the first page is refreshed.
     let busy = cursor.is_none();
     let place = BlobPath { bucket: bucket.clone(), key: prefix.clone() };
     let blobs = ListBlobs { place, delimiter: "/".into(), limit, cursor };
@@ -194,7 +194,7 @@ pub(super) async fn show(
         }
         (upload_form(&bucket, &prefix))
         form.search method="get" action=(path) role="search" {
-            label for="prefix" { "Keys that begin with" }
+            label for="prefix" { "Prefix of keys" }
             input #prefix name="prefix" type="search" value=(prefix);
             button.button { "Find" }
         }
@@ -216,7 +216,7 @@ pub(super) async fn show(
     Ok(live_page(&bucket, Section::Buckets, content).script(&BUCKETS))
 }
 
-/// The way back up, level by level.
+/// Links to the levels above.
 fn crumbs(bucket: &str, prefix: &str) -> Markup {
     let ends: Vec<usize> = prefix.match_indices('/').map(|(at, _)| at + 1).collect();
     let begins = std::iter::once(0).chain(ends.iter().copied());
@@ -231,7 +231,7 @@ fn crumbs(bucket: &str, prefix: &str) -> Markup {
     }
 }
 
-/// Uploads files. The script sends them one by one, and shows the progress.
+/// Uploads files. The script sends them one by one and shows the progress.
 fn upload_form(bucket: &str, prefix: &str) -> Markup {
     let path = path_of(bucket);
     html! {
@@ -253,7 +253,7 @@ fn upload_form(bucket: &str, prefix: &str) -> Markup {
 
 fn blob_table(bucket: &str, prefix: &str, page: &BlobPage) -> Markup {
     if page.items.is_empty() && page.prefixes.is_empty() {
-        let fact = if prefix.is_empty() { "The bucket is empty" } else { "No key begins so" };
+        let fact = if prefix.is_empty() { "The bucket is empty" } else { "No key has this prefix" };
         let cp = format!("steadfast buckets cp FILE {bucket}/{prefix}");
         return empty(fact, &command("Upload a file here, with an S3 client, or:", &cp));
     }
@@ -283,7 +283,7 @@ fn blob_table(bucket: &str, prefix: &str, page: &BlobPage) -> Markup {
     table_of("blobs", &columns, rows)
 }
 
-/// Lists the events of a bucket: the change, the rule that sent it, and how far its message is.
+/// Lists the events of a bucket: the change, the rule that sent it, and the state of its message.
 pub(super) async fn events(
     State(server): State<Arc<Server>>,
     Path(bucket): Path<String>,
@@ -295,7 +295,7 @@ pub(super) async fn events(
     let path = format!("{}/events", path_of(&bucket));
     let content = html! {
         (heading_of(&path_of(&bucket), &bucket, "Events"))
-        p.lead { "Newest first, as far as they are stored. · " a href={ "/v1" (path) } { "JSON" } }
+        p.lead { "Stored events, newest first. · " a href={ "/v1" (path) } { "JSON" } }
         (live(busy, &html! {
             (event_table(&bucket, &page.items, true))
             (pager(&path, "", page.next.as_deref()))
@@ -307,7 +307,7 @@ pub(super) async fn events(
 fn event_table(bucket: &str, events: &[BucketEvent], has_rules: bool) -> Markup {
     if events.is_empty() {
         let why = match has_rules {
-            true => "No event lately.",
+            true => "No recent events.",
             false => "No rule sends events of this bucket; add one below.",
         };
         return html! { p.quiet { (why) } };
@@ -352,7 +352,7 @@ fn event_table(bucket: &str, events: &[BucketEvent], has_rules: bool) -> Markup 
     table(&columns, events.iter().map(row))
 }
 
-/// The page of the queue, with the tab that has the message.
+/// The page of the queue, with the tab of the message.
 fn queue_of(it: &BucketEvent) -> String {
     let path = super::queues::path_of(&it.queue);
     match it.state {
@@ -388,11 +388,11 @@ fn rules_card(view: &Bucket) -> Markup {
             label { input type="checkbox" name="created" checked; " written" }
             label { input type="checkbox" name="deleted"; " deleted" }
         }
-        (named("rule-prefix", "Keys that begin with", "prefix", false))
-        (named("rule-suffix", "Keys that end with", "suffix", false))
+        (named("rule-prefix", "Prefix of keys", "prefix", false))
+        (named("rule-suffix", "Suffix of keys", "suffix", false))
     };
     let rules = view.rules.iter().map(|it| (it.id.as_str(), rule(it)));
-    rule_card("Rules: which changes go to which queue", "Add a rule", &path, rules, &fields)
+    rule_card("Event rules", "Add a rule", &path, rules, &fields)
 }
 
 fn lifecycle_card(view: &Bucket) -> Markup {
@@ -411,21 +411,15 @@ fn lifecycle_card(view: &Bucket) -> Markup {
     };
     let fields = html! {
         (named("lifecycle-id", "Name", "id", true))
-        (named("lifecycle-prefix", "Keys that begin with", "prefix", false))
+        (named("lifecycle-prefix", "Prefix of keys", "prefix", false))
         (days_field("lifecycle-delete", "Delete blobs after days", "delete"))
-        (days_field("lifecycle-abort", "Abort uploads in parts after days", "abort"))
+        (days_field("lifecycle-abort", "Abort multipart uploads after days", "abort"))
     };
     let rules = view.lifecycle.iter().map(|it| (it.id.as_str(), rule(it)));
-    rule_card(
-        "Lifecycle: when old blobs are deleted",
-        "Add a lifecycle rule",
-        &path,
-        rules,
-        &fields,
-    )
+    rule_card("Lifecycle rules", "Add a lifecycle rule", &path, rules, &fields)
 }
 
-/// Rules, each with a button that deletes it, and a form for one more.
+/// Rules, each with a delete button, and a form for another one.
 fn rule_card<'a>(
     title: &str,
     add: &str,
@@ -448,7 +442,7 @@ fn rule_card<'a>(
                 summary { (add) }
                 form.ask method="post" action=(path) {
                     (fields)
-                    div.line { button.button { "Add it" } }
+                    div.line { button.button { "Add" } }
                 }
             }
         },
@@ -469,7 +463,7 @@ fn days_field(id: &str, label: &str, name: &str) -> Markup {
     }
 }
 
-/// Sets a rule, and shows the bucket.
+/// Sets a rule and shows the bucket.
 pub(super) async fn put_rule(
     State(server): State<Arc<Server>>,
     Path(bucket): Path<String>,
@@ -487,7 +481,7 @@ pub(super) async fn put_rule(
     Ok(Redirect::to(&to))
 }
 
-/// Sets a lifecycle rule, and shows the bucket.
+/// Sets a lifecycle rule and shows the bucket.
 pub(super) async fn put_lifecycle(
     State(server): State<Arc<Server>>,
     Path(bucket): Path<String>,
@@ -512,7 +506,7 @@ fn days(form: &mut Fields, name: &str) -> Result<Option<u64>, Problem> {
     form.parsed(name)?.map(millis).transpose()
 }
 
-/// The key in a form. Spaces around it are a part of it.
+/// The key in a form. Spaces around it belong to it.
 fn key_in(form: &mut Fields) -> Result<String, Problem> {
     form.exact("key").ok_or_else(|| Problem::of(Code::BadRequest, "the field `key` is missing"))
 }
@@ -533,7 +527,7 @@ pub(super) async fn blob(
     blob_page(&server, &bucket, &key, None).await
 }
 
-/// Presigns a URL of a blob, and shows it.
+/// Presigns a URL of a blob and shows it.
 pub(super) async fn presign(
     State(server): State<Arc<Server>>,
     Path(bucket): Path<String>,
@@ -572,9 +566,9 @@ async fn blob_page(
         (actions(server, bucket, &view.key))
         @if let Some(url) = url {
             div.notice.good {
-                strong { "Anybody with this link can read the blob until " (time(&url.expires_at)) }
+                strong { "Everyone with the link can read the blob until " (time(&url.expires_at)) }
                 pre { code #link { (url.url) } }
-                p { a href=(url.url) rel="noreferrer" { "Open it" } }
+                p { a href=(url.url) rel="noreferrer" { "Open the link" } }
             }
         }
         (facts(fixed))
@@ -614,14 +608,14 @@ fn actions(server: &Server, bucket: &str, key: &str) -> Markup {
                 form method="post" action={ (path) "/blob/delete" } {
                     (hidden("key", key))
                     span { "This cannot be undone." }
-                    button.button.bad { "Delete it" }
+                    button.button.bad { "Delete the blob" }
                 }
             }
         }
     }
 }
 
-/// Deletes a blob, and shows the blobs beside it.
+/// Deletes a blob and shows its folder.
 pub(super) async fn delete_blob(
     State(server): State<Arc<Server>>,
     Path(bucket): Path<String>,
@@ -635,7 +629,7 @@ pub(super) async fn delete_blob(
     Ok(Redirect::to(&path_in(&bucket, folder_of(&key))))
 }
 
-/// A blob to look at: an image as an image, a text as its characters, never as markup.
+/// A preview: an image, or text, never as markup.
 async fn preview(
     server: &Server,
     bucket: &str,
@@ -672,8 +666,8 @@ pub(super) struct UploadParams {
     prefix: String,
 }
 
-/// Writes the files of a form, each under its name, and shows the bucket. They are written piece by
-/// piece as they come.
+/// Writes the files of a form, each under its name, and shows the bucket. They are streamed as they
+/// arrive.
 pub(super) async fn upload(
     State(server): State<Arc<Server>>,
     Path(bucket): Path<String>,

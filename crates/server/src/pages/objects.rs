@@ -1,4 +1,5 @@
-//! Objects: the classes, the objects of one, and one of those with its rows, turns and messages.
+//! Pages of objects: the classes, the objects of a class, and an object with its rows, turns and
+//! messages.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -38,7 +39,7 @@ use crate::{
     server::Server,
 };
 
-/// Rows of one page of a table.
+/// Rows per page of a table.
 const ROWS: usize = 50;
 
 /// Turns on the page of an object.
@@ -51,16 +52,16 @@ const PREVIEW_ROWS: usize = 5;
 /// Alarms and connections on the page of an object.
 const LISTED: usize = 50;
 
-/// A larger object is not kept fresh, and its rows are a link away: each look puts it together.
+/// Larger objects are not refreshed and show no rows: each read assembles the database.
 const SMALL_BYTES: usize = 1 << 20;
 
-/// Characters of a text in a row; a statement reads the rest.
+/// Maximum characters of a text in a row; a query reads the rest.
 const CHARACTERS_MAX: usize = 500;
 
-/// Bytes of a blob in a row.
+/// Maximum bytes of a blob in a row.
 const BLOB_BYTES_MAX: usize = 16;
 
-/// Letters of an idempotency key.
+/// Length of an idempotency key.
 const KEY_LEN: usize = 26;
 
 /// The path of the page of an object.
@@ -74,7 +75,7 @@ pub(super) async fn classes(
     Params(params): Params<ListClasses>,
 ) -> Result<Page, Problem> {
     let page = api::classes(server, params).await?;
-    // Where there are many, they are not counted again every second.
+    // Long lists are not counted again every second.
     let busy = !page.items.iter().any(|it| it.more);
     let row = |it: &ObjectClass| {
         let count = html! { span { (it.objects) @if it.more { "+" } } };
@@ -188,11 +189,11 @@ pub(super) async fn show(
     Ok(live_page(&name, Section::Objects, content).script(&SQL))
 }
 
-/// The parts of a small object that are read besides its description.
+/// Data of a small object that is read in addition to its description.
 struct Inside {
     /// The first rows of the first tables.
     rows: Vec<(String, SqlRows)>,
-    /// The last turn, before and after.
+    /// The last turn, with rows before and after.
     last: Option<TurnDetail>,
 }
 
@@ -254,7 +255,7 @@ fn detail(
                 p.quiet {
                     (time(error.at.to_string())) " · "
                     code { (error.input) } " · " code { (error.code) }
-                    " · it changed nothing"
+                    " · nothing was changed"
                 }
             }
         }
@@ -297,7 +298,7 @@ fn tables(tables: &[TableEntry], path: &str) -> Markup {
 fn alarms(alarms: &[AlarmEntry]) -> Markup {
     let row = |it: &AlarmEntry| {
         let state =
-            if it.failed { badge(Tone::Bad, "given up") } else { badge(Tone::Waiting, "set") };
+            if it.failed { badge(Tone::Bad, "failed") } else { badge(Tone::Waiting, "set") };
         let repeats = it.every_ms.map(|every| format!("every {}", period(every)));
         let message = html! { code { (it.message) } };
         let (repeats, attempts) = (optional(repeats), text(it.attempts));
@@ -352,11 +353,11 @@ fn rest(count: usize) -> Markup {
     html! { @if LISTED < count { p.hint { "The first " (LISTED) " of " (count) "." } } }
 }
 
-/// The form that queries an object in SQL. `sql.js` adds the last statements of the class.
+/// The form for SQL queries. `sql.js` adds the last statements of the class.
 fn query_form(class: &str, path: &str, sql: &str, turn: Option<i64>) -> Markup {
     html! {
         form.ask method="post" action={ (path) "/sql" } data-statements=(class) {
-            label for="sql" { "A statement that reads" }
+            label for="sql" { "Read-only statement" }
             textarea #sql name="sql" rows="3" spellcheck="false"
                 placeholder="SELECT name, sql FROM sqlite_schema" { (sql) }
             div.line {
@@ -370,7 +371,7 @@ fn query_form(class: &str, path: &str, sql: &str, turn: Option<i64>) -> Markup {
     }
 }
 
-/// Statements to begin with. A link fills in the form and runs nothing.
+/// Example statements. A link fills in the form and runs nothing.
 fn examples(path: &str, tables: &[TableEntry]) -> Markup {
     let of_tables = own_tables(tables).take(PREVIEWS).flat_map(|it| {
         let name = quoted(&it.name);
@@ -387,7 +388,7 @@ fn examples(path: &str, tables: &[TableEntry]) -> Markup {
     }
 }
 
-/// A name as SQL writes it.
+/// Quotes a name for SQL.
 fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
@@ -406,7 +407,7 @@ pub(super) async fn rows(
     Params(params): Params<TableParams>,
 ) -> Result<Page, Problem> {
     let offset: usize = params.offset.as_deref().map_or(Ok(0), str::parse).map_err(|_| {
-        Problem::of(Code::BadRequest, "`offset` must be the number of rows to pass over")
+        Problem::of(Code::BadRequest, "`offset` must be the number of rows to skip")
     })?;
     let objects = server.runtime.objects();
     let page = objects.look_at_rows(&class, &name, &table, offset, ROWS + 1).await?;
@@ -496,7 +497,7 @@ fn answer(found: &SqlRows) -> Markup {
     }
 }
 
-/// An error as a part of a page.
+/// Renders an error as a part of a page.
 fn refused(problem: &Problem) -> (StatusCode, Markup) {
     let body = problem.body("", "");
     let status = StatusCode::from_u16(body.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -512,7 +513,7 @@ fn row_table(found: &SqlRows) -> Markup {
     )
 }
 
-/// A value of a row. NULL, blobs and numbers look different from a text of the same letters.
+/// Renders a value. NULL, blobs and numbers look different from text.
 fn value(value: &Value) -> Markup {
     match value {
         Value::Null => html! { span.quiet { "NULL" } },
@@ -558,7 +559,7 @@ pub(super) async fn turns(
     let here = format!("{path}/turns");
     let content = html! {
         (heading_of(&path, &name, "Turns"))
-        p.lead { "Newest first, as far as they are stored. · " a href={ "/v1" (here) } { "JSON" } }
+        p.lead { "Stored turns, newest first. · " a href={ "/v1" (here) } { "JSON" } }
         (live(busy, &html! {
             (turn_table(&list.items, &path))
             (pager(&here, "", list.next.as_deref()))
@@ -658,7 +659,7 @@ fn changes(turn: &TurnDetail) -> Markup {
     }
 }
 
-/// The rows of one table: the row before above the row after.
+/// The rows of one table: the row before, then the row after.
 fn diff(rows: &[RowEntry]) -> Markup {
     html! {
         div.scroll {
@@ -698,7 +699,7 @@ fn side(
     }
 }
 
-/// Calls an object, and shows its reply.
+/// Calls an object and shows its reply.
 pub(super) async fn call(
     State(server): State<Arc<Server>>,
     Path((class, name)): Path<(String, String)>,
@@ -737,13 +738,13 @@ pub(super) async fn call(
 fn reply(text: &str, path: &str) -> Markup {
     let value = serde_json::from_str::<Value>(text);
     html! {
-        div.notice.good { strong { "Done; the reply is durable" } }
+        div.notice.good { strong { "Done; the change is durable" } }
         (code(&value.map_or(text.to_owned(), |it| format!("{it:#}")), path))
     }
 }
 
-/// A form for each public message of a class. That of `called` is open, with the texts that were
-/// written into its fields.
+/// A form for each public message of a class. The form of `called` is open, with the texts of its
+/// fields.
 fn calls(
     server: &Server,
     class: &str,
@@ -752,7 +753,7 @@ fn calls(
     filled: &BTreeMap<String, String>,
 ) -> Markup {
     let messages = server.runtime.objects().public_messages(class);
-    // A page that is loaded again does not call again.
+    // With the key, reloading the page does not call again.
     let key = secret_text(KEY_LEN, b"abcdefghijklmnopqrstuvwxyz234567").unwrap_or_default();
     let empty = BTreeMap::new();
     html! {
@@ -774,7 +775,7 @@ fn calls(
     }
 }
 
-/// A size for people.
+/// Formats a size for people.
 fn size(bytes: usize) -> String {
     match bytes {
         0..1_024 => format!("{bytes} bytes"),

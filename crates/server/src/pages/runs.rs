@@ -1,4 +1,4 @@
-//! Workflows and runs: the workflows, the runs of one, one run over time, and its history.
+//! Pages of workflows: the list, the runs of a workflow, a run over time, and its history.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -45,27 +45,27 @@ use crate::{
 /// Entries of the history on the page of a run.
 const ENTRIES: i64 = 10;
 
-/// A run with more entries is not read again every second while somebody looks.
+/// Longer runs are not refreshed every second.
 const LIVE_ENTRIES_MAX: i64 = 2_000;
 
-/// The record of a run with more entries or bytes is not read whole: the page shows its history
-/// instead of its steps.
+/// Runs with more entries or bytes are not read as a whole: the page shows their history instead of
+/// their steps.
 const READ_ENTRIES_MAX: i64 = 10_000;
 const READ_BYTES_MAX: usize = 8 << 20;
 
-/// The width of a bar in its own units, and that of a short part.
+/// The width of a bar in its own units, and the minimum width of a part.
 const WIDTH: f64 = 1_000.0;
 const WIDTH_MIN: f64 = 5.0;
 
-/// Branches are indented up to this depth.
+/// Maximum indentation of branches.
 const DEPTH_MAX: usize = 6;
 
-/// Where the pages of a run are.
+/// The path of the pages of a run.
 pub(super) fn path_of(workflow: &str, id: &str) -> String {
     format!("/workflows/{}/{}", escaped(workflow), escaped(id))
 }
 
-/// Where the API has a run.
+/// The path of a run in the API.
 fn api_of(workflow: &str, id: &str) -> String {
     format!("/v1/workflows/{}/runs/{}", escaped(workflow), escaped(id))
 }
@@ -123,7 +123,7 @@ pub(super) async fn runs(
     let page = api::list(server.clone(), params.clone()).await?;
     let path = format!("/workflows/{}", escaped(&name));
     let filters = filters(&params);
-    // Where there are many, they are not read again every second.
+    // Long lists are not refreshed every second.
     let busy = params.cursor.is_none() && page.next.is_none();
     let content = html! {
         (heading_of("/workflows", "Workflows", &name))
@@ -139,19 +139,19 @@ pub(super) async fn runs(
     Ok(live_page(&name, Section::Workflows, content))
 }
 
-/// The query, and a run that was just deleted, which the API does not know.
+/// The query, and the id of a run that was just deleted, which the API does not know.
 fn asked(workflow: &str, uri: &Uri) -> Result<(ListRuns, Option<String>), Problem> {
     let bad = |text: String| Problem::of(Code::BadRequest, text);
     let pairs = Query::<BTreeMap<String, String>>::try_from_uri(uri);
     let Query(mut pairs) = pairs.map_err(|error| bad(error.body_text()))?;
     let deleted = pairs.remove("deleted").filter(|it| !it.is_empty());
-    // A field that is empty was left empty in the form.
+    // An empty field of the form counts as left out.
     pairs.retain(|_, value| !value.is_empty());
     let params = serde_json::from_value(json!(pairs)).map_err(|error| bad(error.to_string()))?;
     Ok((ListRuns { workflow: workflow.into(), ..params }, deleted))
 }
 
-/// Says that a run is deleted, if it is: an address can be kept, and the id used again.
+/// Reports that a run was deleted, unless it exists: an address can be bookmarked and an id reused.
 async fn gone(server: &Server, name: &str, id: &str) -> Result<Markup, Problem> {
     match server.runtime.runs().phase(name, id).await {
         Err(RunError::UnknownRun { .. }) => Ok(html! {
@@ -222,7 +222,7 @@ pub(super) async fn show(
     let phase = runs.phase(&name, &id).await?;
     let length = runs.length(&name, &id).await?;
     let mut latest = runs.history(&name, &id, (length - ENTRIES).max(0), ENTRIES as usize).await?;
-    // Large entries come in several parts, of which the last is shown.
+    // Large entries come in several pages, of which the last is shown.
     while let Some(last) = latest.last().map(|it| it.number).filter(|it| *it < length) {
         let more = runs.history(&name, &id, last, ENTRIES as usize).await?;
         if more.is_empty() {
@@ -236,7 +236,7 @@ pub(super) async fn show(
         false => None,
     };
     let Some(run) = run else { return Ok(show_long(&name, &id, (phase, length), &latest)) };
-    // A run that has ended can be restarted, but that is rare.
+    // An ended run can be restarted, but that is rare.
     let busy = !run.status.is_final() && run.version <= LIVE_ENTRIES_MAX;
     let content = html! {
         (heading_of(&format!("/workflows/{}", escaped(&name)), &name, &id))
@@ -246,7 +246,7 @@ pub(super) async fn show(
     Ok(live_page(&id, Section::Workflows, content))
 }
 
-/// Shows a run whose record is too long to be read for a page.
+/// Shows a run whose record is too long for a page.
 fn show_long(name: &str, id: &str, run: (Phase, i64), latest: &[HistoryEntry]) -> Page {
     let (path, api) = (path_of(name, id), api_of(name, id));
     let content = html! {
@@ -346,7 +346,7 @@ fn blocked(run: &RunView, path: &str) -> Markup {
     }
 }
 
-/// The action that unblocks a run, if there is one: a sleep waits for its time.
+/// The action that unblocks a run, if there is one: a sleep ends by itself.
 fn action(wait: &WaitView, path: &str) -> Markup {
     let act = |verb: &str, word: &str| {
         html! {
@@ -379,9 +379,9 @@ fn events(events: &[EventView], api: &str) -> Markup {
     html! { h2.next { "Unread events" } (table(&columns, events.iter().map(row))) }
 }
 
-/// It is not in the part that is kept fresh, which would replace what is typed.
+/// It is outside of the refreshed part, which would replace typed text.
 fn event_form(run: &RunView, path: &str) -> Markup {
-    // By its steps, also while the run is on its way to the wait again.
+    // Decided by the steps, because the run may be replaying towards the wait.
     let awaits = |it: &&StepView| it.kind == "event" && it.status == StepStatus::Waiting;
     let awaited = run.steps.iter().find(awaits);
     html! {
@@ -398,7 +398,7 @@ fn event_form(run: &RunView, path: &str) -> Markup {
     }
 }
 
-/// Sends an event to a run, and shows it.
+/// Sends an event to a run and shows the run.
 pub(super) async fn event(
     State(server): State<Arc<Server>>,
     Path((workflow, id)): Path<(String, String)>,
@@ -416,7 +416,7 @@ fn null() -> Result<JsonText, Problem> {
     JsonText::parse("null".into()).map_err(|it| Problem::of(Code::Internal, it.to_string()))
 }
 
-/// The steps as bars over time. While the run rests, it may be restarted from some.
+/// The steps as bars over time. An ended or paused run may be restarted from some of them.
 fn steps(run: &RunView, range: Range, path: &str) -> Markup {
     let can_restart = run.status.is_final() || run.status == Phase::Paused;
     let can_retry = !can_restart;
@@ -432,7 +432,7 @@ fn steps(run: &RunView, range: Range, path: &str) -> Markup {
                     @if can_retry && it.status == StepStatus::Retrying {
                         (button(&format!("{path}/retry"), "Retry now", true))
                     }
-                    // A restart names a step outside of branches, and means the first of its name.
+                    // A restart names a step outside of branches: the first one with its name.
                     @if can_restart && it.kind == "step" && it.branch.is_empty() && it.count == 1 {
                         form method="post" action={ (path) "/restart" } {
                             (hidden("from", &it.name))
@@ -522,8 +522,8 @@ fn class(did: Did) -> &'static str {
 /// The word of the legend.
 fn said(did: Did) -> &'static str {
     match did {
-        Did::Works => "under way",
-        Did::Dropped => "given up",
+        Did::Works => "running",
+        Did::Dropped => "cancelled",
         Did::Waited | Did::Worked | Did::Failed => class(did),
     }
 }
@@ -552,7 +552,7 @@ fn inside(step: &StepView, api: &str) -> Markup {
     }
 }
 
-/// The input of a step. Waits have none: their times and names are in the row.
+/// The input of a step. Waits have none: the row shows their times and names.
 fn input(step: &StepView, api: &str) -> Markup {
     let missing = match step.kind.as_str() {
         "step" => {
@@ -569,7 +569,7 @@ fn input(step: &StepView, api: &str) -> Markup {
                 p { "to " (receiver(to)) }
                 @match message {
                     Some(message) => (json_of(message, api)),
-                    None => p.quiet { (bytes) " bytes, too many for the record" },
+                    None => p.quiet { (bytes) " bytes, too large for the record" },
                 }
             },
             None => p.quiet { (missing) },
@@ -591,7 +591,7 @@ fn attempt(it: &AttemptView) -> Markup {
             (time(it.started_at.to_string()))
             @match it.ended_at {
                 Some(end) => { ", " (words(end.0.0 - it.started_at.0.0)) },
-                None => ", under way",
+                None => ", running",
             }
             @match &it.error {
                 Some(error) => { ": " span.bad { (error.message) } " " code { (error.code) } },
@@ -601,7 +601,7 @@ fn attempt(it: &AttemptView) -> Markup {
     }
 }
 
-/// Shows what is recorded of a run, page by page.
+/// Shows the record of a run in pages.
 pub(super) async fn history(
     State(server): State<Arc<Server>>,
     Path((name, id)): Path<(String, String)>,
@@ -648,7 +648,7 @@ fn entry_table(entries: &[HistoryEntry], api: &str) -> Markup {
     table(&columns, entries.iter().map(row))
 }
 
-/// The subject of an entry, and the rest of it.
+/// The subject of an entry, and its other fields.
 fn parts(entry: &HistoryEntry) -> (String, Option<Value>) {
     let mut fields = entry.fields.clone();
     let key = fields.remove("key");

@@ -1,4 +1,4 @@
-//! What happens to the bucket, and what may come of it.
+//! Random steps, and their possible results.
 
 use std::{io, time::Duration};
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::lab::{bucket, key};
 
-/// The states that a step goes through, and how it was answered.
+/// The states that a step passes through, and its result.
 pub(crate) type Done = (Vec<Album>, Result<(), BucketError>);
 
 impl World {
@@ -36,7 +36,7 @@ impl World {
         KEYS[self.below(KEYS.len() as u64) as usize]
     }
 
-    /// New bytes; what they are is found again by their CRC-32.
+    /// New bytes, identified by their CRC-32.
     fn some_bytes(&mut self) -> (u32, Vec<u8>) {
         let len = [0, 1, 700, 300_000][self.below(4) as usize];
         let mut bytes = vec![self.steps as u8; len];
@@ -50,7 +50,7 @@ impl World {
         attributes
     }
 
-    /// Sometimes the disk has no room for the n-th call.
+    /// Sometimes the disk is full at the n-th call.
     fn trouble_perhaps(&self) {
         if self.below(6) == 0 {
             let nth = 1 + self.below(4) as usize;
@@ -148,7 +148,7 @@ impl World {
         if !complete {
             return (vec![after], self.buckets().abort_upload(&bucket(), &key, &id).await);
         }
-        // One of them is enough, and parts before the last would have to be large.
+        // One part is enough: parts before the last would have to be large.
         let Some((number, crc32)) = parts.last_key_value() else { return (vec![], Ok(())) };
         let tags = [PartTag { number: *number, crc32: Some(*crc32), ..PartTag::default() }];
         let any = Condition::default();
@@ -159,7 +159,7 @@ impl World {
         (vec![after], done.map(drop))
     }
 
-    /// Begins or ceases to send events.
+    /// Starts or stops to send events.
     async fn listen(&mut self) -> Done {
         let mut after = self.model.clone();
         after.listens = !after.listens;
@@ -174,12 +174,12 @@ impl World {
         (vec![after], done)
     }
 
-    /// Time passes, little or much; what is not needed any more goes, and no file is left over.
+    /// Advances the clock, little or much, and sweeps; no file is left over.
     async fn sweep(&mut self) -> Done {
         let hours = [0, 2, 3, 26, 8 * 24, 31 * 24][self.below(6) as usize];
         self.clock.advance(Duration::from_hours(hours));
         let began = self.begun.iter().map(|(id, it)| (id.clone(), it.0)).collect();
-        // After a start nothing is deleted by age until the time can be trusted.
+        // After a start nothing is deleted by age until the clock is trusted.
         let is_held = self.store.clock().deletion_time().is_none();
         let states = match is_held {
             true => Vec::new(),

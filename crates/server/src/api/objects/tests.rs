@@ -1,4 +1,4 @@
-//! Answers to calls of objects that misbehave.
+//! Responses to calls of objects that fail in various ways.
 
 use std::{sync::Arc, time::Duration};
 

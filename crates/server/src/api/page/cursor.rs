@@ -1,24 +1,24 @@
-//! Cursors: where a page ended, opaque to clients so that we may change what is in them.
+//! Cursors: the end of a page, opaque to clients so that their content may change.
 
 use steadfast_store::{Address, Position, Timestamp, Version};
 
 /// The key of the last row of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Cursor {
-    /// Of a list in the order of addresses.
+    /// In a list ordered by address.
     Address(Address),
-    /// Of a list in the order of the store.
+    /// In a list ordered by position.
     Position(Position),
-    /// Of a list in the order of a stream.
+    /// In a list ordered by version.
     Version(Version),
-    /// Of a list in the order in which messages are due.
+    /// In a list ordered by due time.
     Due(Timestamp, Position),
-    /// Of a list in the order of names.
+    /// In a list ordered by name.
     Name(String),
 }
 
 impl Cursor {
-    /// Writes it, safe for a URL.
+    /// Encodes it, safe for a URL.
     pub(crate) fn encode(&self) -> String {
         let text = match self {
             Cursor::Address(address) => format!("a{address}"),
@@ -30,7 +30,7 @@ impl Cursor {
         text.bytes().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Reads what `encode` wrote.
+    /// Decodes the text of `encode`.
     pub(crate) fn decode(text: &str) -> Option<Self> {
         let bytes: Option<Vec<u8>> = text.as_bytes().chunks(2).map(byte).collect();
         let text = String::from_utf8(bytes?).ok()?;

@@ -1,22 +1,22 @@
-//! Collects a page of messages, bounded in rows and in bytes.
+//! Collects a page of messages, bounded in rows and bytes.
 
-/// Bytes of messages in one page, unless the first alone is larger: a thousand messages may have a
-/// gigabyte.
+/// Maximum bytes of messages in a page, unless the first alone is larger: a thousand messages may
+/// have a gigabyte.
 const PAGE_BYTES_MAX: usize = 8 << 20;
 
-/// Rows of one read, to bound the rows that are read in vain.
+/// Rows per read, to bound the rows that are read and not used.
 const READ_ROWS: usize = 50;
 
-/// A page and whether something comes behind it.
+/// A page, and whether more rows follow.
 pub(crate) struct Gathered<T> {
     /// The messages.
     pub(crate) items: Vec<T>,
-    /// Whether there are more.
+    /// Whether more rows follow.
     pub(crate) more: bool,
 }
 
-/// Reads up to `limit` rows behind `after` through `read`, which takes the key reached and the
-/// number of rows. `measure` gives the key and the bytes of a row.
+/// Reads up to `limit` rows after `after` through `read`, which takes the last key and the number
+/// of rows. `measure` returns the key and the bytes of a row.
 pub(crate) async fn gather<T, K, E, F>(
     limit: usize,
     mut after: K,

@@ -1,4 +1,4 @@
-//! `steadfast buckets cp`: a file goes in or out piece by piece.
+//! `steadfast buckets cp`: copies a file in or out in pieces.
 
 use std::{
     fs::{File, OpenOptions},
@@ -28,9 +28,9 @@ pub(super) struct CpArgs {
     /// A file, or BUCKET/KEY. Text without a slash, or with /, ./ or ../ at its beginning, is a
     /// file; if both could be either, FROM is the file if such a file exists
     from: String,
-    /// A file, or BUCKET/KEY; the name of the file is added after a slash at the end
+    /// A file, or BUCKET/KEY; after a slash at the end, the name of the file is added
     to: String,
-    /// Media type of the blob; by the name of the file if it is left out
+    /// Media type of the blob; by default from the file name
     #[arg(long, env = "STEADFAST_CONTENT_TYPE", value_name = "TYPE")]
     content_type: Option<String>,
 }
@@ -73,7 +73,7 @@ fn copy_in(
     print(&format!("copied {size} to {}/{}; sequence {sequence}\n", to.bucket, blob.key))
 }
 
-/// Writes a temporary file and renames it at the end: a failed copy leaves the old file.
+/// Writes a temporary file and renames it at the end: a failed copy keeps the old file.
 fn copy_out(client: &Client, from: &BlobPath, file: &Path, json: bool) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
         Failure::new(format!("{} cannot be written: {error}", file.display()))
@@ -129,7 +129,7 @@ impl Drop for Part {
     }
 }
 
-/// The media type of a file by its name, so that a browser can show it.
+/// The media type by file name, so that a browser can show the file.
 fn type_of(file: &Path) -> Option<&'static str> {
     let ending = file.extension()?.to_str()?.to_ascii_lowercase();
     Some(match ending.as_str() {

@@ -7,29 +7,29 @@ use crate::{cli::output::tell, failure::Failure};
 /// Columns of the bar.
 const WIDTH: u64 = 40;
 
-/// Counts copied bytes, and shows them.
+/// Counts and shows copied bytes.
 #[derive(Debug)]
 pub(super) struct Meter {
     done: u64,
     total: u64,
-    /// The per mille that is shown; none without a terminal.
+    /// The per mille shown last; `None` without a terminal.
     shown: Option<u64>,
 }
 
 impl Meter {
-    /// Shows the bar only on a terminal, and only if it is wanted.
+    /// Shows the bar only on a terminal, and only if `wanted`.
     pub(super) fn new(total: u64, wanted: bool) -> Self {
         let shown = (wanted && std::io::stdout().is_terminal()).then_some(u64::MAX);
         Self { done: 0, total, shown }
     }
 
-    /// Counts more bytes of a total.
+    /// Adds copied bytes.
     pub(super) fn add(&mut self, bytes: usize, total: u64) {
         (self.done, self.total) = (self.done + bytes as u64, total);
         let now = (self.done * 1_000).checked_div(self.total).unwrap_or(1_000);
         if self.shown.is_some_and(|it| it != now) {
             self.shown = Some(now);
-            // The bar may fail to print; the copy reports its own errors.
+            // Ignore output errors: the copy reports its own.
             let _ = tell(&format!("\r{}", line(self.done, self.total)));
         }
     }
@@ -45,14 +45,14 @@ impl Meter {
     }
 }
 
-/// One line.
+/// One line of progress.
 fn line(done: u64, total: u64) -> String {
     let filled = (done.min(total) * WIDTH).checked_div(total).unwrap_or(WIDTH);
     let (full, rest) = ("=".repeat(filled as usize), ".".repeat((WIDTH - filled) as usize));
     format!("|{full}{rest}| {} of {}", megabytes(done), megabytes(total))
 }
 
-/// Bytes for people.
+/// Formats a size for people.
 pub(super) fn megabytes(bytes: u64) -> String {
     match bytes {
         0..100_000 => format!("{bytes} bytes"),
@@ -60,7 +60,7 @@ pub(super) fn megabytes(bytes: u64) -> String {
     }
 }
 
-/// A file whose bytes are counted while they are read.
+/// A reader that counts its bytes.
 pub(super) struct Metered<R> {
     pub(super) file: R,
     pub(super) meter: Meter,

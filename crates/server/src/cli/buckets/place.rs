@@ -1,4 +1,4 @@
-//! The two arguments of `cp`: which one is the file.
+//! The arguments of `cp`: one of them is the file.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ fn blob(text: &str) -> Result<BlobPath, Failure> {
     text.parse().map_err(|error: String| Failure::new(error))
 }
 
-/// Reads `BUCKET/KEY`; a slash at the end is followed by the name of the file.
+/// Parses `BUCKET/KEY`; after a slash at the end, the file name is added.
 fn blob_for(text: &str, file: &Path) -> Result<BlobPath, Failure> {
     if !text.ends_with('/') {
         return blob(text);
@@ -31,7 +31,7 @@ pub(super) enum Way {
 }
 
 impl Way {
-    /// Finds out which of two is the file. If both could be either, the first one is if it exists.
+    /// Decides which argument is the file. If both could be, it is the first if it exists.
     pub(super) fn of(
         from: &str,
         to: &str,
@@ -54,7 +54,7 @@ impl Way {
         if !to.ends_with('/') && !file.is_dir() {
             return Ok(Way::Out(place, file));
         }
-        // Only the last segment: a key must not lead out of the folder.
+        // Only the last segment: a key must not leave the folder.
         let name = place.key.rsplit('/').next().unwrap_or_default();
         if ["", ".", ".."].contains(&name) || name.contains('\0') {
             let text = format!("key `{}` does not end with a name; name the file", place.key);
@@ -65,7 +65,7 @@ impl Way {
     }
 }
 
-/// Whether this can only be a file.
+/// Whether the text can only be a file.
 fn is_path(text: &str) -> bool {
     !text.contains('/') || ["/", "./", "../"].iter().any(|it| text.starts_with(it))
 }

@@ -1,4 +1,4 @@
-//! The operations of buckets, keys and tokens through the routes of a program in memory.
+//! Operations of buckets, keys and tokens through the routes of a program in memory.
 
 use steadfast_api::{
     Code, Operation,

@@ -1,5 +1,5 @@
-//! The routes in this process, on a folder or on nothing that is kept, so that offline and online
-//! answer alike.
+//! The routes in this process, on a folder or in memory, so that offline and online responses are
+//! the same.
 
 use std::{net::SocketAddr, path::Path, sync::Arc};
 
@@ -23,7 +23,7 @@ pub(super) struct Local {
 }
 
 impl Local {
-    /// Opens a folder that is there and that no server holds.
+    /// Opens an existing folder that no server has open.
     pub(super) fn open(runtime: &Runtime, folder: &Path, mut app: App) -> Result<Self, Failure> {
         let folder = std::path::absolute(folder)?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -43,16 +43,16 @@ impl Local {
         Ok(Self { routes: app::router(server.clone())?, server })
     }
 
-    /// A program in memory that works until it is stopped.
+    /// A program in memory that runs until it is stopped.
     pub(super) fn here(runtime: &Runtime, mut app: App) -> Result<Self, Failure> {
         let server = runtime.block_on(async {
             let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
-            // Nobody asks where it is.
+            // Nothing reads the location.
             let place = Place::Folder("memory".into());
             app::claim_routes(&mut app);
             let app = app.blobs(Arc::new(MemoryBlobs::default()));
             let server = Server::prepare(app, store, place).await?;
-            // Verbs of a program ask its own server at the default address.
+            // Verbs of a program send requests to its own server at the default address.
             let _ = server.address.set(SocketAddr::from(([127, 0, 0, 1], PORT)));
             server.runtime.work().await?;
             Ok::<Arc<Server>, Failure>(server)
@@ -65,7 +65,7 @@ impl Local {
         Connection::over("http://localhost", Arc::new(Routes(self.routes.clone())))
     }
 
-    /// Stops the program, and closes its store.
+    /// Stops the program and closes its store.
     pub(super) async fn stop(self) {
         self.server.runtime.clone().stop().await;
         self.server.runtime.store().close().await;

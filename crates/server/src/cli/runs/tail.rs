@@ -1,4 +1,4 @@
-//! `steadfast runs tail`: the history of a run, until it ends.
+//! `steadfast runs tail`: prints the history of a run until it ends.
 
 use clap::Args;
 use serde_json::Value;
@@ -15,7 +15,7 @@ use crate::{args::AskArgs, failure::Failure};
 struct Heard {
     after: i64,
     ended: Option<String>,
-    /// Nobody reads what is printed.
+    /// The reader of stdout has closed the pipe.
     enough: bool,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct TailArgs {
     workflow: String,
     /// Run id
     id: String,
-    /// Begin behind the entry with this number
+    /// Begin after the entry with this number
     #[arg(long, env = "STEADFAST_AFTER", value_name = "NUMBER", default_value_t = 0)]
     after: u32,
 }
@@ -37,7 +37,7 @@ pub(super) fn tail(client: &Client, args: TailArgs, ask: &AskArgs) -> Result<(),
     if client.is_server() {
         follow(client, &run, &mut heard, ask)?;
     } else {
-        // Nothing runs in a folder that no server holds.
+        // Nothing runs in a folder that no server has open.
         read(client, &run, &mut heard, ask)?;
     }
     match heard.ended.as_deref() {
@@ -61,7 +61,7 @@ fn read(client: &Client, run: &ShowRun, heard: &mut Heard, ask: &AskArgs) -> Res
     }
 }
 
-/// Reconnects behind the last entry when the connection breaks.
+/// Follows the history. Reconnects after the last entry when the connection breaks.
 fn follow(client: &Client, run: &ShowRun, heard: &mut Heard, ask: &AskArgs) -> Result<(), Failure> {
     loop {
         let before = heard.after;
@@ -75,7 +75,7 @@ fn follow(client: &Client, run: &ShowRun, heard: &mut Heard, ask: &AskArgs) -> R
                 match name.as_str() {
                     "" => heard.tell(client, data, ask)?,
                     "end" => over = true,
-                    // The stream ends, and is opened again.
+                    // The stream ends, and the loop reconnects.
                     _ => {}
                 }
             } else if line.is_empty() {
@@ -104,7 +104,7 @@ impl Heard {
     }
 }
 
-/// One line: number, time, what it is, what it is about, what it says.
+/// One line: number, time, type, subject, content.
 fn line(entry: &HistoryEntry) -> String {
     let HistoryEntry { number, at, entry: what, fields } = entry;
     let about = fields.get("key").map(key).unwrap_or_default();
