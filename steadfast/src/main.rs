@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_route_is_in_the_table_with_what_it_needs_and_is_served() {
+    async fn every_route_is_in_the_table_with_its_role_and_is_served() {
         let runtime = shipped().await;
         let table = route_table(&runtime).expect("the routes can be together");
         let site = router(&runtime, Policy::HostDecides).expect("the routes can be together");
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_operation_of_the_openapi_document_says_what_it_needs() {
+    async fn every_operation_of_the_openapi_document_has_a_role() {
         let runtime = shipped().await;
         let table = route_table(&runtime).expect("the routes can be together");
         let site = router(&runtime, Policy::HostDecides).expect("the routes can be together");

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_one_for_cargo_and_systemd() {
+    fn a_project_name_is_valid_for_cargo_and_systemd() {
         for good in ["demo", "a", "auction-house-2"] {
             assert!(name(good).is_ok(), "{good}");
         }

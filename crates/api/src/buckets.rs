@@ -640,7 +640,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_that_is_left_out_is_not_null() {
+    fn a_missing_setting_is_not_null() {
         let put: PutBucket = parsed(&["photos"]);
         assert_eq!(serde_json::to_string(&put).unwrap(), "{}");
         let put: PutBucket = parsed(&["photos", "--max-blob-bytes", "5"]);

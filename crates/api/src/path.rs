@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_stands_in_a_url_as_one_segment() {
+    fn an_address_is_one_segment_of_a_url() {
         assert_eq!(escaped("process/a/ü?#%&.."), "process%2Fa%2F%C3%BC%3F%23%25%26..");
         let filled = fill("/v1/queues/{queue}/messages/{id}", &["a b".into(), "7".into()]);
         assert_eq!(filled, "/v1/queues/a%20b/messages/7");

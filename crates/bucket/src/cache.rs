@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_read_before_a_change_is_not_learned_after_it() {
+    fn a_row_read_before_a_change_is_not_cached_after_it() {
         let (cache, bucket) = (BucketCache::default(), BucketName::new("photos").unwrap());
         let settings = BucketSettings::default();
         let known = Arc::new(Known { revision: 1, created_at: Timestamp(0), settings, floor: 0 });

@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_name_survives_its_text_and_nothing_else_is_one() {
+    fn a_file_name_round_trips_and_other_texts_are_refused() {
         let content = ContentId::new(Timestamp(1_700_000_000_123), 7, &SeededEntropy::new(1));
         assert_eq!(content.made_at(), Timestamp(1_700_000_000_123));
         for part in [None, Some(0), Some(u64::MAX)] {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_as_old_as_itself_and_not_as_its_upload() {
+    fn a_part_has_its_own_age() {
         let entropy = SeededEntropy::new(1);
         let content = ContentId::new(Timestamp(1_700_000_000_000), 1, &entropy);
         let later = Timestamp(1_700_099_000_000);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_a_later_time_come_later() {
+    fn ids_are_ordered_by_time() {
         let entropy = SeededEntropy::new(1);
         let at = |ms| ContentId::new(Timestamp(ms), 1, &entropy);
         assert!(at(1_000) < at(1_001) && at(1_001) < at(1_700_000_000_000));

@@ -281,7 +281,7 @@ mod tests {
     const LOST: CommitsLost = CommitsLost { batches: (1, 2), positions: (3, 4) };
 
     #[test]
-    fn files_go_only_when_the_commit_has_surely_failed() {
+    fn files_are_removed_only_if_the_commit_certainly_failed() {
         let reason = String::new;
         for (error, expected) in [
             (StoreError::Invalid(InvalidInput::Space { len: 0 }), true),

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_of_the_other_platform_can_be_read() {
+    fn an_event_of_cloudflare_r2_can_be_parsed() {
         let theirs = r#"{"account":"a","action":"CopyObject","bucket":"my-bucket",
             "object":{"key":"my-new-object","size":65536,"eTag":"c846"},
             "eventTime":"2024-05-24T19:36:44.379Z",
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_says_nothing_of_size_and_tag() {
+    fn the_event_of_a_deletion_has_no_size_and_no_etag() {
         let event = BlobEvent {
             account: "a".into(),
             action: BlobAction::DeleteObject,

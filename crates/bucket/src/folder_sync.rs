@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everybody_who_asks_is_answered() {
+    fn every_request_for_a_flush_returns() {
         let folder = tempfile::tempdir().unwrap();
         let sync = FolderSync::default();
         std::thread::scope(|scope| {
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_is_for_all_who_asked_before_it_began() {
+    fn a_flush_serves_all_requests_before_it() {
         let (folder, sync) = (tempfile::tempdir().unwrap(), FolderSync::default());
         let (first, second) = (sync.ask(), sync.ask());
         sync.wait(second, folder.path()).unwrap();

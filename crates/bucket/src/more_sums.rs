@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn checksums_are_those_of_their_standards_and_come_back() {
+    fn checksums_match_their_standards_and_round_trip() {
         let all = MoreHashes { crc32c: true, crc64nvme: true, sha1: true };
         let mut digests = MoreDigests::new(all);
         digests.add(b"12345");
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn digits_are_of_either_case_and_as_many_as_the_bytes_need() {
+    fn hexadecimal_digits_have_either_case_and_an_exact_length() {
         assert_eq!(unhex("00fFa1"), Some([0, 255, 161]));
         for wrong in ["00ff", "00ffa1b2", "00ffg1", "+0ffa1", "00ffé"] {
             assert_eq!(unhex::<3>(wrong), None, "{wrong}");

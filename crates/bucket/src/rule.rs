@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_makes_no_sense_is_refused() {
+    fn an_invalid_rule_is_refused() {
         for bad in [
             rule("", &BOTH, "", ""),
             rule("a/b", &BOTH, "", ""),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_sort_of_events_is_the_stored_one() {
+    fn the_name_of_an_event_type_is_the_stored_one() {
         assert_eq!(BOTH.map(EventType::name), ["object-create", "object-delete"]);
         assert_eq!(
             serde_json::to_value(BOTH).unwrap(),

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_did_not_use_the_files_last_is_told_from_one_that_crashed() {
+    fn a_restored_store_is_distinguished_from_a_crashed_one() {
         let first = Session { is_open: false, ..opened(Session::default(), None, 1) };
         let copy = first.clone();
         let restored = opened(copy, Some("at 7"), 9);
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_are_bounded_and_a_walk_ends_those_that_it_is_for() {
+    fn gaps_are_bounded_and_a_walk_ends_the_gaps_it_covers() {
         let mut session = opened(Session::default(), None, 0);
         for at in 1..1_000 {
             let note = session.id.clone();

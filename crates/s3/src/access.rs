@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_reaches_as_far_as_its_scope() {
+    fn a_key_is_limited_to_its_scope() {
         let bucket = S3Path::Bucket { bucket: "abc".into() };
         let all = Scope::default();
         let one = Scope { bucket: Some("abc".into()), ..Scope::default() };
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_listed_is_not_done() {
+    fn an_operation_that_is_not_listed_is_refused() {
         assert_eq!(need("PutBucketPolicy"), None);
         assert_eq!(need("PostObject"), None);
     }

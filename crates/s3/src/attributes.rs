@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_about_a_blob_comes_back() {
+    fn attributes_round_trip_through_headers() {
         let sent: HeaderMap = [
             ("content-type", "text/x"),
             ("content-encoding", "aws-chunked,gzip"),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_alone_are_no_encoding() {
+    fn aws_chunked_alone_is_no_encoding() {
         assert_eq!(without_chunks("aws-chunked"), None);
         for (sent, kept) in [
             ("gzip, AWS-Chunked, br", "gzip, br"),

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn promises_are_read_from_headers_and_trailers() {
+    fn declared_checksums_are_read_from_headers_and_trailers() {
         let found = promised(&[("x-amz-checksum-crc32", "AAAAAQ==")]).unwrap();
         assert_eq!(found.expected.crc32, Some(1));
         let found = promised(&[("x-amz-trailer", "x-amz-checksum-sha256")]).unwrap();
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_checked_is_refused() {
+    fn an_unsupported_checksum_is_refused() {
         for (headers, code) in [
             (&[("content-md5", "AAAA")][..], "InvalidDigest"),
             (&[("x-amz-checksum-crc32", "AAAA")], "InvalidRequest"),

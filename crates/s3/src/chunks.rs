@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_unsigned_chunk_is_cut_as_it_arrives() {
+    async fn an_unsigned_chunk_is_split_as_it_arrives() {
         let mut body = b"2710\r\n".to_vec();
         body.extend([7; 10_000]);
         body.extend(b"\r\n0\r\nx-amz-checksum-crc32:AAAAAA==\r\n\r\n");
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn signed_chunks_stay_as_they_are_and_are_not_too_large() {
+    async fn signed_chunks_are_unchanged_and_limited() {
         let body = b"3;chunk-signature=ab\r\nabc\r\n0;chunk-signature=cd\r\n\r\n";
         for piece in [1, 5, 100] {
             let found = seen(body, piece, Chunks::Signed).await.unwrap();
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_without_its_last_chunk_is_not_whole() {
+    async fn a_body_without_its_last_chunk_is_incomplete() {
         for body in ["", "3\r\nabc\r\n", "3\r\nab", "3\r\nabcd\r\n0\r\n\r\n", "x\r\n", "3"] {
             for chunks in [Chunks::Signed, Chunks::Unsigned] {
                 assert!(seen(body.as_bytes(), 2, chunks).await.is_err(), "{body:?}");

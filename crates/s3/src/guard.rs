@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn signature_version_2_is_refused_and_told_what_to_use() {
+    fn signature_version_2_is_refused_with_advice() {
         refused("InvalidRequest", "GET", "/b", &[("authorization", "AWS key:signature")]);
         let query = "/b/k?AWSAccessKeyId=K&Signature=x&Expires=1";
         refused("InvalidRequest", "GET", query, &[]);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_presigned_url_holds_for_seven_days_at_most() {
+    fn a_presigned_url_is_valid_for_at_most_seven_days() {
         for bad in ["", "0", "604801", "-1", "x", "99999999999999999999"] {
             let uri = format!("/b/k?{QUERY}&X-Amz-Expires={bad}");
             refused("AuthorizationQueryParametersError", "GET", &uri, &[]);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_says_what_to_do_must_be_signed() {
+    fn a_header_that_controls_the_request_must_be_signed() {
         let uri = format!("/b/k?{QUERY}&X-Amz-Expires=60");
         for name in ["x-amz-copy-source", "x-amz-meta-a", "x-amz-acl"] {
             refused("AccessDenied", "PUT", &uri, &[(name, "x")]);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_and_lengths_that_lie_are_refused() {
+    fn forms_and_wrong_lengths_are_refused() {
         let form = ("content-type", "Multipart/Form-Data; boundary=x");
         refused("NotImplemented", "POST", "/b", &[form]);
         refused("InvalidRequest", "PUT", "/b/k", &[("x-amz-decoded-content-length", "12abc")]);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_that_is_none_is_as_if_it_were_not_there() {
+    fn an_invalid_range_is_ignored() {
         for (range, stays) in [
             ("bytes=0-1", true),
             ("bytes=0-1,3-4", false),

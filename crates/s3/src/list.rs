@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_says_where_to_go_on() {
+    fn a_continuation_token_round_trips() {
         for after in ["a", "ü/\n", "\u{1F600} +%"] {
             assert_eq!(untoken(&token(after)).unwrap(), after);
         }
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_has_1000_at_most() {
+    fn a_page_has_at_most_1000_keys() {
         assert_eq!(limit("max-keys", None).unwrap(), 1_000);
         assert_eq!(limit("max-keys", Some(5_000)).unwrap(), 1_000);
         assert_eq!(limit("max-keys", Some(0)).unwrap(), 0);

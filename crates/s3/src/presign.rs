@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_holds_for_a_second_to_seven_days() {
+    fn a_url_is_valid_for_one_second_to_seven_days() {
         let signed = |expires| query(&key(), "GET", "h", "/b/k", expires, EXAMPLE);
         for good in [Duration::from_secs(1), PRESIGN_MAX] {
             assert!(signed(good).is_ok());

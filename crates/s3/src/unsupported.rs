@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_ignored_is_refused() {
+    fn unsupported_options_are_refused() {
         let none = S3ErrorCode::NotImplemented;
         for header in [
             ("x-amz-server-side-encryption", "AES256"),

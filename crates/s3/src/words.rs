@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_survive_to_the_second() {
+    fn times_round_trip_to_the_second() {
         let at = Timestamp(1_700_000_000_123);
         assert_eq!(our_time(&s3_time(at)).unwrap(), Timestamp(1_700_000_000_000));
         assert_eq!(http_date(&s3_time(at)).unwrap(), "Tue, 14 Nov 2023 22:13:20 GMT");

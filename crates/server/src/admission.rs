@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_path_of_a_host_is_cut_off_by_segments() {
+    fn the_prefix_of_a_host_is_removed_by_segments() {
         assert_eq!(below("/v1/streams", 0), "/v1/streams");
         assert_eq!(below("/{tenant}/durable/v1/streams", 2), "/v1/streams");
         assert_eq!(below("/durable", 1), "/");

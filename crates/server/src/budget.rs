@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_body_that_does_not_fit_is_refused_and_what_was_taken_comes_back() {
+    async fn a_body_beyond_the_budget_is_refused_and_its_memory_is_released() {
         let budget = Budget::of(100);
         let app = Router::new()
             .route("/", post(async |body: Bytes| body.len().to_string()))
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_are_told_from_contents() {
+    fn documents_are_distinguished_from_contents() {
         for (method, uri, is) in [
             (Method::PUT, "/b/k", false),
             (Method::PUT, "/b/k?partNumber=1&uploadId=x", false),

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn verbs_of_one_name_are_told_with_both_sides() {
+    fn duplicate_verbs_are_reported_with_both_owners() {
         let verb = |name, app: &str| App::new(app).verb(name, |_, _: NoArgs| Ok(ExitCode::SUCCESS));
         for taken in ["serve", "queues", "help"] {
             let text = told(|| Ok(verb(taken, "shop")), &["shop", "doctor"]);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_of_a_verb_that_clap_has_already_is_told_with_its_owner() {
+    fn a_verb_flag_that_clap_reserves_is_reported_with_its_owner() {
         #[derive(Args)]
         struct HostArgs {
             /// The host to buy from
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_cannot_be_declared_says_why_for_verbs_of_its_own() {
+    fn a_failed_declaration_is_reported_for_its_own_verbs() {
         let broken = || Err(steadfast_core::Error::terminal("the key is missing"));
         assert_eq!(told(broken, &["shop", "buy"]), "the key is missing");
         let shown = run(&broken, &["shop", "config", "show"].map(OsString::from));

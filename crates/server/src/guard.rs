@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_webhook_comes_by_any_name() {
+    fn a_webhook_is_accepted_for_any_host() {
         let mut public = HeaderMap::new();
         public.append(header::HOST, "gen.example.com".parse().unwrap());
         let hook = Uri::from_static("/webhooks/runware/g/t/secret");
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_without_one_own_name_is_refused() {
+    fn a_request_for_a_foreign_host_is_refused() {
         check(Method::GET, &[], Some(Code::ForeignHost));
         check(Method::GET, &[("host", "rebound.example.org")], Some(Code::ForeignHost));
         let mut twice = HeaderMap::new();

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_says_what_happened_since_the_one_before() {
+    fn a_sample_has_the_changes_since_the_previous_one() {
         let history = History::default();
         assert_eq!(history.since(), None);
         history.add(Timestamp(0), reading(0, 100, 3, 0));
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_sample_goes_when_an_hour_is_full() {
+    fn the_oldest_sample_is_dropped_after_an_hour() {
         let history = History::default();
         for number in 0..=SAMPLES_MAX as u64 + 2 {
             history.add(Timestamp(number as i64), reading(number, number, 0, 0));
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn every_duration_has_a_range_that_ends_behind_it() {
+    fn every_duration_is_below_the_end_of_its_bucket() {
         for micros in [0, 1, 3, 4, 5, 7, 8, 100, 1_000, 999_999, 33_000_000] {
             let took = Duration::from_micros(micros);
             assert!(took < end(range(took)), "{took:?}");

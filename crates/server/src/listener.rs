@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_whose_client_goes_away_is_dropped() {
+    async fn a_request_is_dropped_when_its_client_disconnects() {
         let (arrived, dropped) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let (told, tells) = (arrived.clone(), dropped.clone());
         // A call in the mailbox of an object is such a future: dropping it removes the call.

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn declared_and_general_errors_are_answered() {
+    async fn declared_and_general_errors_are_allowed() {
         assert_eq!(ask(&[Code::QueueNotFound], Code::QueueNotFound).await, StatusCode::NOT_FOUND);
         assert_eq!(ask(&[], Code::BadRequest).await, StatusCode::BAD_REQUEST);
     }

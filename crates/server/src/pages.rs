@@ -256,7 +256,7 @@ mod roles {
     use super::*;
 
     #[test]
-    fn a_page_that_changes_something_needs_more_than_a_viewer() {
+    fn a_changing_page_needs_more_than_a_viewer() {
         for route in routes() {
             let verb = route.path.rsplit('/').next().unwrap_or_default();
             let changes = ["pause", "resume", "purge", "redrive", "edit", "revive", "retry"];

@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sane_id_is_kept_and_a_strange_one_is_replaced() {
+    fn a_valid_request_id_is_kept_and_an_invalid_one_is_replaced() {
         assert_eq!(id_for("trace-1.A_b"), "trace-1.A_b");
         for strange in [
             "",

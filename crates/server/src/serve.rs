@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_node_outlives_a_degraded_store_but_not_a_failed_one() {
+    async fn a_server_survives_a_degraded_store_but_not_a_failed_one() {
         let health = watch::Sender::new(Health::Ready);
         let clock = ManualClock::at(Timestamp(0));
         let mut failure = std::pin::pin!(failure_of(|| health.borrow().clone(), &clock));
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newcomer_is_told_the_address_the_data_folder_and_what_to_do() {
+    fn the_greeting_has_the_address_the_data_folder_and_next_commands() {
         let text = greeting(
             "steadfast",
             &Place::Folder("/srv/data".into()),

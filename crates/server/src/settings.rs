@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_comes_before_the_file_and_that_before_the_default() {
+    fn a_flag_overrides_the_file_and_the_file_the_default() {
         let file = "[shop]\ncount = 7\nnames = [\"a\", \"b\"]\nopen = true\nkey = \"secret\"";
         let (shop, text) = shown(file, &[]);
         assert_eq!((shop.shop_count, shop.shop_open), (7, true));
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_wrong_in_a_file_is_told_at_once() {
+    fn all_errors_of_a_file_are_reported_at_once() {
         let text = "[shop]\ncount = \"many\"\nopen = 3\ncolour = \"red\"\n[other]\nx = 1";
         let error = declared(text).err().unwrap();
         for told in [
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn two_applications_with_one_setting_are_told_with_both_owners() {
+    fn a_duplicate_setting_is_reported_with_both_owners() {
         let flags = [flags_of::<Shop>(), flags_of::<Other>()].concat();
         let Err(Failure::Told(text)) = Declared::new(flags, "", Path::new("a")) else {
             panic!("it must fail")

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn attempts_are_parts_of_their_own_with_waits_between() {
+    fn attempts_are_separate_parts_with_waits_between() {
         let attempts = json!([
             { "number": 1, "startedAt": "1970-01-01T00:00:00.010Z",
               "endedAt": "1970-01-01T00:00:00.020Z", "error": { "code": "x", "message": "y" } },
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_called_by_its_kind_name_and_count() {
+    fn a_step_is_labelled_by_kind_name_and_count() {
         let step = step(json!([]), "done");
         assert_eq!((label(&step).as_str(), depth(&step)), ("step a (2)", 2));
     }

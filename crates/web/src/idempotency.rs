@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_read_and_one_that_cannot_be_is_invalid() {
+    fn a_key_is_read_and_an_invalid_one_is_refused() {
         let name = HeaderName::from_static(HEADER);
         let of = |value| IdempotencyKey::of(&HeaderMap::from_iter([(name.clone(), value)]));
         let key = of(HeaderValue::from_static("k-1")).expect("a key");

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_that_cannot_be_read_after_a_change_does_not_invite_a_repetition() {
+    fn an_unreadable_result_after_a_change_is_not_retryable() {
         let full = QueueError::Full { queue: "mail".into(), max: 1 };
         assert!(Problem::from(full.clone()).body("/", "r").retryable);
         let body = Problem::from(full).after_change().body("/", "r");

@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn methods_of_one_path_stand_together_and_its_parts_are_parameters() {
+    fn methods_of_one_path_are_grouped_and_its_segments_are_parameters() {
         let routes: Routes = Routes::new("tag")
             .get("/a/{b}/{*c}", Role::Viewer, "Shows", async || "")
             .put("/a/{b}/{*c}", Role::Member, "Sets", async || "")

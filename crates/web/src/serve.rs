@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn two_applications_with_one_route_are_told_before_anything_starts() {
+    async fn two_applications_with_one_route_are_refused_before_the_start() {
         let sum = App::new("sum").merge(app("one", "/a/{id}/b")).merge(app("other", "/a/{name}/b"));
         let problems = refused(sum).await;
         assert_eq!(problems.len(), 1, "{problems:?}");
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn paths_that_the_router_refuses_beside_each_other_are_told_before_anything_starts() {
+    async fn conflicting_paths_are_refused_before_the_start() {
         let sum = App::new("sum").merge(app("one", "/a/{id}")).merge(app("other", "/a/{*rest}"));
         let problems = refused(sum).await;
         assert!(problems[0].starts_with("route `/a/{}` of one ("), "{problems:?}");
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn routes_that_cover_those_of_others_are_told_before_anything_starts() {
+    async fn routes_that_cover_other_routes_are_refused_before_the_start() {
         let mount = |name: &str, prefix| {
             App::new(name).routes(prefix, || needs(Role::Member, Router::<()>::new()))
         };
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_route_that_does_not_declare_what_it_needs_keeps_the_program_from_starting() {
+    async fn a_route_without_a_declared_role_prevents_the_start() {
         let routes = || OpenApiRouter::<()>::new().routes(routes!(open));
         let problems = refused(App::new("shop").routes("/shop", routes)).await;
         assert_eq!(problems.len(), 1, "{problems:?}");
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn schemas_of_one_name_that_differ_keep_the_program_from_starting() {
+    async fn different_schemas_with_one_name_prevent_the_start() {
         mod one {
             #[derive(utoipa::ToSchema)]
             #[expect(dead_code, reason = "only described")]
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_applications_add_is_found_in_the_program() {
+    async fn routes_pages_and_counters_of_applications_are_in_the_program() {
         let sum = App::new("sum").merge(app("one", "/a")).merge(app("other", "/b"));
         let whole = || needs(Needs::NOTHING, Router::<()>::new().route("/x", get(async || "")));
         let sum = sum.routes("/c", whole);

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stored_text_cannot_steer_the_terminal() {
+    fn stored_text_cannot_control_the_terminal() {
         assert_eq!(printable("a\u{1b}[2Jb\nc\u{202e}d"), "a [2Jb c d");
     }
 }

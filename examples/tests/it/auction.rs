@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::harness::{Server, until};
 
 #[test]
-fn an_auction_takes_bids_and_photos_over_http_and_mails_the_bidder_before() {
+fn an_auction_accepts_bids_and_photos_over_http_and_mails_the_outbid_bidder() {
     let server = Server::start(env!("CARGO_BIN_EXE_auction"));
     let clock = json!({ "title": "Clock", "seller": "sue", "minutes": 60 });
     let bid = |bidder: &str, cents: u32| {

@@ -45,7 +45,7 @@ fn serves(server: &Server) {
 }
 
 #[test]
-fn clients_that_send_one_byte_and_wait_lose_their_places_to_others() {
+fn clients_that_send_one_byte_and_wait_lose_their_slots() {
     let server = Server::empty();
     let part = "POST /v1/objects/counter/a/calls/increment HTTP/1.1\r\nHost: localhost\r\n\
         Content-Length: 100\r\n\r\n{";
@@ -62,7 +62,7 @@ fn clients_that_send_one_byte_and_wait_lose_their_places_to_others() {
 }
 
 #[test]
-fn s3_clients_that_send_one_byte_and_wait_lose_their_places_to_others() {
+fn s3_clients_that_send_one_byte_and_wait_lose_their_slots() {
     let server = with_bucket("files");
     put(&server, "files/k", b"first");
     let presign = |method: &str| {
@@ -86,7 +86,7 @@ fn s3_clients_that_send_one_byte_and_wait_lose_their_places_to_others() {
 }
 
 #[test]
-fn a_client_that_sends_too_few_bytes_each_second_loses_its_place() {
+fn a_client_with_a_low_send_rate_is_disconnected() {
     let server = Server::empty();
     let part = "POST /v1/objects/counter/a/calls/increment HTTP/1.1\r\nHost: localhost\r\n\
         Content-Length: 100000\r\n\r\n{";
@@ -108,7 +108,7 @@ fn a_client_that_sends_too_few_bytes_each_second_loses_its_place() {
 }
 
 #[test]
-fn a_client_that_takes_no_bytes_loses_its_place() {
+fn a_client_that_reads_nothing_is_disconnected() {
     let server = with_bucket("files");
     // More than the socket buffers of both sides.
     let bytes = vec![b'x'; 64 << 20];
@@ -124,7 +124,7 @@ fn a_client_that_takes_no_bytes_loses_its_place() {
 }
 
 #[test]
-fn a_client_that_takes_bytes_slowly_keeps_its_place() {
+fn a_client_that_reads_slowly_stays_connected() {
     let server = with_bucket("files");
     let bytes = vec![b'x'; 64 << 20];
     let path = "/v1/buckets/files/objects/large";
@@ -168,7 +168,7 @@ fn sockets(server: &Server, port: u16) -> Option<Socket> {
 }
 
 #[test]
-fn a_connection_asks_whether_its_other_end_is_there() {
+fn a_connection_has_keepalive_probes() {
     let server = Server::empty();
     // The beginning of a head, so that the server waits.
     let stream = begin(server.host(), "GET / HTTP/1.1\r\n");
@@ -177,7 +177,7 @@ fn a_connection_asks_whether_its_other_end_is_there() {
 }
 
 #[test]
-fn ten_thousand_idle_connections_keep_nobody_out() {
+fn ten_thousand_idle_connections_block_no_client() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
     // With a lower limit of open files there are fewer connections, but more than slots.
@@ -191,7 +191,7 @@ fn ten_thousand_idle_connections_keep_nobody_out() {
 }
 
 #[test]
-fn costly_questions_end_in_time_and_pages_do_not_wait_for_them() {
+fn expensive_queries_time_out_and_do_not_delay_pages() {
     let server = Server::empty();
     increment(&server, "a", 1);
     let big = "hex(zeroblob(2000000))";

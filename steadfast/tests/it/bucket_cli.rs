@@ -22,7 +22,7 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
-fn every_verb_prints_what_people_read() {
+fn every_verb_prints_plain_text() {
     let server = Server::empty();
     let said = |args: &[&str]| said(&server, args);
     for ours in ["uploads", "generations"] {
@@ -69,7 +69,7 @@ fn every_verb_prints_what_people_read() {
 }
 
 #[test]
-fn what_cannot_be_done_is_said_in_one_line() {
+fn failures_are_reported_in_one_line() {
     let server = with_bucket("photos");
     let ask = |args: &[&str]| server.ask(&[&["buckets"], args].concat());
     assert_fails_with(&ask(&["ls", "none"]), &["bucket `none` does not exist", "bucket_not_found"]);
@@ -99,7 +99,7 @@ fn what_cannot_be_done_is_said_in_one_line() {
 }
 
 #[test]
-fn files_go_in_and_out_as_they_are_and_what_fails_leaves_nothing() {
+fn files_are_copied_unchanged_and_failures_leave_nothing() {
     let server = with_bucket("photos");
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
@@ -136,7 +136,7 @@ fn files_go_in_and_out_as_they_are_and_what_fails_leaves_nothing() {
 }
 
 #[test]
-fn a_folder_that_no_server_holds_is_asked_alike() {
+fn a_folder_without_a_server_gives_the_same_output() {
     let server = with_bucket("photos");
     said(&server, &["rules", "put", "photos", "all", "--queue", "q"]);
     put(&server, "photos/in/a", b"12345");

@@ -95,7 +95,7 @@ fn a_bucket_is_browsed_level_by_level_with_everything_escaped() {
 }
 
 #[test]
-fn what_can_be_shown_is_shown_and_what_could_run_is_not() {
+fn previews_show_images_and_text_and_run_no_scripts() {
     let server = with_bucket("files");
     let put = |key: &str, kind: &str, bytes: &[u8]| {
         let path = format!("/v1/buckets/files/objects/{key}");
@@ -215,7 +215,7 @@ const CHOOSE: &str = "(async () => {
 })()";
 
 #[test]
-fn a_browser_uploads_looks_and_deletes() {
+fn a_browser_uploads_views_and_deletes() {
     let Some(browser) = Browser::start() else { return };
     let server = Server::empty();
     let window = browser.open(&format!("{}/buckets", server.url));

@@ -36,7 +36,7 @@ fn keys(list: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn buckets_are_made_listed_set_and_deleted_when_they_are_empty() {
+fn buckets_are_created_listed_configured_and_deleted_when_empty() {
     let server = Server::empty();
     for ours in ["uploads", "generations"] {
         assert_eq!(server.delete(&format!("/v1/buckets/{ours}")).status, 200);
@@ -72,7 +72,7 @@ fn buckets_are_made_listed_set_and_deleted_when_they_are_empty() {
 }
 
 #[test]
-fn what_cannot_be_a_bucket_is_a_problem_and_leaves_none() {
+fn an_invalid_bucket_is_a_problem_and_creates_nothing() {
     let server = Server::empty();
     let put = |bucket: &str, body: &str| {
         server.put_bytes(&format!("/v1/buckets/{bucket}"), body.as_bytes(), &[])
@@ -105,7 +105,7 @@ fn what_cannot_be_a_bucket_is_a_problem_and_leaves_none() {
 }
 
 #[test]
-fn a_list_has_prefixes_up_to_the_delimiter_and_goes_on_page_by_page() {
+fn a_list_has_common_prefixes_and_pages() {
     let server = with_bucket("files");
     for key in ["a.txt", "in/1", "in/2", "in/deep/3", "out/1", "z"] {
         put(&server, &format!("files/{key}"), key.as_bytes());
@@ -195,7 +195,7 @@ fn a_put_and_a_deletion_are_events_in_a_queue_that_can_be_pulled() {
 }
 
 #[test]
-fn an_event_that_was_given_up_is_shown_where_it_lies() {
+fn a_dead_event_is_shown_with_its_queue() {
     let server = with_bucket("photos");
     let rule = json!({ "events": ["object-create"], "queue": "q" });
     ok(&server.put_json("/v1/buckets/photos/rules/all", &rule));

@@ -73,7 +73,7 @@ fn lines(server: &Server, room: &str) -> Vec<String> {
 }
 
 #[test]
-fn two_windows_talk_and_see_who_is_there() {
+fn two_windows_chat_and_show_who_is_present() {
     let Some(browser) = Browser::start() else { return };
     let server = Server::empty();
     let ann = enter(&browser, &server, "lobby", "ann");
@@ -96,7 +96,7 @@ fn two_windows_talk_and_see_who_is_there() {
 }
 
 #[test]
-fn what_others_write_is_shown_as_text() {
+fn lines_of_others_are_shown_as_text() {
     let Some(browser) = Browser::start() else { return };
     let server = Server::empty();
     let room = "a/b <i>?#%2F 🦀";
@@ -126,7 +126,7 @@ fn go_on_saying(window: &Window<'_>, who: &str) {
 }
 
 #[test]
-fn after_a_kill_both_windows_come_back_and_show_every_line_once() {
+fn after_a_kill_both_windows_reconnect_and_show_every_line_once() {
     let Some(browser) = Browser::start() else { return };
     let server = Server::empty();
     let host = server.host().to_owned();
@@ -172,7 +172,7 @@ fn after_a_kill_both_windows_come_back_and_show_every_line_once() {
 }
 
 #[test]
-fn what_was_not_sent_yet_survives_a_reload() {
+fn unsent_lines_survive_a_reload() {
     let Some(browser) = Browser::start() else { return };
     let server = Server::empty();
     let ann = enter(&browser, &server, "lobby", "ann");
@@ -193,7 +193,7 @@ fn what_was_not_sent_yet_survives_a_reload() {
 }
 
 #[test]
-fn earlier_lines_are_a_click_away() {
+fn earlier_lines_are_loaded_with_a_click() {
     let Some(browser) = Browser::start() else { return };
     let server = Server::empty();
     let all = say_from_outside(&server, 120);
@@ -209,7 +209,7 @@ fn earlier_lines_are_a_click_away() {
 }
 
 #[test]
-fn a_refused_line_is_explained_and_given_back() {
+fn a_refused_line_is_explained_and_restored() {
     let Some(browser) = Browser::start() else { return };
     let server = Server::empty();
     let ann = enter(&browser, &server, "lobby", "ann");
@@ -239,7 +239,7 @@ fn enter_to_leave<'a>(browser: &'a Browser, server: &Server) -> Window<'a> {
 }
 
 #[test]
-fn who_left_by_being_idle_comes_back_with_a_click_or_a_line() {
+fn an_idle_guest_rejoins_with_a_click_or_a_line() {
     let Some(browser) = Browser::start() else { return };
     let server = Server::empty();
     let ann = enter_to_leave(&browser, &server);
@@ -256,7 +256,7 @@ fn who_left_by_being_idle_comes_back_with_a_click_or_a_line() {
 }
 
 #[test]
-fn who_was_away_for_long_misses_nothing() {
+fn a_guest_misses_nothing_after_a_long_absence() {
     let Some(browser) = Browser::start() else { return };
     let server = Server::empty();
     let ann = enter_to_leave(&browser, &server);
@@ -274,7 +274,7 @@ fn who_was_away_for_long_misses_nothing() {
 }
 
 #[test]
-fn silence_is_taken_for_a_broken_connection() {
+fn silence_counts_as_a_broken_connection() {
     let Some(browser) = Browser::start() else { return };
     let server = Server::empty();
     let ann = before(&browser, &server, "lobby");

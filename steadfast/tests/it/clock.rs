@@ -75,7 +75,7 @@ fn clock_until(server: &Server, status: &str, words: &str) {
 }
 
 #[test]
-fn a_server_whose_clock_is_set_ahead_and_back_goes_on_and_says_so() {
+fn a_server_continues_and_reports_when_its_clock_is_set() {
     let Some(wall) = Wall::of() else { return };
     let server = wall.serve(tempfile::tempdir().expect("a temporary folder"));
     works(&server, "at-first");

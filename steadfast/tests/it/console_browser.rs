@@ -94,7 +94,7 @@ fn keep(window: &Window<'_>, name: &str) {
 }
 
 #[test]
-fn every_screen_fits_a_desk_and_a_phone_and_the_browser_has_no_complaint() {
+fn every_screen_fits_a_desktop_and_a_phone_without_browser_errors() {
     let Some(browser) = Browser::start() else { return };
     let server = Server::seeded();
     make_runs(&server);

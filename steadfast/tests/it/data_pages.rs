@@ -161,7 +161,7 @@ pub(crate) const SCREENS: [(&str, &str); 12] = [
 ];
 
 #[test]
-fn a_browser_calls_a_message_with_fields_and_sees_what_the_turn_changed() {
+fn a_browser_calls_a_message_with_fields_and_shows_the_changed_rows() {
     let Some(browser) = Browser::start() else { return };
     let server = Server::empty();
     increment(&server, "visitors", 41);
@@ -182,7 +182,7 @@ fn a_browser_calls_a_message_with_fields_and_sees_what_the_turn_changed() {
 }
 
 #[test]
-fn an_event_names_its_rule_its_queue_and_how_far_its_message_is() {
+fn an_event_names_its_rule_its_queue_and_its_state() {
     let server = with_bucket("photos");
     for (rule, prefix, queue) in [("images", "in/", "thumbnails"), ("logs", "log/", "archive")] {
         let rule_of = json!({ "events": ["object-create"], "prefix": prefix, "queue": queue });

@@ -36,7 +36,7 @@ fn name(text: &str) -> &str {
 }
 
 #[test]
-fn it_goes_on_where_it_was_killed_and_then_begins_anew() {
+fn the_example_continues_after_a_kill_and_then_starts_again() {
     let folder = tempfile::tempdir().unwrap();
     let mut child = spawn(example(folder.path()).stdout(Stdio::piped()));
     let mut printed = BufReader::new(child.stdout.take().unwrap());
@@ -64,7 +64,7 @@ fn it_goes_on_where_it_was_killed_and_then_begins_anew() {
 }
 
 #[test]
-fn it_has_a_folder_of_its_own_beside_a_server() {
+fn the_example_has_its_own_folder_next_to_a_server() {
     let server = Server::on(tempfile::tempdir().unwrap());
     let here = tempfile::tempdir().unwrap();
     let mut command = steadfast();

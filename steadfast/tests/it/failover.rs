@@ -63,7 +63,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 #[test]
-fn a_promoted_replica_that_lacks_acknowledged_commits_is_noticed_and_needs_a_decision() {
+fn a_promoted_replica_without_acknowledged_commits_is_detected_and_needs_a_decision() {
     let primary = Cluster::start();
     let standby = primary.standby(&[]);
     let proxy = Proxy::to(&primary.folder());
@@ -135,7 +135,7 @@ fn pull(server: &Server) -> Value {
 }
 
 #[test]
-fn a_replica_that_has_all_that_was_acknowledged_takes_over_under_load_without_a_restart() {
+fn a_complete_replica_takes_over_under_load_without_a_restart() {
     let primary = Cluster::start();
     let standby = primary.standby(&[]);
     primary.sql(&format!("ALTER SYSTEM SET synchronous_standby_names = '{}'", standby.name()));
@@ -266,7 +266,7 @@ impl Drop for OnDrop<'_> {
 }
 
 #[test]
-fn an_owner_that_is_cut_off_is_succeeded_and_tells_nothing_old() {
+fn a_disconnected_owner_is_replaced_and_returns_no_stale_reads() {
     let cluster = Cluster::start();
     let proxy = Proxy::to(&cluster.folder());
     let swallow = |first: &Server| {
@@ -278,7 +278,7 @@ fn an_owner_that_is_cut_off_is_succeeded_and_tells_nothing_old() {
 }
 
 #[test]
-fn an_owner_that_was_stopped_is_succeeded_and_tells_nothing_old_when_it_goes_on() {
+fn a_stopped_owner_is_replaced_and_returns_no_stale_reads_after_it_resumes() {
     let cluster = Cluster::start();
     let stop = |first: &Server| first.signal(Signal::STOP);
     let go_on = |first: &Server| first.signal(Signal::CONT);
@@ -286,7 +286,7 @@ fn an_owner_that_was_stopped_is_succeeded_and_tells_nothing_old_when_it_goes_on(
 }
 
 #[test]
-fn a_second_server_is_refused_and_the_first_one_goes_on() {
+fn a_second_server_is_refused_and_the_first_one_continues() {
     let cluster = Cluster::start();
     let first = serve(&cluster.url, &[]);
     assert_eq!(increment_surely(&first, "k-1"), 1);
@@ -298,7 +298,7 @@ fn a_second_server_is_refused_and_the_first_one_goes_on() {
 }
 
 #[test]
-fn a_primary_that_becomes_read_only_with_open_connections_is_left_for_the_new_one() {
+fn a_read_only_primary_with_open_connections_is_replaced_by_the_new_one() {
     let primary = Cluster::start();
     let standby = primary.standby(&[]);
     let proxy = Proxy::to(&primary.folder());
@@ -321,7 +321,7 @@ fn a_primary_that_becomes_read_only_with_open_connections_is_left_for_the_new_on
 }
 
 #[test]
-fn a_commit_that_no_standby_confirmed_is_not_answered_although_somebody_ended_the_wait() {
+fn an_unconfirmed_commit_is_not_acknowledged_when_its_wait_is_cancelled() {
     let cluster = Cluster::start();
     let server = serve(&cluster.url, &[]);
     assert_eq!(increment_surely(&server, "k-1"), 1);
@@ -346,7 +346,7 @@ fn a_commit_that_no_standby_confirmed_is_not_answered_although_somebody_ended_th
 }
 
 #[test]
-fn a_slow_way_to_the_database_slows_down_and_loses_nothing() {
+fn a_slow_connection_to_the_database_loses_nothing() {
     let cluster = Cluster::start();
     let proxy = Proxy::to(&cluster.folder());
     let server = serve(&proxy.url(), &[]);

@@ -81,12 +81,12 @@ impl Walk {
 }
 
 #[test]
-fn every_post_is_applied_once_under_its_key() {
+fn every_post_is_applied_once_per_key() {
     every_post(Server::empty());
 }
 
 #[test]
-fn every_post_is_applied_once_under_its_key_on_postgres() {
+fn every_post_is_applied_once_per_key_on_postgres() {
     let cluster = Cluster::start();
     let folder = tempfile::tempdir().expect("a folder");
     every_post(Server::with(folder, &["--store", &cluster.url]));
@@ -121,7 +121,7 @@ fn a_repetition_after_a_kill_gets_the_recorded_answer() {
 }
 
 #[test]
-fn the_command_line_gives_the_same_keys() {
+fn the_command_line_accepts_the_same_keys() {
     let server = Server::empty();
     server.post_json("/v1/queues/q/messages", r#"{"body": 1}"#, &[]);
     let ask = |args: &[&str]| {

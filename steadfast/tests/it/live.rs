@@ -129,7 +129,7 @@ impl Listener {
 }
 
 #[test]
-fn what_one_says_over_a_websocket_is_heard_by_all_in_the_room_and_by_nobody_else() {
+fn a_line_over_a_websocket_reaches_everyone_in_its_room_only() {
     let server = Server::empty();
     let mut ann = Guest::come(&server, "a%2Fb%20%C3%A9", "name=ann");
     let mut bob = Guest::come(&server, "a%2Fb%20%C3%A9", "name=bob%20b");
@@ -151,7 +151,7 @@ fn what_one_says_over_a_websocket_is_heard_by_all_in_the_room_and_by_nobody_else
 }
 
 #[test]
-fn connections_outlive_the_sleep_of_their_object() {
+fn connections_survive_the_eviction_of_their_object() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let server = Server::with(folder, &["--object-idle", "1"]);
     let mut ann = Guest::come(&server, "lobby", "name=ann");
@@ -168,7 +168,7 @@ fn connections_outlive_the_sleep_of_their_object() {
 }
 
 #[test]
-fn who_only_listens_gets_events_with_numbers_and_goes_on_behind_the_last() {
+fn server_sent_events_have_ids_and_continue_after_the_last_one() {
     let server = Server::empty();
     let say = |number: usize| {
         let body = json!({ "key": format!("k{number}"), "who": "x", "text": "…" }).to_string();
@@ -193,7 +193,7 @@ fn who_only_listens_gets_events_with_numbers_and_goes_on_behind_the_last() {
 }
 
 #[test]
-fn a_connection_that_is_not_accepted_is_an_ordinary_problem() {
+fn a_refused_connection_is_an_ordinary_problem() {
     let server = Server::empty();
     let upgrade = "Connection: upgrade, close\r\nUpgrade: websocket\r\n\
          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
@@ -229,7 +229,7 @@ fn a_connection_that_is_not_accepted_is_an_ordinary_problem() {
 }
 
 #[test]
-fn a_text_that_is_refused_is_answered_and_the_connection_stays() {
+fn a_refused_text_gets_an_error_and_the_connection_stays() {
     let server = Server::empty();
     let mut ann = Guest::come(&server, "lobby", "name=ann");
     ann.say("k1", " ");
@@ -242,7 +242,7 @@ fn a_text_that_is_refused_is_answered_and_the_connection_stays() {
 }
 
 #[test]
-fn what_is_no_text_or_too_long_ends_the_connection_with_its_code() {
+fn binary_or_too_long_frames_close_the_connection_with_a_code() {
     let server = Server::empty();
     let mut ann = Guest::come(&server, "lobby", "name=ann");
     let mut bob = Guest::come(&server, "lobby", "name=bob");

@@ -11,7 +11,7 @@ use crate::{
 };
 
 #[test]
-fn a_server_that_stops_says_goodbye_and_every_room_hears_of_it() {
+fn a_shutdown_closes_connections_and_every_room_sees_it() {
     let mut server = Server::empty();
     let mut guests: Vec<Guest> =
         (0..20).map(|number| Guest::come(&server, "lobby", &format!("name=n{number}"))).collect();
@@ -26,7 +26,7 @@ fn a_server_that_stops_says_goodbye_and_every_room_hears_of_it() {
 }
 
 #[test]
-fn after_a_kill_who_comes_again_finds_every_line_once_and_nobody_who_is_gone() {
+fn after_a_kill_reconnected_clients_see_every_line_once_and_no_ghosts() {
     let mut server = Server::empty();
     let mut heard: BTreeMap<i64, String> = BTreeMap::new();
     let mut sent = 0;
@@ -82,7 +82,7 @@ fn say_until_it_is_gone(mut writer: Guest) -> usize {
 }
 
 #[test]
-fn who_does_not_read_is_closed_with_1013_and_the_others_do_not_wait() {
+fn a_client_that_does_not_read_is_closed_with_1013_and_others_are_not_delayed() {
     let server = Server::empty();
     let mut slow = Guest::come(&server, "lobby", "name=slow");
     let mut ann = Guest::come(&server, "lobby", "name=ann");
@@ -105,7 +105,7 @@ fn who_does_not_read_is_closed_with_1013_and_the_others_do_not_wait() {
 }
 
 #[test]
-fn who_listens_to_events_and_does_not_read_them_is_cut_off() {
+fn an_event_client_that_does_not_read_is_disconnected() {
     let mut server = Server::empty();
     let slow = Listener::come(&server, "name=slow", "");
     let writer = Guest::come(&server, "lobby", "name=writer");

@@ -20,7 +20,7 @@ fn cargo(folder: &Path, verb: &str) -> Command {
 }
 
 #[test]
-fn a_new_project_is_tested_served_used_killed_and_goes_on() {
+fn a_new_project_is_tested_served_used_killed_and_continues() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let demo = written(folder.path());
     let mut again = steadfast();
@@ -149,7 +149,7 @@ fn the_dockerfile_of_a_new_project_copies_and_runs_what_the_project_builds() {
 }
 
 #[test]
-fn the_unit_of_a_new_project_serves_a_folder_that_systemd_makes() {
+fn the_unit_of_a_new_project_serves_a_folder_of_systemd() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let unit = read(&written(folder.path()), "demo.service");
     let mut settings = Vec::new();
@@ -178,7 +178,7 @@ fn the_unit_of_a_new_project_serves_a_folder_that_systemd_makes() {
 }
 
 #[test]
-fn a_project_is_not_written_for_a_bad_name_or_a_folder_that_is_no_checkout() {
+fn a_project_needs_a_valid_name_and_a_checkout() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let new = |args: &[&str]| {
         let mut command = steadfast();

@@ -38,7 +38,7 @@ fn an_object_shows_its_tables_turns_and_last_error_escaped() {
 }
 
 #[test]
-fn names_are_found_by_their_beginning_page_by_page() {
+fn names_are_found_by_prefix_in_pages() {
     let server = Server::empty();
     for number in 0..52 {
         increment(&server, &format!("n%26{number:02}"), 1);
@@ -81,7 +81,7 @@ fn a_turn_shows_its_rows_before_and_after() {
 }
 
 #[test]
-fn a_question_is_answered_on_the_page_or_refused_there() {
+fn a_query_is_answered_or_refused_on_the_page() {
     let server = Server::empty();
     increment(&server, NAME, 2);
     increment(&server, NAME, 5);
@@ -164,7 +164,7 @@ fn the_form_calls_a_public_message_and_shows_the_reply() {
 }
 
 #[test]
-fn a_browser_offers_the_last_statements_of_a_class_again() {
+fn a_browser_lists_the_last_statements_of_a_class() {
     let Some(browser) = Browser::start() else { return };
     let server = Server::empty();
     increment(&server, "a", 2);

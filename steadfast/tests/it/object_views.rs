@@ -25,7 +25,7 @@ fn sql(server: &Server, name: &str, body: &Value) -> crate::harness::Answer {
 }
 
 #[test]
-fn classes_and_objects_are_listed_in_parts() {
+fn classes_and_objects_are_listed_in_pages() {
     let folder = tempfile::tempdir().unwrap();
     seed::fill_parrot(folder.path());
     let server = Server::on(folder);
@@ -69,7 +69,7 @@ fn classes_and_objects_are_listed_in_parts() {
 }
 
 #[test]
-fn an_object_with_an_odd_name_is_seen_from_all_sides() {
+fn an_object_with_an_unusual_name_is_shown_everywhere() {
     let server = Server::empty();
     increment(&server, ODD_URL, 2);
     increment(&server, ODD_URL, 5);
@@ -105,7 +105,7 @@ fn an_object_with_an_odd_name_is_seen_from_all_sides() {
 }
 
 #[test]
-fn sql_reads_now_and_then_and_nothing_else() {
+fn sql_only_reads_current_and_past_states() {
     let server = Server::empty();
     increment(&server, "a", 2);
     increment(&server, "a", 5);

@@ -59,7 +59,7 @@ fn a_message_without_fields_needs_no_body() {
 }
 
 #[test]
-fn a_read_makes_nothing() {
+fn a_read_creates_no_object() {
     let server = Server::empty();
     assert_value(&server, "a", 0);
     assert_eq!(server.json("/v1/streams")["items"], json!([]));
@@ -108,7 +108,7 @@ fn a_malformed_message_names_its_field() {
 }
 
 #[test]
-fn what_is_not_there_is_not_found() {
+fn unknown_objects_and_messages_are_not_found() {
     let server = Server::empty();
     let post = |path: &str| server.post_json(path, r#"{"by": 1}"#, &[]);
     post("/v1/objects/nonsense/a/calls/increment").assert_problem(404, "class_not_found");
@@ -242,7 +242,7 @@ fn count_until_it_dies(server: &Server, writer: usize, acked: &AtomicUsize) -> V
 }
 
 #[test]
-fn what_was_acknowledged_survives_a_kill() {
+fn acknowledged_calls_survive_a_kill() {
     let mut folder = tempfile::tempdir().unwrap();
     for round in 0..3 {
         let server = Server::on(folder);
@@ -286,7 +286,7 @@ fn what_was_acknowledged_survives_a_kill() {
 }
 
 #[test]
-fn a_damaged_object_is_out_of_service_and_the_others_go_on() {
+fn a_damaged_object_fails_and_others_continue() {
     let server = Server::empty();
     increment(&server, "a", 1, None);
     increment(&server, "b", 2, None);

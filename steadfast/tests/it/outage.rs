@@ -14,7 +14,7 @@ fn increment(server: &Server, key: &str) -> Answer {
 }
 
 #[test]
-fn an_outage_of_the_store_is_told_and_ends_without_a_restart() {
+fn an_outage_of_the_store_is_reported_and_ends_without_a_restart() {
     let cluster = Cluster::start();
     let folder = tempfile::tempdir().unwrap();
     let server = Server::with(folder, &["--store", &cluster.url]);

@@ -29,7 +29,7 @@ fn assert_private(folder: &Path) {
 }
 
 #[test]
-fn others_may_nothing_with_the_data_whatever_the_umask_and_the_rights_of_before() {
+fn other_users_have_no_access_to_the_data_whatever_the_umask_and_earlier_permissions() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).expect("it is ours");
     let program = steadfast();

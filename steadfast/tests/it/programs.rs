@@ -73,7 +73,7 @@ fn a_folder_of_another_program_is_refused_and_stays_as_it_is() {
 }
 
 #[test]
-fn a_wrong_setting_stops_work_before_anything_is_opened_and_no_questions() {
+fn a_wrong_setting_stops_serve_before_anything_is_opened_and_no_client_verb() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = folder.path().join("store");
     let wrong = |args: &[&str]| {
@@ -93,7 +93,7 @@ fn a_wrong_setting_stops_work_before_anything_is_opened_and_no_questions() {
 }
 
 #[test]
-fn an_adopted_folder_is_the_new_programs_and_its_unserved_work_is_told() {
+fn an_adopted_folder_belongs_to_the_new_program_and_unserved_work_is_reported() {
     let folder = folder_of_other();
     let server = Server::with(folder, &["--adopt"]);
     let checks: Value = serde_json::from_str(&server.get("/v1/doctor").body).expect("JSON");
@@ -186,7 +186,7 @@ fn inspect_shows_buckets_and_changes_none_of_their_files() {
 }
 
 #[test]
-fn inspect_says_which_schema_a_folder_has_and_what_to_do_if_it_is_an_older_one() {
+fn inspect_reports_the_schema_of_a_folder_and_the_next_step() {
     let folder = folder_of_other();
     let store = rusqlite::Connection::open(folder.path().join("steadfast.db")).expect("it opens");
     let schema = "SELECT value FROM meta WHERE key = 'schema'";
@@ -199,7 +199,7 @@ fn inspect_says_which_schema_a_folder_has_and_what_to_do_if_it_is_an_older_one()
 }
 
 #[test]
-fn settings_come_from_flag_variable_file_and_default_in_this_order() {
+fn settings_have_the_precedence_flag_variable_file_default() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("settings.toml");
     let text = "retention = 5\n[uploads]\nimage-bytes = 1000\nimage-frames = 7\n\
@@ -243,7 +243,7 @@ fn settings_come_from_flag_variable_file_and_default_in_this_order() {
 }
 
 #[test]
-fn a_settings_file_with_mistakes_is_refused_with_all_of_them_before_anything_is_opened() {
+fn a_settings_file_is_refused_with_all_its_errors_before_anything_is_opened() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (file, store) = (folder.path().join("settings.toml"), folder.path().join("store"));
     fs::write(&file, "listen = 3\ncolour = \"red\"\n[uploads]\nclassifier = \"crystal\"")

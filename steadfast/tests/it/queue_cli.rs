@@ -17,7 +17,7 @@ fn said(server: &Server, args: &[&str]) -> String {
 const ADA: &str = r#"{"to": "ada@example.org", "subject": "Hello"}"#;
 
 #[test]
-fn every_verb_prints_what_people_read() {
+fn every_verb_prints_plain_text() {
     let server = Server::empty();
     let ask = |args: &[&str]| server.ask(&[&["queues"], args].concat());
     let said = |args: &[&str]| said(&server, args);
@@ -60,7 +60,7 @@ fn every_verb_prints_what_people_read() {
 }
 
 #[test]
-fn a_repeated_send_with_a_key_is_one() {
+fn a_repeated_send_with_a_key_sends_once() {
     let server = Server::empty();
     let send = ["send", "q", "--body", "1", "--idempotency-key", "k"];
     assert_eq!(said(&server, &send), said(&server, &send));
@@ -68,7 +68,7 @@ fn a_repeated_send_with_a_key_is_one() {
 }
 
 #[test]
-fn dead_letters_are_found_wherever_they_are_and_get_another_chance() {
+fn dead_letters_are_listed_from_all_queues_and_redriven() {
     let server = Server::empty();
     assert_eq!(said(&server, &["dlq", "mail"]), "queue mail has no dead letters\n");
     let moved = mail(&server, "nobody");
@@ -100,7 +100,7 @@ fn dead_letters_are_found_wherever_they_are_and_get_another_chance() {
 }
 
 #[test]
-fn dead_letters_without_a_place_are_found_in_their_queue() {
+fn dead_letters_without_a_dead_letter_queue_stay_in_their_queue() {
     let server = Server::empty();
     let set = server.put_json("/v1/queues/q", &json!({ "maxRetries": 0 }));
     assert_eq!(set.status, 200);
@@ -119,7 +119,7 @@ fn dead_letters_without_a_place_are_found_in_their_queue() {
 }
 
 #[test]
-fn a_folder_that_no_server_holds_is_asked_alike_and_consumes_nothing() {
+fn a_folder_without_a_server_gives_the_same_output_and_consumes_nothing() {
     let server = Server::empty();
     said(&server, &["pause", "mail"]);
     mail(&server, "ada@example.org");

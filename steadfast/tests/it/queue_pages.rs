@@ -19,7 +19,7 @@ fn press(server: &Server, path: &str, form: &str) -> Answer {
 }
 
 #[test]
-fn the_queues_are_listed_with_pictures_and_one_shows_its_messages_escaped() {
+fn the_queues_are_listed_with_sparklines_and_a_queue_shows_its_messages_escaped() {
     let server = Server::empty();
     send(&server, "q", &json!({ "text": "<b>&" }));
     let list = server.get("/queues").body;
@@ -73,7 +73,7 @@ fn a_queue_is_read_page_by_page() {
 }
 
 #[test]
-fn the_buttons_do_what_they_say_and_lead_back() {
+fn the_buttons_act_and_redirect_back() {
     let server = Server::empty();
     let done = |path: &str, form: &str, location: &str| {
         let answer = press(&server, path, form);
@@ -111,7 +111,7 @@ fn the_buttons_do_what_they_say_and_lead_back() {
 }
 
 #[test]
-fn a_page_follows_its_queue_and_keeps_what_is_typed() {
+fn a_page_is_refreshed_and_keeps_typed_text() {
     let Some(browser) = Browser::start() else { return };
     let server = Server::empty();
     let window = browser.open(&format!("{}/queues", server.url));

@@ -49,7 +49,7 @@ async fn objects_are_called_with_their_types_and_refuse_with_their_codes() {
 }
 
 #[tokio::test]
-async fn runs_are_started_told_of_events_and_waited_for() {
+async fn runs_are_started_sent_events_and_awaited() {
     let server = Server::empty();
     let client = connect(&server.url).client();
     let started = client.start(Order::at("o-1"), order("o-1")).await.unwrap();
@@ -73,7 +73,7 @@ async fn runs_are_started_told_of_events_and_waited_for() {
 }
 
 #[tokio::test]
-async fn queues_and_processes_take_what_a_client_sends() {
+async fn queues_and_processes_accept_messages_of_a_client() {
     let server = Server::empty();
     let client = connect(&server.url).client();
     let mail = Mail { to: "ada@example.org".into(), subject: "Hello".into() };
@@ -135,7 +135,7 @@ async fn blobs_are_written_read_listed_and_deleted() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_surely_did_nothing() {
+async fn an_unreachable_program_certainly_did_nothing() {
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let client = connect(format!("http://{nobody}/")).client();
     let error = client.call(Counter::at("a"), Read {}).await.unwrap_err();
@@ -160,7 +160,7 @@ async fn count(client: &Client, heard: &AtomicI64, unknown: &AtomicI64) {
 }
 
 #[tokio::test]
-async fn what_a_client_heard_of_is_there_after_a_kill() {
+async fn acknowledged_changes_of_a_client_survive_a_kill() {
     let server = Server::empty();
     let client = connect(&server.url).client();
     let (heard, unknown) = (AtomicI64::new(0), AtomicI64::new(0));
@@ -325,7 +325,7 @@ impl Walk {
 }
 
 #[tokio::test]
-async fn the_typed_client_walks_every_route_of_the_description() {
+async fn the_typed_client_uses_every_route_of_the_document() {
     // The seed blocks in its own runtime.
     let server = tokio::task::spawn_blocking(Server::seeded).await.unwrap();
     let program = connect(&server.url);

@@ -24,7 +24,7 @@ fn a_dead_and_a_cancelled_message_become_pending() {
 }
 
 #[test]
-fn what_is_not_dead_or_cancelled_is_not_revived() {
+fn only_dead_or_cancelled_messages_are_revived() {
     let server = Server::seeded();
     for position in [1, DONE, PENDING] {
         server.post(&path(position), &[]).assert_problem(409, "wrong_status");

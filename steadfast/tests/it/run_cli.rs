@@ -24,7 +24,7 @@ fn said(server: &Server, args: &[&str]) -> String {
 }
 
 #[test]
-fn every_verb_prints_what_people_read() {
+fn every_verb_prints_plain_text() {
     let server = Server::empty();
     let ask = |args: &[&str]| server.ask(&[&["runs"], args].concat());
     let said = |args: &[&str]| said(&server, args);
@@ -77,7 +77,7 @@ fn every_verb_prints_what_people_read() {
 }
 
 #[test]
-fn a_start_takes_a_file_and_waits_for_the_end() {
+fn a_start_reads_a_file_and_waits_for_the_end() {
     let server = Server::empty();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("input.json");
@@ -117,7 +117,7 @@ fn a_tail_follows_a_run_to_its_end() {
 }
 
 #[test]
-fn a_tail_of_a_run_that_ended_badly_fails() {
+fn a_tail_of_a_failed_run_fails() {
     let server = Server::empty();
     start(&server, "", "o-1");
     said(&server, &["terminate", "order", "o-1", "--yes"]);
@@ -127,7 +127,7 @@ fn a_tail_of_a_run_that_ended_badly_fails() {
 }
 
 #[test]
-fn a_folder_that_no_server_holds_is_asked_alike() {
+fn a_folder_without_a_server_gives_the_same_output() {
     let server = Server::empty();
     start(&server, "", "o-1");
     run_until(&server, "o-1", "waiting");

@@ -60,7 +60,7 @@ impl Watcher {
 }
 
 #[test]
-fn a_run_is_told_while_it_goes_on_and_the_line_ends_with_it() {
+fn a_followed_run_streams_its_entries_until_it_ends() {
     let server = Server::empty();
     start(&server, "", "o-1");
     let mut watcher = Watcher::come(&server, "o-1/live", "");
@@ -85,7 +85,7 @@ fn a_run_is_told_while_it_goes_on_and_the_line_ends_with_it() {
 }
 
 #[test]
-fn who_comes_again_hears_only_what_was_not_heard() {
+fn a_reconnect_receives_only_missed_entries() {
     let server = Server::empty();
     start(&server, "", "o-1");
     run_until(&server, "o-1", "waiting");
@@ -106,7 +106,7 @@ fn who_comes_again_hears_only_what_was_not_heard() {
 }
 
 #[test]
-fn a_restarted_run_is_told_on() {
+fn a_restarted_run_is_still_followed() {
     let server = Server::empty();
     start(&server, "", "o-1");
     run_until(&server, "o-1", "waiting");
@@ -120,7 +120,7 @@ fn a_restarted_run_is_told_on() {
 }
 
 #[test]
-fn a_server_that_stops_says_so_and_does_not_wait_for_who_watches() {
+fn a_shutdown_tells_followers_and_does_not_wait_for_them() {
     let mut server = Server::empty();
     start(&server, "", "o-1");
     run_until(&server, "o-1", "waiting");
@@ -136,7 +136,7 @@ fn a_server_that_stops_says_so_and_does_not_wait_for_who_watches() {
 }
 
 #[test]
-fn what_cannot_be_watched_is_a_problem() {
+fn an_unknown_run_cannot_be_followed() {
     let server = Server::empty();
     start(&server, "", "o-1");
     let get = |path: &str| server.get(&format!("/v1/workflows/{path}"));
@@ -150,7 +150,7 @@ fn what_cannot_be_watched_is_a_problem() {
 }
 
 #[test]
-fn too_many_who_watch_are_told_so_and_a_place_comes_back() {
+fn too_many_followers_are_refused_and_slots_are_released() {
     let server = Server::empty();
     start(&server, "", "o-1");
     run_until(&server, "o-1", "waiting");

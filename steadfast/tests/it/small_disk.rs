@@ -148,7 +148,7 @@ fn is_ready(server: &Server) -> bool {
 }
 
 #[test]
-fn a_full_disk_under_load_loses_nothing_and_a_server_starts_and_reads_on_it() {
+fn a_full_disk_under_load_loses_nothing_and_a_server_starts_on_it() {
     let Some(disk) = SmallDisk::new() else { return };
     let (mut server, ledger) = (disk.serve(), Ledger::default());
     assert!(server.put_json("/v1/buckets/files", &json!({})).status < 300);
@@ -215,7 +215,7 @@ fn a_full_disk_under_load_loses_nothing_and_a_server_starts_and_reads_on_it() {
 }
 
 #[test]
-fn a_server_that_has_work_to_take_over_starts_on_a_full_disk_and_works_when_there_is_space() {
+fn a_server_with_pending_work_starts_on_a_full_disk_and_recovers_with_space() {
     let Some(disk) = SmallDisk::new() else { return };
     let seeded = Server::empty().kill();
     let position = seed::fill_claimed(seeded.path());

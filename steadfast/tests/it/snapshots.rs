@@ -65,7 +65,7 @@ fn add_help(verb: &[String], text: &mut String) {
 }
 
 #[test]
-fn the_help_of_every_verb_is_as_it_was() {
+fn the_help_of_every_verb_matches_its_snapshot() {
     let top = help(&[]);
     let nouns = verbs(&top);
     assert!(nouns.len() > 10, "{nouns:?}");
@@ -78,7 +78,7 @@ fn the_help_of_every_verb_is_as_it_was() {
 }
 
 #[test]
-fn the_openapi_document_is_as_it_was() {
+fn the_openapi_document_matches_its_snapshot() {
     let mut document = Server::empty().json("/openapi.json");
     document["info"]["version"] = json!("VERSION");
     let text = serde_json::to_string_pretty(&document).expect("JSON");
@@ -270,7 +270,7 @@ const UNPROVOKED: &[(Code, &str)] = &[
 ];
 
 #[test]
-fn each_problem_is_as_it_was_and_no_code_is_left_out() {
+fn each_problem_matches_its_snapshot_and_every_code_is_covered() {
     let provocations = provocations();
     let asked = provocations.iter().map(|it| it.0).chain(UNPROVOKED.iter().map(|it| it.0));
     let asked: Vec<Code> = asked.collect();
@@ -291,7 +291,7 @@ fn each_problem_is_as_it_was_and_no_code_is_left_out() {
 }
 
 #[test]
-fn a_store_in_trouble_answers_as_it_did() {
+fn problems_of_a_failing_store_match_their_snapshot() {
     let server = Server::empty();
     let counted = server.post_json("/v1/objects/counter/a/calls/increment", "{\"by\":1}", &[]);
     assert_eq!(counted.status, 200, "{}", counted.body);

@@ -48,7 +48,7 @@ fn every_error_of_a_process_keeps_its_code_and_says_whether_to_retry() {
 }
 
 #[test]
-fn every_error_of_a_look_at_objects_keeps_its_code() {
+fn every_error_of_an_inspection_keeps_its_code() {
     let check = |error: InspectError, status: u16| {
         let code = Code::of_inspect(&error);
         assert_eq!((code.tag(), code.status()), (error.code(), status));

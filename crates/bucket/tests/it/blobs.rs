@@ -10,17 +10,17 @@ use steadfast_bucket::{
 use crate::lab::{Lab, bucket, key};
 
 crate::lab::laws!(
-    what_was_put_is_read_whole_and_in_ranges,
-    every_write_of_a_key_takes_the_next_number_and_its_event_carries_it,
-    a_body_that_is_not_what_was_announced_leaves_nothing,
+    a_blob_is_read_whole_and_in_ranges,
+    every_write_of_a_key_and_its_event_have_the_next_number,
+    a_body_that_differs_from_its_declaration_stores_nothing,
     conditions_are_decided_in_the_commit,
     lists_have_prefixes_delimiters_and_pages,
-    a_copy_has_a_number_and_a_version_of_its_own_and_outlives_its_original,
-    an_upload_in_parts_appears_at_once_or_not_at_all,
-    a_sweep_removes_files_and_tombstones_that_nobody_needs,
+    a_copy_has_its_own_number_and_version_and_outlives_its_source,
+    a_multipart_upload_is_visible_whole_or_not_at_all,
+    a_sweep_removes_orphaned_files_and_old_tombstones,
 );
 
-async fn what_was_put_is_read_whole_and_in_ranges(lab: Lab) {
+async fn a_blob_is_read_whole_and_in_ranges(lab: Lab) {
     let bytes: Vec<u8> = (0..3_000_000_u32).map(|it| (it % 251) as u8).collect();
     let attributes = Attributes::of_type("image/png");
     let put = PutOptions { attributes: attributes.clone(), ..PutOptions::default() };
@@ -40,7 +40,7 @@ async fn what_was_put_is_read_whole_and_in_ranges(lab: Lab) {
     assert_eq!(lab.get("empty").await, b"");
 }
 
-async fn every_write_of_a_key_takes_the_next_number_and_its_event_carries_it(lab: Lab) {
+async fn every_write_of_a_key_and_its_event_have_the_next_number(lab: Lab) {
     lab.put("k", b"before the rule").await;
     lab.listen().await;
     let second = lab.put("k", b"two").await;
@@ -59,7 +59,7 @@ async fn every_write_of_a_key_takes_the_next_number_and_its_event_carries_it(lab
     assert_eq!((events[0].object.size, events[1].object.size), (Some(3), None));
 }
 
-async fn a_body_that_is_not_what_was_announced_leaves_nothing(lab: Lab) {
+async fn a_body_that_differs_from_its_declaration_stores_nothing(lab: Lab) {
     lab.listen().await;
     let expected = [
         Expected { size: Some(3), ..Expected::default() },
@@ -133,7 +133,7 @@ async fn lists_have_prefixes_delimiters_and_pages(lab: Lab) {
     }
 }
 
-async fn a_copy_has_a_number_and_a_version_of_its_own_and_outlives_its_original(lab: Lab) {
+async fn a_copy_has_its_own_number_and_version_and_outlives_its_source(lab: Lab) {
     let original = lab.put("from", b"bytes").await;
     lab.listen().await;
     let (bucket, from, to) = (bucket(), key("from"), key("to"));
@@ -153,7 +153,7 @@ async fn a_copy_has_a_number_and_a_version_of_its_own_and_outlives_its_original(
     assert_eq!(error.code(), "blob_not_found");
 }
 
-async fn an_upload_in_parts_appears_at_once_or_not_at_all(lab: Lab) {
+async fn a_multipart_upload_is_visible_whole_or_not_at_all(lab: Lab) {
     lab.listen().await;
     let (bucket, at) = (bucket(), key("big"));
     let upload =
@@ -202,7 +202,7 @@ async fn an_upload_in_parts_appears_at_once_or_not_at_all(lab: Lab) {
     }
 }
 
-async fn a_sweep_removes_files_and_tombstones_that_nobody_needs(lab: Lab) {
+async fn a_sweep_removes_orphaned_files_and_old_tombstones(lab: Lab) {
     lab.put("kept", b"1").await;
     lab.put("gone", b"2").await;
     lab.buckets.delete(&bucket(), &key("gone"), Condition::default()).await.unwrap();

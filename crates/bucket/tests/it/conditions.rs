@@ -10,9 +10,9 @@ use steadfast_bucket::{
 use crate::lab::{Lab, START, bucket, key};
 
 crate::lab::laws!(
-    what_is_read_is_what_was_expected,
-    what_is_changed_is_what_was_expected,
-    a_copy_goes_from_bucket_to_bucket_if_both_are_as_expected,
+    reads_check_their_conditions,
+    writes_check_their_conditions,
+    a_copy_between_buckets_checks_both_conditions,
     access_keys_are_found_until_they_are_revoked,
 );
 
@@ -20,7 +20,7 @@ fn etag(etag: &str) -> Option<Match> {
     Some(Match::Etag(vec!["other".into(), etag.into()]))
 }
 
-async fn what_is_read_is_what_was_expected(lab: Lab) {
+async fn reads_check_their_conditions(lab: Lab) {
     lab.pass(Duration::from_millis(500));
     let blob = lab.put("k", b"bytes").await;
     let read = async |condition: Condition| {
@@ -60,7 +60,7 @@ async fn what_is_read_is_what_was_expected(lab: Lab) {
     }
 }
 
-async fn what_is_changed_is_what_was_expected(lab: Lab) {
+async fn writes_check_their_conditions(lab: Lab) {
     let put = async |condition: Condition| {
         let put = PutOptions { condition, ..PutOptions::default() };
         lab.buckets.put(&bucket(), &key("k"), b"bytes", put).await
@@ -84,7 +84,7 @@ async fn what_is_changed_is_what_was_expected(lab: Lab) {
     assert_eq!(lab.all_files().len(), 1);
 }
 
-async fn a_copy_goes_from_bucket_to_bucket_if_both_are_as_expected(lab: Lab) {
+async fn a_copy_between_buckets_checks_both_conditions(lab: Lab) {
     let (here, there) = (bucket(), BucketName::new("there").unwrap());
     let (from, to) = (key("from"), key("to"));
     let blob = lab.put("from", b"bytes").await;

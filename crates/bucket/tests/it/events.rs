@@ -9,11 +9,11 @@ use steadfast_store::{DueCursor, Timestamp, queue_address};
 use crate::lab::{Lab, bucket, key};
 
 crate::lab::laws!(
-    every_action_is_told_with_all_that_is_known_of_it,
-    a_rule_is_about_types_prefixes_and_suffixes_and_has_a_queue,
+    every_action_sends_a_complete_event,
+    a_rule_selects_by_type_prefix_and_suffix,
     a_change_of_a_rule_is_in_order_with_the_writes,
     the_last_events_are_shown_newest_first,
-    a_clock_that_goes_back_changes_no_order,
+    a_clock_that_is_set_back_changes_no_order,
 );
 
 fn rule(id: &str, events: &[EventType], prefix: &str, suffix: &str, queue: &str) -> Rule {
@@ -37,7 +37,7 @@ impl Lab {
     }
 }
 
-async fn every_action_is_told_with_all_that_is_known_of_it(lab: Lab) {
+async fn every_action_sends_a_complete_event(lab: Lab) {
     lab.listen().await;
     let (delete_after_ms, abort_uploads_after_ms) = (Some(60_000), None);
     let (id, prefix) = ("old".into(), "copy".into());
@@ -80,7 +80,7 @@ async fn every_action_is_told_with_all_that_is_known_of_it(lab: Lab) {
     assert!(events[3..].iter().all(|it| it.object.size.is_none() && it.metadata.is_empty()));
 }
 
-async fn a_rule_is_about_types_prefixes_and_suffixes_and_has_a_queue(lab: Lab) {
+async fn a_rule_selects_by_type_prefix_and_suffix(lab: Lab) {
     let put = async |rule: Rule| lab.buckets.put_rule(&bucket(), rule).await;
     put(rule("png", CREATE, "in/", ".png", "images")).await.unwrap();
     put(rule("gone", DELETE, "in/", "", "deletions")).await.unwrap();
@@ -142,7 +142,7 @@ async fn the_last_events_are_shown_newest_first(lab: Lab) {
     assert_eq!(shown(None, 0).await, []);
 }
 
-async fn a_clock_that_goes_back_changes_no_order(lab: Lab) {
+async fn a_clock_that_is_set_back_changes_no_order(lab: Lab) {
     lab.listen().await;
     let first = lab.put("k", b"1").await;
     lab.clock.set(Timestamp(first.modified_at.0 - 86_400_000));

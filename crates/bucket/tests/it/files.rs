@@ -10,11 +10,11 @@ use steadfast_store::SeededEntropy;
 use crate::lab::{Lab, bucket, key};
 
 crate::lab::laws!(
-    a_disk_that_is_full_at_any_call_leaves_nothing_and_no_event,
-    a_file_that_is_cut_short_or_missing_is_an_error_of_that_blob_alone,
+    a_full_disk_at_any_call_leaves_no_file_and_no_event,
+    a_truncated_or_missing_file_is_an_error_of_its_blob_only,
 );
 
-async fn a_disk_that_is_full_at_any_call_leaves_nothing_and_no_event(lab: Lab) {
+async fn a_full_disk_at_any_call_leaves_no_file_and_no_event(lab: Lab) {
     lab.put("kept", b"kept").await;
     lab.listen().await;
     let (lab, trouble) = lab.troubled().await;
@@ -45,7 +45,7 @@ async fn a_disk_that_is_full_at_any_call_leaves_nothing_and_no_event(lab: Lab) {
     assert_eq!(lab.get("kept").await, b"kept");
 }
 
-async fn a_file_that_is_cut_short_or_missing_is_an_error_of_that_blob_alone(lab: Lab) {
+async fn a_truncated_or_missing_file_is_an_error_of_its_blob_only(lab: Lab) {
     if !lab.is_on_disk() {
         return;
     }
@@ -86,7 +86,7 @@ fn read(blobs: &dyn Blobs, name: FileName, len: u64) -> Vec<u8> {
 }
 
 #[test]
-fn a_folder_serves_one_process_and_one_store() {
+fn a_folder_belongs_to_one_process_and_one_store() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("new/and/deep/blobs");
     let blobs = FileBlobs::open(&place, "one").unwrap();
@@ -99,7 +99,7 @@ fn a_folder_serves_one_process_and_one_store() {
 }
 
 #[test]
-fn a_folder_whose_first_process_ended_at_any_time_is_opened() {
+fn a_folder_opens_after_a_crash_at_any_point_of_its_creation() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("store.new"), "on").unwrap();
     let blobs = FileBlobs::open(folder.path(), "one").unwrap();
@@ -108,7 +108,7 @@ fn a_folder_whose_first_process_ended_at_any_time_is_opened() {
 }
 
 #[test]
-fn what_a_killed_process_was_writing_is_an_orphan_and_what_is_being_written_is_not() {
+fn files_of_a_killed_process_are_orphans_and_files_being_written_are_not() {
     let folder = tempfile::tempdir().unwrap();
     let blobs = FileBlobs::open(folder.path(), "one").unwrap();
     write(&blobs, name(1), b"whole").unwrap();
@@ -124,7 +124,7 @@ fn what_a_killed_process_was_writing_is_an_orphan_and_what_is_being_written_is_n
 }
 
 #[test]
-fn content_is_never_written_again() {
+fn content_is_never_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let blobs: [Arc<dyn Blobs>; 2] = [
         Arc::new(FileBlobs::open(folder.path(), "one").unwrap()),
@@ -142,7 +142,7 @@ fn content_is_never_written_again() {
 }
 
 #[test]
-fn a_folder_that_was_swept_is_made_again() {
+fn a_removed_folder_is_created_again() {
     let folder = tempfile::tempdir().unwrap();
     let blobs = FileBlobs::open(folder.path(), "one").unwrap();
     write(&blobs, name(1), b"bytes").unwrap();
@@ -168,9 +168,9 @@ async fn a_store_keeps_its_name() {
 /// Runs itself again in a namespace with a disk of 4 MiB, which needs no permissions but a kernel
 /// with user namespaces.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_disk_that_is_really_full_refuses_and_goes_on_when_there_is_room() {
+async fn a_really_full_disk_refuses_and_recovers_with_space() {
     const FOLDER: &str = "STEADFAST_TEST_SMALL_DISK";
-    const NAME: &str = "files::a_disk_that_is_really_full_refuses_and_goes_on_when_there_is_room";
+    const NAME: &str = "files::a_really_full_disk_refuses_and_recovers_with_space";
     if let Ok(folder) = std::env::var(FOLDER) {
         return fill(Path::new(&folder)).await;
     }

@@ -8,8 +8,8 @@ use steadfast_store::{Entropy, SeededEntropy};
 use crate::lab::{Lab, bucket, key};
 
 crate::lab::laws!(
-    a_list_goes_on_behind_a_prefix_of_more_keys_than_a_page,
-    a_list_is_what_a_plain_filter_would_show,
+    a_list_continues_after_a_prefix_with_more_keys_than_a_page,
+    a_list_equals_a_plain_filter,
     keys_of_any_text_and_length_are_listed_and_read,
 );
 
@@ -32,7 +32,7 @@ async fn shown(lab: &Lab, list: &ListOptions) -> Vec<String> {
     }
 }
 
-async fn a_list_goes_on_behind_a_prefix_of_more_keys_than_a_page(lab: Lab) {
+async fn a_list_continues_after_a_prefix_with_more_keys_than_a_page(lab: Lab) {
     for number in 0..120 {
         lab.put(&format!("many/{number}"), b"").await;
     }
@@ -82,7 +82,7 @@ fn plain(keys: &BTreeSet<String>, list: &ListOptions) -> Vec<String> {
     all.into_iter().collect()
 }
 
-async fn a_list_is_what_a_plain_filter_would_show(lab: Lab) {
+async fn a_list_equals_a_plain_filter(lab: Lab) {
     let seed = 11;
     let chance = SeededEntropy::new(seed);
     let letters = ["a", "b", "/", "ü", "\0", "\u{10FFFF}", "//"];

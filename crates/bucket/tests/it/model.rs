@@ -214,7 +214,7 @@ fn soak() -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_happens_blobs_and_events_are_those_of_one_moment_on_memory() {
+async fn blobs_and_events_match_the_model_on_memory() {
     for seed in 0..40 * soak() {
         let clock = ManualClock::at(START);
         let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
@@ -224,7 +224,7 @@ async fn whatever_happens_blobs_and_events_are_those_of_one_moment_on_memory() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_happens_blobs_and_events_are_those_of_one_moment_on_sqlite() {
+async fn blobs_and_events_match_the_model_on_sqlite() {
     for seed in 100_000..100_000 + 3 * soak() {
         let ground = Ground::Sqlite(tempfile::tempdir().unwrap());
         play(ground, ManualClock::at(START), seed, 60).await;
@@ -232,7 +232,7 @@ async fn whatever_happens_blobs_and_events_are_those_of_one_moment_on_sqlite() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_happens_blobs_and_events_are_those_of_one_moment_on_postgres() {
+async fn blobs_and_events_match_the_model_on_postgres() {
     let ground = Ground::Postgres(lab::database().await, tempfile::tempdir().unwrap());
     play(ground, ManualClock::at(START), 200_000, 60).await;
 }

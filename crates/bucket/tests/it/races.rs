@@ -11,12 +11,12 @@ use crate::{
 };
 
 crate::lab::laws!(
-    a_sweep_leaves_alone_what_was_begun_long_ago_and_is_about_to_be_put,
-    a_blob_in_parts_is_read_to_its_end_though_it_is_deleted,
-    what_is_given_up_is_done_or_not_and_leaves_no_files,
+    a_sweep_keeps_the_files_of_a_slow_write,
+    a_multipart_blob_is_read_to_its_end_after_a_deletion,
+    a_dropped_operation_is_applied_or_not_and_leaves_no_files,
     readers_outlive_a_replacement_and_a_sweep,
-    a_copy_of_what_is_being_deleted_is_whole_or_not_there,
-    writers_of_one_key_take_numbers_one_by_one,
+    a_copy_during_a_deletion_is_complete_or_missing,
+    concurrent_writers_of_a_key_take_consecutive_numbers,
 );
 
 /// Polls a future this many times, then drops it.
@@ -47,7 +47,7 @@ async fn until_files(lab: &Lab, count: usize) {
     assert!(waited.is_ok(), "{:?} instead of {count}", lab.all_files());
 }
 
-async fn a_sweep_leaves_alone_what_was_begun_long_ago_and_is_about_to_be_put(lab: Lab) {
+async fn a_sweep_keeps_the_files_of_a_slow_write(lab: Lab) {
     let (lab, trouble) = lab.troubled().await;
     let (buckets, runtime) = (lab.buckets.clone(), Handle::current());
     trouble.on(move |at, _| {
@@ -72,7 +72,7 @@ async fn a_sweep_leaves_alone_what_was_begun_long_ago_and_is_about_to_be_put(lab
     trouble.off();
 }
 
-async fn a_blob_in_parts_is_read_to_its_end_though_it_is_deleted(lab: Lab) {
+async fn a_multipart_blob_is_read_to_its_end_after_a_deletion(lab: Lab) {
     let first = vec![1; 5 << 20];
     let whole = [&first[..], b"end"].concat();
     for _ in 0..2 {
@@ -92,7 +92,7 @@ async fn a_blob_in_parts_is_read_to_its_end_though_it_is_deleted(lab: Lab) {
     }
 }
 
-async fn what_is_given_up_is_done_or_not_and_leaves_no_files(lab: Lab) {
+async fn a_dropped_operation_is_applied_or_not_and_leaves_no_files(lab: Lab) {
     lab.listen().await;
     let (bucket, at, to) = (bucket(), key("k"), key("copy"));
     for polls in 0..12 {
@@ -132,7 +132,7 @@ async fn readers_outlive_a_replacement_and_a_sweep(lab: Lab) {
     assert_eq!(lab.get("k").await, b"new");
 }
 
-async fn a_copy_of_what_is_being_deleted_is_whole_or_not_there(lab: Lab) {
+async fn a_copy_during_a_deletion_is_complete_or_missing(lab: Lab) {
     let (bucket, from, to) = (bucket(), key("from"), key("to"));
     for _ in 0..10 {
         lab.put("from", b"bytes").await;
@@ -149,7 +149,7 @@ async fn a_copy_of_what_is_being_deleted_is_whole_or_not_there(lab: Lab) {
     until_files(&lab, 0).await;
 }
 
-async fn writers_of_one_key_take_numbers_one_by_one(lab: Lab) {
+async fn concurrent_writers_of_a_key_take_consecutive_numbers(lab: Lab) {
     lab.listen().await;
     let writers = (0..8_u8).map(|writer| {
         let buckets = lab.buckets.clone();

@@ -15,15 +15,15 @@ use crate::{
 
 crate::lab::laws!(
     an_older_store_beside_newer_files_deletes_nothing_for_a_week,
-    files_that_a_process_left_at_its_end_are_kept_for_a_week_and_then_go,
-    ends_again_and_again_do_not_keep_files_for_ever,
-    after_clean_ends_no_folder_is_listed_and_a_sweep_costs_the_same_whatever_is_kept,
-    what_a_process_leaves_while_it_lives_goes_without_a_walk,
-    an_end_with_something_under_way_is_not_clean,
-    an_end_after_a_panic_in_the_middle_of_a_put_is_not_clean,
-    an_end_between_the_two_writes_of_an_id_is_an_end_like_others,
-    buckets_that_are_opened_on_a_full_disk_are_read_and_changed_when_there_is_space,
-    a_rule_meets_a_blob_again_that_was_written_again_and_all_when_its_prefix_changes,
+    files_of_an_ended_process_are_kept_for_a_week,
+    repeated_crashes_do_not_keep_files_for_ever,
+    after_clean_ends_no_folder_is_listed_and_the_cost_of_a_sweep_is_constant,
+    orphans_of_a_living_process_are_removed_without_a_walk,
+    an_end_with_a_change_in_progress_is_not_clean,
+    an_end_after_a_panic_during_a_put_is_not_clean,
+    a_crash_between_the_two_writes_of_an_id_is_recovered,
+    buckets_opened_on_a_full_disk_are_readable_and_recover_with_space,
+    a_rule_revisits_rewritten_blobs_and_all_blobs_after_a_new_prefix,
 );
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -125,7 +125,7 @@ async fn an_older_store_beside_newer_files_deletes_nothing_for_a_week(mut lab: L
     assert_eq!(lab.all_files().len(), 1);
 }
 
-async fn files_that_a_process_left_at_its_end_are_kept_for_a_week_and_then_go(mut lab: Lab) {
+async fn files_of_an_ended_process_are_kept_for_a_week(mut lab: Lab) {
     lab.put("kept", b"kept").await;
     lab.next_session().await;
     let lost = lab.lose_a_file(1);
@@ -141,7 +141,7 @@ async fn files_that_a_process_left_at_its_end_are_kept_for_a_week_and_then_go(mu
     assert_eq!(lab.get("kept").await, b"kept");
 }
 
-async fn ends_again_and_again_do_not_keep_files_for_ever(mut lab: Lab) {
+async fn repeated_crashes_do_not_keep_files_for_ever(mut lab: Lab) {
     let mut lost = Vec::new();
     for day in 0..12 {
         lab.next_session().await;
@@ -154,9 +154,7 @@ async fn ends_again_and_again_do_not_keep_files_for_ever(mut lab: Lab) {
     assert_eq!(left, [vec![false; 5], vec![true; 7]].concat());
 }
 
-async fn after_clean_ends_no_folder_is_listed_and_a_sweep_costs_the_same_whatever_is_kept(
-    mut lab: Lab,
-) {
+async fn after_clean_ends_no_folder_is_listed_and_the_cost_of_a_sweep_is_constant(mut lab: Lab) {
     lab.delete_after_a_day("logs", "logs/").await;
     lab.delete_after_a_day("tmp", "tmp/").await;
     lab.delete_after_days("year", "", 365).await;
@@ -200,7 +198,7 @@ async fn after_clean_ends_no_folder_is_listed_and_a_sweep_costs_the_same_whateve
     assert_eq!(trouble.lists(), 0);
 }
 
-async fn what_a_process_leaves_while_it_lives_goes_without_a_walk(mut lab: Lab) {
+async fn orphans_of_a_living_process_are_removed_without_a_walk(mut lab: Lab) {
     lab.buckets.close().await;
     let trouble = lab.next_session().await;
     lab.put("k", b"first").await;
@@ -227,7 +225,7 @@ async fn what_a_process_leaves_while_it_lives_goes_without_a_walk(mut lab: Lab) 
     assert_eq!((trouble.lists(), last.lists()), (0, 0));
 }
 
-async fn an_end_with_something_under_way_is_not_clean(mut lab: Lab) {
+async fn an_end_with_a_change_in_progress_is_not_clean(mut lab: Lab) {
     lab.buckets.close().await;
     lab.next_session().await;
     lab.put("k", b"kept").await;
@@ -247,7 +245,7 @@ async fn an_end_with_something_under_way_is_not_clean(mut lab: Lab) {
     assert_eq!((swept(&lab).await.files, lab.has(lost)), (1, false));
 }
 
-async fn an_end_after_a_panic_in_the_middle_of_a_put_is_not_clean(mut lab: Lab) {
+async fn an_end_after_a_panic_during_a_put_is_not_clean(mut lab: Lab) {
     lab.buckets.close().await;
     let trouble = lab.next_session().await;
     trouble.on(|at, _| {
@@ -263,7 +261,7 @@ async fn an_end_after_a_panic_in_the_middle_of_a_put_is_not_clean(mut lab: Lab) 
     assert_eq!((swept(&lab).await.files, lab.all_files().len()), (1, 0));
 }
 
-async fn an_end_between_the_two_writes_of_an_id_is_an_end_like_others(mut lab: Lab) {
+async fn a_crash_between_the_two_writes_of_an_id_is_recovered(mut lab: Lab) {
     lab.delete_after_a_day("old", "old/").await;
     lab.put("old/a", b"old").await;
     lab.buckets.close().await;
@@ -282,9 +280,7 @@ async fn an_end_between_the_two_writes_of_an_id_is_an_end_like_others(mut lab: L
     assert_eq!((swept(&lab).await.files, lab.has(lost)), (1, false));
 }
 
-async fn buckets_that_are_opened_on_a_full_disk_are_read_and_changed_when_there_is_space(
-    mut lab: Lab,
-) {
+async fn buckets_opened_on_a_full_disk_are_readable_and_recover_with_space(mut lab: Lab) {
     lab.put("k", b"bytes").await;
     let trouble = Trouble::new(lab.blobs.clone());
     trouble.on(|at, _| match at == At::Session {
@@ -313,9 +309,7 @@ async fn buckets_that_are_opened_on_a_full_disk_are_read_and_changed_when_there_
     assert_eq!((lab.get("k").await, lab.get("new").await), (b"bytes".to_vec(), b"new".to_vec()));
 }
 
-async fn a_rule_meets_a_blob_again_that_was_written_again_and_all_when_its_prefix_changes(
-    lab: Lab,
-) {
+async fn a_rule_revisits_rewritten_blobs_and_all_blobs_after_a_new_prefix(lab: Lab) {
     lab.delete_after_a_day("one", "a/").await;
     for at in ["a/1", "b/1", "b/2"] {
         lab.put(at, b"1").await;
@@ -340,7 +334,7 @@ async fn a_rule_meets_a_blob_again_that_was_written_again_and_all_when_its_prefi
 
 /// If a process ends in the middle of a walk, the next one continues it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_walk_goes_on_where_the_last_process_ended() {
+async fn a_walk_continues_where_the_last_process_ended() {
     let mut lab = Lab::sqlite().await;
     lab.next_session().await;
     // Each in its own folder.
@@ -379,7 +373,7 @@ async fn a_walk_goes_on_where_the_last_process_ended() {
 
 /// The real case: a copy of the database file, beside newer files.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_restored_database_file_deletes_no_newer_file_and_the_newer_one_is_whole_again() {
+async fn a_restored_database_deletes_no_newer_file_and_the_newer_one_stays_complete() {
     let mut lab = Lab::sqlite().await;
     let place = lab.folder.path().to_owned();
     let (current, older) = (place.join("store"), place.join("older"));

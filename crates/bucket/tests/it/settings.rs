@@ -6,10 +6,10 @@ use crate::lab::{Lab, bucket, key};
 
 crate::lab::laws!(
     a_bucket_with_uploads_and_no_blobs_is_deleted_without_a_trace,
-    numbers_go_on_when_a_bucket_is_made_again,
-    what_is_put_while_its_bucket_is_deleted_is_there_or_refused,
-    what_is_set_is_seen_by_all_who_ask_later,
-    a_blob_larger_than_the_bucket_allows_is_refused_however_it_comes,
+    numbers_continue_when_a_bucket_is_created_again,
+    a_put_during_the_deletion_of_its_bucket_is_stored_or_refused,
+    settings_are_visible_to_all_later_callers,
+    a_blob_larger_than_the_bucket_allows_is_always_refused,
 );
 
 async fn a_bucket_with_uploads_and_no_blobs_is_deleted_without_a_trace(lab: Lab) {
@@ -38,7 +38,7 @@ async fn deleted_without_a_trace(lab: Lab, uploads: usize) {
     assert!(matches!(error, BucketError::UnknownBucket { .. }));
 }
 
-async fn numbers_go_on_when_a_bucket_is_made_again(lab: Lab) {
+async fn numbers_continue_when_a_bucket_is_created_again(lab: Lab) {
     assert_eq!(lab.put("k", b"1").await.sequence, 1);
     let error = lab.buckets.delete_bucket(&bucket()).await.unwrap_err();
     assert!(matches!(error, BucketError::NotEmpty { .. }));
@@ -56,7 +56,7 @@ async fn numbers_go_on_when_a_bucket_is_made_again(lab: Lab) {
     assert_eq!(lab.events().await, []);
 }
 
-async fn what_is_put_while_its_bucket_is_deleted_is_there_or_refused(lab: Lab) {
+async fn a_put_during_the_deletion_of_its_bucket_is_stored_or_refused(lab: Lab) {
     for _ in 0..10 {
         let (bucket, at) = (bucket(), key("k"));
         let put = lab.buckets.put(&bucket, &at, b"bytes", PutOptions::default());
@@ -75,7 +75,7 @@ async fn what_is_put_while_its_bucket_is_deleted_is_there_or_refused(lab: Lab) {
     }
 }
 
-async fn what_is_set_is_seen_by_all_who_ask_later(lab: Lab) {
+async fn settings_are_visible_to_all_later_callers(lab: Lab) {
     for size in 1..=20 {
         let readers = (0..4).map(|_| {
             let buckets = lab.buckets.clone();
@@ -95,7 +95,7 @@ async fn what_is_set_is_seen_by_all_who_ask_later(lab: Lab) {
     }
 }
 
-async fn a_blob_larger_than_the_bucket_allows_is_refused_however_it_comes(lab: Lab) {
+async fn a_blob_larger_than_the_bucket_allows_is_always_refused(lab: Lab) {
     let limit = async |size| {
         let set = |it: &mut steadfast_bucket::BucketSettings| {
             it.max_blob_bytes = Some(size);

@@ -10,13 +10,13 @@ use crate::{
 };
 
 crate::lab::laws!(
-    orphans_go_after_an_hour_and_not_before,
-    parts_that_no_row_knows_go_and_those_of_open_uploads_stay,
-    old_blobs_go_by_prefix_with_an_event,
+    orphans_are_removed_after_an_hour,
+    orphaned_parts_are_removed_and_parts_of_open_uploads_stay,
+    expired_blobs_are_deleted_by_prefix_with_an_event,
     a_rule_that_is_removed_during_a_sweep_deletes_nothing_more,
-    uploads_that_nobody_completes_are_aborted,
-    rows_of_lost_parts_go,
-    what_is_damaged_does_not_keep_the_rest_from_being_swept,
+    abandoned_uploads_are_aborted,
+    rows_of_lost_parts_are_removed,
+    damaged_rows_do_not_stop_the_sweep,
     the_numbers_of_a_key_never_restart,
     a_write_during_a_sweep_takes_a_number_above_the_swept_one,
 );
@@ -57,7 +57,7 @@ async fn orphan(lab: Lab) -> Lab {
     lab
 }
 
-async fn orphans_go_after_an_hour_and_not_before(lab: Lab) {
+async fn orphans_are_removed_after_an_hour(lab: Lab) {
     let lab = orphan(lab).await;
     lab.put("k", b"kept").await;
     lab.pass(HOUR - Duration::from_millis(1));
@@ -77,7 +77,7 @@ async fn orphans_go_after_an_hour_and_not_before(lab: Lab) {
     }
 }
 
-async fn parts_that_no_row_knows_go_and_those_of_open_uploads_stay(lab: Lab) {
+async fn orphaned_parts_are_removed_and_parts_of_open_uploads_stay(lab: Lab) {
     let (lab, trouble) = lab.troubled().await;
     let lose_a_part = async |upload| {
         fail_when_sealed(&trouble);
@@ -101,7 +101,7 @@ async fn parts_that_no_row_knows_go_and_those_of_open_uploads_stay(lab: Lab) {
     assert_eq!(lab.get("open").await, b"part");
 }
 
-async fn old_blobs_go_by_prefix_with_an_event(lab: Lab) {
+async fn expired_blobs_are_deleted_by_prefix_with_an_event(lab: Lab) {
     lab.listen().await;
     lab.delete_after("logs", "logs/", 7).await;
     lab.delete_after("all", "", 30).await;
@@ -143,7 +143,7 @@ async fn a_rule_that_is_removed_during_a_sweep_deletes_nothing_more(lab: Lab) {
     assert_eq!(lab.get("c").await, b"1");
 }
 
-async fn uploads_that_nobody_completes_are_aborted(lab: Lab) {
+async fn abandoned_uploads_are_aborted(lab: Lab) {
     let rule = |id: &str, prefix: &str, days: u64| LifecycleRule {
         id: id.into(),
         prefix: prefix.into(),
@@ -165,7 +165,7 @@ async fn uploads_that_nobody_completes_are_aborted(lab: Lab) {
     }
 }
 
-async fn rows_of_lost_parts_go(lab: Lab) {
+async fn rows_of_lost_parts_are_removed(lab: Lab) {
     let (one, two) = (lab.begin("k").await, lab.begin("k").await);
     for upload in [&one, &two] {
         lab.part(upload, 1, b"1").await.unwrap();
@@ -187,7 +187,7 @@ async fn rows_of_lost_parts_go(lab: Lab) {
     assert_eq!(lab.buckets.parts(&bucket(), &two, 0, 10).await.unwrap().len(), 2);
 }
 
-async fn what_is_damaged_does_not_keep_the_rest_from_being_swept(lab: Lab) {
+async fn damaged_rows_do_not_stop_the_sweep(lab: Lab) {
     let lab = orphan(lab).await;
     lab.delete_after("all", "", 1).await;
     lab.put("z", b"old").await;

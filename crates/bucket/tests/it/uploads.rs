@@ -5,15 +5,15 @@ use steadfast_bucket::{BlobAction, Expected};
 use crate::lab::{Lab, bucket, key};
 
 crate::lab::laws!(
-    a_part_that_is_replaced_while_the_parts_are_put_together_is_not_missed,
-    of_two_who_complete_both_are_told_and_there_is_one_event,
-    an_upload_that_is_aborted_after_any_part_leaves_nothing_and_no_event,
+    a_part_replaced_during_completion_is_not_missed,
+    two_concurrent_completions_both_succeed_with_one_event,
+    an_aborted_upload_leaves_no_file_and_no_event,
     of_complete_and_abort_one_wins,
-    uploads_are_listed_behind_a_key_or_an_upload,
-    parts_are_numbered_replaced_chosen_and_given_up,
+    uploads_are_listed_after_a_key_or_an_upload,
+    parts_are_numbered_replaced_selected_and_aborted,
 );
 
-async fn a_part_that_is_replaced_while_the_parts_are_put_together_is_not_missed(lab: Lab) {
+async fn a_part_replaced_during_completion_is_not_missed(lab: Lab) {
     for _ in 0..20 {
         let upload = lab.begin("k").await;
         lab.part(&upload, 1, b"old").await.unwrap();
@@ -28,7 +28,7 @@ async fn a_part_that_is_replaced_while_the_parts_are_put_together_is_not_missed(
     assert_eq!(lab.files(), 0, "nothing is left of what was replaced");
 }
 
-async fn of_two_who_complete_both_are_told_and_there_is_one_event(lab: Lab) {
+async fn two_concurrent_completions_both_succeed_with_one_event(lab: Lab) {
     lab.listen().await;
     for round in 1..=10 {
         let upload = lab.begin("k").await;
@@ -42,7 +42,7 @@ async fn of_two_who_complete_both_are_told_and_there_is_one_event(lab: Lab) {
     assert!(events.iter().all(|it| it.action == BlobAction::CompleteMultipartUpload));
 }
 
-async fn an_upload_that_is_aborted_after_any_part_leaves_nothing_and_no_event(lab: Lab) {
+async fn an_aborted_upload_leaves_no_file_and_no_event(lab: Lab) {
     lab.listen().await;
     for parts in 0..=3 {
         let upload = lab.begin("big").await;
@@ -81,7 +81,7 @@ async fn of_complete_and_abort_one_wins(lab: Lab) {
     assert_eq!(lab.files(), 0);
 }
 
-async fn uploads_are_listed_behind_a_key_or_an_upload(lab: Lab) {
+async fn uploads_are_listed_after_a_key_or_an_upload(lab: Lab) {
     let mut begun = Vec::new();
     for at in ["a", "a", "a\0b", "a\0b/c", "b", "b/c"] {
         begun.push((at.to_owned(), lab.begin(at).await.id));
@@ -99,7 +99,7 @@ async fn uploads_are_listed_behind_a_key_or_an_upload(lab: Lab) {
     assert_eq!(list("a", Some(("b", None)), 100).await, []);
 }
 
-async fn parts_are_numbered_replaced_chosen_and_given_up(lab: Lab) {
+async fn parts_are_numbered_replaced_selected_and_aborted(lab: Lab) {
     let upload = lab.begin("k").await;
     for number in [0, 10_001, u32::MAX] {
         assert_eq!(lab.part(&upload, number, b"x").await.unwrap_err().code(), "invalid_input");
@@ -131,7 +131,7 @@ async fn parts_are_numbered_replaced_chosen_and_given_up(lab: Lab) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_upload_of_ten_thousand_parts_is_listed_swept_and_given_up() {
+async fn an_upload_of_ten_thousand_parts_is_listed_swept_and_aborted() {
     let lab = Lab::memory().await;
     let upload = lab.begin("k").await;
     for number in 1..=10_000 {

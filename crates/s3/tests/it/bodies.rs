@@ -34,7 +34,7 @@ fn text(body: &str) -> Vec<io::Result<Bytes>> {
 }
 
 #[tokio::test]
-async fn a_length_that_lies_is_refused_and_leaves_nothing() {
+async fn a_wrong_length_is_refused_and_stores_nothing() {
     let lab = Lab::new().await;
     for length in ["10", "12", "0", "99999999"] {
         let headers = [("content-length", length)];
@@ -47,7 +47,7 @@ async fn a_length_that_lies_is_refused_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_body_that_breaks_off_leaves_nothing() {
+async fn an_incomplete_body_stores_nothing() {
     let lab = Lab::new().await;
     // More than the write buffer.
     let mut pieces: Vec<_> = (0..48).map(|_| Ok(Bytes::from(vec![7; 64 << 10]))).collect();
@@ -58,7 +58,7 @@ async fn a_body_that_breaks_off_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_not_what_was_signed_leaves_nothing() {
+async fn a_body_that_differs_from_its_signature_stores_nothing() {
     let lab = Lab::new().await;
     let headers = [("content-length", "11")];
     let payload = crate::sign::hash(b"hello World");
@@ -103,7 +103,7 @@ async fn checksums_in_headers_are_checked() {
 }
 
 #[tokio::test]
-async fn a_checksum_in_a_trailer_is_checked_and_must_come() {
+async fn a_checksum_in_a_trailer_is_required_and_verified() {
     let lab = Lab::new().await;
     let headers = [
         ("x-amz-decoded-content-length", "11"),
@@ -176,7 +176,7 @@ async fn signed_chunks_are_checked_one_by_one() {
 }
 
 #[tokio::test]
-async fn parts_that_break_off_leave_nothing_and_can_be_sent_again() {
+async fn incomplete_parts_store_nothing_and_can_be_retried() {
     let lab = Lab::new().await;
     let begun = lab.ask("POST", "/photos/k?uploads", "").await.is(200, "").body;
     let id = begun.split_once("<UploadId>").unwrap().1.split_once('<').unwrap().0.to_owned();

@@ -23,7 +23,7 @@ async fn a_bucket_is_only_for_its_owner() {
 }
 
 #[tokio::test]
-async fn a_region_that_is_none_is_answered_with_the_right_one() {
+async fn a_wrong_region_is_refused_with_the_right_one() {
     let lab = Lab::new().await;
     for (region, status, code) in [
         ("us-east-1", 200, ""),
@@ -46,7 +46,7 @@ async fn a_region_that_is_none_is_answered_with_the_right_one() {
 }
 
 #[tokio::test]
-async fn the_time_of_a_signature_may_come_in_date() {
+async fn the_time_of_a_signature_may_be_in_date() {
     let lab = Lab::new().await;
     let (scope, payload) = ("us-east-1/s3/aws4_request", hash(b""));
     let (mut headers, _) = sign_in(scope, false, &lab.key, "GET", "/photos", &[], &payload);
@@ -59,7 +59,7 @@ async fn the_time_of_a_signature_may_come_in_date() {
 }
 
 #[tokio::test]
-async fn an_empty_delimiter_is_none() {
+async fn an_empty_delimiter_is_ignored() {
     let lab = Lab::new().await;
     lab.ask("PUT", "/photos/a/b", "x").await.is(200, "");
     for target in [
@@ -76,7 +76,7 @@ async fn an_empty_delimiter_is_none() {
 }
 
 #[tokio::test]
-async fn an_encoding_comes_back_as_it_was_sent() {
+async fn an_encoding_round_trips() {
     let lab = Lab::new().await;
     for encoding in ["gzip, deflate", "gzip,deflate", "deflate , gzip"] {
         let headers = [("content-encoding", encoding)];
@@ -87,7 +87,7 @@ async fn an_encoding_comes_back_as_it_was_sent() {
 }
 
 #[tokio::test]
-async fn a_part_that_is_not_there_is_refused() {
+async fn an_unknown_part_is_refused() {
     let lab = Lab::new().await;
     lab.ask("PUT", "/photos/a", "x").await.is(200, "");
     lab.ask("GET", "/photos/a?partNumber=1", "").await.is(206, "");
@@ -111,7 +111,7 @@ async fn a_part_that_is_not_there_is_refused() {
 }
 
 #[tokio::test]
-async fn what_is_not_set_is_answered_as_s3_does() {
+async fn unset_features_are_answered_as_in_s3() {
     let lab = Lab::new().await;
     lab.ask("PUT", "/photos/a", "x").await.is(200, "");
     for (what, code) in [
@@ -203,7 +203,7 @@ async fn the_versions_of_a_bucket_are_its_blobs() {
 }
 
 #[tokio::test]
-async fn an_upload_that_is_to_be_public_is_stored_and_told_that_it_is_private() {
+async fn a_public_upload_is_stored_private_with_a_warning() {
     let lab = Lab::new().await;
     for (acl, is_told) in [("public-read", true), ("private", false), ("authenticated-read", true)]
     {
@@ -228,7 +228,7 @@ async fn an_upload_that_is_to_be_public_is_stored_and_told_that_it_is_private() 
 }
 
 #[tokio::test]
-async fn a_list_that_is_not_in_force_is_refused_and_that_which_is_accepted() {
+async fn only_the_acl_in_force_is_accepted() {
     let lab = Lab::new().await;
     lab.ask("PUT", "/photos/a", "x").await.is(200, "");
     let owner = lab.buckets.account().to_owned();
@@ -265,7 +265,7 @@ async fn a_list_that_is_not_in_force_is_refused_and_that_which_is_accepted() {
 }
 
 #[tokio::test]
-async fn a_presigned_url_that_is_to_make_public_says_that_it_does_not() {
+async fn a_presigned_url_with_a_public_acl_returns_a_warning() {
     let lab = Lab::new().await;
     for (acl, is_told) in [("public-read", true), ("private", false)] {
         let target = format!("/photos/a?x-amz-acl={acl}");
@@ -277,7 +277,7 @@ async fn a_presigned_url_that_is_to_make_public_says_that_it_does_not() {
 }
 
 #[tokio::test]
-async fn a_url_with_the_old_signature_says_what_to_set() {
+async fn a_url_with_the_old_signature_is_refused_with_advice() {
     let lab = Lab::new().await;
     let host = [("host".into(), "localhost".into())];
     let target = "/photos/a?AWSAccessKeyId=K&Signature=x&Expires=1";

@@ -5,7 +5,7 @@ use steadfast_bucket::BucketName;
 use crate::lab::Lab;
 
 #[tokio::test]
-async fn a_blob_that_is_too_large_is_refused_before_it_comes() {
+async fn a_blob_that_is_too_large_is_refused_before_its_body() {
     let lab = Lab::new().await;
     let bucket = BucketName::new("photos").unwrap();
     let limit = |it: &mut steadfast_bucket::BucketSettings| {
@@ -19,7 +19,7 @@ async fn a_blob_that_is_too_large_is_refused_before_it_comes() {
 }
 
 #[tokio::test]
-async fn an_upload_with_too_much_metadata_leaves_nothing() {
+async fn an_upload_with_too_much_metadata_stores_nothing() {
     let lab = Lab::new().await;
     let long = "x".repeat(2_049);
     let headers = [("x-amz-meta-long", long.as_str())];
@@ -29,7 +29,7 @@ async fn an_upload_with_too_much_metadata_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_copy_is_made_under_conditions_on_both_ends() {
+async fn a_copy_checks_conditions_on_both_blobs() {
     let lab = Lab::new().await;
     lab.ask("PUT", "/photos/a", "a").await.is(200, "");
     lab.ask("PUT", "/photos/b", "b").await.is(200, "");
@@ -47,7 +47,7 @@ async fn a_copy_is_made_under_conditions_on_both_ends() {
 }
 
 #[tokio::test]
-async fn an_answer_that_comes_instead_of_100_continue_ends_the_line() {
+async fn a_response_instead_of_100_continue_closes_the_connection() {
     let lab = Lab::new().await;
     let expect = [("expect", "100-continue")];
     let empty = lab.ask_as(&lab.key, ("PUT", "/photos/k"), &expect, "").await.is(200, "");

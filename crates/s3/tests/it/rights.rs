@@ -9,7 +9,7 @@ use steadfast_store::{Clock, SystemClock};
 use crate::lab::Lab;
 
 #[tokio::test]
-async fn a_key_with_a_scope_reaches_no_further() {
+async fn a_key_cannot_leave_its_scope() {
     let lab = Lab::new().await;
     for target in ["/photos/a/1", "/photos/b/1", "/other/a/1"] {
         lab.ask("PUT", target, "x").await.is(200, "");
@@ -45,7 +45,7 @@ async fn a_key_with_a_scope_reaches_no_further() {
 }
 
 #[tokio::test]
-async fn of_several_keys_each_is_deleted_or_denied_for_itself() {
+async fn each_of_several_keys_is_deleted_or_denied_separately() {
     let lab = Lab::new().await;
     for target in ["/photos/a/1", "/photos/b/1"] {
         lab.ask("PUT", target, "x").await.is(200, "");
@@ -61,7 +61,7 @@ async fn of_several_keys_each_is_deleted_or_denied_for_itself() {
 }
 
 #[tokio::test]
-async fn a_key_that_may_only_read_does() {
+async fn a_read_only_key_only_reads() {
     let lab = Lab::new().await;
     lab.ask("PUT", "/photos/a", "x").await.is(200, "");
     let key = lab.key("photos", None, true).await;
@@ -80,7 +80,7 @@ async fn a_key_that_may_only_read_does() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_revoked_ends_at_once_and_so_does_what_it_signed() {
+async fn a_revoked_key_and_its_urls_stop_working_at_once() {
     let lab = Lab::new().await;
     lab.ask("PUT", "/photos/a", "hello").await.is(200, "");
     let key = lab.key("photos", None, false).await;
@@ -99,7 +99,7 @@ async fn a_key_that_is_revoked_ends_at_once_and_so_does_what_it_signed() {
 }
 
 #[tokio::test]
-async fn a_presigned_put_is_only_for_what_was_signed() {
+async fn a_presigned_put_allows_only_the_signed_request() {
     let lab = Lab::new().await;
     lab.ask("PUT", "/other/secret", "secret").await.is(200, "");
     let place = (&BucketName::new("photos").unwrap(), &BlobKey::new("ü b").unwrap());
@@ -130,7 +130,7 @@ async fn a_presigned_put_is_only_for_what_was_signed() {
 }
 
 #[tokio::test]
-async fn nobody_and_what_we_do_not_do_are_refused() {
+async fn unsigned_and_unsupported_requests_are_refused() {
     let lab = Lab::new().await;
     let host = [("host".into(), "localhost".into())];
     lab.send("GET", "/photos/a", &host, Vec::new()).await.is(403, "AccessDenied");

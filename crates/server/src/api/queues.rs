@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_that_ends_in_the_middle_says_that_a_part_may_be_done() {
+    fn a_partial_change_reports_an_unknown_outcome() {
         let code = |error: QueueError| in_part(error).code().to_owned();
         // The failed commit was not applied, but earlier ones may be.
         assert_eq!(code(StoreError::DiskFull.into()), "outcome_unknown");

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn queues_that_are_consumed_or_hold_messages_have_figures_before_others() {
+    async fn consumed_and_nonempty_queues_have_metrics_before_others() {
         const LAST: Queue<Value> = Queue::named("z");
         let app = App::new("test").queue(LAST).consume(LAST, Idle);
         let program = app.test().await.unwrap();
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_node_that_drains_is_not_ready() {
+    async fn a_draining_server_is_not_ready() {
         let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
         let app = App::new("test");
         let app = app.blobs(Arc::new(MemoryBlobs::default()));

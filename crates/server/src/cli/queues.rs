@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bar_fills_and_is_never_longer_than_its_end() {
+    fn a_progress_bar_fills_and_keeps_its_width() {
         assert_eq!(bar(0, 8), format!("|{}| 0 of 8 moved", ".".repeat(40)));
         assert_eq!(bar(2, 8), format!("|{}{}| 2 of 8 moved", "=".repeat(10), ".".repeat(30)));
         assert_eq!(bar(9, 8), format!("|{}| 8 of 8 moved", "=".repeat(40)));

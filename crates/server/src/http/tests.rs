@@ -40,7 +40,7 @@ async fn status(site: &Router, path: &str, host: &str) -> u16 {
 }
 
 #[tokio::test]
-async fn an_axum_program_has_the_routes_beside_its_own() {
+async fn an_axum_program_serves_the_routes_with_its_own() {
     let program = App::new("host").test().await.unwrap();
     let own = Router::new().route("/hello", get(async || "hello"));
     let decides = own.clone().fallback_service(router(&program, Policy::HostDecides).unwrap());
@@ -119,7 +119,7 @@ async fn all_links_of_the_console_work_below_a_path() {
 }
 
 #[tokio::test]
-async fn forms_lead_back_to_pages_below_the_path() {
+async fn forms_redirect_to_pages_below_the_path() {
     let program = App::new("host").queue(MAIL).test().await.unwrap();
     let site = Router::new().nest("/durable", router(&program, Policy::HostDecides).unwrap());
     let form = Request::post("/durable/queues/mail/pause").header("host", HOST);
@@ -189,7 +189,7 @@ fn porter_routes() -> OpenApiRouter<Runtime> {
 }
 
 #[tokio::test]
-async fn a_turn_tells_a_caller_of_a_route_from_the_program_itself() {
+async fn a_turn_distinguishes_a_caller_from_the_program_itself() {
     let program = App::new("host").object(Porter).routes("/porter", porter_routes);
     let program = program.test().await.unwrap();
     let site = router(&program, Policy::HostDecides).unwrap();
@@ -206,7 +206,7 @@ async fn a_turn_tells_a_caller_of_a_route_from_the_program_itself() {
 }
 
 #[tokio::test]
-async fn every_route_is_listed_with_what_it_needs() {
+async fn every_route_is_listed_with_its_role() {
     let program = App::new("host").object(Porter).routes("/porter", porter_routes);
     let program = program.test().await.unwrap();
     let table = route_table(&program).unwrap();
@@ -222,7 +222,7 @@ async fn every_route_is_listed_with_what_it_needs() {
 }
 
 #[tokio::test]
-async fn services_and_fallbacks_of_a_router_are_covered_by_its_one_need() {
+async fn services_and_fallbacks_of_a_router_have_its_role() {
     fn files() -> Router {
         let service = Router::new().route("/a", get(async || "a"));
         Router::new()

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_longest_wait_makes_room_and_who_works_stays() {
+    async fn the_longest_wait_is_closed_and_busy_connections_stay() {
         let places = Places::new(3);
         let (works, reads, writes) =
             (places.take().await, places.take().await, places.take().await);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn while_all_work_the_next_waits_until_one_waits_for_its_client() {
+    async fn a_new_connection_waits_while_all_are_busy() {
         let places = Places::new(1);
         let works = places.take().await;
         let mut next = std::pin::pin!(places.take());

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn who_answers_heartbeats_stays_and_who_does_not_is_gone_without_a_turn_for_them() {
+    async fn a_connection_without_heartbeats_is_closed_and_heartbeats_need_no_turn() {
         let clock = ManualClock::at(Timestamp(0));
         let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
         let chat = Chat { idle: HEARTBEAT * 1_000 };

@@ -699,13 +699,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_in_what_is_before_its_last_slash() {
+    fn the_folder_of_a_key_ends_at_its_last_slash() {
         assert_eq!(folder_of("a/b/c.png"), "a/b/");
         assert_eq!((folder_of("c.png"), folder_of("a/")), ("", "a/"));
     }
 
     #[test]
-    fn whatever_a_key_is_it_does_not_lead_elsewhere() {
+    fn a_link_to_any_key_stays_in_its_bucket() {
         assert_eq!(path_to("abc", "../x?y#z"), "/buckets/abc/blob?key=..%2Fx%3Fy%23z");
         assert_eq!(bytes_of("abc", "a/../b"), "/v1/buckets/abc/objects/a%2F..%2Fb");
     }

@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_small_picture_goes_from_the_first_value_to_the_last_and_up_to_the_highest() {
+    fn a_sparkline_spans_its_time_and_its_values() {
         let corners = |all: &[(i64, u64)]| {
             corners(&all.iter().map(|it| (Timestamp(it.0), it.1)).collect::<Vec<_>>())
         };
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_its_place_in_the_hour_and_ends_at_a_gap() {
+    fn a_line_is_placed_in_the_hour_and_interrupted_by_a_gap() {
         let shown = parts_of(&[
             (1_800_000, Some(10.0)),
             (1_810_000, Some(5.0)),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chart_without_values_says_so() {
+    fn an_empty_chart_shows_a_dash() {
         let chart = chart("Commits", &[], Timestamp(0), |it| format!("{it}/s")).into_string();
         assert!(chart.contains("<strong>–</strong>") && !chart.contains("polyline"), "{chart}");
     }

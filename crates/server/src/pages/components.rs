@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_cut_at_a_character_and_says_where_all_of_it_is() {
+    fn a_long_text_is_truncated_and_links_to_the_rest() {
         let shown = code_of("äöü", 2, "/v1/messages/7").into_string();
         assert!(shown.contains("<code>äö…</code>"), "{shown}");
         assert!(shown.contains("The first 4 of 6 bytes. <a href=\"/v1/messages/7\">"), "{shown}");

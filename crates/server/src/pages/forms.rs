@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_is_taken_once_and_an_empty_one_is_not_there() {
+    fn a_field_is_taken_once_and_an_empty_one_is_missing() {
         let mut form = fields("to=+a+&rate=2.5&error=&body=%7B%7D").unwrap();
         assert_eq!((form.text("to").as_deref(), form.text("to")), (Some("a"), None));
         assert_eq!(form.parsed::<f64>("rate").unwrap(), Some(2.5));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused() {
+    fn invalid_forms_are_refused() {
         assert!(fields("rate=fast").unwrap().parsed::<f64>("rate").is_err());
         assert!(fields("body=%7B").unwrap().json("body").is_err());
         assert!(fields("eror=x").unwrap().end().is_err(), "a misspelt filter");

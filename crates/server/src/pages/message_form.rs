@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_that_is_left_empty_is_left_out_unless_empty_is_a_value() {
+    fn an_empty_field_is_omitted_unless_empty_is_a_value() {
         let field = |kind, optional| MessageField { name: "f", optional, kind };
         let value = |kind, optional, written: Option<&str>| {
             field_value(&field(kind, optional), written.map(str::to_owned)).ok().flatten()

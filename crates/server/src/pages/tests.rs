@@ -79,7 +79,7 @@ async fn a_step_that_waits_for_its_next_attempt_is_retried_from_the_page() {
 }
 
 #[tokio::test]
-async fn a_preview_says_what_a_redrive_would_move_and_moves_nothing() {
+async fn a_preview_of_a_redrive_moves_nothing() {
     let program = App::new("shop").test().await.unwrap();
     let site = router(&program, Policy::HostDecides).expect("the routes can be served");
     for _ in 0..2 {
@@ -105,7 +105,7 @@ async fn a_preview_says_what_a_redrive_would_move_and_moves_nothing() {
 }
 
 #[tokio::test]
-async fn a_run_with_a_large_record_is_read_in_parts() {
+async fn a_large_record_is_read_in_pages() {
     let program = App::new("shop").workflow(Charge).test().await.unwrap();
     let site = router(&program, Policy::HostDecides).expect("the routes can be served");
     program.runs().start(Charge::at("c-1"), ()).await.unwrap();
@@ -135,7 +135,7 @@ async fn a_run_with_a_large_record_is_read_in_parts() {
 }
 
 #[tokio::test]
-async fn tokens_are_listed_in_parts() {
+async fn tokens_are_listed_in_pages() {
     let program = App::new("shop").test().await.unwrap();
     let site = router(&program, Policy::HostDecides).expect("the routes can be served");
     let mut made = Vec::new();

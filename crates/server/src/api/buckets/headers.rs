@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_what_http_says_or_nothing() {
+    fn a_range_follows_http_or_is_ignored() {
         let range = |text: &str| range(&with(header::RANGE, text));
         assert_eq!(range("bytes=0-4"), Some(ByteRange::Between(0, 4)));
         assert_eq!(range("bytes=5-"), Some(ByteRange::From(5)));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_read_as_http_writes_them() {
+    fn times_are_parsed_in_http_format() {
         let since = |text: &str| condition(&with(header::IF_MODIFIED_SINCE, text));
         let read = since("Sun, 15 Nov 2026 12:00:00 GMT").if_modified_since;
         assert_eq!(read, Some(Timestamp(1_794_744_000_000)));
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_a_harmless_name_and_the_full_one() {
+    fn a_file_has_an_ascii_name_and_its_full_name() {
         assert_eq!(
             disposition("a/ü\"\r\n.txt"),
             "attachment; filename=\"____.txt\"; filename*=UTF-8''%C3%BC%22%0D%0A.txt"

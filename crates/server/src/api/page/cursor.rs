@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_survives_its_text() {
+    fn a_cursor_round_trips() {
         let address = "process/checkout/ü/ö?".parse().unwrap();
         let due = Cursor::Due(Timestamp(-5), 17);
         let name = Cursor::Name("ü/\0".into());
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_cursor_is_none() {
+    fn a_broken_cursor_is_refused() {
         for broken in ["", "7", "xx", "7031x", "71", "702d31", "7078", "ff", "6178", "ü", "6435"] {
             assert_eq!(Cursor::decode(broken), None, "{broken}");
         }

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_fills_and_is_never_longer_than_its_end() {
+    fn a_progress_line_fills_and_keeps_its_width() {
         assert_eq!(line(0, 8), format!("|{}| 0 bytes of 8 bytes", ".".repeat(40)));
         let half = format!("|{}{}| 1.0 MB of 2.0 MB", "=".repeat(20), ".".repeat(20));
         assert_eq!(line(1_000_000, 2_000_000), half);
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_is_counted() {
+    fn read_bytes_are_counted() {
         let mut file = Metered { file: &b"12345"[..], meter: Meter::new(5, true) };
         let mut all = Vec::new();
         file.read_to_end(&mut all).unwrap();

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_told_from_a_key() {
+    fn a_file_is_distinguished_from_a_key() {
         let way = |from: &str, to: &str| Way::of(from, to, |it| it == "pets/dog.png").ok();
         let into = |file: &str, key: &str| Some(Way::In(file.into(), place("photos", key)));
         let out = |key: &str, file: &str| Some(Way::Out(place("photos", key), file.into()));
