@@ -570,7 +570,7 @@ impl TryFrom<Blob> for steadfast_bucket::Blob {
             ..Attributes::default()
         };
         let (numbers, sums) = ((it.size, it.sequence, at), (crc32, sha256.transpose()?));
-        let blob = Self::told(key, numbers, (it.etag, &it.version), attributes, sums);
+        let blob = Self::from_remote(key, numbers, (it.etag, &it.version), attributes, sums);
         blob.ok_or_else(|| wrong("version", &it.version))
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use http::header;
 use serde_json::Value;
-use steadfast_bucket::{Blob, Expected, ListOptions, Listing, Match, PutOptions};
+use steadfast_bucket::{Blob, ExpectedContent, ListOptions, Listing, Match, PutOptions};
 use steadfast_core::{
     Error, RemoteDoor, RunChange,
     process::{Decided, Output},
@@ -162,7 +162,7 @@ impl RemoteDoor for Connection {
         bytes: &[u8],
         put: PutOptions,
     ) -> Result<Blob, StoreError> {
-        if put.expected != Expected::default() || put.once.is_some() {
+        if put.expected != ExpectedContent::default() || put.once.is_some() {
             let reason = "checksums and keys of a blob need the program in this process";
             return Err(ApiError::Invalid { reason: reason.into() }.into());
         }

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use steadfast_store::{Entry, Json, StoreError, Timestamp};
 
 use crate::{
-    BlobKey, BucketError, METADATA_BYTES_MAX, MoreSums,
+    BlobKey, BucketError, ExtraChecksums, METADATA_BYTES_MAX,
     content::{ContentId, FileName},
     digest::Checksums,
-    more_sums::unhex,
+    extra_checksums::unhex,
 };
 
 /// Attributes that the writer of a blob sets.
@@ -70,7 +70,7 @@ pub struct Blob {
     /// the SHA-256 of the SHA-256s of the parts, as in S3.
     pub sha256: Option<[u8; 32]>,
     /// Other checksums that the writer asked for.
-    pub more: MoreSums,
+    pub more: ExtraChecksums,
     pub(crate) content: ContentId,
     pub(crate) parts: Vec<(u64, u64)>,
 }
@@ -78,7 +78,7 @@ pub struct Blob {
 impl Blob {
     /// A blob that a remote server describes, without its parts and other checksums; `None` if
     /// `version` is not a version.
-    pub fn told(
+    pub fn from_remote(
         key: BlobKey,
         (size, sequence, modified_at): (u64, i64, Timestamp),
         (etag, version): (String, &str),
@@ -86,7 +86,7 @@ impl Blob {
         (crc32, sha256): (u32, Option<[u8; 32]>),
     ) -> Option<Self> {
         let content = ContentId::from_hex(version)?;
-        let (more, parts) = (MoreSums::default(), Vec::new());
+        let (more, parts) = (ExtraChecksums::default(), Vec::new());
         let blob = Self {
             key,
             size,
@@ -146,7 +146,7 @@ impl Blob {
             BucketError::Store(StoreError::Corrupt { reason })
         };
         let key = std::str::from_utf8(entry.entry.key()).map_err(|_| damaged("is not a text"))?;
-        let stored: Stored = serde_json::from_str(value.as_str())
+        let stored: BlobRow = serde_json::from_str(value.as_str())
             .map_err(|error| damaged(&format!("is not a blob: {error}")))?;
         let content = ContentId::from_hex(&stored.id).ok_or_else(|| damaged("has no id"))?;
         Ok(Some(Self {
@@ -167,15 +167,15 @@ impl Blob {
 
 /// The row of a blob in the index.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Stored {
+pub(crate) struct BlobRow {
     id: String,
     pub(crate) size: u64,
     pub(crate) etag: String,
     crc32: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sha256: Option<String>,
-    #[serde(rename = "sums", default, skip_serializing_if = "MoreSums::is_empty")]
-    more: MoreSums,
+    #[serde(rename = "sums", default, skip_serializing_if = "ExtraChecksums::is_empty")]
+    more: ExtraChecksums,
     #[serde(flatten)]
     pub(crate) attributes: Attributes,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -189,7 +189,7 @@ fn is_zero(it: &i64) -> bool {
     *it == 0
 }
 
-impl Stored {
+impl BlobRow {
     /// A blob written in one piece.
     pub(crate) fn whole(id: ContentId, sums: &Checksums, attributes: Attributes) -> Self {
         let (etag, sha256) = (sums.tag(), sums.sha256.map(|it| HEXLOWER.encode(&it)));
@@ -224,7 +224,7 @@ impl Stored {
     }
 
     /// The same row, written above this floor of the bucket.
-    pub(crate) fn above(&self, floor: i64) -> Self {
+    pub(crate) fn with_floor(&self, floor: i64) -> Self {
         Self { floor, ..self.clone() }
     }
 
@@ -244,10 +244,10 @@ mod tests {
         let (id, attributes) = (ContentId([u8::MAX; 16]), Attributes::default());
         let parts = (0..10_000).map(|it| (u64::MAX - it, 5 << 30)).collect();
         let (crc32c, crc64nvme, sha1) = (Some(u32::MAX), Some(u64::MAX), Some([1; 20]));
-        let more = MoreSums { crc32c, crc64nvme, sha1 };
+        let more = ExtraChecksums { crc32c, crc64nvme, sha1 };
         let (size, sha256) = (50_000 << 30, Some([1; 32]));
         let sums = Checksums { size, md5: None, crc32: u32::MAX, sha256, more };
-        let stored = Stored::of_parts(id, "e".repeat(38), &sums, attributes, parts);
+        let stored = BlobRow::of_parts(id, "e".repeat(38), &sums, attributes, parts);
         assert!(stored.json().unwrap().as_str().len() < ENTRY_BYTES_MAX / 2);
     }
 }

@@ -7,8 +7,8 @@ use steadfast_store::{Commit, Entropy, EntryRange, Outcome, Store, StoreClock, S
 use crate::{
     BucketError,
     cache::{BucketCache, NextAborts},
-    changes::Changes,
-    content::{Blobs, ContentId, FileName, off},
+    content::{Blobs, ContentId, FileName, run_blocking},
+    file_changes::FileChanges,
     readers::Readers,
     session,
 };
@@ -54,7 +54,7 @@ pub(crate) struct Shared {
     pub(crate) account: String,
     pub(crate) cache: BucketCache,
     pub(crate) readers: Readers,
-    pub(crate) changes: Arc<Changes>,
+    pub(crate) changes: Arc<FileChanges>,
     pub(crate) session: tokio::sync::Mutex<session::State>,
     pub(crate) next_aborts: NextAborts,
 }
@@ -77,17 +77,17 @@ impl Shared {
         ContentId::new(self.clock.now(), self.store.owner().epoch, &*self.entropy)
     }
 
-    /// See [`off`].
-    pub(crate) async fn off<T: Send + 'static>(
+    /// See [`run_blocking`].
+    pub(crate) async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn Blobs) -> Result<T, BucketError> + Send + 'static,
     ) -> Result<T, BucketError> {
-        off(&self.blobs, work).await
+        run_blocking(&self.blobs, work).await
     }
 
     /// Runs work to completion, even if the caller is dropped: a commit in flight cannot be
     /// cancelled, and its files must be kept or removed.
-    pub(crate) async fn to_the_end<T: Send + 'static>(
+    pub(crate) async fn run_to_completion<T: Send + 'static>(
         work: impl Future<Output = Result<T, BucketError>> + Send + 'static,
     ) -> Result<T, BucketError> {
         match tokio::spawn(work).await {
@@ -100,14 +100,14 @@ impl Shared {
     }
 
     /// Makes the sweep check whether a row refers to these files.
-    pub(crate) fn doubt(&self, files: &[FileName]) {
-        self.changes.doubt(files, self.clock.now());
+    pub(crate) fn recheck(&self, files: &[FileName]) {
+        self.changes.recheck(files, self.clock.now());
     }
 
     /// Makes the sweep check abandoned drafts that could not be removed.
-    pub(crate) async fn take_left_over(&self) -> Result<(), BucketError> {
-        let left = self.off(|blobs| Ok(blobs.left_over())).await?;
-        self.doubt(&left);
+    pub(crate) async fn recheck_abandoned_drafts(&self) -> Result<(), BucketError> {
+        let left = self.run_blocking(|blobs| Ok(blobs.abandoned_drafts())).await?;
+        self.recheck(&left);
         Ok(())
     }
 
@@ -118,9 +118,9 @@ impl Shared {
         if files.is_empty() {
             return;
         }
-        self.doubt(&files);
+        self.recheck(&files);
         let names = files.clone();
-        match self.off(move |blobs| Ok(blobs.remove(&names)?)).await {
+        match self.run_blocking(move |blobs| Ok(blobs.remove(&names)?)).await {
             Ok(()) => self.changes.settle(&files),
             Err(error) => {
                 tracing::warn!(error = %error, "files of a deleted blob remain; the sweep retries");
@@ -177,7 +177,7 @@ impl Drop for Hold {
         }
         // During shutdown there may be no runtime, or the task may not run: the sweep removes the
         // files then.
-        self.shared.doubt(&doomed);
+        self.shared.recheck(&doomed);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let shared = self.shared.clone();
             runtime.spawn(async move { shared.discard(doomed).await });

@@ -14,7 +14,7 @@ pub(crate) struct BucketCache(RwLock<Pages>);
 
 #[derive(Debug, Default)]
 struct Pages {
-    known: HashMap<BucketName, Arc<Known>>,
+    known: HashMap<BucketName, Arc<CachedBucket>>,
     /// Number of invalidations. A row that was read before an invalidation is not cached after it.
     forgotten: u64,
 }
@@ -27,12 +27,12 @@ impl BucketCache {
     }
 
     /// Returns the cached bucket, or else the number to pass to [`BucketCache::learn`].
-    pub(crate) fn find(&self, bucket: &BucketName) -> Result<Arc<Known>, u64> {
+    pub(crate) fn find(&self, bucket: &BucketName) -> Result<Arc<CachedBucket>, u64> {
         let pages = self.0.read();
         pages.known.get(bucket).cloned().ok_or(pages.forgotten)
     }
 
-    pub(crate) fn learn(&self, bucket: &BucketName, known: &Arc<Known>, forgotten: u64) {
+    pub(crate) fn learn(&self, bucket: &BucketName, known: &Arc<CachedBucket>, forgotten: u64) {
         let mut pages = self.0.write();
         if pages.forgotten == forgotten {
             pages.known.insert(bucket.clone(), known.clone());
@@ -42,7 +42,7 @@ impl BucketCache {
 
 /// A bucket as it was last read.
 #[derive(Clone, Debug)]
-pub(crate) struct Known {
+pub(crate) struct CachedBucket {
     pub(crate) revision: i64,
     pub(crate) created_at: Timestamp,
     pub(crate) settings: BucketSettings,
@@ -52,17 +52,17 @@ pub(crate) struct Known {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Stored {
+struct BucketRow {
     created_at: i64,
     #[serde(flatten)]
     settings: BucketSettings,
 }
 
-impl Known {
+impl CachedBucket {
     /// Reads a bucket from its row, without its floor; `None` if it was deleted.
     pub(crate) fn read(entry: &Entry) -> Result<Option<Self>, BucketError> {
         let Some(value) = &entry.value else { return Ok(None) };
-        let stored: Stored = serde_json::from_str(value.as_str()).map_err(|error| {
+        let stored: BucketRow = serde_json::from_str(value.as_str()).map_err(|error| {
             let reason = format!("entry {:?} is not a bucket: {error}", entry.entry);
             BucketError::Store(StoreError::Corrupt { reason })
         })?;
@@ -75,7 +75,7 @@ impl Known {
         created_at: Timestamp,
         settings: &BucketSettings,
     ) -> Result<Json, BucketError> {
-        Ok(Json::of(&Stored { created_at: created_at.0, settings: settings.clone() })?)
+        Ok(Json::of(&BucketRow { created_at: created_at.0, settings: settings.clone() })?)
     }
 }
 
@@ -108,7 +108,8 @@ mod tests {
     fn a_row_read_before_a_change_is_not_cached_after_it() {
         let (cache, bucket) = (BucketCache::default(), BucketName::new("photos").unwrap());
         let settings = BucketSettings::default();
-        let known = Arc::new(Known { revision: 1, created_at: Timestamp(0), settings, floor: 0 });
+        let known =
+            Arc::new(CachedBucket { revision: 1, created_at: Timestamp(0), settings, floor: 0 });
         let forgotten = cache.find(&bucket).unwrap_err();
         cache.forget(&bucket);
         cache.learn(&bucket, &known, forgotten);

@@ -10,9 +10,9 @@ use steadfast_store::{
 
 use crate::{
     Blob, BlobAction, BlobEvent, BlobKey, BucketError, BucketName, Condition,
-    blob::Stored,
+    blob::BlobRow,
     buckets::Shared,
-    cache::Known,
+    cache::CachedBucket,
     content::ContentId,
     event::{CopySource, EventObject},
     events::{Sender, stream},
@@ -23,7 +23,7 @@ pub(crate) struct Change {
     pub(crate) key: BlobKey,
     pub(crate) action: BlobAction,
     /// The new content; `None` for a deletion.
-    pub(crate) content: Option<(ContentId, Stored)>,
+    pub(crate) content: Option<(ContentId, BlobRow)>,
     pub(crate) condition: Condition,
     pub(crate) copy_source: Option<CopySource>,
     /// The upload that this change completes: its entry and revision.
@@ -52,7 +52,7 @@ pub struct PutRecord {
 }
 
 /// The result of a change.
-pub(crate) struct Changed {
+pub(crate) struct ChangeResult {
     /// The blob before it.
     pub(crate) before: Option<Blob>,
     /// The blob after it.
@@ -68,7 +68,7 @@ impl Shared {
         self: &Arc<Self>,
         bucket: &BucketName,
         change: &Change,
-    ) -> Result<Changed, BucketError> {
+    ) -> Result<ChangeResult, BucketError> {
         let entry = change.key.entry(bucket)?;
         loop {
             let known = self.bucket(bucket).await?;
@@ -81,7 +81,7 @@ impl Shared {
                 return Err(BucketError::TooLarge { max });
             }
             if change.content.is_none() && before.is_none() {
-                return Ok(Changed { before, after: None, sequence: None });
+                return Ok(ChangeResult { before, after: None, sequence: None });
             }
             let mut commit = self.commit_of(bucket, &known, change, (&entry, revision), &before)?;
             if let Some(once) = &change.once {
@@ -98,7 +98,7 @@ impl Shared {
             if decided.as_ref().is_err_and(|it| !it.is_certain()) {
                 // If the commit was applied, no row refers to these files any more.
                 let before = before.iter().flat_map(Blob::files).map(|it| it.0);
-                self.doubt(&before.collect::<Vec<_>>());
+                self.recheck(&before.collect::<Vec<_>>());
             }
             let receipt = match decided? {
                 Ok(receipt) => receipt,
@@ -121,27 +121,27 @@ impl Shared {
             crash::point("blob.committed");
             let after = match &change.content {
                 Some((id, stored)) => {
-                    let stored = stored.above(known.floor);
+                    let stored = stored.with_floor(known.floor);
                     Some(self.written(&entry, revision + 1, receipt.at, *id, &stored)?)
                 }
                 None => None,
             };
             let sequence = Some(known.floor + revision + 1);
-            return Ok(Changed { before, after, sequence });
+            return Ok(ChangeResult { before, after, sequence });
         }
     }
 
     fn commit_of(
         &self,
         bucket: &BucketName,
-        known: &Known,
+        known: &CachedBucket,
         change: &Change,
         (entry, revision): (&EntryKey, i64),
         before: &Option<Blob>,
     ) -> Result<Commit, BucketError> {
         let put = match &change.content {
             Some((id, stored)) => {
-                let stored = stored.above(known.floor);
+                let stored = stored.with_floor(known.floor);
                 let (value, reference) = (Some(stored.json()?), Some(id.reference()));
                 Put { entry: entry.clone(), value, reference, expires: None }
             }
@@ -208,7 +208,7 @@ impl Shared {
         revision: i64,
         changed_at: Timestamp,
         id: ContentId,
-        stored: &Stored,
+        stored: &BlobRow,
     ) -> Result<Blob, BucketError> {
         let (value, reference) = (Some(stored.json()?), Some(id.reference()));
         let entry = entry.clone();

@@ -6,7 +6,7 @@ use steadfast_store::{Commit, Expect, Put, Receipt, Rejection, Timestamp, Write}
 
 use crate::{
     BucketError, BucketName, BucketSettings, Buckets, LifecycleRule, Rule, buckets::Shared,
-    cache::Known, name::BUCKETS, rule::put as put_rule, settings::put_lifecycle,
+    cache::CachedBucket, name::BUCKETS, rule::put as put_rule, settings::put_lifecycle,
 };
 
 /// A bucket and its settings.
@@ -22,7 +22,10 @@ pub struct BucketInfo {
 
 impl Shared {
     /// Returns a bucket from the cache or the store; an error if it does not exist.
-    pub(crate) async fn bucket(&self, bucket: &BucketName) -> Result<Arc<Known>, BucketError> {
+    pub(crate) async fn bucket(
+        &self,
+        bucket: &BucketName,
+    ) -> Result<Arc<CachedBucket>, BucketError> {
         let forgotten = match self.cache.find(bucket) {
             Ok(known) => {
                 self.store.check_lease()?;
@@ -31,7 +34,7 @@ impl Shared {
             Err(forgotten) => forgotten,
         };
         let entry = self.store.entry(&bucket.entry()?).await?;
-        let found = entry.as_ref().map(Known::read).transpose()?.flatten();
+        let found = entry.as_ref().map(CachedBucket::read).transpose()?.flatten();
         let Some(mut found) = found else {
             return Err(BucketError::UnknownBucket { bucket: bucket.to_string() });
         };
@@ -42,7 +45,10 @@ impl Shared {
     }
 
     /// Expects that a bucket has not changed since it was read.
-    pub(crate) fn expect_bucket(bucket: &BucketName, known: &Known) -> Result<Expect, BucketError> {
+    pub(crate) fn expect_bucket(
+        bucket: &BucketName,
+        known: &CachedBucket,
+    ) -> Result<Expect, BucketError> {
         Ok(Expect::Revision { entry: bucket.entry()?, revision: known.revision })
     }
 }
@@ -80,7 +86,7 @@ impl Buckets {
         created_at: Timestamp,
         settings: &BucketSettings,
     ) -> Result<bool, BucketError> {
-        let (entry, value) = (bucket.entry()?, Some(Known::value(created_at, settings)?));
+        let (entry, value) = (bucket.entry()?, Some(CachedBucket::value(created_at, settings)?));
         let expect = Expect::Revision { entry: entry.clone(), revision };
         let put = Put { entry, value, reference: None, expires: None };
         let commit = Commit::of(Write::Put(put)).expect(expect);
@@ -94,7 +100,7 @@ impl Buckets {
         commit: Commit,
     ) -> Result<Result<Receipt, Rejection>, BucketError> {
         let (shared, bucket) = (self.shared.clone(), bucket.clone());
-        Shared::to_the_end(async move {
+        Shared::run_to_completion(async move {
             let done = shared.commit(commit).await;
             shared.cache.forget(&bucket);
             done
@@ -155,7 +161,7 @@ impl Buckets {
         let mut found = Vec::new();
         for entry in self.shared.store.entries(BUCKETS, range, limit).await? {
             let name = String::from_utf8_lossy(entry.entry.key()).into_owned();
-            if let Some(Known { created_at, settings, .. }) = Known::read(&entry)? {
+            if let Some(CachedBucket { created_at, settings, .. }) = CachedBucket::read(&entry)? {
                 found.push(BucketInfo { name: BucketName::new(&name)?, created_at, settings });
             }
         }
@@ -191,7 +197,7 @@ impl Buckets {
         let remove = |it: &mut BucketSettings| {
             let before = it.rules.len();
             it.rules.retain(|it| it.id != id);
-            gone(bucket, id, before != it.rules.len())
+            check_deleted(bucket, id, before != it.rules.len())
         };
         self.configure(bucket, remove).await.map(drop)
     }
@@ -210,13 +216,13 @@ impl Buckets {
         let remove = |it: &mut BucketSettings| {
             let before = it.lifecycle.len();
             it.lifecycle.retain(|it| it.id != id);
-            gone(bucket, id, before != it.lifecycle.len())
+            check_deleted(bucket, id, before != it.lifecycle.len())
         };
         self.configure(bucket, remove).await.map(drop)
     }
 }
 
-fn gone(bucket: &BucketName, rule: &str, is_gone: bool) -> Result<(), BucketError> {
+fn check_deleted(bucket: &BucketName, rule: &str, is_gone: bool) -> Result<(), BucketError> {
     if is_gone {
         return Ok(());
     }

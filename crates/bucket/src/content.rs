@@ -32,7 +32,7 @@ impl ContentId {
     }
 
     /// Time of creation, by the clock at that time.
-    pub(crate) fn made_at(self) -> Timestamp {
+    pub(crate) fn created_at(self) -> Timestamp {
         let mut at = [0; 8];
         at[2..].copy_from_slice(&self.0[..6]);
         Timestamp(i64::from_be_bytes(at))
@@ -71,9 +71,9 @@ impl FileName {
     }
 
     /// Upper bound of the creation time. A part is younger than its upload, a copy than its parts.
-    pub(crate) fn made_at(self) -> Timestamp {
+    pub(crate) fn created_at(self) -> Timestamp {
         let part = self.part.map_or(0, |it| (it >> 40) as i64 + 1);
-        self.content.made_at().max(Timestamp(part * PART_TIME))
+        self.content.created_at().max(Timestamp(part * PART_TIME))
     }
 
     /// Parses the text form.
@@ -113,31 +113,31 @@ pub trait Blobs: Send + Sync + fmt::Debug + 'static {
     fn remove(&self, names: &[FileName]) -> io::Result<()>;
 
     /// Folders that contain files, each with the time after which it gets no new files.
-    fn shelves(&self) -> io::Result<Vec<(String, Timestamp)>>;
+    fn subfolders(&self) -> io::Result<Vec<(String, Timestamp)>>;
 
     /// A page of these folders in the order of their names, after one of them.
-    fn shelves_after(
+    fn subfolders_after(
         &self,
         after: Option<&str>,
         limit: usize,
     ) -> io::Result<Vec<(String, Timestamp)>> {
-        let mut shelves = self.shelves()?;
-        shelves.sort();
+        let mut subfolders = self.subfolders()?;
+        subfolders.sort();
         let is_behind = |it: &(String, Timestamp)| after.is_none_or(|after| after < it.0.as_str());
-        Ok(shelves.into_iter().filter(is_behind).take(limit).collect())
+        Ok(subfolders.into_iter().filter(is_behind).take(limit).collect())
     }
 
     /// The files of a folder.
-    fn shelf(&self, shelf: &str) -> io::Result<Vec<FileName>>;
+    fn files_in(&self, subfolder: &str) -> io::Result<Vec<FileName>>;
 
     /// Removes a folder if it is empty.
-    fn remove_shelf(&self, shelf: &str);
+    fn remove_subfolder(&self, subfolder: &str);
 
     /// Removes empty folders that this process changed and that get no files after this time.
-    fn tidy(&self, _: Timestamp) {}
+    fn remove_empty_subfolders(&self, _: Timestamp) {}
 
     /// Takes the names of dropped drafts whose files could not be removed.
-    fn left_over(&self) -> Vec<FileName> {
+    fn abandoned_drafts(&self) -> Vec<FileName> {
         Vec::new()
     }
 
@@ -148,7 +148,7 @@ pub trait Blobs: Send + Sync + fmt::Debug + 'static {
     fn set_session(&self, id: &str) -> io::Result<()>;
 
     /// Whether the methods return without I/O, so that they need no blocking thread.
-    fn is_quick(&self) -> bool;
+    fn is_in_memory(&self) -> bool;
 }
 
 /// A file being written. Dropping it removes the file.
@@ -168,11 +168,11 @@ pub trait Content: Send + Sync {
 
 /// Runs work on files on a blocking thread, unless the storage needs no I/O. The work completes
 /// even if the caller is dropped.
-pub(crate) async fn off<T: Send + 'static>(
+pub(crate) async fn run_blocking<T: Send + 'static>(
     blobs: &Arc<dyn Blobs>,
     work: impl FnOnce(&dyn Blobs) -> Result<T, BucketError> + Send + 'static,
 ) -> Result<T, BucketError> {
-    if blobs.is_quick() {
+    if blobs.is_in_memory() {
         return work(&**blobs);
     }
     let blobs = blobs.clone();
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn a_file_name_round_trips_and_other_texts_are_refused() {
         let content = ContentId::new(Timestamp(1_700_000_000_123), 7, &SeededEntropy::new(1));
-        assert_eq!(content.made_at(), Timestamp(1_700_000_000_123));
+        assert_eq!(content.created_at(), Timestamp(1_700_000_000_123));
         for part in [None, Some(0), Some(u64::MAX)] {
             let name = FileName { content, part };
             assert_eq!(FileName::parse(&name.to_string()), Some(name));
@@ -205,9 +205,9 @@ mod tests {
         let content = ContentId::new(Timestamp(1_700_000_000_000), 1, &entropy);
         let later = Timestamp(1_700_099_000_000);
         let part = FileName::new_part(content, later, &entropy);
-        assert!(later <= part.made_at() && part.made_at().0 <= later.0 + PART_TIME);
+        assert!(later <= part.created_at() && part.created_at().0 <= later.0 + PART_TIME);
         let copy = ContentId::new(Timestamp(1_800_000_000_000), 1, &entropy);
-        assert_eq!(FileName { content: copy, ..part }.made_at(), copy.made_at());
+        assert_eq!(FileName { content: copy, ..part }.created_at(), copy.created_at());
         assert_ne!(part, FileName::new_part(content, later, &entropy));
     }
 

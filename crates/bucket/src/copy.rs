@@ -4,7 +4,7 @@ use steadfast_store::crash;
 
 use crate::{
     Attributes, Blob, BlobAction, BlobKey, BucketError, BucketName, Buckets, Condition,
-    blob::Stored,
+    blob::BlobRow,
     buckets::{Hold, Shared},
     change::Change,
     content::{Blobs, FileName},
@@ -32,7 +32,7 @@ impl Buckets {
     ) -> Result<Blob, BucketError> {
         let buckets = self.clone();
         let (from, to) = ((from.0.clone(), from.1.clone()), (to.0.clone(), to.1.clone()));
-        Shared::to_the_end(async move { buckets.link_and_put(&from, &to, copy).await }).await
+        Shared::run_to_completion(async move { buckets.link_and_put(&from, &to, copy).await }).await
     }
 
     async fn link_and_put(
@@ -62,7 +62,7 @@ impl Buckets {
                 .map(|(name, _)| (name, FileName { content, ..name }))
                 .collect();
             let files: Vec<FileName> = links.iter().map(|it| it.1).collect();
-            let linked = self.shared.off(move |blobs| link_all(blobs, &links)).await;
+            let linked = self.shared.run_blocking(move |blobs| link_all(blobs, &links)).await;
             drop(hold);
             crash::point("blob.linked");
             match linked {
@@ -83,7 +83,7 @@ impl Buckets {
         let change = Change {
             key: to.1.clone(),
             action: BlobAction::CopyObject,
-            content: Some((content, Stored::copy(&source, content, attributes))),
+            content: Some((content, BlobRow::copy(&source, content, attributes))),
             condition: copy.condition,
             copy_source: Some(CopySource {
                 bucket: from.0.to_string(),

@@ -29,7 +29,7 @@ impl Shared {
     ) -> Result<Option<i64>, BucketError> {
         let (shared, bucket) = (self.clone(), bucket.clone());
         let change = Change::deletion(key, action, condition);
-        Self::to_the_end(async move {
+        Self::run_to_completion(async move {
             let _changing = shared.changes.begin()?;
             let changed = shared.change(&bucket, &change).await?;
             if let Some(before) = changed.before {

@@ -5,7 +5,7 @@ use data_encoding::HEXLOWER;
 use md5::{Digest, Md5};
 use sha2::Sha256;
 
-use crate::{BucketError, MoreHashes, MoreSums, more_sums::MoreDigests};
+use crate::{BucketError, ExtraChecksums, ExtraHashes, extra_checksums::ExtraDigests};
 
 /// Hash computed in addition to the CRC-32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(crate) struct Digests {
     crc32: Crc32,
     sha256: Option<Sha256>,
     /// Boxed, because their tables would make every writer large.
-    more: Box<MoreDigests>,
+    more: Box<ExtraDigests>,
     size: u64,
 }
 
@@ -36,8 +36,8 @@ impl Digests {
     }
 
     /// Computes these checksums too.
-    pub(crate) fn and(&mut self, more: MoreHashes) {
-        *self.more = MoreDigests::new(more);
+    pub(crate) fn and(&mut self, more: ExtraHashes) {
+        *self.more = ExtraDigests::new(more);
     }
 
     pub(crate) fn add(&mut self, bytes: &[u8]) {
@@ -70,7 +70,7 @@ pub(crate) struct Checksums {
     pub(crate) md5: Option<[u8; 16]>,
     pub(crate) crc32: u32,
     pub(crate) sha256: Option<[u8; 32]>,
-    pub(crate) more: MoreSums,
+    pub(crate) more: ExtraChecksums,
 }
 
 impl Checksums {
@@ -84,7 +84,7 @@ impl Checksums {
 
 /// Size and checksums that the sender declares. All of them are verified.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Expected {
+pub struct ExpectedContent {
     /// Size in bytes.
     pub size: Option<u64>,
     /// MD5. Verified only if the writer was created to compute it.
@@ -94,10 +94,10 @@ pub struct Expected {
     /// SHA-256. Verified only if the writer was created to compute it.
     pub sha256: Option<[u8; 32]>,
     /// Other checksums. Verified only if the writer was created to compute them.
-    pub more: MoreSums,
+    pub more: ExtraChecksums,
 }
 
-impl Expected {
+impl ExpectedContent {
     pub(crate) fn check(&self, found: &Checksums) -> Result<(), BucketError> {
         if let Some(expected) = self.size
             && expected != found.size
@@ -114,7 +114,7 @@ impl Expected {
         if self.sha256.is_some() && self.sha256 != found.sha256 {
             return wrong("SHA-256");
         }
-        if let Some(algorithm) = self.more.wrong(&found.more) {
+        if let Some(algorithm) = self.more.first_mismatch(&found.more) {
             return wrong(algorithm);
         }
         Ok(())

@@ -128,7 +128,7 @@ pub enum BucketError {
         /// Number of the part.
         number: u32,
         /// The problem.
-        reason: PartTrouble,
+        reason: PartError,
     },
     /// An argument is invalid.
     #[error("`{field}` {rule}")]
@@ -176,7 +176,7 @@ pub enum BucketError {
 
 /// The problem with a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PartTrouble {
+pub enum PartError {
     /// The part does not exist, or has another ETag.
     #[error("was not uploaded, or has another ETag")]
     Unknown,

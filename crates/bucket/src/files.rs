@@ -21,7 +21,7 @@ use steadfast_store::{Timestamp, crash, private};
 
 use crate::{
     content::{Blobs, Content, Draft, FileName},
-    folder_sync::{Asked, FolderSync, sync_folder},
+    folder_sync::{FlushTicket, FolderSync, sync_folder},
 };
 
 /// Files in a folder that this process holds exclusively.
@@ -32,19 +32,19 @@ pub struct FileBlobs {
 struct Inner {
     folder: PathBuf,
     /// Folders that exist durably.
-    shelves: Mutex<HashMap<String, Arc<FolderSync>>>,
+    subfolders: Mutex<HashMap<String, Arc<FolderSync>>>,
     /// Files being written. They are not orphans.
     drafts: Mutex<HashSet<FileName>>,
     /// Folders that changed and may be empty.
     touched: Mutex<BTreeSet<String>>,
     /// Abandoned drafts that could not be removed.
-    left_over: Mutex<Vec<FileName>>,
+    abandoned_drafts: Mutex<Vec<FileName>>,
     /// The lock of the folder, held while this value exists; `None` if it is read-only.
     _lock: Option<File>,
 }
 
 /// Maximum number of folders to remember. Beyond it, the oldest are looked up again.
-const SHELVES_MAX: usize = 64;
+const SUBFOLDERS_MAX: usize = 64;
 
 /// Maximum number of possibly empty folders to remember.
 const TOUCHED_MAX: usize = 10_000;
@@ -80,9 +80,9 @@ impl FileBlobs {
     }
 
     fn new(folder: PathBuf, lock: Option<File>) -> Self {
-        let (shelves, drafts) = (Mutex::default(), Mutex::default());
-        let (touched, left_over) = (Mutex::default(), Mutex::default());
-        let inner = Inner { folder, shelves, drafts, touched, left_over, _lock: lock };
+        let (subfolders, drafts) = (Mutex::default(), Mutex::default());
+        let (touched, abandoned_drafts) = (Mutex::default(), Mutex::default());
+        let inner = Inner { folder, subfolders, drafts, touched, abandoned_drafts, _lock: lock };
         Self { inner: Arc::new(inner) }
     }
 }
@@ -122,27 +122,27 @@ fn write_whole(folder: &Path, name: &str, line: &str) -> io::Result<()> {
 }
 
 impl Inner {
-    fn shelf_of(name: FileName) -> String {
+    fn subfolder_of(name: FileName) -> String {
         // One folder holds the ids of 65 seconds.
         let id = name.content.to_string();
         format!("{}/{}", &id[..6], &id[6..8])
     }
 
     fn path(&self, name: FileName) -> PathBuf {
-        self.folder.join(Self::shelf_of(name)).join(name.to_string())
+        self.folder.join(Self::subfolder_of(name)).join(name.to_string())
     }
 
     fn known(&self) -> parking_lot::MutexGuard<'_, HashMap<String, Arc<FolderSync>>> {
-        self.shelves.lock()
+        self.subfolders.lock()
     }
 
     /// The folder of a file. It and its ancestors are durable when this returns.
-    fn shelf(&self, name: FileName) -> io::Result<(PathBuf, Arc<FolderSync>)> {
-        let shelf = Self::shelf_of(name);
-        let path = self.folder.join(&shelf);
-        self.touch(&shelf);
+    fn subfolder(&self, name: FileName) -> io::Result<(PathBuf, Arc<FolderSync>)> {
+        let subfolder = Self::subfolder_of(name);
+        let path = self.folder.join(&subfolder);
+        self.touch(&subfolder);
         let mut known = self.known();
-        if let Some(sync) = known.get(&shelf) {
+        if let Some(sync) = known.get(&subfolder) {
             return Ok((path, sync.clone()));
         }
         make_folder(&path)?;
@@ -152,19 +152,19 @@ impl Inner {
             // A second flush would not report what the first one lost.
             Err(error) => Arc::new(FolderSync::failed(&path, &error)),
         };
-        if SHELVES_MAX < known.len() {
+        if SUBFOLDERS_MAX < known.len() {
             // Tasks that wait for one of them hold a reference to it.
             let oldest = known.keys().min().cloned();
             oldest.map(|it| known.remove(&it));
         }
-        known.insert(shelf, sync.clone());
+        known.insert(subfolder, sync.clone());
         Ok((path, sync))
     }
 
-    fn touch(&self, shelf: &str) {
+    fn touch(&self, subfolder: &str) {
         let mut touched = self.touched.lock();
-        if !touched.contains(shelf) {
-            touched.insert(shelf.into());
+        if !touched.contains(subfolder) {
+            touched.insert(subfolder.into());
             if TOUCHED_MAX < touched.len() {
                 // Without a sweep, empty folders stay; they do no harm.
                 touched.pop_first();
@@ -177,17 +177,17 @@ impl Inner {
     }
 
     /// Runs an operation in the folder of a file.
-    fn in_shelf<T>(
+    fn in_subfolder<T>(
         &self,
         name: FileName,
         work: impl Fn(&Path) -> io::Result<T>,
     ) -> io::Result<(T, PathBuf, Arc<FolderSync>)> {
-        let (folder, sync) = self.shelf(name)?;
+        let (folder, sync) = self.subfolder(name)?;
         match work(&folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && !folder.is_dir() => {
                 // The sweep removed the folder because it was empty.
-                self.known().remove(&Self::shelf_of(name));
-                let (folder, sync) = self.shelf(name)?;
+                self.known().remove(&Self::subfolder_of(name));
+                let (folder, sync) = self.subfolder(name)?;
                 Ok((work(&folder)?, folder, sync))
             }
             done => Ok((done?, folder, sync)),
@@ -207,7 +207,7 @@ impl Blobs for FileBlobs {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(0o600);
         inner.drafts().insert(name);
-        let made = inner.in_shelf(name, |folder| options.open(folder.join(name.to_string())));
+        let made = inner.in_subfolder(name, |folder| options.open(folder.join(name.to_string())));
         let (file, folder, sync) = made.inspect_err(|_| _ = inner.drafts().remove(&name))?;
         crash::point("blob.named");
         let asked = sync.ask();
@@ -220,8 +220,9 @@ impl Blobs for FileBlobs {
 
     fn link(&self, from: FileName, to: FileName) -> io::Result<()> {
         let source = self.inner.path(from);
-        let linked =
-            self.inner.in_shelf(to, |folder| fs::hard_link(&source, folder.join(to.to_string())));
+        let linked = self
+            .inner
+            .in_subfolder(to, |folder| fs::hard_link(&source, folder.join(to.to_string())));
         match linked {
             Ok(((), folder, sync)) => sync.wait(sync.ask(), &folder),
             // Some file systems cannot link, and all limit the number of links.
@@ -244,7 +245,7 @@ impl Blobs for FileBlobs {
     fn remove(&self, names: &[FileName]) -> io::Result<()> {
         let mut removed = Ok(());
         for name in names {
-            self.inner.touch(&Inner::shelf_of(*name));
+            self.inner.touch(&Inner::subfolder_of(*name));
             match fs::remove_file(self.inner.path(*name)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => removed = Err(error),
                 Ok(()) | Err(_) => {}
@@ -253,11 +254,11 @@ impl Blobs for FileBlobs {
         removed
     }
 
-    fn shelves(&self) -> io::Result<Vec<(String, Timestamp)>> {
-        self.shelves_after(None, usize::MAX)
+    fn subfolders(&self) -> io::Result<Vec<(String, Timestamp)>> {
+        self.subfolders_after(None, usize::MAX)
     }
 
-    fn shelves_after(
+    fn subfolders_after(
         &self,
         after: Option<&str>,
         limit: usize,
@@ -273,19 +274,19 @@ impl Blobs for FileBlobs {
             }
             let mut inner = names_in(&self.inner.folder.join(&outer))?;
             inner.sort();
-            let shelf = |inner: String| {
+            let subfolder = |inner: String| {
                 let end = ended_at(&outer, &inner)?;
                 Some((format!("{outer}/{inner}"), end))
             };
-            let shelves = inner.into_iter().filter_map(shelf);
-            found.extend(shelves.filter(|it| after.is_none_or(|after| after < it.0.as_str())));
+            let subfolders = inner.into_iter().filter_map(subfolder);
+            found.extend(subfolders.filter(|it| after.is_none_or(|after| after < it.0.as_str())));
         }
         found.truncate(limit);
         Ok(found)
     }
 
-    fn shelf(&self, shelf: &str) -> io::Result<Vec<FileName>> {
-        let folder = self.inner.folder.join(shelf);
+    fn files_in(&self, subfolder: &str) -> io::Result<Vec<FileName>> {
+        let folder = self.inner.folder.join(subfolder);
         let names = names_in(&folder)?;
         let names = names.iter().filter_map(|it| FileName::parse(it));
         // Read the drafts after listing the folder: a file finished in between is held by its
@@ -294,18 +295,18 @@ impl Blobs for FileBlobs {
         Ok(names.filter(|it| !drafts.contains(it)).collect())
     }
 
-    fn remove_shelf(&self, shelf: &str) {
+    fn remove_subfolder(&self, subfolder: &str) {
         let mut known = self.inner.known();
         // A folder that is not empty stays, as intended.
-        if fs::remove_dir(self.inner.folder.join(shelf)).is_ok() {
-            known.remove(shelf);
-            if let Some((outer, _)) = shelf.split_once('/') {
+        if fs::remove_dir(self.inner.folder.join(subfolder)).is_ok() {
+            known.remove(subfolder);
+            if let Some((outer, _)) = subfolder.split_once('/') {
                 let _ = fs::remove_dir(self.inner.folder.join(outer));
             }
         }
     }
 
-    fn tidy(&self, before: Timestamp) {
+    fn remove_empty_subfolders(&self, before: Timestamp) {
         let mut touched = self.inner.touched.lock();
         let is_over = |it: &str| {
             let end = it.split_once('/').and_then(|(outer, inner)| ended_at(outer, inner));
@@ -315,11 +316,11 @@ impl Blobs for FileBlobs {
         *touched = left;
         drop(touched);
         let over: BTreeSet<String> = over;
-        over.iter().for_each(|it| self.remove_shelf(it));
+        over.iter().for_each(|it| self.remove_subfolder(it));
     }
 
-    fn left_over(&self) -> Vec<FileName> {
-        let mut left = self.inner.left_over.lock();
+    fn abandoned_drafts(&self) -> Vec<FileName> {
+        let mut left = self.inner.abandoned_drafts.lock();
         std::mem::take(&mut *left)
     }
 
@@ -335,7 +336,7 @@ impl Blobs for FileBlobs {
         write_whole(&self.inner.folder, "session", id)
     }
 
-    fn is_quick(&self) -> bool {
+    fn is_in_memory(&self) -> bool {
         false
     }
 }
@@ -368,7 +369,7 @@ struct FileDraft {
     folder: PathBuf,
     sync: Arc<FolderSync>,
     /// The order in which its name was added to the folder.
-    asked: Asked,
+    asked: FlushTicket,
     is_sealed: bool,
 }
 
@@ -395,7 +396,7 @@ impl Drop for FileDraft {
             && error.kind() != io::ErrorKind::NotFound
         {
             tracing::warn!(error = %error, "an abandoned file was not removed");
-            self.inner.left_over.lock().push(self.name);
+            self.inner.abandoned_drafts.lock().push(self.name);
         }
         self.inner.drafts().remove(&self.name);
     }

@@ -6,7 +6,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// Position of a request in the order of requests.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked(u64);
+pub(crate) struct FlushTicket(u64);
 
 /// Flushes one folder.
 #[derive(Debug, Default)]
@@ -36,14 +36,14 @@ impl FolderSync {
     }
 
     /// Requests a flush of the current entries; [`FolderSync::wait`] waits for it.
-    pub(crate) fn ask(&self) -> Asked {
+    pub(crate) fn ask(&self) -> FlushTicket {
         let mut state = self.state();
         state.asked += 1;
-        Asked(state.asked)
+        FlushTicket(state.asked)
     }
 
     /// Waits until the requested entries are durable. One of the callers flushes for all.
-    pub(crate) fn wait(&self, Asked(mine): Asked, folder: &Path) -> io::Result<()> {
+    pub(crate) fn wait(&self, FlushTicket(mine): FlushTicket, folder: &Path) -> io::Result<()> {
         let mut state = self.state();
         loop {
             if let Some(reason) = &state.failed {

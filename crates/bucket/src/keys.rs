@@ -74,7 +74,7 @@ impl std::fmt::Debug for AccessKey {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct KeyRow {
     secret: String,
     #[serde(flatten)]
     scope: Scope,
@@ -92,7 +92,7 @@ pub async fn create_key(
     let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let secret = secret_text(40, letters)?;
     let entry = EntryKey::new(KEYS, id.as_bytes())?;
-    let stored = Stored { secret: secret.clone(), scope: scope.clone() };
+    let stored = KeyRow { secret: secret.clone(), scope: scope.clone() };
     let expect = Expect::Revision { entry: entry.clone(), revision: 0 };
     let put = Put { entry, value: Some(Json::of(&stored)?), reference: None, expires: None };
     let mut commit = Commit::of(Write::Put(put)).expect(expect);
@@ -147,7 +147,7 @@ pub async fn delete_key(store: &dyn Store, id: &str) -> Result<bool, BucketError
 
 fn read(entry: &Entry) -> Result<Option<AccessKey>, BucketError> {
     let Some(value) = &entry.value else { return Ok(None) };
-    let Stored { secret, scope } = serde_json::from_str(value.as_str()).map_err(|error| {
+    let KeyRow { secret, scope } = serde_json::from_str(value.as_str()).map_err(|error| {
         let reason = format!("entry {:?} is not an access key: {error}", entry.entry);
         BucketError::Store(StoreError::Corrupt { reason })
     })?;

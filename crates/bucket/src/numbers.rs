@@ -12,7 +12,7 @@ use steadfast_store::{Commit, EntryKey, Expect, Json, Put, StoreError, Write};
 use crate::{BucketError, BucketName, Buckets, buckets::Shared};
 
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct FloorRow {
     floor: i64,
 }
 
@@ -33,7 +33,7 @@ impl Shared {
     async fn read_floor(&self, bucket: &BucketName) -> Result<(i64, i64), BucketError> {
         let Some(entry) = self.store.entry(&bucket.floor()?).await? else { return Ok((0, 0)) };
         let Some(value) = &entry.value else { return Ok((0, entry.revision)) };
-        let stored: Stored = serde_json::from_str(value.as_str()).map_err(|error| {
+        let stored: FloorRow = serde_json::from_str(value.as_str()).map_err(|error| {
             let reason = format!("entry {:?} is not a number: {error}", entry.entry);
             BucketError::Store(StoreError::Corrupt { reason })
         })?;
@@ -66,7 +66,7 @@ impl Buckets {
         for (bucket, highest) in &highest {
             let row = self.shared.store.entry(&bucket.entry()?).await?;
             let (floor, revision) = self.shared.read_floor(bucket).await?;
-            let (entry, value) = (bucket.floor()?, Json::of(&Stored { floor: floor + highest })?);
+            let (entry, value) = (bucket.floor()?, Json::of(&FloorRow { floor: floor + highest })?);
             commit = commit.expect(Expect::Revision { entry: entry.clone(), revision });
             let put = Put { entry, value: Some(value), reference: None, expires: None };
             commit = commit.write(Write::Put(put));

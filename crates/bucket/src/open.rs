@@ -11,14 +11,14 @@ use crate::{
     BucketError, BucketOptions, Buckets,
     buckets::Shared,
     cache::{BucketCache, NextAborts},
-    changes::Changes,
     content::Blobs,
+    file_changes::FileChanges,
     readers::Readers,
     session,
 };
 
 /// Pause between attempts to begin a session while the disk is full.
-const BEGIN_AGAIN: Duration = Duration::from_secs(1);
+const SESSION_RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// Builds the buckets of a store.
 pub struct BucketsBuilder {
@@ -44,8 +44,8 @@ impl BucketsBuilder {
     pub async fn open(self, blobs: Arc<dyn Blobs>) -> Result<Buckets, BucketError> {
         let account = account(&*self.store, &*self.entropy).await?;
         let begun = session::begin(&*self.store, &blobs, &*self.entropy).await;
-        let is_full = begun.as_ref().is_err_and(session::is_full);
-        let session = if is_full { session::State::not_begun() } else { begun? };
+        let is_full = begun.as_ref().is_err_and(session::is_disk_full);
+        let session = if is_full { session::State::without_session() } else { begun? };
         let buckets = self.build(blobs, account, session);
         if is_full {
             buckets.begin_session_later();
@@ -57,8 +57,8 @@ impl BucketsBuilder {
     /// fails with [`StoreError::ReadOnly`].
     pub async fn open_read_only(self, blobs: Arc<dyn Blobs>) -> Result<Buckets, BucketError> {
         // A store without a name has no buckets.
-        let account = known_account(&*self.store).await?.unwrap_or_default();
-        let buckets = self.build(blobs, account, session::State::not_begun());
+        let account = stored_account(&*self.store).await?.unwrap_or_default();
+        let buckets = self.build(blobs, account, session::State::without_session());
         buckets.shared.changes.refuse_all();
         Ok(buckets)
     }
@@ -75,7 +75,7 @@ impl BucketsBuilder {
             account,
             cache: BucketCache::default(),
             readers: Readers::default(),
-            changes: Arc::new(Changes::default()),
+            changes: Arc::new(FileChanges::default()),
             session: tokio::sync::Mutex::new(session),
             next_aborts: NextAborts::default(),
         };
@@ -86,7 +86,7 @@ impl BucketsBuilder {
 const ACCOUNT: &[u8] = b"account";
 
 /// The name of a store, if it has one.
-async fn known_account(store: &dyn Store) -> Result<Option<String>, BucketError> {
+async fn stored_account(store: &dyn Store) -> Result<Option<String>, BucketError> {
     let value = store.entry(&EntryKey::new("system", ACCOUNT)?).await?.and_then(|it| it.value);
     let name = value.map(|it| serde_json::from_str(it.as_str())).transpose();
     name.map_err(|error| StoreError::Corrupt { reason: format!("account: {error}") }.into())
@@ -96,7 +96,7 @@ async fn known_account(store: &dyn Store) -> Result<Option<String>, BucketError>
 pub async fn account(store: &dyn Store, entropy: &dyn Entropy) -> Result<String, BucketError> {
     let entry = EntryKey::new("system", ACCOUNT)?;
     loop {
-        if let Some(known) = known_account(store).await? {
+        if let Some(known) = stored_account(store).await? {
             return Ok(known);
         }
         let name = format!("{:016x}{:016x}", entropy.next(), entropy.next());
@@ -124,7 +124,7 @@ impl Buckets {
         let clock = self.shared.clock.clone();
         tokio::spawn(async move {
             loop {
-                clock.sleep(BEGIN_AGAIN).await;
+                clock.sleep(SESSION_RETRY_PAUSE).await;
                 let Some(shared) = shared.upgrade() else { return };
                 if shared.changes.is_closed() {
                     return;
@@ -135,7 +135,7 @@ impl Buckets {
                         shared.changes.wait_for_session(false);
                         return;
                     }
-                    Err(error) if session::is_full(&error) => {}
+                    Err(error) if session::is_disk_full(&error) => {}
                     Err(error) => {
                         tracing::warn!(error = %error, "the blob session could not begin");
                     }
@@ -156,16 +156,16 @@ impl Buckets {
     async fn end_session(&self) -> Result<(), BucketError> {
         let shared = &self.shared;
         let mut state = shared.session.lock().await;
-        shared.take_left_over().await?;
+        shared.recheck_abandoned_drafts().await?;
         let is_done = shared.changes.is_done() && !shared.readers.has_doomed();
         if !is_done || state.is_over || !state.session.is_open() {
             return Ok(());
         }
-        let tidy = |blobs: &dyn Blobs| {
-            blobs.tidy(Timestamp::MAX);
+        let remove_empty_subfolders = |blobs: &dyn Blobs| {
+            blobs.remove_empty_subfolders(Timestamp::MAX);
             Ok(())
         };
-        shared.off(tidy).await?;
+        shared.run_blocking(remove_empty_subfolders).await?;
         state.end(&*shared.store, &shared.blobs, &*shared.entropy).await
     }
 }

@@ -13,20 +13,20 @@ use crate::{
     Blob, BucketError, BucketName, Buckets, Part,
     content::{Blobs, ContentId, FileName, PART_TIME},
     session::Walk,
-    sweep::go_on,
+    sweep::keep_first_error,
 };
 
 /// Number of folder names per read.
-const SHELVES_PAGE: usize = 500;
+const SUBFOLDERS_PAGE: usize = 500;
 /// Maximum number of folders and files per sweep.
-const SHELVES_PER_SWEEP: usize = 10_000;
+const SUBFOLDERS_PER_SWEEP: usize = 10_000;
 const FILES_PER_SWEEP: usize = 100_000;
 /// A walk covers files created before the gap ended, plus this time, in case a clock was set back.
 const WALK_BEYOND: Duration = Duration::from_hours(24);
 
 /// Result of checking the files of a folder.
 #[derive(Default)]
-struct Looked {
+struct OrphanCheck {
     files: usize,
     removed: usize,
     /// Files in use, to be checked again.
@@ -35,10 +35,10 @@ struct Looked {
 
 impl Buckets {
     /// Rechecks files that this process left.
-    pub(crate) async fn look_again(&self) -> Result<usize, BucketError> {
-        self.shared.take_left_over().await?;
+    pub(crate) async fn recheck_files(&self) -> Result<usize, BucketError> {
+        self.shared.recheck_abandoned_drafts().await?;
         let keep = self.shared.options.keep_orphans;
-        let files = self.shared.changes.doubts(|since| self.is_older(since, keep));
+        let files = self.shared.changes.rechecks(|since| self.is_older(since, keep));
         if files.is_empty() {
             return Ok(0);
         }
@@ -64,30 +64,31 @@ impl Buckets {
         let keep = options.keep_unknown_files.max(old);
         let due = state.session.due_walk(|until| self.is_older(until, keep));
         let Some(mut walk) = due else { return Ok(0) };
-        let kept_from = state.session.kept_from(&walk);
+        let covered_until = state.session.covered_until(&walk);
         let end = Timestamp(walk.until).after(WALK_BEYOND);
-        let (mut removed, mut files, mut shelves) = (0, 0, 0);
-        while files < FILES_PER_SWEEP && shelves < SHELVES_PER_SWEEP {
-            let after = walk.shelf.clone();
-            let page =
-                move |blobs: &dyn Blobs| Ok(blobs.shelves_after(after.as_deref(), SHELVES_PAGE)?);
-            let page = go_on(self.shared.off(page).await.map(Some), failed)?;
+        let (mut removed, mut files, mut subfolders) = (0, 0, 0);
+        while files < FILES_PER_SWEEP && subfolders < SUBFOLDERS_PER_SWEEP {
+            let after = walk.subfolder.clone();
+            let page = move |blobs: &dyn Blobs| {
+                Ok(blobs.subfolders_after(after.as_deref(), SUBFOLDERS_PAGE)?)
+            };
+            let page = keep_first_error(self.shared.run_blocking(page).await.map(Some), failed)?;
             // The parent folder cannot be read: the next sweep retries.
             let Some(page) = page else { return Ok(removed) };
-            shelves += page.len();
-            let mut is_over = page.len() < SHELVES_PAGE;
-            for (shelf, ended_at) in page {
+            subfolders += page.len();
+            let mut is_over = page.len() < SUBFOLDERS_PAGE;
+            for (subfolder, ended_at) in page {
                 if FILES_PER_SWEEP <= files || self.shared.changes.is_closed() {
                     is_over = false;
                     break;
                 }
-                let looked = self.remove_orphans(&shelf, ended_at, kept_from).await;
+                let looked = self.remove_orphans(&subfolder, ended_at, covered_until).await;
                 walk.has_failed |= looked.is_err();
-                let looked = go_on(looked, failed)?;
+                let looked = keep_first_error(looked, failed)?;
                 (files, removed) = (files + looked.files, removed + looked.removed);
                 // This process rechecks files that are in use now.
-                self.shared.doubt(&looked.again);
-                walk.shelf = Some(shelf);
+                self.shared.recheck(&looked.again);
+                walk.subfolder = Some(subfolder);
                 if ended_at != Timestamp::MAX && end < ended_at {
                     is_over = true;
                     break;
@@ -109,7 +110,7 @@ impl Buckets {
     ) -> Result<(), BucketError> {
         match is_over {
             true => state.session.end_walk(walk),
-            false => state.session.go_on_with(walk.clone()),
+            false => state.session.continue_walk(walk.clone()),
         }
         state.save(&*self.shared.store).await.map(drop)
     }
@@ -117,30 +118,30 @@ impl Buckets {
     /// Removes orphans of a folder. A new file may belong to a commit that follows.
     async fn remove_orphans(
         &self,
-        shelf: &str,
+        subfolder: &str,
         ended_at: Timestamp,
-        kept_from: Timestamp,
-    ) -> Result<Looked, BucketError> {
-        let (keep, here) = (self.shared.options.keep_orphans, shelf.to_owned());
-        let mut files = self.shared.off(move |blobs| Ok(blobs.shelf(&here)?)).await?;
+        covered_until: Timestamp,
+    ) -> Result<OrphanCheck, BucketError> {
+        let (keep, here) = (self.shared.options.keep_orphans, subfolder.to_owned());
+        let mut files = self.shared.run_blocking(move |blobs| Ok(blobs.files_in(&here)?)).await?;
         let count = files.len();
-        files.retain(|it| it.made_at() < kept_from && self.is_older(it.made_at(), keep));
+        files.retain(|it| it.created_at() < covered_until && self.is_older(it.created_at(), keep));
         let looked = self.remove_unknown(files).await?;
         if self.is_older(ended_at, keep) {
-            let shelf = shelf.to_owned();
+            let subfolder = subfolder.to_owned();
             let remove = move |blobs: &dyn Blobs| {
-                blobs.remove_shelf(&shelf);
+                blobs.remove_subfolder(&subfolder);
                 Ok(())
             };
-            self.shared.off(remove).await?;
+            self.shared.run_blocking(remove).await?;
         }
-        Ok(Looked { files: count, ..looked })
+        Ok(OrphanCheck { files: count, ..looked })
     }
 
     /// Removes those of the files that no row refers to.
-    async fn remove_unknown(&self, mut files: Vec<FileName>) -> Result<Looked, BucketError> {
+    async fn remove_unknown(&self, mut files: Vec<FileName>) -> Result<OrphanCheck, BucketError> {
         files.sort_unstable();
-        let mut looked = Looked::default();
+        let mut looked = OrphanCheck::default();
         // A writer that holds one may not have committed yet, and readers hold the files they read.
         let (held, free): (Vec<_>, Vec<_>) =
             files.into_iter().partition(|it| self.shared.readers.is_in_use(it.content));
@@ -156,7 +157,7 @@ impl Buckets {
     async fn remove_unreferenced(
         &self,
         contents: &[&[FileName]],
-        looked: &mut Looked,
+        looked: &mut OrphanCheck,
     ) -> Result<(), BucketError> {
         let ids: Vec<_> = contents.iter().map(|it| it[0].content.reference()).collect();
         let needed = self.shared.store.referenced(&ids).await?;
@@ -187,9 +188,9 @@ impl Buckets {
             }
         }
         if !orphans.is_empty() {
-            self.shared.doubt(&orphans);
+            self.shared.recheck(&orphans);
             let names = orphans.clone();
-            self.shared.off(move |blobs| Ok(blobs.remove(&names)?)).await?;
+            self.shared.run_blocking(move |blobs| Ok(blobs.remove(&names)?)).await?;
             self.shared.changes.settle(&orphans);
         }
         looked.removed += orphans.len();

@@ -6,12 +6,12 @@ use data_encoding::HEXLOWER;
 use steadfast_store::{Commit, Entry, Expect, Json, Put, Write, crash};
 
 use crate::{
-    BlobKey, BucketError, BucketName, Buckets, Expected, MoreHashes, PART_BYTES_MAX, PARTS_MAX,
-    Part, PartTrouble, Upload,
+    BlobKey, BucketError, BucketName, Buckets, ExpectedContent, ExtraHashes, PART_BYTES_MAX,
+    PARTS_MAX, Part, PartError, Upload,
     buckets::{Hold, Shared},
     content::{ContentId, FileName},
     digest::Hashes,
-    part::StoredPart,
+    part::PartRow,
     writer::BytesWriter,
 };
 
@@ -32,7 +32,7 @@ impl PartWriter {
     }
 
     /// Also computes these checksums. Call it before the first write and after `with_sha256`.
-    pub fn with_more(mut self, more: MoreHashes) -> Self {
+    pub fn with_more(mut self, more: ExtraHashes) -> Self {
         self.bytes = self.bytes.and(more);
         self
     }
@@ -43,11 +43,11 @@ impl PartWriter {
     }
 
     /// Adds the part to the upload, or replaces the part with its number.
-    pub async fn finish(self, expected: Expected) -> Result<Part, BucketError> {
-        Shared::to_the_end(self.seal_and_put(expected)).await
+    pub async fn finish(self, expected: ExpectedContent) -> Result<Part, BucketError> {
+        Shared::run_to_completion(self.seal_and_put(expected)).await
     }
 
-    async fn seal_and_put(self, expected: Expected) -> Result<Part, BucketError> {
+    async fn seal_and_put(self, expected: ExpectedContent) -> Result<Part, BucketError> {
         let Self { buckets, bucket, upload, number, bytes } = self;
         let name = bytes.name;
         let hold = Hold::new(&buckets.shared, name.content);
@@ -55,13 +55,13 @@ impl PartWriter {
         let (file, etag) = (name.part.unwrap_or_default(), sums.tag());
         let sha256 = sums.sha256.map(|it| HEXLOWER.encode(&it));
         let (size, crc32, more) = (sums.size, sums.crc32, sums.more);
-        let stored = StoredPart { file, size, etag, crc32, sha256, more };
+        let stored = PartRow { file, size, etag, crc32, sha256, more };
         let result = buckets.shared.put_part(&bucket, &upload, number, stored).await;
         drop(hold);
         match &result {
             Ok((_, Some(before))) => buckets.shared.discard(vec![*before]).await,
             Err(error) if error.is_certain() => buckets.shared.discard(vec![name]).await,
-            Err(_) => buckets.shared.doubt(&[name]),
+            Err(_) => buckets.shared.recheck(&[name]),
             Ok((_, None)) => {}
         }
         Ok(result?.0)
@@ -78,7 +78,7 @@ impl Buckets {
         number: u32,
     ) -> Result<PartWriter, BucketError> {
         if !(1..=PARTS_MAX).contains(&number) {
-            return Err(BucketError::Part { number, reason: PartTrouble::Number });
+            return Err(BucketError::Part { number, reason: PartError::Number });
         }
         let upload = self.upload(bucket, key, upload).await?;
         let max = self.shared.bucket(bucket).await?.settings.blob_bytes_max();
@@ -96,7 +96,7 @@ impl Shared {
         bucket: &BucketName,
         upload: &Upload,
         number: u32,
-        stored: StoredPart,
+        stored: PartRow,
     ) -> Result<(Part, Option<FileName>), BucketError> {
         let entry = Part::entry(bucket, upload.content, number)?;
         let of_upload = Upload::entry(bucket, &upload.key, upload.content)?;
@@ -126,7 +126,7 @@ impl Shared {
             let before = before.map(|it| it.name(upload.content));
             let decided = self.commit(commit).await;
             if decided.as_ref().is_err_and(|it| !it.is_certain()) {
-                self.doubt(before.as_slice());
+                self.recheck(before.as_slice());
             }
             if let Ok(receipt) = decided? {
                 crash::point("part.committed");
@@ -137,21 +137,21 @@ impl Shared {
     }
 
     /// If the upload may have ended, the sweep removes its parts.
-    pub(crate) fn leave_parts(&self, error: &BucketError) {
+    pub(crate) fn note_lost_parts(&self, error: &BucketError) {
         if !error.is_certain() {
-            self.changes.leave_parts();
+            self.changes.note_lost_parts();
         }
     }
 
     /// Removes the rows of the parts of a finished upload. The sweep removes those that remain.
-    pub(crate) async fn forget_parts(
+    pub(crate) async fn remove_part_rows(
         &self,
         bucket: &BucketName,
         content: ContentId,
     ) -> Result<(), BucketError> {
         let forgotten = self.remove_parts(bucket, content).await;
         if forgotten.is_err() {
-            self.changes.leave_parts();
+            self.changes.note_lost_parts();
         }
         forgotten
     }

@@ -8,10 +8,10 @@ use parking_lot::Mutex;
 use crate::content::{ContentId, FileName};
 
 #[derive(Debug, Default)]
-pub(crate) struct Readers(Mutex<HashMap<ContentId, InUse>>);
+pub(crate) struct Readers(Mutex<HashMap<ContentId, ContentUse>>);
 
 #[derive(Debug, Default)]
-struct InUse {
+struct ContentUse {
     count: usize,
     /// Files that the last reader removes.
     doomed: Vec<FileName>,

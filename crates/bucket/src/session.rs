@@ -14,7 +14,7 @@ use steadfast_store::{
 
 use crate::{
     BucketError,
-    content::{Blobs, off},
+    content::{Blobs, run_blocking},
 };
 
 /// Maximum number of gaps. Beyond it, the last gap grows.
@@ -58,7 +58,8 @@ pub(crate) struct Walk {
     /// The walk covers the gaps that ended at this time or before.
     pub(crate) until: i64,
     /// The last folder that was checked.
-    pub(crate) shelf: Option<String>,
+    #[serde(rename = "shelf")]
+    pub(crate) subfolder: Option<String>,
     /// Some files could not be checked: the walk must be repeated.
     pub(crate) has_failed: bool,
 }
@@ -133,7 +134,7 @@ impl Session {
     }
 
     /// Orphans created at this time or later are not covered by this walk.
-    pub(crate) fn kept_from(&self, walk: &Walk) -> Timestamp {
+    pub(crate) fn covered_until(&self, walk: &Walk) -> Timestamp {
         let later = self.gaps.iter().filter(|it| walk.until < it.until);
         Timestamp(later.map(|it| it.from).min().unwrap_or(i64::MAX))
     }
@@ -159,7 +160,7 @@ impl Session {
         self.walk = None;
     }
 
-    pub(crate) fn go_on_with(&mut self, walk: Walk) {
+    pub(crate) fn continue_walk(&mut self, walk: Walk) {
         self.walk = Some(walk);
     }
 }
@@ -179,28 +180,29 @@ pub(crate) async fn begin(
             })?,
             None => Session::default(),
         };
-        let note = off(blobs, |blobs| Ok(blobs.session()?)).await?;
+        let note = run_blocking(blobs, |blobs| Ok(blobs.session()?)).await?;
         let is_known = !before.id.is_empty() && before.is_of(note.as_deref());
-        let has_files =
-            !is_known && off(blobs, |blobs| Ok(!blobs.shelves_after(None, 1)?.is_empty())).await?;
+        let has_files = !is_known
+            && run_blocking(blobs, |blobs| Ok(!blobs.subfolders_after(None, 1)?.is_empty()))
+                .await?;
         let id = new_id(entropy);
         let session = before.next(id.clone(), note, store.clock().now(), has_files);
         // Store first: until the files have the same id, `previous` has theirs.
         if put(store, &session, revision).await? {
-            off(blobs, move |blobs| Ok(blobs.set_session(&id)?)).await?;
+            run_blocking(blobs, move |blobs| Ok(blobs.set_session(&id)?)).await?;
             return Ok(State { session, revision: revision + 1, is_over: false });
         }
     }
 }
 
 /// Whether the disk was full.
-pub(crate) fn is_full(error: &BucketError) -> bool {
+pub(crate) fn is_disk_full(error: &BucketError) -> bool {
     matches!(error, BucketError::DiskFull | BucketError::Store(StoreError::DiskFull))
 }
 
 impl State {
     /// The session of read-only buckets.
-    pub(crate) fn not_begun() -> Self {
+    pub(crate) fn without_session() -> Self {
         Self { session: Session::default(), revision: 0, is_over: true }
     }
 
@@ -226,7 +228,7 @@ impl State {
         let previous = Some(std::mem::replace(&mut self.session.id, id.clone()));
         (self.session.previous, self.session.is_open) = (previous, false);
         if self.save(store).await? {
-            off(blobs, move |blobs| Ok(blobs.set_session(&id)?)).await?;
+            run_blocking(blobs, move |blobs| Ok(blobs.set_session(&id)?)).await?;
         }
         Ok(())
     }
@@ -282,7 +284,7 @@ mod tests {
         assert_eq!(session.gaps.len(), GAPS_MAX);
         assert_eq!(gaps(&session)[GAPS_MAX - 1], (GAPS_MAX as i64 - 2, 999));
         let mut walk = Walk { until: 10, has_failed: true, ..Walk::default() };
-        assert_eq!(session.kept_from(&walk), Timestamp(10));
+        assert_eq!(session.covered_until(&walk), Timestamp(10));
         session.end_walk(&walk);
         assert_eq!(session.gaps.len(), GAPS_MAX, "it is to be repeated");
         walk.has_failed = false;

@@ -14,7 +14,7 @@ const BEGUN_WITHIN: Duration = Duration::from_mins(10);
 
 /// Counts of one sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Swept {
+pub struct SweepCounts {
     /// Blobs deleted by lifecycle rules.
     pub blobs: usize,
     /// Aborted uploads.
@@ -26,7 +26,7 @@ pub struct Swept {
 }
 
 /// Records the first error about a single item and continues. An error of the store ends the sweep.
-pub(crate) fn go_on<T: Default>(
+pub(crate) fn keep_first_error<T: Default>(
     result: Result<T, BucketError>,
     failed: &mut Option<BucketError>,
 ) -> Result<T, BucketError> {
@@ -46,9 +46,11 @@ pub(crate) fn go_on<T: Default>(
 impl Buckets {
     /// Removes expired data and orphaned files. An item that cannot be read or removed does not
     /// stop the sweep; its error is returned at the end.
-    pub async fn sweep(&self) -> Result<Swept, BucketError> {
-        let Some(now) = self.shared.clock.deletion_time() else { return Ok(Swept::default()) };
-        let (mut swept, mut failed) = (Swept::default(), None);
+    pub async fn sweep(&self) -> Result<SweepCounts, BucketError> {
+        let Some(now) = self.shared.clock.deletion_time() else {
+            return Ok(SweepCounts::default());
+        };
+        let (mut swept, mut failed) = (SweepCounts::default(), None);
         // Until the session begins, another copy of the store may have used the files last.
         if self.shared.changes.has_no_session() {
             return Ok(swept);
@@ -58,14 +60,14 @@ impl Buckets {
             self.sweep_buckets(&mut swept, &mut failed).await?;
         }
         swept.rows = self.expire_rows().await?;
-        swept.files = go_on(self.look_again().await, &mut failed)?;
+        swept.files = keep_first_error(self.recheck_files().await, &mut failed)?;
         swept.files += self.walk(&mut failed).await?;
         let keep = self.shared.options.keep_orphans.as_millis() as i64;
-        let tidy = move |blobs: &dyn Blobs| {
-            blobs.tidy(Timestamp(now.0.saturating_sub(keep)));
+        let remove_empty_subfolders = move |blobs: &dyn Blobs| {
+            blobs.remove_empty_subfolders(Timestamp(now.0.saturating_sub(keep)));
             Ok(())
         };
-        go_on(self.shared.off(tidy).await, &mut failed)?;
+        keep_first_error(self.shared.run_blocking(remove_empty_subfolders).await, &mut failed)?;
         failed.map_or(Ok(swept), Err)
     }
 
@@ -78,10 +80,10 @@ impl Buckets {
 
     async fn sweep_buckets(
         &self,
-        swept: &mut Swept,
+        swept: &mut SweepCounts,
         failed: &mut Option<BucketError>,
     ) -> Result<(), BucketError> {
-        let left = self.shared.changes.left_parts();
+        let left = self.shared.changes.unswept_lost_parts();
         let is_owed = left.is_some() || self.shared.session.lock().await.session.lost_parts;
         let mut parts_failed = None;
         let mut last: Option<BucketName> = None;
@@ -91,16 +93,19 @@ impl Buckets {
             last = Some(end.name.clone());
             for bucket in &page {
                 swept.blobs += self.delete_old(bucket, failed).await?;
-                swept.uploads += go_on(self.abort_old(bucket).await, failed)?;
+                swept.uploads += keep_first_error(self.abort_old(bucket).await, failed)?;
                 if is_owed {
-                    go_on(self.forget_lost_parts(&bucket.name).await, &mut parts_failed)?;
+                    keep_first_error(
+                        self.forget_lost_parts(&bucket.name).await,
+                        &mut parts_failed,
+                    )?;
                 }
             }
         }
         if let Some(error) = parts_failed {
             failed.get_or_insert(error);
         } else if is_owed {
-            left.iter().for_each(|it| self.shared.changes.forgot_parts(*it));
+            left.iter().for_each(|it| self.shared.changes.mark_lost_parts_swept(*it));
             let mut state = self.shared.session.lock().await;
             if std::mem::take(&mut state.session.lost_parts) && !state.is_over {
                 state.save(&*self.shared.store).await?;
@@ -166,14 +171,14 @@ impl Buckets {
             open.extend(page.iter().filter_map(|it| it.reference).map(|it| ContentId(it.0)));
         }
         for content in lost.into_iter().filter(|it| !open.contains(it)) {
-            self.doubt_parts(bucket, content).await?;
-            self.shared.forget_parts(bucket, content).await?;
+            self.recheck_parts(bucket, content).await?;
+            self.shared.remove_part_rows(bucket, content).await?;
         }
         Ok(())
     }
 
     /// Rechecks the files of parts: some may belong to a blob.
-    async fn doubt_parts(
+    async fn recheck_parts(
         &self,
         bucket: &BucketName,
         content: ContentId,
@@ -184,7 +189,7 @@ impl Buckets {
             let Some(end) = page.last() else { return Ok(()) };
             last = Some(end.entry.key().to_vec());
             let parts = page.iter().filter_map(|it| Part::read(it).ok().flatten());
-            self.shared.doubt(&parts.map(|it| it.name(content)).collect::<Vec<_>>());
+            self.shared.recheck(&parts.map(|it| it.name(content)).collect::<Vec<_>>());
         }
     }
 

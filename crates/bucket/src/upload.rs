@@ -15,14 +15,14 @@ use steadfast_store::{
 };
 
 use crate::{
-    Attributes, Blob, BlobAction, BlobKey, BucketError, BucketName, Buckets, Condition, Expected,
-    MoreSums, PART_BYTES_MIN, Part, PartTrouble,
-    blob::Stored,
+    Attributes, Blob, BlobAction, BlobKey, BucketError, BucketName, Buckets, Condition,
+    ExpectedContent, ExtraChecksums, PART_BYTES_MIN, Part, PartError,
+    blob::BlobRow,
     buckets::{Hold, Shared},
     change::Change,
     content::{ContentId, FileName},
     digest::Checksums,
-    more_sums::unhex,
+    extra_checksums::unhex,
 };
 
 /// A multipart upload in progress.
@@ -64,7 +64,7 @@ impl Upload {
         let key = BlobKey::new(std::str::from_utf8(key).map_err(|_| damaged())?)?;
         let attributes = serde_json::from_str(value.as_str()).map_err(|_| damaged())?;
         let content = ContentId(*id);
-        let (id, began_at, revision) = (content.to_string(), content.made_at(), entry.revision);
+        let (id, began_at, revision) = (content.to_string(), content.created_at(), entry.revision);
         Ok(Some(Self { id, key, began_at, attributes, content, revision }))
     }
 }
@@ -81,7 +81,7 @@ pub struct PartTag {
     /// SHA-256 to verify.
     pub sha256: Option<[u8; 32]>,
     /// Other checksums to verify.
-    pub more: MoreSums,
+    pub more: ExtraChecksums,
 }
 
 impl Buckets {
@@ -103,7 +103,7 @@ impl Buckets {
             if self.shared.commit(Commit::of(Write::Put(put)).expect(expect)).await?.is_ok() {
                 crash::point("upload.begun");
                 let (id, key) = (content.to_string(), key.clone());
-                let (began_at, revision) = (content.made_at(), 1);
+                let (began_at, revision) = (content.created_at(), 1);
                 return Ok(Upload { id, key, began_at, attributes, content, revision });
             }
             self.shared.cache.forget(bucket);
@@ -187,7 +187,7 @@ impl Buckets {
         tags: &[PartTag],
         condition: Condition,
     ) -> Result<Blob, BucketError> {
-        let expected = Expected::default();
+        let expected = ExpectedContent::default();
         self.complete_upload_as(bucket, key, id, tags, condition, expected).await
     }
 
@@ -200,7 +200,7 @@ impl Buckets {
         id: &str,
         tags: &[PartTag],
         condition: Condition,
-        expected: Expected,
+        expected: ExpectedContent,
     ) -> Result<Blob, BucketError> {
         loop {
             let upload = match self.upload(bucket, key, id).await {
@@ -243,7 +243,7 @@ impl Buckets {
         upload: &Upload,
         tags: &[PartTag],
         condition: Condition,
-        expected: Expected,
+        expected: ExpectedContent,
     ) -> Result<Blob, BucketError> {
         let all = self.all_parts(bucket, upload).await?;
         let chosen = choose(&all, tags)?;
@@ -255,7 +255,7 @@ impl Buckets {
         let sums = Checksums { size, md5: None, crc32, sha256, more };
         expected.check(&sums)?;
         let (etag, attributes) = (etag_of(&chosen), upload.attributes.clone());
-        let stored = Stored::of_parts(upload.content, etag, &sums, attributes, parts);
+        let stored = BlobRow::of_parts(upload.content, etag, &sums, attributes, parts);
         let entry = Upload::entry(bucket, &upload.key, upload.content)?;
         let change = Change {
             key: upload.key.clone(),
@@ -270,15 +270,15 @@ impl Buckets {
         let left = all.iter().filter(|it| !chosen.contains(&it.file));
         let left: Vec<FileName> = left.map(|it| it.name(upload.content)).collect();
         let (shared, bucket, content) = (self.shared.clone(), bucket.clone(), upload.content);
-        Shared::to_the_end(async move {
+        Shared::run_to_completion(async move {
             let _changing = shared.changes.begin()?;
             let hold = Hold::new(&shared, content);
             // If it fails the parts stay, and the upload can be completed later.
             let replaced = shared.replace(&bucket, change, Vec::new(), hold).await;
-            let blob = replaced.inspect_err(|it| shared.leave_parts(it))?;
+            let blob = replaced.inspect_err(|it| shared.note_lost_parts(it))?;
             shared.discard(left).await;
             crash::point("upload.completed");
-            if let Err(error) = shared.forget_parts(&bucket, content).await {
+            if let Err(error) = shared.remove_part_rows(&bucket, content).await {
                 tracing::warn!(error = %error, "rows of parts were not removed; the sweep retries");
             }
             Ok(blob)
@@ -310,7 +310,7 @@ impl Buckets {
         id: &str,
     ) -> Result<(), BucketError> {
         let (buckets, bucket, key, id) = (self.clone(), bucket.clone(), key.clone(), id.to_owned());
-        Shared::to_the_end(async move { buckets.abort(&bucket, &key, &id).await }).await
+        Shared::run_to_completion(async move { buckets.abort(&bucket, &key, &id).await }).await
     }
 
     async fn abort(&self, bucket: &BucketName, key: &BlobKey, id: &str) -> Result<(), BucketError> {
@@ -322,15 +322,15 @@ impl Buckets {
             let put = Put { entry: entry.clone(), value: None, reference: None, expires };
             let expect = Expect::Revision { entry, revision: upload.revision };
             let ended = self.shared.commit(Commit::of(Write::Put(put)).expect(expect)).await;
-            if ended.inspect_err(|it| self.shared.leave_parts(it))?.is_ok() {
+            if ended.inspect_err(|it| self.shared.note_lost_parts(it))?.is_ok() {
                 break upload;
             }
         };
         crash::point("upload.aborted");
         let parts = self.all_parts(bucket, &upload).await;
-        let parts = parts.inspect_err(|_| self.shared.changes.leave_parts())?;
+        let parts = parts.inspect_err(|_| self.shared.changes.note_lost_parts())?;
         self.shared.discard(parts.iter().map(|it| it.name(upload.content)).collect()).await;
-        self.shared.forget_parts(bucket, upload.content).await
+        self.shared.remove_part_rows(bucket, upload.content).await
     }
 
     pub(crate) async fn abort_all(&self, bucket: &BucketName) -> Result<(), BucketError> {
@@ -348,12 +348,12 @@ impl Buckets {
 fn choose<'a>(all: &'a [Part], tags: &[PartTag]) -> Result<Vec<&'a Part>, BucketError> {
     let wrong = |number, reason| Err(BucketError::Part { number, reason });
     if tags.is_empty() {
-        return wrong(1, PartTrouble::None);
+        return wrong(1, PartError::None);
     }
     let mut chosen: Vec<&Part> = Vec::new();
     for (index, tag) in tags.iter().enumerate() {
         if chosen.last().is_some_and(|it| tag.number <= it.number) {
-            return wrong(tag.number, PartTrouble::Order);
+            return wrong(tag.number, PartError::Order);
         }
         let found = all.binary_search_by_key(&tag.number, |it| it.number);
         let found = found.ok().map(|it| &all[it]);
@@ -361,13 +361,13 @@ fn choose<'a>(all: &'a [Part], tags: &[PartTag]) -> Result<Vec<&'a Part>, Bucket
             tag.etag.as_ref().is_none_or(|etag| *etag == it.etag)
                 && tag.crc32.is_none_or(|crc32| crc32 == it.crc32)
                 && (tag.sha256.is_none() || tag.sha256 == it.sha256)
-                && tag.more.wrong(&it.more).is_none()
+                && tag.more.first_mismatch(&it.more).is_none()
         };
         let Some(part) = found.filter(fits) else {
-            return wrong(tag.number, PartTrouble::Unknown);
+            return wrong(tag.number, PartError::Unknown);
         };
         if part.size < PART_BYTES_MIN && index + 1 < tags.len() {
-            return wrong(tag.number, PartTrouble::Small);
+            return wrong(tag.number, PartError::Small);
         }
         chosen.push(part);
     }
@@ -402,13 +402,13 @@ fn crc32_of(parts: &[&Part]) -> u32 {
 }
 
 /// The other checksums of the whole, if every part has them.
-fn more_of(parts: &[&Part]) -> MoreSums {
+fn more_of(parts: &[&Part]) -> ExtraChecksums {
     let crc32c = combined(Crc32Iscsi, parts, |it| it.more.crc32c.map(u64::from));
     let mut sha1 = Some(Sha1::new());
     for part in parts {
         sha1 = sha1.zip(part.more.sha1).map(|(it, next)| it.chain_update(next));
     }
-    MoreSums {
+    ExtraChecksums {
         crc32c: crc32c.and_then(|it| u32::try_from(it).ok()),
         crc64nvme: combined(Crc64Nvme, parts, |it| it.more.crc64nvme),
         sha1: sha1.map(|it| it.finalize().into()),

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use steadfast_store::Remember;
 
 use crate::{
-    Attributes, Blob, BlobAction, BlobKey, BucketError, BucketName, Buckets, Condition, Expected,
-    MoreHashes,
-    blob::Stored,
+    Attributes, Blob, BlobAction, BlobKey, BucketError, BucketName, Buckets, Condition,
+    ExpectedContent, ExtraHashes,
+    blob::BlobRow,
     buckets::{Hold, Shared},
     change::Change,
-    changes::Changing,
     content::{Draft, FileName},
     digest::{Checksums, Digests, Hashes},
+    file_changes::ChangeGuard,
 };
 
 /// Bytes collected before a write, so that a small blob needs one disk operation.
@@ -24,7 +24,7 @@ pub struct PutOptions {
     /// Attributes of the blob.
     pub attributes: Attributes,
     /// Size and checksums that the bytes must have.
-    pub expected: Expected,
+    pub expected: ExpectedContent,
     /// Condition on the blob that is replaced.
     pub condition: Condition,
     /// An idempotency key, recorded in the commit of the blob. A repeated put stores nothing and
@@ -54,7 +54,7 @@ impl BlobWriter {
     }
 
     /// Also computes these checksums. Call it before the first write and after the other options.
-    pub fn with_more(mut self, more: MoreHashes) -> Self {
+    pub fn with_more(mut self, more: ExtraHashes) -> Self {
         self.bytes = self.bytes.and(more);
         self
     }
@@ -72,7 +72,7 @@ impl BlobWriter {
     /// Commits the blob. It and its event are durable when this returns. If the future is dropped,
     /// the put may still be committed.
     pub async fn finish(self, put: PutOptions) -> Result<Blob, BucketError> {
-        Shared::to_the_end(self.seal_and_put(put)).await
+        Shared::run_to_completion(self.seal_and_put(put)).await
     }
 
     async fn seal_and_put(self, put: PutOptions) -> Result<Blob, BucketError> {
@@ -81,7 +81,7 @@ impl BlobWriter {
         let name = bytes.name;
         let hold = Hold::new(&shared, name.content);
         let (sums, _changing) = bytes.seal(put.expected).await?;
-        let stored = Stored::whole(name.content, &sums, put.attributes);
+        let stored = BlobRow::whole(name.content, &sums, put.attributes);
         let change = Change {
             key,
             action: BlobAction::PutObject,
@@ -120,7 +120,7 @@ impl Shared {
                 if error.is_certain() {
                     self.discard(files).await;
                 } else {
-                    self.doubt(&files);
+                    self.recheck(&files);
                 }
                 Err(error)
             }
@@ -174,7 +174,7 @@ struct State {
     draft: Option<Box<dyn Draft>>,
     digests: Digests,
     /// Dropped after the draft, so that the file is gone when the change ends.
-    changing: Changing,
+    change_guard: ChangeGuard,
 }
 
 impl BytesWriter {
@@ -184,8 +184,8 @@ impl BytesWriter {
         max: u64,
         hashes: Hashes,
     ) -> Result<Self, BucketError> {
-        let (digests, changing) = (Digests::new(hashes), shared.changes.begin()?);
-        let state = Some(State { draft: None, digests, changing });
+        let (digests, change_guard) = (Digests::new(hashes), shared.changes.begin()?);
+        let state = Some(State { draft: None, digests, change_guard });
         Ok(Self { shared: shared.clone(), name, max, size: 0, buffer: Vec::new(), state })
     }
 
@@ -198,7 +198,7 @@ impl BytesWriter {
         self
     }
 
-    pub(crate) fn and(mut self, more: MoreHashes) -> Self {
+    pub(crate) fn and(mut self, more: ExtraHashes) -> Self {
         if self.size == 0
             && let Some(state) = &mut self.state
         {
@@ -237,7 +237,7 @@ impl BytesWriter {
             buffer.clear();
             Ok((state, buffer))
         };
-        let (state, buffer) = self.shared.off(work).await?;
+        let (state, buffer) = self.shared.run_blocking(work).await?;
         (self.state, self.buffer) = (Some(state), buffer);
         Ok(())
     }
@@ -245,12 +245,12 @@ impl BytesWriter {
     /// Verifies the checksums and makes the file durable.
     pub(crate) async fn seal(
         mut self,
-        expected: crate::Expected,
-    ) -> Result<(Checksums, Changing), BucketError> {
+        expected: crate::ExpectedContent,
+    ) -> Result<(Checksums, ChangeGuard), BucketError> {
         let (mut state, buffer, name) = (self.take()?, self.buffer, self.name);
         let shared = self.shared.clone();
         self.shared
-            .off(move |blobs| {
+            .run_blocking(move |blobs| {
                 state.digests.add(&buffer);
                 let sums = state.digests.finish();
                 expected.check(&sums)?;
@@ -262,11 +262,11 @@ impl BytesWriter {
                 if let Err(error) = sealed {
                     // The file may have its name already.
                     if blobs.remove(&[name]).is_err() {
-                        shared.doubt(&[name]);
+                        shared.recheck(&[name]);
                     }
                     return Err(error.into());
                 }
-                Ok((sums, state.changing))
+                Ok((sums, state.change_guard))
             })
             .await
     }

@@ -2,7 +2,7 @@
 
 use http::HeaderMap;
 use s3s::{S3Error, S3ErrorCode, S3Result, s3_error};
-use steadfast_bucket::{Blob, Expected, MoreHashes, MoreSums, Part};
+use steadfast_bucket::{Blob, ExpectedContent, ExtraChecksums, ExtraHashes, Part};
 
 use crate::words::{base64, unbase64};
 
@@ -55,7 +55,7 @@ const HEADER: &str = "x-amz-checksum-";
 #[derive(Debug, Default)]
 pub(crate) struct Promise {
     /// Checksums in the headers.
-    pub(crate) expected: Expected,
+    pub(crate) expected: ExpectedContent,
     /// The checksum that a trailer will contain.
     pub(crate) trailer: Option<Algorithm>,
 }
@@ -63,7 +63,7 @@ pub(crate) struct Promise {
 impl Promise {
     /// Reads the headers of a request.
     pub(crate) fn of(headers: &HeaderMap) -> S3Result<Self> {
-        let mut expected = Expected::default();
+        let mut expected = ExpectedContent::default();
         if let Some(value) = headers.get("content-md5") {
             let md5 = value.to_str().ok().and_then(unbase64);
             let text = "Content-MD5 must be the base64 of 16 bytes";
@@ -97,9 +97,9 @@ impl Promise {
     }
 
     /// Other checksums that must be computed.
-    pub(crate) fn more(&self) -> MoreHashes {
+    pub(crate) fn more(&self) -> ExtraHashes {
         let (more, trailer) = (self.expected.more, self.trailer);
-        MoreHashes {
+        ExtraHashes {
             crc32c: more.crc32c.is_some() || trailer == Some(Algorithm::Crc32c),
             crc64nvme: more.crc64nvme.is_some() || trailer == Some(Algorithm::Crc64Nvme),
             sha1: more.sha1.is_some() || trailer == Some(Algorithm::Sha1),
@@ -107,7 +107,7 @@ impl Promise {
     }
 
     /// Adds the checksum in the trailer.
-    pub(crate) fn keep(self, trailers: Option<&HeaderMap>) -> S3Result<Expected> {
+    pub(crate) fn keep(self, trailers: Option<&HeaderMap>) -> S3Result<ExpectedContent> {
         let Self { mut expected, trailer } = self;
         let Some(algorithm) = trailer else { return Ok(expected) };
         let name = algorithm.header();
@@ -125,7 +125,11 @@ impl Promise {
 }
 
 /// Adds a checksum, in base64, to the expected ones.
-pub(crate) fn promise(expected: &mut Expected, algorithm: Algorithm, value: &str) -> S3Result<()> {
+pub(crate) fn promise(
+    expected: &mut ExpectedContent,
+    algorithm: Algorithm,
+    value: &str,
+) -> S3Result<()> {
     let bad = |name, len| s3_error!(InvalidRequest, "{name} must be the base64 of {len} bytes");
     let more = &mut expected.more;
     match algorithm {
@@ -162,7 +166,7 @@ pub(crate) struct Sums {
 }
 
 impl Sums {
-    fn of(crc32: u32, sha256: Option<[u8; 32]>, more: MoreSums) -> Self {
+    fn of(crc32: u32, sha256: Option<[u8; 32]>, more: ExtraChecksums) -> Self {
         let (sha1, sha256) = (more.sha1.map(|it| base64(&it)), sha256.map(|it| base64(&it)));
         if sha1.is_some() || sha256.is_some() {
             return Self { sha1, sha256, ..Self::default() };

@@ -7,7 +7,7 @@ use s3s::{
     Body, S3Error, S3ErrorCode, StdError,
     dto::{ETag, StreamingBlob},
 };
-use steadfast_bucket::{BucketError, PartTrouble};
+use steadfast_bucket::{BucketError, PartError};
 use steadfast_store::StoreError;
 
 use crate::presign::REGION;
@@ -56,11 +56,11 @@ fn code_of(error: &BucketError) -> (S3ErrorCode, Option<StatusCode>) {
         BucketError::TooLarge { .. } => Code::EntityTooLarge,
         BucketError::Metadata { .. } => Code::MetadataTooLarge,
         BucketError::Part { reason, .. } => match reason {
-            PartTrouble::Unknown => Code::InvalidPart,
-            PartTrouble::Order => Code::InvalidPartOrder,
-            PartTrouble::Small => Code::EntityTooSmall,
-            PartTrouble::Number => Code::InvalidArgument,
-            PartTrouble::None => Code::MalformedXML,
+            PartError::Unknown => Code::InvalidPart,
+            PartError::Order => Code::InvalidPartOrder,
+            PartError::Small => Code::EntityTooSmall,
+            PartError::Number => Code::InvalidArgument,
+            PartError::None => Code::MalformedXML,
         },
         BucketError::UnknownRule { .. }
         | BucketError::Argument { .. }

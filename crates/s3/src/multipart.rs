@@ -11,7 +11,7 @@ use s3s::{
     },
     s3_error,
 };
-use steadfast_bucket::{Expected, PartTag, Upload};
+use steadfast_bucket::{ExpectedContent, PartTag, Upload};
 
 use crate::{
     attributes,
@@ -52,8 +52,10 @@ impl Edge {
         let (bucket, key) = words::place(&input.bucket, &input.key)?;
         let condition = condition::write(input.if_match, input.if_none_match)?;
         let parts = input.multipart_upload.and_then(|it| it.parts).unwrap_or_default();
-        let mut expected =
-            Expected { size: input.mpu_object_size.map(size).transpose()?, ..Expected::default() };
+        let mut expected = ExpectedContent {
+            size: input.mpu_object_size.map(size).transpose()?,
+            ..ExpectedContent::default()
+        };
         for (algorithm, value) in [
             (Algorithm::Crc32, &input.checksum_crc32),
             (Algorithm::Crc32c, &input.checksum_crc32c),
@@ -184,7 +186,7 @@ fn size(size: i64) -> S3Result<u64> {
 fn tag(part: CompletedPart) -> S3Result<PartTag> {
     let number = part.part_number.and_then(|it| u32::try_from(it).ok());
     let number = number.ok_or_else(|| s3_error!(MalformedXML, "a part has no PartNumber"))?;
-    let mut expected = Expected::default();
+    let mut expected = ExpectedContent::default();
     for (algorithm, value) in [
         (Algorithm::Crc32, part.checksum_crc32),
         (Algorithm::Crc32c, part.checksum_crc32c),
@@ -197,6 +199,6 @@ fn tag(part: CompletedPart) -> S3Result<PartTag> {
         }
     }
     let etag = part.e_tag.map(|it| it.into_value());
-    let Expected { crc32, sha256, more, .. } = expected;
+    let ExpectedContent { crc32, sha256, more, .. } = expected;
     Ok(PartTag { number, etag, crc32, sha256, more })
 }

@@ -2,10 +2,10 @@
 
 use futures_util::stream;
 use s3s::{Body, StdError, dto::StreamingBlob};
-use steadfast_bucket::Reading;
+use steadfast_bucket::BlobReader;
 
 /// The bytes of a blob.
-pub(crate) fn body(reading: Reading) -> StreamingBlob {
+pub(crate) fn body(reading: BlobReader) -> StreamingBlob {
     let pieces = stream::unfold(Some(reading), |reading| async {
         let mut reading = reading?;
         match reading.next().await {

@@ -9,7 +9,8 @@ use s3s::{
     s3_error,
 };
 use steadfast_bucket::{
-    BucketError, ByteRange, Expected, GetOptions, MoreHashes, PART_BYTES_MAX, Part, PartTrouble,
+    BucketError, ByteRange, ExpectedContent, ExtraHashes, GetOptions, PART_BYTES_MAX, Part,
+    PartError,
 };
 
 use crate::{
@@ -38,7 +39,7 @@ impl Edge {
             writer = writer.with_sha256();
         }
         // Completing the upload may verify the checksum of the whole, as S3 does by default.
-        writer = writer.with_more(MoreHashes { crc64nvme: true, ..incoming.more() });
+        writer = writer.with_more(ExtraHashes { crc64nvme: true, ..incoming.more() });
         let expected = incoming.write_to(&mut writer).await?;
         let part = writer.finish(expected).await.map_err(s3_error_of)?;
         Ok(S3Response::new(UploadPartOutput {
@@ -63,7 +64,7 @@ impl Edge {
         )?;
         let range = input.copy_source_range.as_deref().map(copy_range).transpose()?;
         let writer = self.buckets.part_writer(&bucket, &key, &input.upload_id, number).await;
-        let more = MoreHashes { crc64nvme: true, ..MoreHashes::default() };
+        let more = ExtraHashes { crc64nvme: true, ..ExtraHashes::default() };
         let mut writer = writer.map_err(s3_error_of)?.with_more(more);
         let get = GetOptions { range, condition };
         let reading = self.buckets.get(&from.0, &from.1, get).await;
@@ -77,7 +78,7 @@ impl Edge {
         while let Some(bytes) = reading.next().await.map_err(s3_error_of)? {
             writer.write(&bytes).await.map_err(s3_error_of)?;
         }
-        let part = writer.finish(Expected::default()).await.map_err(s3_error_of)?;
+        let part = writer.finish(ExpectedContent::default()).await.map_err(s3_error_of)?;
         let result = CopyPartResult {
             e_tag: Some(etag(&part.etag)),
             last_modified: Some(s3_time(part.modified_at)),
@@ -133,7 +134,7 @@ fn listed(part: &Part) -> ListedPart {
 }
 
 fn number(number: i32) -> S3Result<u32> {
-    let wrong = || BucketError::Part { number: 0, reason: PartTrouble::Number };
+    let wrong = || BucketError::Part { number: 0, reason: PartError::Number };
     u32::try_from(number).map_err(|_| s3_error_of(wrong()))
 }
 

@@ -4,7 +4,7 @@ use futures_util::StreamExt;
 use http::HeaderMap;
 use s3s::{S3Request, S3Result, TrailingHeaders, dto::StreamingBlob, s3_error};
 use steadfast_bucket::{
-    BlobWriter, BucketError, BucketName, Buckets, Expected, MoreHashes, PartWriter,
+    BlobWriter, BucketError, BucketName, Buckets, ExpectedContent, ExtraHashes, PartWriter,
 };
 
 use crate::{
@@ -55,12 +55,12 @@ impl Incoming {
     }
 
     /// Other checksums that must be computed.
-    pub(crate) fn more(&self) -> MoreHashes {
+    pub(crate) fn more(&self) -> ExtraHashes {
         self.promise.more()
     }
 
     /// Writes the body, and returns its declared checksums.
-    pub(crate) async fn write_to(mut self, sink: &mut impl Sink) -> S3Result<Expected> {
+    pub(crate) async fn write_to(mut self, sink: &mut impl Sink) -> S3Result<ExpectedContent> {
         let mut actual = 0;
         let expected = self.length;
         while let Some(bytes) = self.body.next().await {
@@ -76,7 +76,7 @@ impl Incoming {
         }
         let trailers = self.trailers.and_then(|it| it.take());
         let promised = self.promise.keep(trailers.as_ref())?;
-        Ok(Expected { size: Some(expected), ..promised })
+        Ok(ExpectedContent { size: Some(expected), ..promised })
     }
 }
 

@@ -15,7 +15,7 @@ use steadfast::{
     store::StoreError,
     workflow::Status,
 };
-use steadfast_bucket::{Attributes, Condition, Expected, ListOptions, Match, PutOptions};
+use steadfast_bucket::{Attributes, Condition, ExpectedContent, ListOptions, Match, PutOptions};
 use steadfast_checkout::group_checkout::{GroupCheckout, Input};
 use steadfast_counter::{Counter, Increment, Read};
 use steadfast_mail::{MAIL, Mail};
@@ -124,7 +124,7 @@ async fn blobs_are_written_read_listed_and_deleted() {
     assert_eq!((key(&first), key(&second)), ("2026/a ü.txt".into(), "2026/b".into()));
     assert_eq!(photos.delete("2026/b").await.unwrap(), Some(2));
     assert_eq!(photos.delete("2026/b").await.unwrap(), None);
-    let expected = Expected { size: Some(9), ..Expected::default() };
+    let expected = ExpectedContent { size: Some(9), ..ExpectedContent::default() };
     let put = PutOptions { expected, ..PutOptions::default() };
     let unchecked = photos.put_with("d", "x", put).await.unwrap_err();
     assert_eq!(unchecked.code(), "bad_request", "what cannot be checked is not written");

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use steadfast_bucket::PartTrouble;
+use steadfast_bucket::PartError;
 use steadfast_core::process::{CodecError, Refused};
 use steadfast_store::{AddressError, CommitsLost};
 
@@ -155,7 +155,7 @@ fn every_error_of_a_bucket_keeps_its_code() {
     check(BucketError::Checksum { algorithm: "MD5" }, 400);
     check(BucketError::TooLarge { max: 1 }, 413);
     check(BucketError::Metadata { len: 2, max: 1 }, 413);
-    check(BucketError::Part { number: 1, reason: PartTrouble::Small }, 400);
+    check(BucketError::Part { number: 1, reason: PartError::Small }, 400);
     check(BucketError::Argument { field: "x", rule: text() }, 400);
     check(BucketError::Overlap { rule: text(), other: text(), action: "x" }, 409);
     check(BucketError::Repeated { answer: text() }, 409);

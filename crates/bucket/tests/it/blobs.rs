@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use steadfast_bucket::{
-    Attributes, BlobAction, BucketError, ByteRange, Condition, CopyOptions, Expected, GetOptions,
-    ListOptions, PartTag, PutOptions, Swept,
+    Attributes, BlobAction, BucketError, ByteRange, Condition, CopyOptions, ExpectedContent,
+    GetOptions, ListOptions, PartTag, PutOptions, SweepCounts,
 };
 
 use crate::lab::{Lab, bucket, key};
@@ -62,10 +62,10 @@ async fn every_write_of_a_key_and_its_event_have_the_next_number(lab: Lab) {
 async fn a_body_that_differs_from_its_declaration_stores_nothing(lab: Lab) {
     lab.listen().await;
     let expected = [
-        Expected { size: Some(3), ..Expected::default() },
-        Expected { md5: Some([0; 16]), ..Expected::default() },
-        Expected { crc32: Some(1), ..Expected::default() },
-        Expected { sha256: Some([0; 32]), ..Expected::default() },
+        ExpectedContent { size: Some(3), ..ExpectedContent::default() },
+        ExpectedContent { md5: Some([0; 16]), ..ExpectedContent::default() },
+        ExpectedContent { crc32: Some(1), ..ExpectedContent::default() },
+        ExpectedContent { sha256: Some([0; 32]), ..ExpectedContent::default() },
     ];
     for expected in expected {
         let put = PutOptions { expected, ..PutOptions::default() };
@@ -161,7 +161,7 @@ async fn a_multipart_upload_is_visible_whole_or_not_at_all(lab: Lab) {
     let put = async |number: u32, byte: u8, size: usize| {
         let mut part = lab.buckets.part_writer(&bucket, &at, &upload.id, number).await.unwrap();
         part.write(&vec![byte; size]).await.unwrap();
-        part.finish(Expected::default()).await.unwrap()
+        part.finish(ExpectedContent::default()).await.unwrap()
     };
     put(2, 0, 10).await;
     let (first, second) = (put(1, 1, 5 << 20).await, put(2, 2, 1_000).await);
@@ -182,7 +182,8 @@ async fn a_multipart_upload_is_visible_whole_or_not_at_all(lab: Lab) {
     assert!(blob.etag.ends_with("-2"), "{}", blob.etag);
     assert_eq!(blob.size, (5 << 20) + 1_000);
     assert_eq!(complete(&tags).await.unwrap(), blob, "who did not hear of it may ask again");
-    let (any, other) = (Condition::default(), Expected { crc32: Some(1), ..Expected::default() });
+    let (any, other) =
+        (Condition::default(), ExpectedContent { crc32: Some(1), ..ExpectedContent::default() });
     let again = lab.buckets.complete_upload_as(&bucket, &at, &upload.id, &tags, any, other).await;
     assert_eq!(again.unwrap_err().code(), "checksum_mismatch", "but not for something else");
     let bytes = lab.get("big").await;
@@ -194,7 +195,7 @@ async fn a_multipart_upload_is_visible_whole_or_not_at_all(lab: Lab) {
     let other = lab.buckets.begin_upload(&bucket, &at, Attributes::default()).await.unwrap();
     let mut part = lab.buckets.part_writer(&bucket, &at, &other.id, 1).await.unwrap();
     part.write(b"x").await.unwrap();
-    part.finish(Expected::default()).await.unwrap();
+    part.finish(ExpectedContent::default()).await.unwrap();
     lab.buckets.abort_upload(&bucket, &at, &other.id).await.unwrap();
     assert_eq!(lab.get("big").await, bytes);
     if lab.is_on_disk() {
@@ -206,10 +207,10 @@ async fn a_sweep_removes_orphaned_files_and_old_tombstones(lab: Lab) {
     lab.put("kept", b"1").await;
     lab.put("gone", b"2").await;
     lab.buckets.delete(&bucket(), &key("gone"), Condition::default()).await.unwrap();
-    assert_eq!(lab.buckets.sweep().await.unwrap(), Swept::default());
+    assert_eq!(lab.buckets.sweep().await.unwrap(), SweepCounts::default());
     lab.pass(Duration::from_hours(24 * 31));
     let swept = lab.buckets.sweep().await.unwrap();
-    assert_eq!(swept, Swept { rows: 1, ..Swept::default() });
+    assert_eq!(swept, SweepCounts { rows: 1, ..SweepCounts::default() });
     assert_eq!(lab.get("kept").await, b"1");
     assert_eq!(lab.put("gone", b"3").await.sequence, 3, "its numbers go on");
 }

@@ -112,11 +112,11 @@ fn files_of_a_killed_process_are_orphans_and_files_being_written_are_not() {
     let folder = tempfile::tempdir().unwrap();
     let blobs = FileBlobs::open(folder.path(), "one").unwrap();
     write(&blobs, name(1), b"whole").unwrap();
-    let (shelf, _) = blobs.shelves().unwrap().remove(0);
-    fs::write(folder.path().join(&shelf).join(name(2).to_string()), "half").unwrap();
+    let (subfolder, _) = blobs.subfolders().unwrap().remove(0);
+    fs::write(folder.path().join(&subfolder).join(name(2).to_string()), "half").unwrap();
     let mut draft = blobs.create(name(3)).unwrap();
     draft.write(b"wh").unwrap();
-    let files: BTreeSet<_> = blobs.shelf(&shelf).unwrap().into_iter().collect();
+    let files: BTreeSet<_> = blobs.files_in(&subfolder).unwrap().into_iter().collect();
     assert_eq!(files, BTreeSet::from([name(1), name(2)]), "nobody will go on with the second");
     draft.write(b"ole").unwrap();
     draft.seal().unwrap();
@@ -147,13 +147,13 @@ fn a_removed_folder_is_created_again() {
     let blobs = FileBlobs::open(folder.path(), "one").unwrap();
     write(&blobs, name(1), b"bytes").unwrap();
     blobs.remove(&[name(1)]).unwrap();
-    let shelf = blobs.shelves().unwrap().remove(0).0;
-    blobs.remove_shelf(&shelf);
-    assert!(!folder.path().join(&shelf).exists());
+    let subfolder = blobs.subfolders().unwrap().remove(0).0;
+    blobs.remove_subfolder(&subfolder);
+    assert!(!folder.path().join(&subfolder).exists());
     write(&blobs, name(1), b"bytes").unwrap();
     // As if the sweep had removed it in between.
     blobs.remove(&[name(1)]).unwrap();
-    fs::remove_dir_all(folder.path().join(Path::new(&shelf).parent().unwrap())).unwrap();
+    fs::remove_dir_all(folder.path().join(Path::new(&subfolder).parent().unwrap())).unwrap();
     write(&blobs, name(1), b"bytes").unwrap();
     assert_eq!(read(&blobs, name(1), 5), b"bytes");
 }

@@ -8,8 +8,8 @@ use std::{
 
 use steadfast_bucket::{
     Attributes, Blob, BlobEvent, BlobKey, Blobs, BucketError, BucketName, BucketOptions, Buckets,
-    Condition, EventType, Expected, FileBlobs, FileName, MemoryBlobs, Part, PartTag, PutOptions,
-    Rule, Upload, account,
+    Condition, EventType, ExpectedContent, FileBlobs, FileName, MemoryBlobs, Part, PartTag,
+    PutOptions, Rule, Upload, account,
 };
 use steadfast_store::{
     DueCursor, ManualClock, MemoryStore, PostgresOptions, PostgresStore, SeededEntropy,
@@ -132,7 +132,7 @@ impl Lab {
         let writer = self.buckets.part_writer(&bucket(), &upload.key, &upload.id, number).await;
         let mut writer = writer?;
         writer.write(bytes).await?;
-        writer.finish(Expected::default()).await
+        writer.finish(ExpectedContent::default()).await
     }
 
     pub(crate) async fn complete(
@@ -166,8 +166,8 @@ impl Lab {
 
     /// Every file under its final name.
     pub(crate) fn all_files(&self) -> Vec<FileName> {
-        let shelves = self.blobs.shelves().unwrap();
-        shelves.iter().flat_map(|it| self.blobs.shelf(&it.0).unwrap()).collect()
+        let subfolders = self.blobs.subfolders().unwrap();
+        subfolders.iter().flat_map(|it| self.blobs.files_in(&it.0).unwrap()).collect()
     }
 
     /// Paths of the blob files.

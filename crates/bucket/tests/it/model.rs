@@ -174,8 +174,8 @@ impl World {
         self.model = found;
         if self.is_swept {
             let mut files: BTreeMap<String, usize> = BTreeMap::new();
-            for (shelf, _) in self.files.shelves().unwrap() {
-                for file in self.files.shelf(&shelf).unwrap() {
+            for (subfolder, _) in self.files.subfolders().unwrap() {
+                for file in self.files.files_in(&subfolder).unwrap() {
                     *files.entry(file.content.to_string()).or_default() += 1;
                 }
             }

@@ -4,7 +4,7 @@
 use std::{io, sync::Arc, time::Duration};
 
 use steadfast_bucket::{
-    BucketError, Buckets, ContentId, FileName, LifecycleRule, PutOptions, Swept,
+    BucketError, Buckets, ContentId, FileName, LifecycleRule, PutOptions, SweepCounts,
 };
 use steadfast_store::{Clock, Commit, Entry, EntryKey, Put, Write};
 
@@ -85,7 +85,7 @@ impl Lab {
     }
 }
 
-async fn swept(lab: &Lab) -> Swept {
+async fn swept(lab: &Lab) -> SweepCounts {
     lab.buckets.sweep().await.unwrap()
 }
 
@@ -106,13 +106,13 @@ async fn an_older_store_beside_newer_files_deletes_nothing_for_a_week(mut lab: L
     lab.put_back(&Entry { value: None, reference: None, ..newer.clone() }).await;
     lab.next_session().await;
     for _ in 0..7 {
-        assert_eq!(swept(&lab).await, Swept::default());
+        assert_eq!(swept(&lab).await, SweepCounts::default());
         // A session in between does not end the retention.
         lab.buckets.close().await;
         lab.next_session().await;
         lab.pass(DAY - Duration::from_millis(1));
     }
-    assert_eq!(swept(&lab).await, Swept::default());
+    assert_eq!(swept(&lab).await, SweepCounts::default());
     assert_eq!(lab.all_files().len(), 3);
     // The newer copy is back, and lacks nothing.
     lab.put_back(&newer).await;
@@ -168,11 +168,11 @@ async fn after_clean_ends_no_folder_is_listed_and_the_cost_of_a_sweep_is_constan
     let cost = async |files| {
         lab.pass(DAY);
         // Each rule passes new blobs.
-        assert_eq!(swept(&lab).await, Swept::default());
+        assert_eq!(swept(&lab).await, SweepCounts::default());
         assert_eq!(lab.all_files().len(), files);
         let before = lab.store.activity();
         lab.pass(HOUR);
-        assert_eq!(swept(&lab).await, Swept::default());
+        assert_eq!(swept(&lab).await, SweepCounts::default());
         let after = lab.store.activity();
         assert_eq!(after.commits, before.commits, "nothing is written when nothing is done");
         after.reads - before.reads

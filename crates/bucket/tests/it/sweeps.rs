@@ -2,7 +2,7 @@
 
 use std::{io, time::Duration};
 
-use steadfast_bucket::{BlobAction, LifecycleRule, Swept};
+use steadfast_bucket::{BlobAction, LifecycleRule, SweepCounts};
 
 use crate::{
     lab::{Lab, bucket, key},
@@ -32,7 +32,7 @@ impl Lab {
         self.buckets.put_lifecycle(&bucket(), rule).await.unwrap();
     }
 
-    async fn sweep(&self) -> Swept {
+    async fn sweep(&self) -> SweepCounts {
         self.buckets.sweep().await.unwrap()
     }
 }
@@ -61,10 +61,10 @@ async fn orphans_are_removed_after_an_hour(lab: Lab) {
     let lab = orphan(lab).await;
     lab.put("k", b"kept").await;
     lab.pass(HOUR - Duration::from_millis(1));
-    assert_eq!(lab.sweep().await, Swept::default());
+    assert_eq!(lab.sweep().await, SweepCounts::default());
     assert_eq!(lab.all_files().len(), 2);
     lab.pass(Duration::from_millis(1));
-    assert_eq!(lab.sweep().await, Swept { files: 1, ..Swept::default() });
+    assert_eq!(lab.sweep().await, SweepCounts { files: 1, ..SweepCounts::default() });
     assert_eq!(lab.get("k").await, b"kept");
     lab.delete("k").await;
     lab.pass(2 * HOUR);
@@ -109,9 +109,9 @@ async fn expired_blobs_are_deleted_by_prefix_with_an_event(lab: Lab) {
     lab.put("other", b"1").await;
     lab.pass(6 * DAY);
     lab.put("logs/new", b"1").await;
-    assert_eq!(lab.sweep().await, Swept::default());
+    assert_eq!(lab.sweep().await, SweepCounts::default());
     lab.pass(DAY);
-    assert_eq!(lab.sweep().await, Swept { blobs: 1, ..Swept::default() });
+    assert_eq!(lab.sweep().await, SweepCounts { blobs: 1, ..SweepCounts::default() });
     let events = lab.events().await;
     let last = events.last().unwrap();
     assert_eq!(last.action, BlobAction::LifecycleDeletion);

@@ -116,31 +116,31 @@ impl Blobs for Trouble {
         self.inner.remove(names)
     }
 
-    fn shelves(&self) -> io::Result<Vec<(String, Timestamp)>> {
+    fn subfolders(&self) -> io::Result<Vec<(String, Timestamp)>> {
         self.count_list()?;
-        self.inner.shelves()
+        self.inner.subfolders()
     }
 
-    fn shelves_after(
+    fn subfolders_after(
         &self,
         after: Option<&str>,
         limit: usize,
     ) -> io::Result<Vec<(String, Timestamp)>> {
         self.count_list()?;
-        self.inner.shelves_after(after, limit)
+        self.inner.subfolders_after(after, limit)
     }
 
-    fn shelf(&self, shelf: &str) -> io::Result<Vec<FileName>> {
+    fn files_in(&self, subfolder: &str) -> io::Result<Vec<FileName>> {
         self.count_list()?;
-        self.inner.shelf(shelf)
+        self.inner.files_in(subfolder)
     }
 
-    fn tidy(&self, before: Timestamp) {
-        self.inner.tidy(before);
+    fn remove_empty_subfolders(&self, before: Timestamp) {
+        self.inner.remove_empty_subfolders(before);
     }
 
-    fn left_over(&self) -> Vec<FileName> {
-        self.inner.left_over()
+    fn abandoned_drafts(&self) -> Vec<FileName> {
+        self.inner.abandoned_drafts()
     }
 
     fn session(&self) -> io::Result<Option<String>> {
@@ -152,11 +152,11 @@ impl Blobs for Trouble {
         self.inner.set_session(id)
     }
 
-    fn remove_shelf(&self, shelf: &str) {
-        self.inner.remove_shelf(shelf);
+    fn remove_subfolder(&self, subfolder: &str) {
+        self.inner.remove_subfolder(subfolder);
     }
 
-    fn is_quick(&self) -> bool {
+    fn is_in_memory(&self) -> bool {
         false
     }
 }

@@ -1,6 +1,6 @@
 //! Multipart uploads: completed uploads are whole, despite concurrent changes.
 
-use steadfast_bucket::{BlobAction, Expected};
+use steadfast_bucket::{BlobAction, ExpectedContent};
 
 use crate::lab::{Lab, bucket, key};
 
@@ -55,7 +55,7 @@ async fn an_aborted_upload_leaves_no_file_and_no_event(lab: Lab) {
         late.write(b"la").await.unwrap();
         lab.buckets.abort_upload(at.0, at.1, &upload.id).await.unwrap();
         late.write(b"te").await.unwrap();
-        let late = late.finish(Expected::default()).await;
+        let late = late.finish(ExpectedContent::default()).await;
         assert_eq!(late.unwrap_err().code(), "upload_not_found");
         assert_eq!(lab.complete(&upload, &[1]).await.unwrap_err().code(), "upload_not_found");
         assert!(lab.buckets.head(at.0, at.1).await.is_err());

@@ -3,8 +3,8 @@
 use std::{io, time::Duration};
 
 use steadfast_bucket::{
-    Attributes, BlobAction, BucketError, Condition, CopyOptions, EventType, Expected, PartTag,
-    PutOptions, Rule,
+    Attributes, BlobAction, BucketError, Condition, CopyOptions, EventType, ExpectedContent,
+    PartTag, PutOptions, Rule,
 };
 use steadfast_store::{Clock, Store};
 
@@ -64,7 +64,7 @@ impl World {
 
     async fn put(&mut self) -> Done {
         let (at, (crc32, bytes)) = (self.a_key(), self.some_bytes());
-        let (attributes, expected) = (self.attributes(), Expected::default());
+        let (attributes, expected) = (self.attributes(), ExpectedContent::default());
         let is_new = self.below(4) == 0;
         let condition = if is_new { Condition::absent() } else { Condition::default() };
         let put = PutOptions { attributes, expected, condition, once: None };
@@ -131,7 +131,7 @@ impl World {
         let sent = async {
             let mut part = self.buckets().part_writer(&bucket(), &at, &id, number).await?;
             part.write(&bytes).await?;
-            part.finish(Expected::default()).await
+            part.finish(ExpectedContent::default()).await
         };
         let done = sent.await;
         let mut after = self.model.clone();

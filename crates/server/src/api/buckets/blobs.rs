@@ -16,7 +16,7 @@ use steadfast_api::{
     buckets::{Blob, DeletedBlob},
 };
 use steadfast_bucket::{
-    BlobKey, BucketError, BucketName, Expected, GetOptions, PutOptions, Reading,
+    BlobKey, BlobReader, BucketError, BucketName, ExpectedContent, GetOptions, PutOptions,
 };
 use steadfast_web::Problem;
 use utoipa::IntoParams;
@@ -82,7 +82,7 @@ pub(crate) async fn put(
     }
     let put = PutOptions {
         attributes: headers::attributes(&headers),
-        expected: Expected { size, ..Expected::default() },
+        expected: ExpectedContent { size, ..ExpectedContent::default() },
         condition: headers::condition(&headers),
         once: None,
     };
@@ -160,7 +160,7 @@ pub(crate) async fn get(
 }
 
 /// Streams the bytes.
-fn pieces(reading: Reading) -> impl Stream<Item = Result<axum::body::Bytes, BucketError>> {
+fn pieces(reading: BlobReader) -> impl Stream<Item = Result<axum::body::Bytes, BucketError>> {
     stream::try_unfold(reading, async |mut reading| {
         let next = reading.next().await.inspect_err(|error| {
             let key = reading.blob.key.as_str();

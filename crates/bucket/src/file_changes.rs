@@ -8,10 +8,10 @@ use steadfast_store::{StoreError, Timestamp};
 use crate::{BucketError, content::FileName};
 
 /// Maximum number of files to remember. Beyond it, the next session walks through all files.
-const DOUBTS_MAX: usize = 100_000;
+const RECHECKS_MAX: usize = 100_000;
 
 #[derive(Debug, Default)]
-pub(crate) struct Changes(Mutex<Inner>);
+pub(crate) struct FileChanges(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -21,20 +21,20 @@ struct Inner {
     waits_for_session: bool,
     is_read_only: bool,
     /// Files that may be orphans, with the time when they were added.
-    doubts: HashMap<FileName, Timestamp>,
+    rechecks: HashMap<FileName, Timestamp>,
     /// Files may need a check that are not in the map: it was full, or a change panicked.
     is_incomplete: bool,
     /// Counts failures to remove the rows of parts of a finished upload, and how many of them the
     /// sweep has handled.
-    parts_left: u64,
-    parts_seen: u64,
+    lost_parts_count: u64,
+    lost_parts_swept: u64,
 }
 
 /// A file change in progress. A session ends cleanly only without one.
 #[derive(Debug)]
-pub(crate) struct Changing(Arc<Changes>);
+pub(crate) struct ChangeGuard(Arc<FileChanges>);
 
-impl Drop for Changing {
+impl Drop for ChangeGuard {
     fn drop(&mut self) {
         let mut inner = self.0.inner();
         inner.under_way -= 1;
@@ -43,13 +43,13 @@ impl Drop for Changing {
     }
 }
 
-impl Changes {
+impl FileChanges {
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.0.lock()
     }
 
     /// Begins a change that creates or removes files.
-    pub(crate) fn begin(self: &Arc<Self>) -> Result<Changing, BucketError> {
+    pub(crate) fn begin(self: &Arc<Self>) -> Result<ChangeGuard, BucketError> {
         let mut inner = self.inner();
         if inner.is_closed {
             return Err(StoreError::Closed.into());
@@ -61,7 +61,7 @@ impl Changes {
             return Err(BucketError::DiskFull);
         }
         inner.under_way += 1;
-        Ok(Changing(self.clone()))
+        Ok(ChangeGuard(self.clone()))
     }
 
     /// Refuses new changes, because the buckets close.
@@ -91,47 +91,47 @@ impl Changes {
     /// Returns whether no change is in progress and no file needs a check.
     pub(crate) fn is_done(&self) -> bool {
         let inner = self.inner();
-        let has_files = !inner.doubts.is_empty() || inner.is_incomplete;
-        inner.under_way == 0 && !has_files && inner.parts_left == inner.parts_seen
+        let has_files = !inner.rechecks.is_empty() || inner.is_incomplete;
+        inner.under_way == 0 && !has_files && inner.lost_parts_count == inner.lost_parts_swept
     }
 
     /// Files to check whose waiting time is over.
-    pub(crate) fn doubts(&self, is_due: impl Fn(Timestamp) -> bool) -> Vec<FileName> {
+    pub(crate) fn rechecks(&self, is_due: impl Fn(Timestamp) -> bool) -> Vec<FileName> {
         let inner = self.inner();
-        inner.doubts.iter().filter(|it| is_due(*it.1)).map(|it| *it.0).collect()
+        inner.rechecks.iter().filter(|it| is_due(*it.1)).map(|it| *it.0).collect()
     }
 
     /// Adds files that may be orphans.
-    pub(crate) fn doubt(&self, files: &[FileName], now: Timestamp) {
+    pub(crate) fn recheck(&self, files: &[FileName], now: Timestamp) {
         let mut inner = self.inner();
         for file in files {
-            if DOUBTS_MAX <= inner.doubts.len() && !inner.doubts.contains_key(file) {
+            if RECHECKS_MAX <= inner.rechecks.len() && !inner.rechecks.contains_key(file) {
                 inner.is_incomplete = true;
                 continue;
             }
-            inner.doubts.insert(*file, now);
+            inner.rechecks.insert(*file, now);
         }
     }
 
     /// Removes files that are deleted or referenced by a row.
     pub(crate) fn settle(&self, files: &[FileName]) {
         let mut inner = self.inner();
-        files.iter().for_each(|it| _ = inner.doubts.remove(it));
+        files.iter().for_each(|it| _ = inner.rechecks.remove(it));
     }
 
     /// Records that the rows of parts of a finished upload were not removed.
-    pub(crate) fn leave_parts(&self) {
-        self.inner().parts_left += 1;
+    pub(crate) fn note_lost_parts(&self) {
+        self.inner().lost_parts_count += 1;
     }
 
     /// Number of such failures, if the sweep has not handled all of them.
-    pub(crate) fn left_parts(&self) -> Option<u64> {
+    pub(crate) fn unswept_lost_parts(&self) -> Option<u64> {
         let inner = self.inner();
-        (inner.parts_seen < inner.parts_left).then_some(inner.parts_left)
+        (inner.lost_parts_swept < inner.lost_parts_count).then_some(inner.lost_parts_count)
     }
 
     /// Records that the sweep has handled this many failures.
-    pub(crate) fn forgot_parts(&self, left: u64) {
-        self.inner().parts_seen = left;
+    pub(crate) fn mark_lost_parts_swept(&self, left: u64) {
+        self.inner().lost_parts_swept = left;
     }
 }

@@ -46,7 +46,7 @@ pub struct GetOptions {
 }
 
 /// A blob being read. A replaced or deleted blob is still read to its end.
-pub struct Reading {
+pub struct BlobReader {
     /// The blob.
     pub blob: Blob,
     /// The range that is read.
@@ -82,7 +82,7 @@ impl Buckets {
         bucket: &BucketName,
         key: &BlobKey,
         get: GetOptions,
-    ) -> Result<Reading, BucketError> {
+    ) -> Result<BlobReader, BucketError> {
         let mut missing = None;
         loop {
             let blob = self.shared.find(bucket, key).await?;
@@ -92,7 +92,7 @@ impl Buckets {
                 None => 0..blob.size,
             };
             let version = blob.version();
-            match Reading::begin(&self.shared, blob, range).await {
+            match BlobReader::begin(&self.shared, blob, range).await {
                 // Its other files are not open yet, and may have been removed before this reader
                 // held them.
                 Ok(reading) if 1 < reading.blob.parts() => {
@@ -121,7 +121,7 @@ impl Shared {
     }
 }
 
-impl Reading {
+impl BlobReader {
     /// Reads the first piece. An open file can be read to its end.
     async fn begin(
         shared: &Arc<Shared>,
@@ -167,7 +167,7 @@ impl Reading {
             })?;
             Ok((content, bytes))
         };
-        let (content, bytes) = self.shared.off(work).await?;
+        let (content, bytes) = self.shared.run_blocking(work).await?;
         self.open = Some((name, content));
         Ok(Some(bytes.into()))
     }
