@@ -65,12 +65,12 @@ pub struct NoAnswer {
 }
 
 /// The response to a request.
-pub type Exchanged = Pin<Box<dyn Future<Output = Result<Response<Payload>, NoAnswer>> + Send>>;
+pub type ResponseFuture = Pin<Box<dyn Future<Output = Result<Response<Payload>, NoAnswer>> + Send>>;
 
 /// Carries requests to a program.
 pub trait Transport: Send + Sync + 'static {
     /// Sends a request and returns the response.
-    fn exchange(&self, request: Request<Payload>) -> Exchanged;
+    fn exchange(&self, request: Request<Payload>) -> ResponseFuture;
 }
 
 /// An operation failed.
@@ -271,7 +271,7 @@ impl Connection {
         let bytes = match O::METHOD {
             Method::Get => {
                 let read = tokio::time::timeout(READ_TIMEOUT, self.bytes(request)).await;
-                read.map_err(|_| self.silent("it took longer than 90 seconds"))??
+                read.map_err(|_| self.no_response("it took longer than 90 seconds"))??
             }
             Method::Post | Method::Put | Method::Delete => self.bytes(request).await?,
         };
@@ -315,10 +315,11 @@ impl Connection {
     async fn whole(&self, answer: Response<Payload>) -> Result<Bytes, ApiError> {
         let limited = Limited::new(answer.into_body(), BODY_BYTES_MAX);
         let read = limited.collect().await;
-        read.map(http_body_util::Collected::to_bytes).map_err(|it| self.silent(&it.to_string()))
+        read.map(http_body_util::Collected::to_bytes)
+            .map_err(|it| self.no_response(&it.to_string()))
     }
 
-    fn silent(&self, reason: &str) -> ApiError {
+    fn no_response(&self, reason: &str) -> ApiError {
         let cause = NoAnswer { reason: reason.into(), may_have_arrived: true };
         ApiError::NoAnswer { url: self.url(), cause }
     }
@@ -330,8 +331,8 @@ impl Connection {
 
 /// Waits for "100 Continue" before sending the body, so that a refusal arrives first. Without an
 /// answer the body is sent after one second.
-fn held_back(mut request: Request<Payload>) -> Request<Payload> {
-    const PATIENCE: Duration = Duration::from_secs(1);
+fn await_continue(mut request: Request<Payload>) -> Request<Payload> {
+    const CONTINUE_TIMEOUT: Duration = Duration::from_secs(1);
     let wanted = Arc::new(tokio::sync::Notify::new());
     let heard = wanted.clone();
     hyper::ext::on_informational(&mut request, move |_| heard.notify_one());
@@ -339,7 +340,7 @@ fn held_back(mut request: Request<Payload>) -> Request<Payload> {
         let start = (Some(wanted), body);
         let frames = stream::try_unfold(start, async |(wanted, mut body)| {
             if let Some(wanted) = wanted {
-                let _ = tokio::time::timeout(PATIENCE, wanted.notified()).await;
+                let _ = tokio::time::timeout(CONTINUE_TIMEOUT, wanted.notified()).await;
             }
             let frame = body.frame().await.transpose()?;
             Ok(frame.map(|it| (it, (None, body))))
@@ -352,9 +353,9 @@ fn held_back(mut request: Request<Payload>) -> Request<Payload> {
 struct Http(HttpClient<HttpConnector, Payload>);
 
 impl Transport for Http {
-    fn exchange(&self, mut request: Request<Payload>) -> Exchanged {
+    fn exchange(&self, mut request: Request<Payload>) -> ResponseFuture {
         if request.headers().contains_key(header::EXPECT) {
-            request = held_back(request);
+            request = await_continue(request);
         }
         let sent = self.0.request(request);
         Box::pin(async move {

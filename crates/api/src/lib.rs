@@ -8,7 +8,6 @@ pub mod buckets;
 mod code;
 mod connection;
 mod delivery;
-mod door;
 mod json;
 pub mod keys;
 pub mod objects;
@@ -18,6 +17,7 @@ mod path;
 mod problem;
 pub mod processes;
 pub mod queues;
+mod remote;
 pub mod runs;
 pub mod server;
 pub mod streams;
@@ -27,7 +27,8 @@ pub mod tokens;
 pub use self::{
     code::Code,
     connection::{
-        ApiError, BrokenBody, Connection, Exchanged, NoAnswer, Payload, Transport, connect, payload,
+        ApiError, BrokenBody, Connection, NoAnswer, Payload, ResponseFuture, Transport, connect,
+        payload,
     },
     delivery::DeliveryState,
     json::JsonText,

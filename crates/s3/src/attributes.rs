@@ -11,7 +11,7 @@ const METADATA: &str = "x-amz-meta-";
 const TYPE: &str = "binary/octet-stream";
 
 /// Headers that are stored with a blob and returned with it.
-const KEPT: &[HeaderName] = &[
+const STORED_HEADERS: &[HeaderName] = &[
     header::CACHE_CONTROL,
     header::CONTENT_DISPOSITION,
     header::CONTENT_ENCODING,
@@ -23,7 +23,7 @@ const KEPT: &[HeaderName] = &[
 pub(crate) fn of_request(headers: &HeaderMap) -> Attributes {
     let value = |name: &HeaderName| headers.get(name).map(text);
     let mut kept = BTreeMap::new();
-    for name in KEPT {
+    for name in STORED_HEADERS {
         let value = value(name).and_then(|it| match *name {
             header::CONTENT_ENCODING => without_chunks(&it),
             _ => Some(it),
@@ -75,7 +75,7 @@ pub(crate) fn to_response(
         }
     };
     put(header::CONTENT_TYPE, attributes.content_type.as_deref().unwrap_or(TYPE));
-    for name in KEPT {
+    for name in STORED_HEADERS {
         if let Some(value) = attributes.headers.get(name.as_str()) {
             put(name.clone(), value);
         }

@@ -19,7 +19,7 @@ tokio::task_local! {
 }
 
 /// Runs a request with a place to remember its access key.
-pub(crate) async fn remembering<T>(answer: impl Future<Output = T>) -> T {
+pub(crate) async fn with_signer<T>(answer: impl Future<Output = T>) -> T {
     SIGNER.scope(OnceCell::new(), answer).await
 }
 

@@ -4,7 +4,7 @@ use http::HeaderMap;
 use s3s::{S3Error, S3ErrorCode, S3Result, s3_error};
 use steadfast_bucket::{Blob, ExpectedContent, ExtraChecksums, ExtraHashes, Part};
 
-use crate::words::{base64, unbase64};
+use crate::convert::{base64, decode_base64};
 
 /// Checksum algorithms of S3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,19 +53,19 @@ const HEADER: &str = "x-amz-checksum-";
 
 /// The declared checksums of a body.
 #[derive(Debug, Default)]
-pub(crate) struct Promise {
+pub(crate) struct DeclaredChecksums {
     /// Checksums in the headers.
     pub(crate) expected: ExpectedContent,
     /// The checksum that a trailer will contain.
     pub(crate) trailer: Option<Algorithm>,
 }
 
-impl Promise {
+impl DeclaredChecksums {
     /// Reads the headers of a request.
     pub(crate) fn of(headers: &HeaderMap) -> S3Result<Self> {
         let mut expected = ExpectedContent::default();
         if let Some(value) = headers.get("content-md5") {
-            let md5 = value.to_str().ok().and_then(unbase64);
+            let md5 = value.to_str().ok().and_then(decode_base64);
             let text = "Content-MD5 must be the base64 of 16 bytes";
             expected.md5 = Some(md5.ok_or_else(|| s3_error!(InvalidDigest, "{text}"))?);
         }
@@ -76,7 +76,11 @@ impl Promise {
                 continue;
             }
             count += 1;
-            promise(&mut expected, Algorithm::of(name)?, value.to_str().unwrap_or_default())?;
+            declare_checksum(
+                &mut expected,
+                Algorithm::of(name)?,
+                value.to_str().unwrap_or_default(),
+            )?;
         }
         let trailer = headers.get("x-amz-trailer").map(|it| it.to_str().unwrap_or_default());
         let trailer = trailer.map(|it| it.trim().to_ascii_lowercase());
@@ -107,7 +111,7 @@ impl Promise {
     }
 
     /// Adds the checksum in the trailer.
-    pub(crate) fn keep(self, trailers: Option<&HeaderMap>) -> S3Result<ExpectedContent> {
+    pub(crate) fn with_trailer(self, trailers: Option<&HeaderMap>) -> S3Result<ExpectedContent> {
         let Self { mut expected, trailer } = self;
         let Some(algorithm) = trailer else { return Ok(expected) };
         let name = algorithm.header();
@@ -119,13 +123,13 @@ impl Promise {
             error.set_status_code(http::StatusCode::BAD_REQUEST);
             return Err(error);
         };
-        promise(&mut expected, algorithm, value)?;
+        declare_checksum(&mut expected, algorithm, value)?;
         Ok(expected)
     }
 }
 
 /// Adds a checksum, in base64, to the expected ones.
-pub(crate) fn promise(
+pub(crate) fn declare_checksum(
     expected: &mut ExpectedContent,
     algorithm: Algorithm,
     value: &str,
@@ -134,20 +138,20 @@ pub(crate) fn promise(
     let more = &mut expected.more;
     match algorithm {
         Algorithm::Crc32 => {
-            let it = unbase64(value).map(u32::from_be_bytes);
+            let it = decode_base64(value).map(u32::from_be_bytes);
             expected.crc32 = Some(it.ok_or_else(|| bad("CRC32", 4))?);
         }
         Algorithm::Crc32c => {
-            let it = unbase64(value).map(u32::from_be_bytes);
+            let it = decode_base64(value).map(u32::from_be_bytes);
             more.crc32c = Some(it.ok_or_else(|| bad("CRC32C", 4))?);
         }
         Algorithm::Crc64Nvme => {
-            let it = unbase64(value).map(u64::from_be_bytes);
+            let it = decode_base64(value).map(u64::from_be_bytes);
             more.crc64nvme = Some(it.ok_or_else(|| bad("CRC64NVME", 8))?);
         }
-        Algorithm::Sha1 => more.sha1 = Some(unbase64(value).ok_or_else(|| bad("SHA1", 20))?),
+        Algorithm::Sha1 => more.sha1 = Some(decode_base64(value).ok_or_else(|| bad("SHA1", 20))?),
         Algorithm::Sha256 => {
-            expected.sha256 = Some(unbase64(value).ok_or_else(|| bad("SHA256", 32))?);
+            expected.sha256 = Some(decode_base64(value).ok_or_else(|| bad("SHA256", 32))?);
         }
     }
     Ok(())
@@ -155,7 +159,7 @@ pub(crate) fn promise(
 
 /// Checksums of a blob or part as S3 reports them: a hash, or else a CRC of the whole.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sums {
+pub(crate) struct ChecksumFields {
     pub(crate) crc32: Option<String>,
     pub(crate) crc32c: Option<String>,
     pub(crate) crc64nvme: Option<String>,
@@ -165,7 +169,7 @@ pub(crate) struct Sums {
     pub(crate) is_composite: bool,
 }
 
-impl Sums {
+impl ChecksumFields {
     fn of(crc32: u32, sha256: Option<[u8; 32]>, more: ExtraChecksums) -> Self {
         let (sha1, sha256) = (more.sha1.map(|it| base64(&it)), sha256.map(|it| base64(&it)));
         if sha1.is_some() || sha256.is_some() {
@@ -201,7 +205,7 @@ impl Sums {
 }
 
 /// Sets the checksum fields of an output. The outputs have these fields in common, but no trait.
-macro_rules! with_sums {
+macro_rules! with_checksums {
     ($output:ident, $sums:expr) => {{
         let sums = $sums;
         $output {
@@ -214,7 +218,7 @@ macro_rules! with_sums {
         }
     }};
 }
-pub(crate) use with_sums;
+pub(crate) use with_checksums;
 
 #[cfg(test)]
 mod tests {
@@ -222,11 +226,11 @@ mod tests {
 
     use super::*;
 
-    fn promised(headers: &[(&'static str, &'static str)]) -> S3Result<Promise> {
+    fn promised(headers: &[(&'static str, &'static str)]) -> S3Result<DeclaredChecksums> {
         let headers = headers
             .iter()
             .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
-        Promise::of(&headers.collect())
+        DeclaredChecksums::of(&headers.collect())
     }
 
     #[test]
@@ -235,13 +239,13 @@ mod tests {
         assert_eq!(found.expected.crc32, Some(1));
         let found = promised(&[("x-amz-trailer", "x-amz-checksum-sha256")]).unwrap();
         assert!(found.needs_sha256());
-        assert_eq!(found.keep(None).unwrap_err().code().as_str(), "MalformedTrailerError");
+        assert_eq!(found.with_trailer(None).unwrap_err().code().as_str(), "MalformedTrailerError");
         let found = promised(&[("x-amz-trailer", "x-amz-checksum-crc32")]).unwrap();
         let trailers = HeaderMap::from_iter([(
             HeaderName::from_static("x-amz-checksum-crc32"),
             HeaderValue::from_static("AAAAAQ=="),
         )]);
-        assert_eq!(found.keep(Some(&trailers)).unwrap().crc32, Some(1));
+        assert_eq!(found.with_trailer(Some(&trailers)).unwrap().crc32, Some(1));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use s3s::{
 };
 use steadfast_bucket::{Condition, Match};
 
-use crate::words::our_time;
+use crate::convert::store_time;
 
 /// The match of If-Match: a weak tag never matches.
 fn strong(condition: ETagCondition) -> Match {
@@ -36,8 +36,8 @@ pub(crate) fn read(
     Ok(Condition {
         if_match: if_match.map(strong),
         if_none_match: if_none_match.map(weak),
-        if_modified_since: if_modified_since.map(our_time).transpose()?,
-        if_unmodified_since: if_unmodified_since.map(our_time).transpose()?,
+        if_modified_since: if_modified_since.map(store_time).transpose()?,
+        if_unmodified_since: if_unmodified_since.map(store_time).transpose()?,
     })
 }
 

@@ -7,7 +7,7 @@ use steadfast_bucket::BLOB_BYTES_MAX;
 use crate::{
     chunks::Chunks,
     presign::{PRESIGN_MAX, REGION},
-    signed::{Claims, Signed},
+    signature::{Claims, Signature},
 };
 
 /// Length of the body without its chunk headers.
@@ -18,9 +18,9 @@ const AMZ_DATE: HeaderName = HeaderName::from_static("x-amz-date");
 
 /// Refuses unsafe requests. Returns the chunking of the body.
 pub(crate) fn check(parts: &mut Parts) -> S3Result<Chunks> {
-    match Signed::of(parts) {
-        Signed::No => {}
-        Signed::Old => {
+    match Signature::of(parts) {
+        Signature::Missing => {}
+        Signature::Unsupported => {
             return Err(s3_error!(
                 InvalidRequest,
                 "Signature Version 2 is not supported; use AWS4-HMAC-SHA256: in boto3 \
@@ -29,12 +29,12 @@ pub(crate) fn check(parts: &mut Parts) -> S3Result<Chunks> {
                  URL must be made anew"
             ));
         }
-        Signed::Twice => {
+        Signature::Duplicate => {
             let text = "sign either in the Authorization header or in the query, not in both";
             return Err(s3_error!(InvalidArgument, "{text}"));
         }
-        Signed::Header(claims) => check_claims(parts, &claims, false)?,
-        Signed::Query { claims, expires } => {
+        Signature::Header(claims) => check_claims(parts, &claims, false)?,
+        Signature::Query { claims, expires } => {
             if !expires.is_some_and(|it| (1..=PRESIGN_MAX.as_secs()).contains(&it)) {
                 return Err(s3_error!(
                     AuthorizationQueryParametersError,
@@ -49,8 +49,8 @@ pub(crate) fn check(parts: &mut Parts) -> S3Result<Chunks> {
         return Err(s3_error!(NotImplemented, "{text}"));
     }
     check_lengths(parts)?;
-    date_for_the_library(parts);
-    drop_strange_range(parts);
+    set_amz_date(parts);
+    drop_invalid_range(parts);
     Ok(chunks_of(parts))
 }
 
@@ -91,7 +91,7 @@ fn check_claims(parts: &Parts, claims: &Claims<'_>, in_query: bool) -> S3Result<
 
 /// A signature may take its time from `Date`; the library reads only `X-Amz-Date`. The time is
 /// signed, so it cannot be forged.
-fn date_for_the_library(parts: &mut Parts) {
+fn set_amz_date(parts: &mut Parts) {
     let is_signed = parts.headers.contains_key(header::AUTHORIZATION);
     if !is_signed || parts.headers.contains_key(AMZ_DATE) {
         return;
@@ -139,7 +139,7 @@ pub(crate) fn digits(value: &HeaderValue) -> Option<u64> {
 }
 
 /// By the rules of HTTP an invalid range, or several, is ignored.
-fn drop_strange_range(parts: &mut Parts) {
+fn drop_invalid_range(parts: &mut Parts) {
     let mut found = parts.headers.get_all(header::RANGE).into_iter();
     let Some(first) = found.next() else { return };
     let is_one = found.next().is_none();

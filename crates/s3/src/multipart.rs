@@ -15,21 +15,21 @@ use steadfast_bucket::{ExpectedContent, PartTag, Upload};
 
 use crate::{
     attributes,
-    checksum::{Algorithm, Sums, promise, with_sums},
+    checksum::{Algorithm, ChecksumFields, declare_checksum, with_checksums},
     condition,
-    edge::Edge,
+    convert::{self, etag, s3_time},
     errors::s3_error_of,
     list::{Encoding, limit},
-    words::{self, etag, s3_time},
+    operations::S3Operations,
 };
 
-impl Edge {
+impl S3Operations {
     pub(crate) async fn upload_begin(
         &self,
         req: S3Request<CreateMultipartUploadInput>,
     ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
         let input = req.input;
-        let (bucket, key) = words::place(&input.bucket, &input.key)?;
+        let (bucket, key) = convert::blob_path(&input.bucket, &input.key)?;
         let algorithm = input.checksum_algorithm.as_ref().map(|it| Algorithm::of(it.as_str()));
         check_type(algorithm.transpose()?, input.checksum_type.as_ref())?;
         let attributes = attributes::of_request(&req.headers);
@@ -49,7 +49,7 @@ impl Edge {
         req: S3Request<CompleteMultipartUploadInput>,
     ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
         let input = req.input;
-        let (bucket, key) = words::place(&input.bucket, &input.key)?;
+        let (bucket, key) = convert::blob_path(&input.bucket, &input.key)?;
         let condition = condition::write(input.if_match, input.if_none_match)?;
         let parts = input.multipart_upload.and_then(|it| it.parts).unwrap_or_default();
         let mut expected = ExpectedContent {
@@ -64,7 +64,7 @@ impl Edge {
             (Algorithm::Sha256, &input.checksum_sha256),
         ] {
             if let Some(value) = value {
-                promise(&mut expected, algorithm, whole(algorithm, value, parts.len())?)?;
+                declare_checksum(&mut expected, algorithm, whole(algorithm, value, parts.len())?)?;
             }
         }
         let tags = parts.into_iter().map(tag).collect::<S3Result<Vec<_>>>()?;
@@ -74,14 +74,14 @@ impl Edge {
             .await;
         let blob = completed.map_err(s3_error_of)?;
         let host = req.headers.get(header::HOST).and_then(|it| it.to_str().ok());
-        let sums = Sums::of_blob(&blob);
+        let sums = ChecksumFields::of_blob(&blob);
         Ok(S3Response::new(CompleteMultipartUploadOutput {
             location: host.map(|it| format!("http://{it}/{bucket}/{key}")),
             bucket: Some(input.bucket),
             key: Some(input.key),
             e_tag: Some(etag(&blob.etag)),
             checksum_type: Some(sums.type_of()),
-            ..with_sums!(CompleteMultipartUploadOutput, sums)
+            ..with_checksums!(CompleteMultipartUploadOutput, sums)
         }))
     }
 
@@ -89,7 +89,7 @@ impl Edge {
         &self,
         req: S3Request<AbortMultipartUploadInput>,
     ) -> S3Result<S3Response<AbortMultipartUploadOutput>> {
-        let (bucket, key) = words::place(&req.input.bucket, &req.input.key)?;
+        let (bucket, key) = convert::blob_path(&req.input.bucket, &req.input.key)?;
         let aborted = self.buckets.abort_upload(&bucket, &key, &req.input.upload_id).await;
         aborted.map_err(s3_error_of)?;
         Ok(S3Response::new(AbortMultipartUploadOutput::default()))
@@ -100,7 +100,7 @@ impl Edge {
         req: S3Request<ListMultipartUploadsInput>,
     ) -> S3Result<S3Response<ListMultipartUploadsOutput>> {
         let input = req.input;
-        let bucket = words::bucket(&input.bucket)?;
+        let bucket = convert::bucket(&input.bucket)?;
         let encoding = Encoding::of(input.encoding_type)?;
         if input.delimiter.as_deref().is_some_and(|it| !it.is_empty()) {
             let text = "uploads cannot be listed with a delimiter; leave it out";
@@ -195,7 +195,7 @@ fn tag(part: CompletedPart) -> S3Result<PartTag> {
         (Algorithm::Sha256, part.checksum_sha256),
     ] {
         if let Some(value) = value {
-            promise(&mut expected, algorithm, &value)?;
+            declare_checksum(&mut expected, algorithm, &value)?;
         }
     }
     let etag = part.e_tag.map(|it| it.into_value());

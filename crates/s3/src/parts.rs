@@ -14,21 +14,21 @@ use steadfast_bucket::{
 };
 
 use crate::{
-    checksum::{Sums, with_sums},
+    checksum::{ChecksumFields, with_checksums},
     condition,
-    edge::Edge,
+    convert::{self, etag, s3_time, signed},
     errors::s3_error_of,
     list::limit,
+    operations::S3Operations,
     receive::Incoming,
-    words::{self, etag, s3_time, signed},
 };
 
-impl Edge {
+impl S3Operations {
     pub(crate) async fn part_put(
         &self,
         mut req: S3Request<UploadPartInput>,
     ) -> S3Result<S3Response<UploadPartOutput>> {
-        let (bucket, key) = words::place(&req.input.bucket, &req.input.key)?;
+        let (bucket, key) = convert::blob_path(&req.input.bucket, &req.input.key)?;
         let number = number(req.input.part_number)?;
         let (body, length) = (req.input.body.take(), req.input.content_length);
         let incoming = Incoming::of(&mut req, body, length)?;
@@ -44,7 +44,7 @@ impl Edge {
         let part = writer.finish(expected).await.map_err(s3_error_of)?;
         Ok(S3Response::new(UploadPartOutput {
             e_tag: Some(etag(&part.etag)),
-            ..with_sums!(UploadPartOutput, Sums::of_part(&part))
+            ..with_checksums!(UploadPartOutput, ChecksumFields::of_part(&part))
         }))
     }
 
@@ -53,8 +53,8 @@ impl Edge {
         req: S3Request<UploadPartCopyInput>,
     ) -> S3Result<S3Response<UploadPartCopyOutput>> {
         let input = req.input;
-        let (bucket, key) = words::place(&input.bucket, &input.key)?;
-        let from = words::source(&input.copy_source)?;
+        let (bucket, key) = convert::blob_path(&input.bucket, &input.key)?;
+        let from = convert::source(&input.copy_source)?;
         let number = number(input.part_number)?;
         let condition = condition::read(
             input.copy_source_if_match,
@@ -82,7 +82,7 @@ impl Edge {
         let result = CopyPartResult {
             e_tag: Some(etag(&part.etag)),
             last_modified: Some(s3_time(part.modified_at)),
-            ..with_sums!(CopyPartResult, Sums::of_part(&part))
+            ..with_checksums!(CopyPartResult, ChecksumFields::of_part(&part))
         };
         let copy_part_result = Some(result);
         let output = UploadPartCopyOutput { copy_part_result, ..UploadPartCopyOutput::default() };
@@ -94,7 +94,7 @@ impl Edge {
         req: S3Request<ListPartsInput>,
     ) -> S3Result<S3Response<ListPartsOutput>> {
         let input = req.input;
-        let (bucket, key) = words::place(&input.bucket, &input.key)?;
+        let (bucket, key) = convert::blob_path(&input.bucket, &input.key)?;
         let limit = limit("max-parts", input.max_parts)?;
         let after = input.part_number_marker.unwrap_or_default();
         let behind = u32::try_from(after)
@@ -129,7 +129,7 @@ fn listed(part: &Part) -> ListedPart {
         e_tag: Some(etag(&part.etag)),
         size: Some(signed(part.size)),
         last_modified: Some(s3_time(part.modified_at)),
-        ..with_sums!(ListedPart, Sums::of_part(part))
+        ..with_checksums!(ListedPart, ChecksumFields::of_part(part))
     }
 }
 

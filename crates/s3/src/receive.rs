@@ -8,7 +8,7 @@ use steadfast_bucket::{
 };
 
 use crate::{
-    checksum::Promise,
+    checksum::DeclaredChecksums,
     errors::{body_error, s3_error_of},
     guard::{DECODED_LENGTH, digits},
 };
@@ -17,7 +17,7 @@ use crate::{
 pub(crate) struct Incoming {
     body: StreamingBlob,
     length: u64,
-    promise: Promise,
+    declared: DeclaredChecksums,
     trailers: Option<TrailingHeaders>,
 }
 
@@ -29,9 +29,9 @@ impl Incoming {
         length: Option<i64>,
     ) -> S3Result<Self> {
         let length = declared(&req.headers, length)?;
-        let promise = Promise::of(&req.headers)?;
+        let declared = DeclaredChecksums::of(&req.headers)?;
         let body = body.unwrap_or_else(|| StreamingBlob::from(s3s::Body::empty()));
-        Ok(Self { body, length, promise, trailers: req.trailing_headers.take() })
+        Ok(Self { body, length, declared, trailers: req.trailing_headers.take() })
     }
 
     /// Refuses a body that is too large before it is read.
@@ -51,12 +51,12 @@ impl Incoming {
 
     /// Whether the SHA-256 must be computed.
     pub(crate) fn needs_sha256(&self) -> bool {
-        self.promise.needs_sha256()
+        self.declared.needs_sha256()
     }
 
     /// Other checksums that must be computed.
     pub(crate) fn more(&self) -> ExtraHashes {
-        self.promise.more()
+        self.declared.more()
     }
 
     /// Writes the body, and returns its declared checksums.
@@ -75,7 +75,7 @@ impl Incoming {
             return Err(s3_error_of(BucketError::Length { expected, actual }));
         }
         let trailers = self.trailers.and_then(|it| it.take());
-        let promised = self.promise.keep(trailers.as_ref())?;
+        let promised = self.declared.with_trailer(trailers.as_ref())?;
         Ok(ExpectedContent { size: Some(expected), ..promised })
     }
 }

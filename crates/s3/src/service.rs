@@ -17,11 +17,11 @@ use steadfast_bucket::Buckets;
 use steadfast_store::{Entropy, SeededEntropy, Store};
 
 use crate::{
-    access::Rights,
-    auth::{Keys, remembering},
-    chunks,
-    edge::Edge,
-    errors, guard, unsupported,
+    access::Permissions,
+    auth::{Keys, with_signer},
+    chunks, errors, guard,
+    operations::S3Operations,
+    unsupported,
 };
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
@@ -48,10 +48,10 @@ impl S3Api {
         config.form_max_fields_size = 1;
         config.form_max_parts = 1;
         let account = buckets.account().to_owned();
-        let mut builder = S3ServiceBuilder::new(Edge::new(buckets));
+        let mut builder = S3ServiceBuilder::new(S3Operations::new(buckets));
         builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
         builder.set_auth(Keys::new(store));
-        builder.set_access(Rights { account });
+        builder.set_access(Permissions { account });
         Self { service: builder.build(), ids: Arc::new(RequestIds::new()) }
     }
 
@@ -106,7 +106,7 @@ impl S3Api {
         let chunks = guard::check(&mut parts)?;
         let body = chunks::checked(Body::http_body_unsync(body), chunks);
         let (service, request) = (self.service.clone(), Request::from_parts(parts, body));
-        match tokio::spawn(remembering(async move { service.call(request).await })).await {
+        match tokio::spawn(with_signer(async move { service.call(request).await })).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => {
                 tracing::error!(?error, "an answer could not be written");

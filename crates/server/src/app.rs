@@ -27,7 +27,7 @@ struct Description;
 fn declared() -> DeclaredRoutes {
     let pages = pages::routes().into_iter().map(|it| (it.method, it.path, it.needs));
     let documented = api::routes().merge(api::large_routes()).merge(pages::docs::routes());
-    DeclaredRoutes::of_server(documented).and_pages(pages)
+    DeclaredRoutes::of_server(documented).with_pages(pages)
 }
 
 /// Reserves the routes of the server: an application that declares one of them cannot start.
@@ -39,7 +39,7 @@ pub(crate) fn claim_routes(app: &mut App) {
 pub(crate) fn table(runtime: &Runtime) -> Result<RouteTable, StartError> {
     let server = declared();
     let web = runtime.extension::<Web>();
-    let problems = web.map(|it| it.problems_beside(&server)).unwrap_or_default();
+    let problems = web.map(|it| it.conflicts_with(&server)).unwrap_or_default();
     if !problems.is_empty() {
         return Err(StartError::Program { problems });
     }

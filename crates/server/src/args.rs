@@ -12,7 +12,7 @@ use steadfast_store::Retention;
 use tracing_subscriber::filter::LevelFilter;
 
 pub(crate) use self::source::Source;
-use crate::place::StoreChoice;
+use crate::location::StoreChoice;
 
 /// URL of the default server.
 pub(crate) const SERVER: &str = "http://127.0.0.1:8787";

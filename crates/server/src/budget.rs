@@ -46,7 +46,7 @@ impl Budget {
     fn charge(&self, request: Request) -> (Request, Charge) {
         let charge = Charge::default();
         let (left, to) = (self.left.clone(), charge.clone());
-        (request.map(|body| Body::new(Charged { body, left, charge: to })), charge)
+        (request.map(|body| Body::new(ChargedBody { body, left, charge: to })), charge)
     }
 }
 
@@ -114,13 +114,13 @@ impl Charge {
     }
 }
 
-struct Charged {
+struct ChargedBody {
     body: Body,
     left: Arc<Semaphore>,
     charge: Charge,
 }
 
-impl HttpBody for Charged {
+impl HttpBody for ChargedBody {
     type Data = Bytes;
     type Error = axum::Error;
 

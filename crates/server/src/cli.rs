@@ -34,9 +34,9 @@ pub(crate) fn nouns() -> Vec<Noun> {
 }
 
 /// Converts a failure to an error.
-pub(crate) fn told(failure: Failure) -> Error {
+pub(crate) fn to_error(failure: Failure) -> Error {
     match failure {
-        Failure::Told(text) => Error::terminal(text),
+        Failure::Message(text) => Error::terminal(text),
         Failure::Quiet | Failure::Exit(_) => Error::terminal("the command failed"),
     }
 }

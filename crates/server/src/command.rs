@@ -13,9 +13,9 @@ use crate::{
     args::{self, CommandLine, ConfigVerb, ServeArgs, Source, VerbArgs},
     cli::{self, Noun},
     failure::Failure,
-    place::redacted,
+    location::redacted,
     serve,
-    settings::{Declared, Program, flags_of},
+    settings::{DeclaredSettings, Program, flags_of},
 };
 
 /// Runs the command line of this process: serves the program, or sends requests to one.
@@ -39,7 +39,7 @@ pub fn main<M, P: Program<M>>(program: P) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Quiet) => ExitCode::FAILURE,
         Err(Failure::Exit(code)) => code,
-        Err(Failure::Told(text)) => {
+        Err(Failure::Message(text)) => {
             // If stderr is closed, nobody can be told.
             let _ = writeln!(std::io::stderr(), "error: {text}");
             ExitCode::FAILURE
@@ -49,7 +49,7 @@ pub fn main<M, P: Program<M>>(program: P) -> ExitCode {
 
 fn run<M, P: Program<M>>(program: &P, argv: &[OsString]) -> Result<(), Failure> {
     let flags = [flags_of::<ServeArgs>(), P::flags()].concat();
-    let declared = Declared::read(flags, argv)?;
+    let declared = DeclaredSettings::read(flags, argv)?;
     let nouns = cli::nouns();
     let app = build(program, &declared, argv).map(|mut app| {
         let own = CommandLine::command();
@@ -140,11 +140,11 @@ fn check_verbs(app: &Result<App>) -> Result<(), Failure> {
 
 fn run_verb(verb: &Verb, matches: &ArgMatches) -> Result<(), Failure> {
     let server = |url: &str| {
-        let client = cli::Client::open(Source::Server(url.into()), None).map_err(cli::told)?;
+        let client = cli::Client::open(Source::Server(url.into()), None).map_err(cli::to_error)?;
         Ok(Box::new(client) as Box<dyn Ask>)
     };
     let here = |app: App| {
-        let client = cli::Client::here(app).map_err(cli::told)?;
+        let client = cli::Client::here(app).map_err(cli::to_error)?;
         Ok(Box::new(client) as Box<dyn Ask>)
     };
     let code = verb.run(Cli::new(&server, &here), matches)?;
@@ -154,7 +154,11 @@ fn run_verb(verb: &Verb, matches: &ArgMatches) -> Result<(), Failure> {
 /// Declares the program. Its verbs are part of the command line, and declaring it needs its
 /// settings, so the line is first parsed leniently. A program with invalid settings still has
 /// `--help`, `config show` and client verbs.
-fn build<M, P: Program<M>>(program: &P, declared: &Declared, argv: &[OsString]) -> Result<App> {
+fn build<M, P: Program<M>>(
+    program: &P,
+    declared: &DeclaredSettings,
+    argv: &[OsString],
+) -> Result<App> {
     let lenient = with_settings(CommandLine::command(), declared)
         .ignore_errors(true)
         .allow_external_subcommands(true)
@@ -165,7 +169,7 @@ fn build<M, P: Program<M>>(program: &P, declared: &Declared, argv: &[OsString]) 
     program.build(settings_of(&matches))
 }
 
-fn full(declared: &Declared, nouns: &[Noun], verbs: &[Verb], name: &str) -> Command {
+fn full(declared: &DeclaredSettings, nouns: &[Noun], verbs: &[Verb], name: &str) -> Command {
     let command = with_settings(CommandLine::command(), declared).name(name.to_owned());
     let command = command.subcommands(nouns.iter().map(Noun::command));
     let of_apps = verbs.iter().map(|it| declared.of_verb(it.command.clone()));
@@ -174,7 +178,7 @@ fn full(declared: &Declared, nouns: &[Noun], verbs: &[Verb], name: &str) -> Comm
 }
 
 /// Settings are flags of `serve`, of `config show` and of the bare command.
-fn with_settings(command: Command, declared: &Declared) -> Command {
+fn with_settings(command: Command, declared: &DeclaredSettings) -> Command {
     let command = declared.add_to(command);
     let command = command.mut_subcommand("serve", |it| declared.add_to(it));
     command.mut_subcommand("config", |it| {
@@ -200,10 +204,10 @@ mod tests {
     #[derive(Args)]
     struct NoArgs {}
 
-    fn told(app: impl Fn() -> Result<App>, line: &[&str]) -> String {
+    fn failure_of(app: impl Fn() -> Result<App>, line: &[&str]) -> String {
         let argv: Vec<OsString> = line.iter().map(OsString::from).collect();
         match run(&app, &argv) {
-            Err(Failure::Told(text)) => text,
+            Err(Failure::Message(text)) => text,
             other => panic!("{other:?}"),
         }
     }
@@ -212,12 +216,12 @@ mod tests {
     fn duplicate_verbs_are_reported_with_both_owners() {
         let verb = |name, app: &str| App::new(app).verb(name, |_, _: NoArgs| Ok(ExitCode::SUCCESS));
         for taken in ["serve", "queues", "help"] {
-            let text = told(|| Ok(verb(taken, "shop")), &["shop", "doctor"]);
+            let text = failure_of(|| Ok(verb(taken, "shop")), &["shop", "doctor"]);
             assert!(text.starts_with(&format!("verb `{taken}` of shop (")), "{text}");
             assert!(text.ends_with("is a verb of every program: give it another name"), "{text}");
         }
         let twice = || Ok(App::new("sum").merge(verb("buy", "one")).merge(verb("buy", "two")));
-        let text = told(twice, &["sum", "buy"]);
+        let text = failure_of(twice, &["sum", "buy"]);
         assert!(text.contains("declared by one") && text.contains("and by two"), "{text}");
     }
 
@@ -230,7 +234,7 @@ mod tests {
             _host: Option<String>,
         }
         let app = || Ok(App::new("shop").verb("buy", |_, _: HostArgs| Ok(ExitCode::SUCCESS)));
-        let text = told(app, &["shop", "buy"]);
+        let text = failure_of(app, &["shop", "buy"]);
         assert!(text.starts_with("verb `buy` of shop ("), "{text}");
         assert!(text.contains("has the flag `-h`"), "{text}");
     }
@@ -238,7 +242,7 @@ mod tests {
     #[test]
     fn a_failed_declaration_is_reported_for_its_own_verbs() {
         let broken = || Err(steadfast_core::Error::terminal("the key is missing"));
-        assert_eq!(told(broken, &["shop", "buy"]), "the key is missing");
+        assert_eq!(failure_of(broken, &["shop", "buy"]), "the key is missing");
         let shown = run(&broken, &["shop", "config", "show"].map(OsString::from));
         assert!(shown.is_ok());
     }

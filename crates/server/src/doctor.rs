@@ -8,7 +8,7 @@ mod work;
 
 use steadfast_api::server::{Examination, Verdict};
 
-use crate::{place::Place, server::Server};
+use crate::{location::Location, server::Server};
 
 /// Runs all checks. Add more of them here.
 pub(crate) async fn examine(server: &Server, deep: bool) -> Examination {
@@ -20,7 +20,7 @@ pub(crate) async fn examine(server: &Server, deep: bool) -> Examination {
     }
     checks.push(work::unserved(&server.runtime).await);
     checks.push(clock::check(&store.clock().report()));
-    if let Place::Folder(folder) = &server.place {
+    if let Location::Folder(folder) = &server.location {
         checks.extend(disk::checks(folder.clone(), server.is_read_only.get().is_none()).await);
     }
     let ok = checks.iter().all(|it| it.status != Verdict::Failed);

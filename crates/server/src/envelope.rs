@@ -16,7 +16,7 @@ use steadfast_web::{Page, Problem, Web, console::Shell};
 
 use crate::{
     admission::base_path,
-    listener::{PATIENCE, Seat},
+    listener::{CLIENT_TIMEOUT, ConnectionSlot},
     pages, request_id,
     server::Server,
 };
@@ -41,13 +41,13 @@ pub(crate) async fn wrap(
     let page = wants_page(&path, request.headers());
     let base = base_path(&request).to_owned();
 
-    let seat = request.extensions().get::<Seat>().cloned();
+    let slot = request.extensions().get::<ConnectionSlot>().cloned();
     let clock = server.runtime.store().clock();
     let begun = clock.elapsed();
     let waits = waits(&route, request.uri().query());
 
     let mut response = next.run(request).await;
-    if seat.is_some_and(|it| it.was_slow()) {
+    if slot.is_some_and(|it| it.was_slow()) {
         response = slow().into_response();
     }
     if let Some(problem) = problem_of(&mut response) {
@@ -65,7 +65,7 @@ pub(crate) async fn wrap(
     if !base.is_empty() {
         redirect_below(&base, response.headers_mut());
     }
-    dress(response.headers_mut(), &request_id);
+    add_headers(response.headers_mut(), &request_id);
     server.metrics.count_request(&route, &method, response.status());
     let took = (!waits).then(|| clock.elapsed().saturating_sub(begun));
     server.history.count_request(took, response.status().is_server_error());
@@ -82,7 +82,7 @@ fn waits(route: &str, query: Option<&str>) -> bool {
 fn slow() -> Problem {
     let detail = format!(
         "the body did not arrive in time: a client has {} s, plus one second per KiB that it sends",
-        PATIENCE.as_secs()
+        CLIENT_TIMEOUT.as_secs()
     );
     Problem::of(Code::SlowRequest, detail)
 }
@@ -196,7 +196,7 @@ fn wants_page(path: &str, headers: &HeaderMap) -> bool {
     !path.starts_with("/v1/") && accept.contains("text/html")
 }
 
-fn dress(headers: &mut HeaderMap, request_id: &str) {
+fn add_headers(headers: &mut HeaderMap, request_id: &str) {
     if let Ok(id) = HeaderValue::from_str(request_id) {
         headers.insert(request_id::HEADER, id);
     }

@@ -11,7 +11,7 @@ pub(crate) enum Failure {
     /// Everything was printed already.
     Quiet,
     /// The error and the next step.
-    Told(String),
+    Message(String),
     /// An exit code without a text.
     Exit(ExitCode),
 }
@@ -19,18 +19,18 @@ pub(crate) enum Failure {
 impl Failure {
     /// A failure with this text.
     pub(crate) fn new(text: impl Into<String>) -> Self {
-        Failure::Told(text.into())
+        Failure::Message(text.into())
     }
 }
 
-macro_rules! told {
+macro_rules! from_error {
     ($($error:ty),*) => {
         $(impl From<$error> for Failure {
             fn from(error: $error) -> Self {
-                Failure::Told(error.to_string())
+                Failure::Message(error.to_string())
             }
         })*
     };
 }
 
-told!(Error, OpenError, StoreError, StartError, std::io::Error);
+from_error!(Error, OpenError, StoreError, StartError, std::io::Error);

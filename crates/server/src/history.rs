@@ -38,7 +38,7 @@ pub(crate) struct Sample {
 
 /// Counters at one time.
 #[derive(Clone, Copy, Debug)]
-struct Reading {
+struct Counters {
     elapsed: Duration,
     commits: u64,
     totals: Option<Totals>,
@@ -48,7 +48,7 @@ struct Reading {
 #[derive(Debug, Default)]
 struct State {
     since: Option<Timestamp>,
-    last: Option<Reading>,
+    last: Option<Counters>,
     samples: VecDeque<Sample>,
 }
 
@@ -101,20 +101,20 @@ impl History {
             };
             let errors = self.errors.load(Ordering::Relaxed);
             let elapsed = clock.elapsed();
-            self.add(clock.now(), Reading { elapsed, commits, totals, errors });
+            self.add(clock.now(), Counters { elapsed, commits, totals, errors });
             clock.sleep(PERIOD).await;
         }
     }
 
-    fn add(&self, at: Timestamp, reading: Reading) {
+    fn add(&self, at: Timestamp, counters: Counters) {
         let durations = self.durations.each_ref().map(|it| it.swap(0, Ordering::Relaxed));
         let mut state = self.lock();
         state.since.get_or_insert(at);
-        if let Some(last) = state.last.replace(reading) {
+        if let Some(last) = state.last.replace(counters) {
             if state.samples.len() == SAMPLES_MAX {
                 state.samples.pop_front();
             }
-            state.samples.push_back(sample(at, last, reading, &durations));
+            state.samples.push_back(sample(at, last, counters, &durations));
         }
     }
 
@@ -123,9 +123,9 @@ impl History {
     }
 }
 
-fn sample(at: Timestamp, last: Reading, now: Reading, durations: &[u64; RANGES]) -> Sample {
+fn sample(at: Timestamp, last: Counters, now: Counters, durations: &[u64; RANGES]) -> Sample {
     let seconds = now.elapsed.saturating_sub(last.elapsed).as_secs_f64().max(0.001);
-    let dead = |it: Reading| it.totals.map(|it| it.dead);
+    let dead = |it: Counters| it.totals.map(|it| it.dead);
     // A redrive lowers the number.
     let died = dead(now).zip(dead(last)).map_or(0, |(now, last)| (now - last).max(0));
     Sample {
@@ -169,19 +169,19 @@ mod tests {
 
     use super::*;
 
-    fn reading(seconds: u64, commits: u64, dead: i64, errors: u64) -> Reading {
+    fn counters(seconds: u64, commits: u64, dead: i64, errors: u64) -> Counters {
         let totals = Some(Totals { position: 0, pending: 7, dead });
-        Reading { elapsed: Duration::from_secs(seconds), commits, totals, errors }
+        Counters { elapsed: Duration::from_secs(seconds), commits, totals, errors }
     }
 
     #[test]
     fn a_sample_has_the_changes_since_the_previous_one() {
         let history = History::default();
         assert_eq!(history.since(), None);
-        history.add(Timestamp(0), reading(0, 100, 3, 0));
+        history.add(Timestamp(0), counters(0, 100, 3, 0));
         assert_eq!((history.since(), history.samples().len()), (Some(Timestamp(0)), 0));
-        history.add(Timestamp(10_000), reading(10, 350, 5, 4));
-        history.add(Timestamp(20_000), reading(20, 350, 1, 4));
+        history.add(Timestamp(10_000), counters(10, 350, 5, 4));
+        history.add(Timestamp(20_000), counters(20, 350, 1, 4));
         let samples = history.samples();
         assert_eq!(samples.len(), 2);
         assert_eq!((samples[0].commits, samples[0].failures), (25.0, 6));
@@ -193,7 +193,7 @@ mod tests {
     fn the_oldest_sample_is_dropped_after_an_hour() {
         let history = History::default();
         for number in 0..=SAMPLES_MAX as u64 + 2 {
-            history.add(Timestamp(number as i64), reading(number, number, 0, 0));
+            history.add(Timestamp(number as i64), counters(number, number, 0, 0));
         }
         let samples = history.samples();
         assert_eq!((samples.len(), samples[0].at), (SAMPLES_MAX, Timestamp(3)));
@@ -203,12 +203,12 @@ mod tests {
     #[test]
     fn percentiles_are_those_of_the_period() {
         let history = History::default();
-        history.add(Timestamp(0), reading(0, 0, 0, 0));
+        history.add(Timestamp(0), counters(0, 0, 0, 0));
         for millis in 1..=100 {
             history.count_request(Some(Duration::from_millis(millis)), millis == 1);
         }
-        history.add(Timestamp(1), reading(10, 0, 0, 0));
-        history.add(Timestamp(2), reading(20, 0, 0, 0));
+        history.add(Timestamp(1), counters(10, 0, 0, 0));
+        history.add(Timestamp(2), counters(20, 0, 0, 0));
         let samples = history.samples();
         let near = |found: Option<Duration>, millis: u64| {
             let (found, wanted) = (found.unwrap(), Duration::from_millis(millis));

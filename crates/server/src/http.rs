@@ -7,14 +7,14 @@ use steadfast_core::{Runtime, StartError};
 use steadfast_web::RouteTable;
 
 pub use crate::server::Policy;
-use crate::{app, place::Place, server::Server};
+use crate::{app, location::Location, server::Server};
 
 /// The routes of `serve`: the API, the console, metrics, and those of the applications. They may be
 /// nested below a path.
 ///
 /// Fails if an application declares a route of the server, and names both.
 pub fn router(runtime: &Runtime, policy: Policy) -> Result<Router, StartError> {
-    let server = Arc::new(Server::new(runtime.clone(), Place::Host, policy));
+    let server = Arc::new(Server::new(runtime.clone(), Location::Host, policy));
     app::router(server)
 }
 

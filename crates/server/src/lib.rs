@@ -20,11 +20,11 @@ mod live;
 mod logging;
 mod metrics;
 
+mod location;
 mod open;
 mod open_files;
 mod operation;
 mod pages;
-mod place;
 mod ports;
 mod request_id;
 mod s3;

@@ -20,7 +20,7 @@ const COMMENT: Duration = Duration::from_secs(15);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum delay before the object learns that the connection ended.
-const GOODBYE_MOMENT: Duration = Duration::from_secs(1);
+const CLOSE_NOTICE_DELAY: Duration = Duration::from_secs(1);
 
 /// Time for the client to receive the reason and close its side.
-const GOODBYE_TIMEOUT: Duration = Duration::from_secs(10);
+const CLOSE_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);

@@ -122,10 +122,10 @@ impl Figures {
     }
 
     fn add_queues(&self, registry: &mut Registry) {
-        let Some((queues, is_cut)) = &self.queues else { return };
+        let Some((queues, closed)) = &self.queues else { return };
         let help =
             "1 if some queues have no metrics: consumed queues and those with messages come first";
-        registry.register("queues_truncated", help, ConstGauge::new(i64::from(*is_cut)));
+        registry.register("queues_truncated", help, ConstGauge::new(i64::from(*closed)));
         let figures: [QueueFigure; 5] = [
             ("queue_depth", "Messages that are waiting or in flight", |it| it.depth.waiting()),
             ("queue_in_flight", "Messages held by a consumer", |it| {

@@ -245,9 +245,9 @@ fn named<T: ToSchema>(schemas: &mut Schemas) -> RefOr<Schema> {
     RefOr::Ref(Ref::from_schema_name(name))
 }
 
-fn parameter(name: &str, place: ParameterIn, required: Required) -> Parameter {
+fn parameter(name: &str, location: ParameterIn, required: Required) -> Parameter {
     let text = ObjectBuilder::new().schema_type(Type::String).build();
-    let parameter = ParameterBuilder::new().name(name).parameter_in(place).required(required);
+    let parameter = ParameterBuilder::new().name(name).parameter_in(location).required(required);
     parameter.schema(Some(Schema::Object(text))).build()
 }
 

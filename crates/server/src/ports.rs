@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     args::S3Listen,
     failure::Failure,
-    listener::{self, Drained},
+    listener::{self, DrainResult},
     s3,
     server::Server,
 };
@@ -49,12 +49,12 @@ impl Ports {
         server: &Arc<Server>,
         clock: &Arc<dyn Clock>,
         stop: &CancellationToken,
-    ) -> Drained {
+    ) -> DrainResult {
         let serve = |listener, app| listener::serve(listener, app, clock.clone(), stop.clone());
         let s3_serving = async {
             match self.s3 {
                 Some(listener) => serve(listener, s3::router(server)).await,
-                None => Drained::All,
+                None => DrainResult::All,
             }
         };
         let (one, other) = tokio::join!(serve(self.listener, routes), s3_serving);

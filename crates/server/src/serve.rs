@@ -13,11 +13,11 @@ use crate::{
     app,
     args::{InspectArgs, S3Listen, SERVER, ServeArgs},
     failure::Failure,
-    listener::Drained,
+    listener::DrainResult,
+    location::{Location, StoreChoice},
     logging,
-    open::{Opening, open_store, tighten, wait_for_store},
+    open::{OpenOptions, open_store, tighten, wait_for_store},
     open_files,
-    place::{Place, StoreChoice},
     ports::Ports,
     server::Server,
     signals::Signals,
@@ -57,18 +57,18 @@ async fn serve(args: ServeArgs, mut app: App, work: &Handle) -> Result<(), Failu
     app::claim_routes(&mut app);
     app.check()?;
     let data = std::path::absolute(&args.data)?;
-    let place = match &args.store {
-        StoreChoice::Sqlite => Place::Folder(data.clone()),
-        StoreChoice::Postgres(url) => Place::Database(url.clone()),
+    let location = match &args.store {
+        StoreChoice::Sqlite => Location::Folder(data.clone()),
+        StoreChoice::Postgres(url) => Location::Database(url.clone()),
     };
     let mut signals = Signals::catch()?;
     open_files::allow_many();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let (ports, store) = tokio::select! {
-        opened = open(&args, app.name(), &place, &clock) => opened?,
+        opened = open(&args, app.name(), &location, &clock) => opened?,
         () = signals.next() => return Ok(()),
     };
-    let served = serve_on(&args, app, work, (ports, store.clone(), place, clock), signals).await;
+    let served = serve_on(&args, app, work, (ports, store.clone(), location, clock), signals).await;
     if served.is_err() {
         // Closing twice is harmless.
         store.close().await;
@@ -76,14 +76,14 @@ async fn serve(args: ServeArgs, mut app: App, work: &Handle) -> Result<(), Failu
     served
 }
 
-type Opened = (Ports, Arc<dyn Store>, Place, Arc<dyn Clock>);
+type Opened = (Ports, Arc<dyn Store>, Location, Arc<dyn Clock>);
 
 /// Serves an open store.
 async fn serve_on(
     args: &ServeArgs,
     app: App,
     work: &Handle,
-    (ports, store, place, clock): Opened,
+    (ports, store, location, clock): Opened,
     mut signals: Signals,
 ) -> Result<(), Failure> {
     let data = std::path::absolute(&args.data)?;
@@ -91,7 +91,7 @@ async fn serve_on(
     let app = if args.adopt { app.adopt() } else { app };
     let program =
         app.object_options(object_options(args)).keep(args.keep()).blob_folder(data.join("blobs"));
-    let server = Server::prepare(program, store.clone(), place).await?;
+    let server = Server::prepare(program, store.clone(), location).await?;
     tighten(&data).await?;
     let _ = server.address.set(ports.address);
     if let Some(address) = ports.s3_address {
@@ -101,8 +101,8 @@ async fn serve_on(
     let working = server.clone();
     let started = work.spawn(async move { working.runtime.work().await }).await;
     started.map_err(|error| Failure::new(format!("deliveries cannot start ({error})")))??;
-    tell_unserved(&server).await;
-    greet(&name, &server.place, ports.address, ports.s3_address);
+    log_unserved(&server).await;
+    print_greeting(&name, &server.location, ports.address, ports.s3_address);
     let stop = CancellationToken::new();
     let serving = ports.serve(routes, &server, &clock, &stop);
     let mut serving = std::pin::pin!(serving);
@@ -134,7 +134,7 @@ async fn serve_on(
 }
 
 /// Logs stored work that this program does not serve.
-async fn tell_unserved(server: &Server) {
+async fn log_unserved(server: &Server) {
     match server.runtime.unserved().await {
         Ok(unserved) => {
             for it in server.unserved.get_or_init(|| unserved) {
@@ -156,20 +156,20 @@ pub(crate) fn inspect(args: &InspectArgs, name: String) -> Result<(), Failure> {
 
 async fn look(args: &InspectArgs, name: String) -> Result<(), Failure> {
     let folder = std::path::absolute(&args.data)?;
-    let place = Place::Folder(folder.clone());
+    let location = Location::Folder(folder.clone());
     let mut signals = Signals::catch()?;
     open_files::allow_many();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let ports = Ports::bind(args.listen, S3Listen::Off)?;
-    let opening = Opening { read_only: true, ..Opening::DEFAULT };
-    let store = open_store(&place, clock.clone(), opening).await?;
+    let options = OpenOptions { read_only: true, ..OpenOptions::DEFAULT };
+    let store = open_store(&location, clock.clone(), options).await?;
     let name = format!("{} (read-only)", owner_of(&folder).await.unwrap_or(name));
     // The program declares nothing, so nothing is delivered: everything in the store can be read.
     let mut app = App::new(&*name).adopt().blob_folder_read_only(folder.join("blobs"));
     app::claim_routes(&mut app);
-    let server = Server::prepare(app, store.clone(), place).await?;
+    let server = Server::prepare(app, store.clone(), location).await?;
     let _ = server.is_read_only.set(());
-    greet(&name, &server.place, ports.address, None);
+    print_greeting(&name, &server.location, ports.address, None);
     let (stop, routes) = (CancellationToken::new(), app::router(server.clone())?);
     let serving = ports.serve(routes, &server, &clock, &stop);
     let mut serving = std::pin::pin!(serving);
@@ -191,21 +191,21 @@ async fn look(args: &InspectArgs, name: String) -> Result<(), Failure> {
 async fn open(
     args: &ServeArgs,
     program: &str,
-    place: &Place,
+    location: &Location,
     clock: &Arc<dyn Clock>,
 ) -> Result<(Ports, Arc<dyn Store>), Failure> {
-    match place {
-        Place::Folder(folder) if !args.adopt => refuse_foreign(folder, program).await?,
-        Place::Database(url) if !args.adopt => refuse_foreign_database(url, program).await?,
-        Place::Folder(_) | Place::Database(_) | Place::Host => {}
+    match location {
+        Location::Folder(folder) if !args.adopt => refuse_foreign(folder, program).await?,
+        Location::Database(url) if !args.adopt => refuse_foreign_database(url, program).await?,
+        Location::Folder(_) | Location::Database(_) | Location::Host => {}
     }
     let clock_step_max = Duration::from_secs(args.clock_step.into());
-    let opening = Opening { clock_step_max, accept_loss: args.accept_loss, read_only: false };
+    let options = OpenOptions { clock_step_max, accept_loss: args.accept_loss, read_only: false };
     if !args.wait_for_owner {
         let ports = Ports::bind(args.listen, args.s3_listen)?;
-        return Ok((ports, open_store(place, clock.clone(), opening).await?));
+        return Ok((ports, open_store(location, clock.clone(), options).await?));
     }
-    let store = wait_for_store(place, clock.clone(), opening).await?;
+    let store = wait_for_store(location, clock.clone(), options).await?;
     match Ports::bind(args.listen, args.s3_listen) {
         Ok(ports) => Ok((ports, store)),
         Err(error) => {
@@ -238,21 +238,26 @@ async fn watch(store: &dyn Store) {
     }
 }
 
-fn log_drained(drained: &Drained) {
+fn log_drained(drained: &DrainResult) {
     match drained {
-        Drained::All => tracing::debug!("all requests answered"),
-        Drained::CutOff(count) => tracing::warn!(count, "connections closed at the deadline"),
+        DrainResult::All => tracing::debug!("all requests answered"),
+        DrainResult::CutOff(count) => tracing::warn!(count, "connections closed at the deadline"),
     }
 }
 
 /// Prints the address and the next commands. Output errors are ignored.
-fn greet(name: &str, place: &Place, address: SocketAddr, s3: Option<SocketAddr>) {
+fn print_greeting(name: &str, location: &Location, address: SocketAddr, s3: Option<SocketAddr>) {
     let mut out = std::io::stdout().lock();
-    let _ = out.write_all(greeting(name, place, address, s3).as_bytes());
+    let _ = out.write_all(greeting(name, location, address, s3).as_bytes());
     let _ = out.flush();
 }
 
-fn greeting(name: &str, place: &Place, address: SocketAddr, s3: Option<SocketAddr>) -> String {
+fn greeting(
+    name: &str,
+    location: &Location,
+    address: SocketAddr,
+    s3: Option<SocketAddr>,
+) -> String {
     let url = format!("http://{address}");
     let program = std::env::args().next().unwrap_or_else(|| name.into());
     let title = if name == "steadfast" { "Steadfast" } else { name };
@@ -261,7 +266,7 @@ fn greeting(name: &str, place: &Place, address: SocketAddr, s3: Option<SocketAdd
     format!(
         "{title} {version} is running.\n\n  \
            {address:<12} {url}/{s3}\n  \
-           {noun:<12} {place} ({store})\n\n\
+           {noun:<12} {location} ({store})\n\n\
          Next, in another terminal:\n  \
            {program} streams list{server}\n  \
            {program} doctor{server}\n  \
@@ -269,8 +274,8 @@ fn greeting(name: &str, place: &Place, address: SocketAddr, s3: Option<SocketAdd
          Press Ctrl-C to stop.\n",
         version = env!("CARGO_PKG_VERSION"),
         address = "address",
-        noun = place.noun(),
-        store = place.store(),
+        noun = location.noun(),
+        store = location.store(),
     )
 }
 
@@ -303,14 +308,15 @@ mod tests {
     fn the_greeting_has_the_address_the_data_folder_and_next_commands() {
         let text = greeting(
             "steadfast",
-            &Place::Folder("/srv/data".into()),
+            &Location::Folder("/srv/data".into()),
             ([127, 0, 0, 1], 8787).into(),
             None,
         );
-        for told in ["http://127.0.0.1:8787/", "/srv/data (SQLite)", "streams list\n", "doctor\n"] {
-            assert!(text.contains(told), "{told} is missing in {text}");
+        for shown in ["http://127.0.0.1:8787/", "/srv/data (SQLite)", "streams list\n", "doctor\n"]
+        {
+            assert!(text.contains(shown), "{shown} is missing in {text}");
         }
-        let database = Place::Database("postgres://me:secret@h/d".into());
+        let database = Location::Database("postgres://me:secret@h/d".into());
         let s3 = Some(([127, 0, 0, 1], 2).into());
         let text = greeting("steadfast", &database, ([127, 0, 0, 1], 1).into(), s3);
         assert!(text.contains("S3 API       http://127.0.0.1:2/\n"), "{text}");

@@ -16,12 +16,12 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    budget::Budget, failure::Failure, history::History, metrics::Metrics, place::Place,
+    budget::Budget, failure::Failure, history::History, location::Location, metrics::Metrics,
     request_id::RequestIds,
 };
 
 /// Maximum number of clients that follow runs; half of the connections are left for others.
-const WATCHERS_MAX: usize = 512;
+const FOLLOWERS_MAX: usize = 512;
 
 /// Policy for requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub(crate) struct Server {
     /// The address of the S3 port, if any.
     pub(crate) s3_address: OnceLock<SocketAddr>,
     /// The location of the store.
-    pub(crate) place: Place,
+    pub(crate) location: Location,
     /// Counters of this process.
     pub(crate) metrics: Metrics,
     /// Metrics of the last hour.
@@ -61,7 +61,7 @@ pub(crate) struct Server {
     /// Allows one examination at a time: it writes to the disk and scans tables.
     pub(crate) examination: Mutex<()>,
     /// Slots of clients that follow runs: each uses one connection.
-    pub(crate) watchers: Arc<Semaphore>,
+    pub(crate) followers: Arc<Semaphore>,
     /// Ends long-lived connections.
     pub(crate) stopping: CancellationToken,
     /// Set if the store is read-only.
@@ -77,28 +77,28 @@ impl Server {
     pub(crate) async fn prepare(
         app: App,
         store: Arc<dyn Store>,
-        place: Place,
+        location: Location,
     ) -> Result<Arc<Self>, Failure> {
         let runtime = app.prepare(store).await?;
-        Ok(Arc::new(Self::new(runtime, place, Policy::Loopback)))
+        Ok(Arc::new(Self::new(runtime, location, Policy::Loopback)))
     }
 
     /// A server that serves this program.
-    pub(crate) fn new(runtime: Runtime, place: Place, policy: Policy) -> Self {
+    pub(crate) fn new(runtime: Runtime, location: Location, policy: Policy) -> Self {
         Self {
             buckets: runtime.buckets(),
             policy,
             runtime,
             address: OnceLock::new(),
             s3_address: OnceLock::new(),
-            place,
+            location,
             metrics: Metrics::new(),
             history: History::default(),
             request_ids: RequestIds::new(),
             budget: Budget::default(),
             openapi: OnceLock::new(),
             examination: Mutex::new(()),
-            watchers: Arc::new(Semaphore::new(WATCHERS_MAX)),
+            followers: Arc::new(Semaphore::new(FOLLOWERS_MAX)),
             stopping: CancellationToken::new(),
             is_read_only: OnceLock::new(),
             unserved: OnceLock::new(),

@@ -13,7 +13,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, parser::ValueSource};
 use steadfast_core::{App, Error, Result};
 use toml::Value;
 
-use crate::{failure::Failure, place::redacted};
+use crate::{failure::Failure, location::redacted};
 
 /// The default settings file.
 const FILE: &str = "steadfast.toml";
@@ -112,7 +112,7 @@ impl Flag {
 
 /// The settings of a program, with the values of its file.
 #[derive(Clone)]
-pub(crate) struct Declared {
+pub(crate) struct DeclaredSettings {
     flags: Vec<Flag>,
     file: BTreeMap<String, Vec<String>>,
     name: String,
@@ -120,7 +120,7 @@ pub(crate) struct Declared {
     pub(crate) failure: Option<String>,
 }
 
-impl Declared {
+impl DeclaredSettings {
     /// Reads the settings file. Fails if a flag is declared twice: then no command line can be
     /// parsed. Unknown keys and invalid values become a `failure`.
     pub(crate) fn read(flags: Vec<Flag>, argv: &[OsString]) -> Result<Self, Failure> {
@@ -153,7 +153,7 @@ impl Declared {
                 problems.push(format!("settings file {name}, line {line}: {}", error.message()));
             }
         }
-        check_twice(&flags)?;
+        check_duplicates(&flags)?;
         let known: BTreeMap<&str, &Flag> = flags.iter().map(|it| (it.name(), it)).collect();
         for (key, values) in &file {
             match known.get(&**key) {
@@ -248,7 +248,7 @@ fn has_secret(value: &OsStr) -> bool {
 
 /// Fails with the names that two flags share: long and short names, aliases, and ids, which are
 /// field names.
-fn check_twice(flags: &[Flag]) -> Result<(), Failure> {
+fn check_duplicates(flags: &[Flag]) -> Result<(), Failure> {
     let mut taken: BTreeMap<String, &Flag> = BTreeMap::new();
     let mut problems = Vec::new();
     for flag in flags {
@@ -374,8 +374,8 @@ mod tests {
         shop_count: u32,
     }
 
-    fn declared(text: &str) -> Result<Declared, String> {
-        let declared = Declared::new(flags_of::<Shop>(), text, Path::new("a.toml"));
+    fn declared(text: &str) -> Result<DeclaredSettings, String> {
+        let declared = DeclaredSettings::new(flags_of::<Shop>(), text, Path::new("a.toml"));
         let declared = declared.unwrap_or_else(|_| panic!("its flags differ"));
         declared.failure.clone().map_or(Ok(declared), Err)
     }
@@ -423,13 +423,13 @@ mod tests {
     fn all_errors_of_a_file_are_reported_at_once() {
         let text = "[shop]\ncount = \"many\"\nopen = 3\ncolour = \"red\"\n[other]\nx = 1";
         let error = declared(text).err().unwrap();
-        for told in [
+        for shown in [
             "setting `shop-count` in a.toml: invalid value 'many'",
             "setting `shop-open` in a.toml: it must be true or false",
             "unknown setting `shop-colour` in a.toml",
             "unknown setting `other-x` in a.toml",
         ] {
-            assert!(error.contains(told), "{told} is missing in {error}");
+            assert!(error.contains(shown), "{shown} is missing in {error}");
         }
         // The line is not quoted, because it may contain a secret.
         let broken = declared("a = 1\n[shop]\nkey = \"hidden").err().unwrap();
@@ -442,17 +442,17 @@ mod tests {
     #[test]
     fn a_duplicate_setting_is_reported_with_both_owners() {
         let flags = [flags_of::<Shop>(), flags_of::<Other>()].concat();
-        let Err(Failure::Told(text)) = Declared::new(flags, "", Path::new("a")) else {
+        let Err(Failure::Message(text)) = DeclaredSettings::new(flags, "", Path::new("a")) else {
             panic!("it must fail")
         };
         assert!(text.contains("setting `--shop-count` is declared by"), "{text}");
         assert!(text.contains("::Shop and by") && text.contains("::Other"), "{text}");
         let flags = [flags_of::<Shop>(), flags_of::<SameField>()].concat();
-        let Err(Failure::Told(text)) = Declared::new(flags, "", Path::new("a")) else {
+        let Err(Failure::Message(text)) = DeclaredSettings::new(flags, "", Path::new("a")) else {
             panic!("it must fail")
         };
-        for told in ["field `shop_key` of settings is", "setting `--shop-open` is declared"] {
-            assert!(text.contains(told), "{told} is missing in {text}");
+        for shown in ["field `shop_key` of settings is", "setting `--shop-open` is declared"] {
+            assert!(text.contains(shown), "{shown} is missing in {text}");
         }
     }
 

@@ -5,23 +5,23 @@ use steadfast_store::Timestamp;
 
 /// The activity of a step during a part of its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Did {
+pub(crate) enum Activity {
     /// Waiting for a time, an event, the next attempt, or its branches.
-    Waited,
+    Waiting,
     /// A successful attempt.
-    Worked,
+    Succeeded,
     /// A failed attempt.
     Failed,
     /// An attempt in progress.
-    Works,
+    Running,
     /// Cancelled.
-    Dropped,
+    Cancelled,
 }
 
 /// A part of a bar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
-    pub(crate) did: Did,
+    pub(crate) activity: Activity,
     pub(crate) from: i64,
     pub(crate) to: i64,
 }
@@ -43,7 +43,7 @@ impl Range {
     }
 
     /// The position of a time in the range, from 0 to 1.
-    pub(crate) fn place(self, at: i64) -> f64 {
+    pub(crate) fn position(self, at: i64) -> f64 {
         let (at, whole) = (at.saturating_sub(self.from), self.to.saturating_sub(self.from));
         (at as f64 / whole as f64).clamp(0.0, 1.0)
     }
@@ -52,36 +52,36 @@ impl Range {
 /// The parts of a step's bar, in order.
 pub(crate) fn spans(step: &StepView, range: Range) -> Vec<Span> {
     let (start, end) = (step.started_at.0.0, step.ended_at.map_or(range.to, |it| it.0.0));
-    let whole = |did| vec![Span { did, from: start, to: end.max(start) }];
+    let whole = |activity| vec![Span { activity, from: start, to: end.max(start) }];
     if step.status == StepStatus::Dropped && step.attempts.is_empty() {
-        return whole(Did::Dropped);
+        return whole(Activity::Cancelled);
     }
     if step.attempts.is_empty() {
         let waits = matches!(step.kind.as_str(), "sleep" | "event" | "select");
         return whole(match (waits, step.status) {
-            (true, _) => Did::Waited,
-            (false, StepStatus::Running) => Did::Works,
-            (false, StepStatus::Failed) => Did::Failed,
-            (false, StepStatus::Waiting | StepStatus::Retrying) => Did::Waited,
-            (false, StepStatus::Done | StepStatus::Dropped) => Did::Worked,
+            (true, _) => Activity::Waiting,
+            (false, StepStatus::Running) => Activity::Running,
+            (false, StepStatus::Failed) => Activity::Failed,
+            (false, StepStatus::Waiting | StepStatus::Retrying) => Activity::Waiting,
+            (false, StepStatus::Done | StepStatus::Dropped) => Activity::Succeeded,
         });
     }
     let (mut spans, mut at) = (Vec::new(), start);
     for it in &step.attempts {
         let from = it.started_at.0.0;
         if at < from {
-            spans.push(Span { did: Did::Waited, from: at, to: from });
+            spans.push(Span { activity: Activity::Waiting, from: at, to: from });
         }
         at = it.ended_at.map_or(end, |it| it.0.0).max(from);
-        let did = match (&it.error, it.ended_at) {
-            (Some(_), _) => Did::Failed,
-            (None, Some(_)) => Did::Worked,
-            (None, None) => Did::Works,
+        let activity = match (&it.error, it.ended_at) {
+            (Some(_), _) => Activity::Failed,
+            (None, Some(_)) => Activity::Succeeded,
+            (None, None) => Activity::Running,
         };
-        spans.push(Span { did, from, to: at });
+        spans.push(Span { activity, from, to: at });
     }
     if at < end && !matches!(step.status, StepStatus::Done | StepStatus::Failed) {
-        spans.push(Span { did: Did::Waited, from: at, to: end });
+        spans.push(Span { activity: Activity::Waiting, from: at, to: end });
     }
     spans
 }
@@ -136,13 +136,14 @@ mod tests {
         let range = Range { from: 0, to: 100 };
         let parts = |step| {
             let spans: Vec<Span> = spans(&step, range);
-            spans.iter().map(|it| (it.did, it.from, it.to)).collect::<Vec<_>>()
+            spans.iter().map(|it| (it.activity, it.from, it.to)).collect::<Vec<_>>()
         };
-        let expected = [(Did::Failed, 10, 20), (Did::Waited, 20, 30), (Did::Works, 30, 100)];
+        let expected =
+            [(Activity::Failed, 10, 20), (Activity::Waiting, 20, 30), (Activity::Running, 30, 100)];
         assert_eq!(parts(step(attempts.clone(), "running")), expected);
         let retrying = step(json!([attempts[0]]), "retrying");
-        assert_eq!(parts(retrying), [(Did::Failed, 10, 20), (Did::Waited, 20, 100)]);
-        assert_eq!(parts(step(json!([]), "dropped")), [(Did::Dropped, 10, 100)]);
+        assert_eq!(parts(retrying), [(Activity::Failed, 10, 20), (Activity::Waiting, 20, 100)]);
+        assert_eq!(parts(step(json!([]), "dropped")), [(Activity::Cancelled, 10, 100)]);
     }
 
     #[test]

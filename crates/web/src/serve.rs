@@ -40,7 +40,7 @@ impl FromServer for Runtime {
 }
 
 /// Declared routes and the function that builds them.
-struct Mounted {
+struct RouteMount {
     declared: DeclaredRoutes,
     make: MakeRouter,
 }
@@ -79,7 +79,7 @@ pub struct Counter {
 /// Everything that the applications of a program add to its server.
 #[derive(Default)]
 pub struct Web {
-    mounted: Vec<Mounted>,
+    mounted: Vec<RouteMount>,
     /// The routes of the server itself, if it has declared them.
     pub server: Option<DeclaredRoutes>,
     /// Their pages, in the order in which they were declared.
@@ -112,7 +112,7 @@ impl Web {
     }
 
     /// Every conflict between the routes of the applications and those of a server.
-    pub fn problems_beside(&self, server: &DeclaredRoutes) -> Vec<String> {
+    pub fn conflicts_with(&self, server: &DeclaredRoutes) -> Vec<String> {
         table::problems(&self.declared().chain([server]).collect::<Vec<_>>())
     }
 
@@ -124,7 +124,7 @@ impl Web {
     /// Builds the routes of all applications.
     pub fn routes(&self, served: &ServerContext<'_>) -> MountedRoutes {
         let (mut router, mut paths, mut schemas) = (Router::new(), Map::new(), Map::new());
-        for Mounted { declared, make } in &self.mounted {
+        for RouteMount { declared, make } in &self.mounted {
             let made = make(served);
             router = match declared.prefix {
                 "" => router.merge(made),
@@ -204,7 +204,7 @@ impl Serve for App {
         let router = routes.router;
         let make =
             Box::new(move |served: &ServerContext<'_>| router.clone().with_state(state(served)));
-        self.extension_mut::<Web>().mounted.push(Mounted { declared, make });
+        self.extension_mut::<Web>().mounted.push(RouteMount { declared, make });
         self
     }
 

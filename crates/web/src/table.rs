@@ -127,7 +127,7 @@ impl DeclaredRoutes {
     }
 
     /// Adds pages and their assets, each with its method and role.
-    pub fn and_pages(
+    pub fn with_pages(
         mut self,
         pages: impl Iterator<Item = (&'static str, &'static str, Needs)>,
     ) -> Self {
@@ -228,8 +228,8 @@ impl DeclaredRoutes {
             }
         }
         // Two equal prefixes are reported separately.
-        let is_told = self.prefix == other.prefix && !self.prefix.is_empty();
-        let ours = if is_told { Vec::new() } else { self.paths_once() };
+        let is_reported = self.prefix == other.prefix && !self.prefix.is_empty();
+        let ours = if is_reported { Vec::new() } else { self.paths_once() };
         for path in ours {
             for theirs in other.paths_once().into_iter().filter(|it| overlap(path, it)) {
                 let path = pattern(path);

@@ -18,19 +18,19 @@ pub trait Ask {
     fn post(&self, path: &str, body: &str, json: bool) -> Result<String>;
 }
 
-type AskServer<'a> = &'a dyn Fn(&str) -> Result<Box<dyn Ask>>;
-type AskHere<'a> = &'a dyn Fn(App) -> Result<Box<dyn Ask>>;
+type ConnectServer<'a> = &'a dyn Fn(&str) -> Result<Box<dyn Ask>>;
+type RunInProcess<'a> = &'a dyn Fn(App) -> Result<Box<dyn Ask>>;
 
 /// Gives a verb access to servers and programs.
 #[derive(Clone, Copy)]
 pub struct Cli<'a> {
-    server: AskServer<'a>,
-    here: AskHere<'a>,
+    server: ConnectServer<'a>,
+    here: RunInProcess<'a>,
 }
 
 impl<'a> Cli<'a> {
     /// For the command line: connects to servers and programs with these functions.
-    pub fn new(server: AskServer<'a>, here: AskHere<'a>) -> Self {
+    pub fn new(server: ConnectServer<'a>, here: RunInProcess<'a>) -> Self {
         Self { server, here }
     }
 

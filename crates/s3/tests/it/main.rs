@@ -3,9 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test that meets something else has failed")]
 
 mod bodies;
-mod corners;
+mod corner_cases;
 mod lab;
 mod limits;
 mod multipart;
-mod rights;
+mod permissions;
 mod sign;

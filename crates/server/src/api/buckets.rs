@@ -29,7 +29,7 @@ use steadfast_web::Problem;
 use utoipa_axum::router::OpenApiRouter;
 
 use self::blobs::names;
-use super::page::{Cursor, Part, bad_cursor};
+use super::page::{Cursor, PageRequest, bad_cursor};
 use crate::{operation::operation, server::Server};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
@@ -52,7 +52,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
 }
 
 pub(crate) async fn list(server: Arc<Server>, it: ListBuckets) -> Result<Page<Bucket>, Problem> {
-    let page = Part::new(it.limit, it.cursor.as_deref())?;
+    let page = PageRequest::new(it.limit, it.cursor.as_deref())?;
     let after = page.after_name()?.map(BucketName::new).transpose().map_err(|_| bad_cursor())?;
     let found = server.buckets()?.buckets(after.as_ref(), page.limit + 1).await?;
     Ok(page.page(found, |it| Cursor::Name(it.name.to_string()), Bucket::from))
@@ -160,7 +160,7 @@ pub(crate) async fn delete_lifecycle(
 }
 
 pub(crate) async fn list_blobs(server: Arc<Server>, it: ListBlobs) -> Result<BlobPage, Problem> {
-    let page = Part::new(it.limit, it.cursor.as_deref())?;
+    let page = PageRequest::new(it.limit, it.cursor.as_deref())?;
     let options = ListOptions {
         prefix: it.place.key,
         delimiter: it.delimiter,
@@ -179,7 +179,7 @@ pub(crate) async fn list_events(
     server: Arc<Server>,
     it: ListBucketEvents,
 ) -> Result<Page<BucketEvent>, Problem> {
-    let page = Part::new(it.limit, it.cursor.as_deref())?;
+    let page = PageRequest::new(it.limit, it.cursor.as_deref())?;
     let before = Some(page.after_version()?).filter(|it| 0 < *it);
     let name = BucketName::new(&it.bucket)?;
     let found = server.buckets()?.events(&name, before, page.limit).await?;

@@ -17,7 +17,7 @@ use steadfast_store::{Clock, SystemClock};
 use steadfast_web::Problem;
 
 use crate::{
-    listener::Seat,
+    listener::ConnectionSlot,
     live::{
         TEXT_BYTES_MAX, events,
         websocket::{self, Request as Asked},
@@ -103,10 +103,10 @@ pub(crate) async fn connect_to(
         Err(_) if wants_events => {
             let live = server.runtime.objects().connect(class, name, arrival).await?;
             // Live connections last long: they have a limit of their own.
-            let seat = Extension::<Seat>::from_request_parts(&mut parts, server).await;
-            let seat = seat.ok().map(|Extension(seat)| seat);
-            seat.iter().for_each(Seat::leave);
-            Ok(events::answer(live, seat))
+            let slot = Extension::<ConnectionSlot>::from_request_parts(&mut parts, server).await;
+            let slot = slot.ok().map(|Extension(slot)| slot);
+            slot.iter().for_each(ConnectionSlot::release);
+            Ok(events::answer(live, slot))
         }
         Err(error) => {
             let detail = format!(

@@ -28,7 +28,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     id,
-    page::{Cursor, Params, Part, bad_cursor},
+    page::{Cursor, PageRequest, Params, bad_cursor},
 };
 use crate::{
     operation::{fails_with, operation},
@@ -53,7 +53,7 @@ pub(crate) async fn classes(
     server: Arc<Server>,
     it: ListClasses,
 ) -> Result<Page<ObjectClass>, Problem> {
-    let page = Part::new(it.limit, it.cursor.as_deref())?;
+    let page = PageRequest::new(it.limit, it.cursor.as_deref())?;
     let after = page.after_class()?;
     let list = server.runtime.objects().look_at_classes(after, page.limit).await?;
     let next = list.next.map(|it| Cursor::Name(it).encode());
@@ -64,7 +64,7 @@ pub(crate) async fn list(
     server: Arc<Server>,
     it: ListObjects,
 ) -> Result<Page<ObjectEntry>, Problem> {
-    let page = Part::new(it.limit, it.cursor.as_deref())?;
+    let page = PageRequest::new(it.limit, it.cursor.as_deref())?;
     let after = page.after_address()?;
     if after.is_some_and(|at| (at.kind(), at.class()) != (EntityKind::Object, &*it.class)) {
         return Err(bad_cursor());
@@ -120,7 +120,7 @@ pub(crate) async fn query(server: Arc<Server>, it: QueryObject) -> Result<SqlRow
 }
 
 pub(crate) async fn turns(server: Arc<Server>, it: ListTurns) -> Result<Page<TurnEntry>, Problem> {
-    let page = Part::new(it.limit, it.cursor.as_deref())?;
+    let page = PageRequest::new(it.limit, it.cursor.as_deref())?;
     // The cursor is the first turn of the page.
     let from = Some(page.after_position()?).filter(|it| *it != 0);
     let objects = server.runtime.objects();

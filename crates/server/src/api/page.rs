@@ -1,7 +1,7 @@
 //! Pages of lists: their limit and their cursor.
 
+mod collect;
 mod cursor;
-mod gather;
 
 use axum::{
     extract::{FromRequestParts, Query},
@@ -13,19 +13,19 @@ use steadfast_store::{Address, EntityKind, Position, Version};
 use steadfast_web::Problem;
 
 pub(crate) use self::{
+    collect::{MessagePage, collect},
     cursor::Cursor,
-    gather::{Gathered, gather},
 };
 
 /// The requested page of a list.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct PageRequest {
     /// Maximum number of rows.
     pub(crate) limit: usize,
     cursor: Option<Cursor>,
 }
 
-impl Part {
+impl PageRequest {
     /// Parses a limit and a cursor.
     pub(crate) fn new(limit: Limit, cursor: Option<&str>) -> Result<Self, Problem> {
         let cursor = cursor.map(|it| Cursor::decode(it).ok_or_else(bad_cursor)).transpose()?;

@@ -16,7 +16,7 @@ use steadfast_web::Problem;
 use utoipa_axum::router::OpenApiRouter;
 
 use super::{
-    page::{Cursor, Part},
+    page::{Cursor, PageRequest},
     streams,
 };
 use crate::{operation::operation, server::Server};
@@ -51,7 +51,7 @@ pub(crate) async fn instances(
     server: Arc<Server>,
     it: ListInstances,
 ) -> Result<Page<Instance>, Problem> {
-    let page = Part::new(it.limit, it.cursor.as_deref())?;
+    let page = PageRequest::new(it.limit, it.cursor.as_deref())?;
     let (name, status) = (&*it.name, it.status);
     if !server.runtime.processes().contains(name) {
         return Err(InputError::Process { name: name.into() }.into());

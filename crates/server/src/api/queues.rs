@@ -20,7 +20,7 @@ use utoipa_axum::router::OpenApiRouter;
 
 use super::{
     id,
-    page::{Cursor, Gathered, Part, bad_cursor, gather},
+    page::{Cursor, MessagePage, PageRequest, bad_cursor, collect},
 };
 use crate::{
     operation::{operation, request_key},
@@ -44,7 +44,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
 }
 
 pub(crate) async fn list(server: Arc<Server>, it: ListQueues) -> Result<Page<Queue>, Problem> {
-    let part = Part::new(it.limit, it.cursor.as_deref())?;
+    let part = PageRequest::new(it.limit, it.cursor.as_deref())?;
     let page = server.runtime.queues().page(part.after_name()?, part.limit).await?;
     let next = page.next.map(|it| Cursor::Name(it).encode());
     Ok(Page { items: page.queues.into_iter().map(Queue::from).collect(), next })
@@ -108,15 +108,15 @@ pub(crate) async fn peek(
     };
     let queues = server.runtime.queues();
     let read = |after, rows| queues.peek(&it.queue, it.state.into(), after, rows);
-    let measure = |it: &Peeked| (Some(place(it)), it.message.data.as_str().len());
-    let Gathered { items, more } = gather(it.limit.rows(), after, measure, read).await?;
-    let last = items.last().filter(|_| more).map(place);
+    let measure = |it: &Peeked| (Some(row_key(it)), it.message.data.as_str().len());
+    let MessagePage { items, more } = collect(it.limit.rows(), after, measure, read).await?;
+    let last = items.last().filter(|_| more).map(row_key);
     let next = last.map(|(due_at, position)| Cursor::Due(due_at, position).encode());
     Ok(Page { items: items.into_iter().map(QueueMessage::from).collect(), next })
 }
 
 /// The key of a row, after which the next page begins.
-fn place(it: &Peeked) -> (Timestamp, Position) {
+fn row_key(it: &Peeked) -> (Timestamp, Position) {
     (it.due_at.unwrap_or(Timestamp(0)), it.message.position)
 }
 

@@ -27,8 +27,8 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::page::{Params, bad_cursor};
 use crate::{
-    listener::Seat,
-    live::history::{Watch, answer},
+    listener::ConnectionSlot,
+    live::history::{Follower, answer},
     operation::{fails_with, operation, request_key},
     server::Server,
 };
@@ -65,8 +65,8 @@ pub(crate) async fn list(server: Arc<Server>, it: ListRuns) -> Result<Page<RunIt
         workflow: it.workflow,
         status: it.status,
         prefix: it.prefix.unwrap_or_default(),
-        since: given(it.since).map(|it| moment("since", &it)).transpose()?,
-        until: given(it.until).map(|it| moment("until", &it)).transpose()?,
+        since: given(it.since).map(|it| parse_time("since", &it)).transpose()?,
+        until: given(it.until).map(|it| parse_time("until", &it)).transpose()?,
         after: given(it.cursor),
         limit: it.limit.rows(),
     };
@@ -86,7 +86,7 @@ fn given(text: Option<String>) -> Option<String> {
     text.filter(|it| !it.is_empty())
 }
 
-fn moment(name: &str, text: &str) -> Result<Time, Problem> {
+fn parse_time(name: &str, text: &str) -> Result<Time, Problem> {
     read_time(text).map(Time).ok_or_else(|| {
         let detail = format!("`{name}` must be a time like 2026-11-15T12:30:00Z, not `{text}`");
         Problem::of(Code::BadRequest, detail).at(name)
@@ -97,13 +97,13 @@ async fn start(server: Arc<Server>, it: StartRun) -> Result<StartedRun, Problem>
     if let Some(key) = request_key(&it)? {
         return start_once(&server, it, key).await;
     }
-    let id = it.id.unwrap_or_else(made_up);
+    let id = it.id.unwrap_or_else(generated_id);
     let input = it.input.map_or(Ok(Value::Null), |it| serde_json::from_str(it.get()));
     let input = input.map_err(|error| Problem::of(Code::BadRequest, error.to_string()))?;
     let wait = seconds(it.wait);
     let runs = server.runtime.runs();
     let Started { created, status } =
-        runs.start_json_and_wait(&it.workflow, &id, input, enough(&server, wait)).await?;
+        runs.start_json_and_wait(&it.workflow, &id, input, wait_or_stop(&server, wait)).await?;
     let is_over = status.is_final() || status.is_paused();
     let status = match is_over || wait.is_zero() {
         true => status,
@@ -124,7 +124,7 @@ async fn start_once(server: &Server, it: StartRun, key: RequestKey) -> Result<St
     if record.is_none() {
         let input = it.input.map_or(Ok(Value::Null), |it| serde_json::from_str(it.get()));
         let input = input.map_err(|error| Problem::of(Code::BadRequest, error.to_string()))?;
-        runs.start_json(&it.workflow, &it.id.unwrap_or_else(made_up), input).await?;
+        runs.start_json(&it.workflow, &it.id.unwrap_or_else(generated_id), input).await?;
         let recorded = runs.started_before().await;
         record = recorded.map_err(|it| Problem::from(it).after_change())?;
     }
@@ -133,7 +133,7 @@ async fn start_once(server: &Server, it: StartRun, key: RequestKey) -> Result<St
     let ended = async {
         tokio::select! {
             ended = runs.wait(&it.workflow, &id) => ended.map(drop),
-            () = enough(server, wait) => Ok(()),
+            () = wait_or_stop(server, wait) => Ok(()),
         }
     };
     let status = match ended.await {
@@ -154,7 +154,7 @@ fn status_after_start(status: Result<Status, RunError>, is_new: bool) -> Result<
     }
 }
 
-fn made_up() -> String {
+fn generated_id() -> String {
     let entropy = SeededEntropy::from_system();
     format!("{:016x}{:016x}", entropy.next(), entropy.next())
 }
@@ -164,7 +164,7 @@ fn seconds(wait: Option<Wait>) -> Duration {
 }
 
 /// Returns after the wait, or when the server stops: then the current status is the response.
-async fn enough(server: &Server, wait: Duration) {
+async fn wait_or_stop(server: &Server, wait: Duration) {
     if !wait.is_zero() {
         // Both outcomes are fine.
         let _ = tokio::time::timeout(wait, server.stopping.cancelled()).await;
@@ -176,7 +176,7 @@ pub(crate) async fn show(server: Arc<Server>, it: ShowRun) -> Result<RunView, Pr
     if !wait.is_zero() {
         tokio::select! {
             ended = server.runtime.runs().wait(&it.workflow, &it.id) => drop(ended?),
-            () = enough(&server, wait) => {}
+            () = wait_or_stop(&server, wait) => {}
         }
     }
     look(&server, &it.workflow, &it.id).await
@@ -288,7 +288,7 @@ async fn live(
     Path((workflow, id)): Path<(String, String)>,
     Params(params): Params<LiveParams>,
     headers: HeaderMap,
-    seat: Option<Extension<Seat>>,
+    slot: Option<Extension<ConnectionSlot>>,
 ) -> Result<Response, Problem> {
     // A browser that reconnects repeats the query of its first request; the header is newer.
     let last = headers.get("last-event-id").and_then(|it| it.to_str().ok());
@@ -298,9 +298,9 @@ async fn live(
     };
     // The run must exist before the response begins.
     server.runtime.runs().history(&workflow, &id, after, 1).await?;
-    let place = server.watchers.clone().try_acquire_owned().map_err(|_| {
+    let permit = server.followers.clone().try_acquire_owned().map_err(|_| {
         Problem::of(Code::Busy, "too many clients follow runs; try again, or read `history`")
     })?;
-    let watch = Watch { server, workflow, id, after, place };
-    Ok(answer(watch, seat.map(|Extension(seat)| seat)))
+    let follower = Follower { server, workflow, id, after, permit };
+    Ok(answer(follower, slot.map(|Extension(slot)| slot)))
 }

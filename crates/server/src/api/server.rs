@@ -106,9 +106,9 @@ async fn queues(server: &Server) -> Result<(Vec<QueueView>, bool), Problem> {
     }
     let is_empty = |it: &QueueView| it.depth.waiting() + it.depth.dead == 0;
     found.sort_by_cached_key(|it| (!it.consumed, is_empty(it), it.name.clone()));
-    let is_cut = page.next.is_some() || QUEUES_MAX < found.len();
+    let closed = page.next.is_some() || QUEUES_MAX < found.len();
     found.truncate(QUEUES_MAX);
-    Ok((found, is_cut))
+    Ok((found, closed))
 }
 
 pub(crate) async fn doctor(server: Arc<Server>, it: Examine) -> Result<Examination, Problem> {
@@ -144,7 +144,7 @@ mod tests {
     use tower::ServiceExt;
 
     use super::*;
-    use crate::{failure::Failure, place::Place, server::Policy};
+    use crate::{failure::Failure, location::Location, server::Policy};
 
     #[tokio::test]
     async fn an_application_with_a_route_of_the_server_does_not_start() {
@@ -154,10 +154,10 @@ mod tests {
                 .get("/healthz", Needs::NOTHING, "Says that it is well", async || "")
                 .get("/v1/objects/{kind}", Role::Viewer, "Lists them", async || "")
         });
-        let place = Place::Folder("memory".into());
+        let location = Location::Folder("memory".into());
         crate::app::claim_routes(&mut app);
-        let refused = Server::prepare(app, store.clone(), place).await.err();
-        let Some(Failure::Told(text)) = refused else { panic!("it started") };
+        let refused = Server::prepare(app, store.clone(), location).await.err();
+        let Some(Failure::Message(text)) = refused else { panic!("it started") };
         assert!(text.contains("route `/healthz` is declared by"), "{text}");
         assert!(text.contains("route `/v1/objects/{}` is declared by"), "{text}");
         assert_eq!(store.activity().commits, 0);
@@ -201,8 +201,8 @@ mod tests {
         let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
         let app = App::new("test");
         let app = app.blobs(Arc::new(MemoryBlobs::default()));
-        let place = Place::Folder("memory".into());
-        let server = Server::prepare(app, store, place).await.unwrap();
+        let location = Location::Folder("memory".into());
+        let server = Server::prepare(app, store, location).await.unwrap();
         assert_eq!(readyz(State(server.clone())).await.0, StatusCode::OK);
         server.drain();
         let (status, Json(body)) = readyz(State(server)).await;

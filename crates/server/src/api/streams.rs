@@ -19,7 +19,7 @@ use utoipa_axum::router::OpenApiRouter;
 
 use super::{
     id,
-    page::{Cursor, Gathered, Part, gather},
+    page::{Cursor, MessagePage, PageRequest, collect},
 };
 use crate::{operation::operation, server::Server};
 
@@ -34,7 +34,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
 }
 
 pub(crate) async fn list(server: Arc<Server>, it: ListStreams) -> Result<Page<Stream>, Problem> {
-    let page = Part::new(it.limit, it.cursor.as_deref())?;
+    let page = PageRequest::new(it.limit, it.cursor.as_deref())?;
     let store = server.runtime.store();
     let found = store.streams(None, page.after_address()?, page.limit + 1).await?;
     Ok(page.page(found, |it| Cursor::Address(it.address.clone()), |it| Stream::from(&it)))
@@ -42,7 +42,7 @@ pub(crate) async fn list(server: Arc<Server>, it: ListStreams) -> Result<Page<St
 
 /// Shows a stream and a page of its messages.
 pub(crate) async fn show(server: Arc<Server>, it: ShowStream) -> Result<StreamDetail, Problem> {
-    let page = Part::new(it.limit, it.cursor.as_deref())?;
+    let page = PageRequest::new(it.limit, it.cursor.as_deref())?;
     let id = id::stream(&it.id)?;
     let store = server.runtime.store().as_ref();
     let after = page.after_version()?;
@@ -53,7 +53,7 @@ pub(crate) async fn show(server: Arc<Server>, it: ShowStream) -> Result<StreamDe
     let version = store.version(id).await?;
     let read = |after, rows| store.read_stream(id, after + 1, rows);
     let measure = |it: &Recorded| (it.version, bytes(it));
-    let Gathered { items, more } = gather(page.limit, after, measure, read).await?;
+    let MessagePage { items, more } = collect(page.limit, after, measure, read).await?;
     let addresses = Addresses::read(store, &items).await?;
     let last = items.last().filter(|_| more);
     Ok(StreamDetail {
@@ -69,18 +69,18 @@ pub(crate) async fn pending(
     server: Arc<Server>,
     it: ListPending,
 ) -> Result<Page<Message>, Problem> {
-    let page = Part::new(it.limit, it.cursor.as_deref())?;
+    let page = PageRequest::new(it.limit, it.cursor.as_deref())?;
     let stream = it.stream.as_deref().map(id::stream).transpose()?;
     let read = |after, rows| server.runtime.store().pending(stream, after, rows);
     let measure = |it: &Recorded| (it.position, bytes(it));
-    messages(&server, gather(page.limit, page.after_position()?, measure, read).await?).await
+    messages(&server, collect(page.limit, page.after_position()?, measure, read).await?).await
 }
 
 pub(crate) async fn dead(server: Arc<Server>, it: ListDead) -> Result<Page<Message>, Problem> {
-    let page = Part::new(it.limit, it.cursor.as_deref())?;
+    let page = PageRequest::new(it.limit, it.cursor.as_deref())?;
     let read = |after, rows| server.runtime.store().dead(after, rows);
     let measure = |it: &Recorded| (it.position, bytes(it));
-    messages(&server, gather(page.limit, page.after_position()?, measure, read).await?).await
+    messages(&server, collect(page.limit, page.after_position()?, measure, read).await?).await
 }
 
 /// The size of a message in a page.
@@ -88,8 +88,8 @@ fn bytes(it: &Recorded) -> usize {
     it.data.as_str().len() + it.metadata.as_str().len()
 }
 
-async fn messages(server: &Server, found: Gathered<Recorded>) -> Result<Page<Message>, Problem> {
-    let Gathered { items, more } = found;
+async fn messages(server: &Server, found: MessagePage<Recorded>) -> Result<Page<Message>, Problem> {
+    let MessagePage { items, more } = found;
     let addresses = Addresses::read(server.runtime.store().as_ref(), &items).await?;
     let last = items.last().filter(|_| more);
     let next = last.map(|it| Cursor::Position(it.position).encode());

@@ -16,9 +16,9 @@ use tokio::runtime::Runtime;
 use self::local::Local;
 use crate::{
     args::Source,
-    cli::{output, told},
+    cli::{output, to_error},
     failure::Failure,
-    place::redacted,
+    location::redacted,
 };
 
 /// Bytes per read of a file.
@@ -216,12 +216,12 @@ impl Drop for Client {
 
 impl Ask for Client {
     fn get(&self, path: &str, json: bool) -> steadfast_core::Result<String> {
-        Client::get(self, path, json).map_err(told)
+        Client::get(self, path, json).map_err(to_error)
     }
 
     fn post(&self, path: &str, body: &str, json: bool) -> steadfast_core::Result<String> {
         let answer = self.ask("POST", path, Some(body), json);
-        answer.and_then(|it| self.text(it)).map_err(told)
+        answer.and_then(|it| self.text(it)).map_err(to_error)
     }
 }
 

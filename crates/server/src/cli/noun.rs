@@ -153,7 +153,7 @@ pub(super) fn answer<O: Operation>(
     }
     let body = if body.is_empty() { "null" } else { &body };
     print(&show(operation, &client.read(body)?))?;
-    if let Ok(Part { next: Some(next), .. }) = serde_json::from_str(body) {
+    if let Ok(ListPage { next: Some(next), .. }) = serde_json::from_str(body) {
         // This is advice: ignore output errors.
         let _ = writeln!(std::io::stderr(), "more rows exist; continue with --cursor {next}");
     }
@@ -162,7 +162,7 @@ pub(super) fn answer<O: Operation>(
 
 /// Detects a page of a list.
 #[derive(Deserialize)]
-struct Part {
+struct ListPage {
     #[serde(rename = "items")]
     _items: Vec<IgnoredAny>,
     next: Option<String>,

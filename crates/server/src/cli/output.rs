@@ -4,11 +4,11 @@ use crate::failure::Failure;
 
 /// Prints a text.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
-    tell(text).map(|_| ())
+    try_print(text).map(|_| ())
 }
 
 /// Prints a text. Returns `false` if the reader has closed the pipe.
-pub(super) fn tell(text: &str) -> Result<bool, Failure> {
+pub(super) fn try_print(text: &str) -> Result<bool, Failure> {
     Ok(steadfast_web::print(text)?)
 }
 

@@ -15,7 +15,7 @@ use steadfast_api::{
 use super::{
     client::Client,
     noun::Noun,
-    output::{print, print_json, tell},
+    output::{print, print_json, try_print},
     table::{Table, or_dash},
 };
 use crate::{args::AskArgs, failure::Failure, waterfall::words};
@@ -192,20 +192,20 @@ fn dead_letters(client: &Client, args: DeadLetterArgs, ask: &AskArgs) -> Result<
     let queue: Queue = client.send(&ShowQueue { queue: args.queue }, ask.json)?;
     let mut found = Vec::new();
     let elsewhere = queue.settings.dead_letter_queue.as_deref();
-    let places = [
+    let holders = [
         elsewhere.map(|it| (it, MessageState::Pending)),
         elsewhere.map(|it| (it, MessageState::Dead)),
         Some((&*queue.name, MessageState::Dead)),
     ];
-    for (place, state) in places.into_iter().flatten() {
-        let from = (place != queue.name).then_some(&*queue.name);
-        let mut peek = PeekQueue { queue: place.into(), state, ..PeekQueue::default() };
+    for (holder, state) in holders.into_iter().flatten() {
+        let from = (holder != queue.name).then_some(&*queue.name);
+        let mut peek = PeekQueue { queue: holder.into(), state, ..PeekQueue::default() };
         while found.len() < args.limit {
             let page: Page<QueueMessage> = client.send(&peek, ask.json)?;
             let is_meant = |it: &QueueMessage| from.is_none() || it.from.as_deref() == from;
             let room = args.limit - found.len();
             let meant = page.items.into_iter().filter(is_meant).take(room);
-            found.extend(meant.map(|it| (place.to_owned(), it)));
+            found.extend(meant.map(|it| (holder.to_owned(), it)));
             peek.cursor = page.next;
             if peek.cursor.is_none() {
                 break;
@@ -213,9 +213,9 @@ fn dead_letters(client: &Client, args: DeadLetterArgs, ask: &AskArgs) -> Result<
         }
     }
     if ask.json {
-        let item = |(place, it): &(String, QueueMessage)| {
+        let item = |(holder, it): &(String, QueueMessage)| {
             let mut item = serde_json::to_value(it).unwrap_or_default();
-            item["queue"] = json!(place);
+            item["queue"] = json!(holder);
             item
         };
         let items: Vec<Value> = found.iter().map(item).collect();
@@ -225,13 +225,13 @@ fn dead_letters(client: &Client, args: DeadLetterArgs, ask: &AskArgs) -> Result<
         return print(&format!("queue {} has no dead letters\n", queue.name));
     }
     let mut table = Table::new(&["ID", "IN", "SENT", "ATTEMPTS", "LAST ERROR", "BODY"]);
-    for (place, it) in &found {
+    for (holder, it) in &found {
         let error = or_dash(it.last_error.as_deref());
         let sent = it.enqueued_at.clone();
-        table.row([it.id.clone(), place.clone(), sent, attempts(it), error, short(it)]);
+        table.row([it.id.clone(), holder.clone(), sent, attempts(it), error, short(it)]);
     }
-    let place = elsewhere.unwrap_or(&queue.name);
-    let next = format!("move them back with `steadfast queues redrive {place}`");
+    let holder = elsewhere.unwrap_or(&queue.name);
+    let next = format!("move them back with `steadfast queues redrive {holder}`");
     print(&format!("{}\n{next}\n", table.write()))
 }
 
@@ -262,10 +262,10 @@ fn watched_redrive(client: &Client, args: &RedriveQueue) -> Result<String, Failu
         while !request.is_finished() {
             // A failed read is retried.
             let done = held().map_or(0, |now| before.saturating_sub(now));
-            tell(&format!("\r{}", bar(done, matched)))?;
+            try_print(&format!("\r{}", bar(done, matched)))?;
             std::thread::park_timeout(std::time::Duration::from_millis(150));
         }
-        tell("\r\x1b[K")?;
+        try_print("\r\x1b[K")?;
         request.join().unwrap_or_else(|_| Err(Failure::new("the request panicked")))
     })
 }

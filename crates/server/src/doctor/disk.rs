@@ -23,7 +23,7 @@ const MIB: u64 = 1 << 20;
 /// Checks the data folder on a blocking thread. Measuring the speed writes a file.
 pub(super) async fn checks(folder: PathBuf, may_write: bool) -> Vec<Check> {
     let made = move || {
-        let mut made = vec![room(&folder), log(&folder)];
+        let mut made = vec![free_space(&folder), log(&folder)];
         made.extend(may_write.then(|| speed(&folder)));
         made
     };
@@ -31,7 +31,7 @@ pub(super) async fn checks(folder: PathBuf, may_write: bool) -> Vec<Check> {
     made.unwrap_or_else(|error| vec![Check::failed("disk", error.to_string())])
 }
 
-fn room(folder: &Path) -> Check {
+fn free_space(folder: &Path) -> Check {
     let found = match rustix::fs::statvfs(folder) {
         Ok(found) => found,
         Err(error) => return Check::failed("disk space", error.to_string()),

@@ -15,48 +15,48 @@ use steadfast_core::{Closed, LiveSocket};
 use steadfast_store::{Clock, SystemClock};
 use tokio::{sync::mpsc, time::timeout};
 
-use super::{COMMENT, GOODBYE_MOMENT, WRITE_TIMEOUT};
-use crate::listener::Seat;
+use super::{CLOSE_NOTICE_DELAY, COMMENT, WRITE_TIMEOUT};
+use crate::listener::ConnectionSlot;
 
 /// Delay before a browser reconnects.
 pub(super) const RETRY: Duration = Duration::from_secs(1);
 
 /// The response that streams until the connection ends.
-pub(crate) fn answer(live: LiveSocket, seat: Option<Seat>) -> Response {
-    let (out, told) = mpsc::channel(1);
-    tokio::spawn(tell(live, out, seat));
-    answer_of(told)
+pub(crate) fn answer(live: LiveSocket, slot: Option<ConnectionSlot>) -> Response {
+    let (out, events) = mpsc::channel(1);
+    tokio::spawn(run(live, out, slot));
+    answer_of(events)
 }
 
 /// The response that streams these events.
-pub(super) fn answer_of(told: mpsc::Receiver<Event>) -> Response {
-    let told = stream::unfold(told, async |mut told| {
-        let event: Event = told.recv().await?;
-        Some((Ok::<_, Infallible>(event), told))
+pub(super) fn answer_of(events: mpsc::Receiver<Event>) -> Response {
+    let events = stream::unfold(events, async |mut events| {
+        let event: Event = events.recv().await?;
+        Some((Ok::<_, Infallible>(event), events))
     });
     let alive = KeepAlive::new().interval(COMMENT);
     // The connection is not reused: it ends with the events.
     let headers = [("x-accel-buffering", "no"), ("connection", "close")];
-    (headers, Sse::new(told).keep_alive(alive)).into_response()
+    (headers, Sse::new(events).keep_alive(alive)).into_response()
 }
 
 /// Streams until the end, and reports the end to the object.
-async fn tell(live: LiveSocket, out: mpsc::Sender<Event>, seat: Option<Seat>) {
-    let closed = talk(&live, &out).await;
+async fn run(live: LiveSocket, out: mpsc::Sender<Event>, slot: Option<ConnectionSlot>) {
+    let closed = stream_messages(&live, &out).await;
     let why = json!({ "code": closed.code, "reason": closed.reason }).to_string();
-    let goodbye = Event::default().event("closed").data(why);
-    let _ = timeout(GOODBYE_MOMENT, out.send(goodbye)).await;
+    let last = Event::default().event("closed").data(why);
+    let _ = timeout(CLOSE_NOTICE_DELAY, out.send(last)).await;
     drop(out);
     live.close(closed).await;
-    if let Some(seat) = seat {
+    if let Some(slot) = slot {
         // A client that reads has received everything by then; others are not waited for.
-        SystemClock.sleep(2 * GOODBYE_MOMENT).await;
-        seat.cut();
+        SystemClock.sleep(2 * CLOSE_NOTICE_DELAY).await;
+        slot.close();
     }
 }
 
 /// Streams the messages; returns the reason of the end.
-async fn talk(live: &LiveSocket, out: &mpsc::Sender<Event>) -> Closed {
+async fn stream_messages(live: &LiveSocket, out: &mpsc::Sender<Event>) -> Closed {
     let gone = || Closed::new(Closed::BROKEN, "the connection broke");
     let mut next = Event::default().retry(RETRY).comment("connected");
     loop {

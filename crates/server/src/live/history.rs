@@ -12,23 +12,23 @@ use tokio::{
 };
 
 use super::{
-    GOODBYE_MOMENT, WRITE_TIMEOUT,
+    CLOSE_NOTICE_DELAY, WRITE_TIMEOUT,
     events::{RETRY, answer_of},
 };
-use crate::{listener::Seat, server::Server};
+use crate::{listener::ConnectionSlot, server::Server};
 
 /// Entries per read, which bounds the memory per client.
 const PAGE: usize = 50;
 
 /// A client that follows a run.
-pub(crate) struct Watch {
+pub(crate) struct Follower {
     pub(crate) server: Arc<Server>,
     pub(crate) workflow: String,
     pub(crate) id: String,
     /// The last number that the client has.
     pub(crate) after: i64,
     /// The slot, released at the end.
-    pub(crate) place: OwnedSemaphorePermit,
+    pub(crate) permit: OwnedSemaphorePermit,
 }
 
 /// How a followed history ended.
@@ -42,14 +42,14 @@ enum End {
 }
 
 /// The response that streams until the run has ended.
-pub(crate) fn answer(watch: Watch, seat: Option<Seat>) -> Response {
-    let (out, told) = mpsc::channel(1);
-    tokio::spawn(tell(watch, out, seat));
-    answer_of(told)
+pub(crate) fn answer(follower: Follower, slot: Option<ConnectionSlot>) -> Response {
+    let (out, events) = mpsc::channel(1);
+    tokio::spawn(run(follower, out, slot));
+    answer_of(events)
 }
 
-async fn tell(mut watch: Watch, out: mpsc::Sender<Event>, seat: Option<Seat>) {
-    let goodbye = match watch.talk(&out).await {
+async fn run(mut follower: Follower, out: mpsc::Sender<Event>, slot: Option<ConnectionSlot>) {
+    let last = match follower.stream_entries(&out).await {
         End::Ended(entry) => {
             Event::default().event("end").data(json!({ "entry": entry }).to_string())
         }
@@ -59,18 +59,18 @@ async fn tell(mut watch: Watch, out: mpsc::Sender<Event>, seat: Option<Seat>) {
         }
         End::Gone => return,
     };
-    let _ = timeout(GOODBYE_MOMENT, out.send(goodbye)).await;
-    drop((out, watch.place));
-    if let Some(seat) = seat {
+    let _ = timeout(CLOSE_NOTICE_DELAY, out.send(last)).await;
+    drop((out, follower.permit));
+    if let Some(slot) = slot {
         // A client that reads has received everything by then; others are not waited for.
-        SystemClock.sleep(2 * GOODBYE_MOMENT).await;
-        seat.cut();
+        SystemClock.sleep(2 * CLOSE_NOTICE_DELAY).await;
+        slot.close();
     }
 }
 
-impl Watch {
+impl Follower {
     /// Streams every entry until the end.
-    async fn talk(&mut self, out: &mpsc::Sender<Event>) -> End {
+    async fn stream_entries(&mut self, out: &mpsc::Sender<Event>) -> End {
         let hello = Event::default().retry(RETRY).comment("connected");
         if let Err(end) = send(out, hello).await {
             return end;

@@ -8,7 +8,9 @@ use steadfast_core::{CallError, Closed, LiveSocket};
 use steadfast_store::Clock;
 use steadfast_web::Problem;
 
-use super::{GOODBYE_MOMENT, GOODBYE_TIMEOUT, HEARTBEAT, TEXT_BYTES_MAX, WRITE_TIMEOUT};
+use super::{
+    CLOSE_HANDSHAKE_TIMEOUT, CLOSE_NOTICE_DELAY, HEARTBEAT, TEXT_BYTES_MAX, WRITE_TIMEOUT,
+};
 
 /// The code for a close frame without one.
 const NO_STATUS: u16 = 1005;
@@ -42,8 +44,8 @@ pub(crate) async fn serve(
     clock: Arc<dyn Clock>,
     request: Request,
 ) {
-    let talk = Talk { live: &live, clock: &*clock, request: &request };
-    let end = match talk.run(&mut socket).await {
+    let open = OpenSocket { live: &live, clock: &*clock, request: &request };
+    let end = match open.run(&mut socket).await {
         Ok(never) => match never {},
         Err(end) => end,
     };
@@ -55,17 +57,17 @@ pub(crate) async fn serve(
         }
         End::Theirs(closed) => (closed, None),
     };
-    let mut goodbye = std::pin::pin!(goodbye(&mut socket, frame));
+    let mut close = std::pin::pin!(close(&mut socket, frame));
     // A client that reads receives it at once; the object does not wait for others.
-    let said = tokio::time::timeout(GOODBYE_MOMENT, &mut goodbye).await;
+    let said = tokio::time::timeout(CLOSE_NOTICE_DELAY, &mut close).await;
     live.close(closed).await;
     if said.is_err() {
-        let _ = tokio::time::timeout(GOODBYE_TIMEOUT, goodbye).await;
+        let _ = tokio::time::timeout(CLOSE_HANDSHAKE_TIMEOUT, close).await;
     }
 }
 
 /// Sends or answers a close frame, and waits for the client.
-async fn goodbye(socket: &mut WebSocket, frame: Option<CloseFrame>) {
+async fn close(socket: &mut WebSocket, frame: Option<CloseFrame>) {
     if let Some(frame) = frame {
         let _ = socket.send(Message::Close(Some(frame))).await;
     }
@@ -74,7 +76,7 @@ async fn goodbye(socket: &mut WebSocket, frame: Option<CloseFrame>) {
 }
 
 /// An open connection.
-struct Talk<'a> {
+struct OpenSocket<'a> {
     live: &'a LiveSocket,
     clock: &'a dyn Clock,
     request: &'a Request,
@@ -82,7 +84,7 @@ struct Talk<'a> {
 
 enum Never {}
 
-impl Talk<'_> {
+impl OpenSocket<'_> {
     async fn run(&self, socket: &mut WebSocket) -> Result<Never, End> {
         let mut sending: Option<Sending<'_>> = None;
         let mut is_alive = true;
@@ -98,7 +100,7 @@ impl Talk<'_> {
                 sent = finished(&mut sending) => {
                     sending = None;
                     if let Err(error) = sent {
-                        self.complain(socket, error).await?;
+                        self.send_problem(socket, error).await?;
                     }
                 }
                 frame = socket.recv(), if !is_sending => {
@@ -146,7 +148,7 @@ impl Talk<'_> {
     }
 
     /// Reports to the client why a text was refused.
-    async fn complain(&self, socket: &mut WebSocket, error: CallError) -> Result<(), End> {
+    async fn send_problem(&self, socket: &mut WebSocket, error: CallError) -> Result<(), End> {
         match &error {
             // The end of the connection follows.
             CallError::NotConnected { .. } => Ok(()),
@@ -249,7 +251,7 @@ mod tests {
         let app = Router::new().route("/", get(handler));
         tokio::spawn(async move { axum::serve(listener, app).await });
         let (time, turns) = (clock.clone(), store.clone());
-        let talk = tokio::task::spawn_blocking(move || {
+        let open = tokio::task::spawn_blocking(move || {
             let stream = TcpStream::connect(address).expect("it listens");
             let client = tungstenite::client(format!("ws://{address}/"), stream);
             let (mut client, _) = client.expect("it is accepted");
@@ -265,7 +267,7 @@ mod tests {
             assert_eq!(turns.activity().commits, commits, "the object was left alone");
             client
         });
-        let silent = talk.await.expect("it stayed");
+        let silent = open.await.expect("it stayed");
         assert_eq!(objects.connections(), 1);
         while 0 < objects.connections() {
             clock.advance(HEARTBEAT);

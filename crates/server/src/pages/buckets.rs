@@ -151,7 +151,7 @@ pub(super) async fn create(
     State(server): State<Arc<Server>>,
     mut form: Fields,
 ) -> Result<Redirect, Problem> {
-    let request = PutBucket { bucket: form.needed("name")?, ..PutBucket::default() };
+    let request = PutBucket { bucket: form.required("name")?, ..PutBucket::default() };
     form.end()?;
     Ok(Redirect::to(&path_of(&api::put(server, request).await?.bucket.name)))
 }
@@ -472,7 +472,7 @@ pub(super) async fn put_rule(
     let mut events = Vec::new();
     events.extend(form.text("created").map(|_| EventType::ObjectCreate));
     events.extend(form.text("deleted").map(|_| EventType::ObjectDelete));
-    let (id, queue) = (form.needed("id")?, form.needed("queue")?);
+    let (id, queue) = (form.required("id")?, form.required("queue")?);
     let mut exact = |name| form.exact(name).unwrap_or_default();
     let (prefix, suffix) = (exact("prefix"), exact("suffix"));
     form.end()?;
@@ -487,7 +487,7 @@ pub(super) async fn put_lifecycle(
     Path(bucket): Path<String>,
     mut form: Fields,
 ) -> Result<Redirect, Problem> {
-    let (id, prefix) = (form.needed("id")?, form.exact("prefix").unwrap_or_default());
+    let (id, prefix) = (form.required("id")?, form.exact("prefix").unwrap_or_default());
     let delete_after_ms = days(&mut form, "delete")?;
     let abort_uploads_after_ms = days(&mut form, "abort")?;
     form.end()?;

@@ -29,7 +29,7 @@ impl Line {
     }
 
     /// Values recorded on changes: the line has no gaps.
-    pub(super) fn steady(class: &'static str, values: &[(Timestamp, u64)]) -> Self {
+    pub(super) fn on_change(class: &'static str, values: &[(Timestamp, u64)]) -> Self {
         let values = values.iter().map(|it| (it.0, Some(it.1 as f64))).collect();
         Self { class, values, gap_ms: i64::MAX }
     }
@@ -112,9 +112,9 @@ pub(super) fn spark(values: &[(Timestamp, u64)], about: &str) -> Markup {
 
 fn corners(values: &[(Timestamp, u64)]) -> String {
     let most = values.iter().map(|it| it.1).max().unwrap_or(0);
-    let (Some(first), Some(last)) = (values.first(), values.last()) else { return CALM.into() };
+    let (Some(first), Some(last)) = (values.first(), values.last()) else { return FLAT.into() };
     if most == 0 {
-        return CALM.into();
+        return FLAT.into();
     }
     let y = |value: u64| SPARK_HEIGHT - 1.0 - (SPARK_HEIGHT - 2.0) * value as f64 / most as f64;
     if first.0 == last.0 {
@@ -129,7 +129,7 @@ fn corners(values: &[(Timestamp, u64)]) -> String {
 }
 
 /// Constant, so that the page of an idle queue does not change.
-const CALM: &str = "0,23 100,23";
+const FLAT: &str = "0,23 100,23";
 
 #[cfg(test)]
 mod tests {

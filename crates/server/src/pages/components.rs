@@ -193,8 +193,8 @@ pub(super) fn time(rfc3339: impl AsRef<str>) -> Markup {
 /// Text between backticks becomes code.
 pub(super) fn quoted(text: &str) -> Markup {
     html! {
-        @for (place, part) in text.split('`').enumerate() {
-            @if place % 2 == 1 { code { (part) } } @else { (part) }
+        @for (index, part) in text.split('`').enumerate() {
+            @if index % 2 == 1 { code { (part) } } @else { (part) }
         }
     }
 }

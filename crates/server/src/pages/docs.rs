@@ -216,7 +216,7 @@ fn field_table(fields: &[Field<'_>]) -> Markup {
             html! {
                 div {
                     code { (it.name) }
-                    @if let Some(place) = it.place { " " span.quiet { (place) } }
+                    @if let Some(location) = it.location { " " span.quiet { (location) } }
                 }
             },
             html! { div { (kind(&it.kind)) } },

@@ -46,7 +46,7 @@ impl Fields {
     }
 
     /// Takes a required field.
-    pub(super) fn needed(&mut self, name: &str) -> Result<String, Problem> {
+    pub(super) fn required(&mut self, name: &str) -> Result<String, Problem> {
         self.text(name).ok_or_else(|| bad(format!("the field `{name}` is missing")))
     }
 
@@ -135,7 +135,7 @@ mod tests {
         let mut form = fields("to=+a+&rate=2.5&error=&body=%7B%7D").unwrap();
         assert_eq!((form.text("to").as_deref(), form.text("to")), (Some("a"), None));
         assert_eq!(form.parsed::<f64>("rate").unwrap(), Some(2.5));
-        assert!(form.text("error").is_none() && form.needed("error").is_err());
+        assert!(form.text("error").is_none() && form.required("error").is_err());
         assert_eq!(form.json("body").unwrap().unwrap().get(), "{}");
         assert!(form.end().is_ok());
     }

@@ -171,7 +171,8 @@ pub(super) async fn show(
     let asked = ListTurns { class: of, name: named, limit: Limit::of(TURNS), cursor: None };
     let turns = api::turns(server.clone(), asked).await?.items;
     let is_small = object.damage.is_none() && object.bytes <= SMALL_BYTES;
-    let inside = if is_small { Some(Inside::read(&server, &object, &turns).await?) } else { None };
+    let inside =
+        if is_small { Some(ObjectPreview::read(&server, &object, &turns).await?) } else { None };
     let path = path_of(&class, &name);
     let content = html! {
         (heading_of(&format!("/objects/{}", escaped(&class)), &class, &name))
@@ -190,14 +191,14 @@ pub(super) async fn show(
 }
 
 /// Data of a small object that is read in addition to its description.
-struct Inside {
+struct ObjectPreview {
     /// The first rows of the first tables.
     rows: Vec<(String, SqlRows)>,
     /// The last turn, with rows before and after.
     last: Option<TurnDetail>,
 }
 
-impl Inside {
+impl ObjectPreview {
     async fn read(
         server: &Arc<Server>,
         object: &ObjectDetail,
@@ -228,7 +229,7 @@ fn own_tables(tables: &[TableEntry]) -> impl Iterator<Item = &TableEntry> {
 
 fn detail(
     object: &ObjectDetail,
-    inside: Option<&Inside>,
+    inside: Option<&ObjectPreview>,
     turns: &[TurnEntry],
     path: &str,
 ) -> Markup {
@@ -705,7 +706,7 @@ pub(super) async fn call(
     Path((class, name)): Path<(String, String)>,
     mut form: Fields,
 ) -> Result<(StatusCode, Page), Problem> {
-    let message = form.needed("message")?;
+    let message = form.required("message")?;
     let idempotency_key = form.text("key");
     let known = server.runtime.objects().public_messages(&class);
     let fields = known.into_iter().find(|it| it.name == message).and_then(|it| it.fields);
@@ -738,7 +739,7 @@ pub(super) async fn call(
 fn reply(text: &str, path: &str) -> Markup {
     let value = serde_json::from_str::<Value>(text);
     html! {
-        div.notice.good { strong { "Done; the change is durable" } }
+        div.notice.good { strong { "Done; the result is durable" } }
         (code(&value.map_or(text.to_owned(), |it| format!("{it:#}")), path))
     }
 }

@@ -160,8 +160,8 @@ fn summary(view: &Queue) -> Markup {
     html! {
         p.lead {
             (status(view))
-            @if let Some(place) = &view.settings.dead_letter_queue {
-                " dead letters go to " a href=(path_of(place)) { (place) }
+            @if let Some(queue) = &view.settings.dead_letter_queue {
+                " dead letters go to " a href=(path_of(queue)) { (queue) }
             } @else {
                 " no dead-letter queue: dead letters stay here"
             }
@@ -199,10 +199,12 @@ fn figures(view: &Queue, path: &str) -> Markup {
 fn charts(view: &Queue) -> Markup {
     let now = SystemClock.now();
     let millis = |it: f64| words(it as i64);
+    let depths = [Line::on_change("value", &depths(view))];
+    let ages = [Line::on_change("value", &ages(view))];
     html! {
         section.charts.two aria-label="The last hour" {
-            (chart("Depth", &[Line::steady("value", &depths(view))], now, |it| format!("{it:.0}")))
-            (chart("Age of the oldest", &[Line::steady("value", &ages(view))], now, millis))
+            (chart("Depth", &depths, now, |it| format!("{it:.0}")))
+            (chart("Age of the oldest", &ages, now, millis))
         }
         p.quiet.measured {
             "The last hour, sampled while messages move. A restart clears these charts."
@@ -282,7 +284,7 @@ fn message_table(messages: &[QueueMessage], path: &str) -> Markup {
             html! {
                 div {
                     (code_of(it.body.get(), BODY_CHARACTERS_MAX, &json))
-                    @if is_dead_letter(it) { (mending(it, path)) }
+                    @if is_dead_letter(it) { (dead_letter_actions(it, path)) }
                 }
             },
             html! {
@@ -314,7 +316,7 @@ fn sent(it: &QueueMessage) -> Markup {
 }
 
 /// Redrives one message, unchanged or with another body.
-fn mending(it: &QueueMessage, path: &str) -> Markup {
+fn dead_letter_actions(it: &QueueMessage, path: &str) -> Markup {
     html! {
         div.mend {
             form method="post" action={ (path) "/redrive" } {

@@ -39,7 +39,7 @@ use super::{
 use crate::{
     api::{page::Params, runs as api},
     server::Server,
-    waterfall::{Did, Range, depth, label, spans, words},
+    waterfall::{Activity, Range, depth, label, spans, words},
 };
 
 /// Entries of the history on the page of a run.
@@ -404,7 +404,7 @@ pub(super) async fn event(
     Path((workflow, id)): Path<(String, String)>,
     mut form: Fields,
 ) -> Result<Redirect, Problem> {
-    let (to, event) = (path_of(&workflow, &id), form.needed("type")?);
+    let (to, event) = (path_of(&workflow, &id), form.required("type")?);
     let payload = form.json("payload")?.map_or_else(null, Ok)?;
     form.end()?;
     let _ = api::event(server, SendEvent { workflow, id, event, payload, idempotency_key: None })
@@ -420,7 +420,13 @@ fn null() -> Result<JsonText, Problem> {
 fn steps(run: &RunView, range: Range, path: &str) -> Markup {
     let can_restart = run.status.is_final() || run.status == Phase::Paused;
     let can_retry = !can_restart;
-    let legend = [Did::Worked, Did::Works, Did::Failed, Did::Waited, Did::Dropped];
+    let legend = [
+        Activity::Succeeded,
+        Activity::Running,
+        Activity::Failed,
+        Activity::Waiting,
+        Activity::Cancelled,
+    ];
     html! {
         div.waterfall {
             div.axis {
@@ -443,12 +449,12 @@ fn steps(run: &RunView, range: Range, path: &str) -> Markup {
             }
         }
         p.legend {
-            @for did in legend {
+            @for activity in legend {
                 span {
                     svg.key viewBox="0 0 10 10" aria-hidden="true" {
-                        rect.(class(did)) width="10" height="10" rx="2" {}
+                        rect.(class(activity)) width="10" height="10" rx="2" {}
                     }
-                    (said(did))
+                    (activity_word(activity))
                 }
             }
         }
@@ -474,7 +480,7 @@ fn step(step: &StepView, range: Range, actions: &Markup, api: &str) -> Markup {
                 span.took { (words(end - step.started_at.0.0)) }
                 (step_status(step.status))
             }
-            div.inside { (inside(step, api)) (actions) }
+            div.inside { (step_details(step, api)) (actions) }
         }
     }
 }
@@ -494,42 +500,42 @@ fn bar(step: &StepView, range: Range) -> Markup {
     html! {
         svg.bar viewBox="0 0 1000 16" preserveAspectRatio="none" aria-hidden="true" {
             @for span in spans(step, range) {
-                @let from = (range.place(span.from) * WIDTH).min(WIDTH - WIDTH_MIN);
-                @let to = (range.place(span.to) * WIDTH).max(from + WIDTH_MIN);
-                @let (y, height) = match span.did {
-                    Did::Waited | Did::Dropped => ("6", "4"),
-                    Did::Worked | Did::Failed | Did::Works => ("1", "14"),
+                @let from = (range.position(span.from) * WIDTH).min(WIDTH - WIDTH_MIN);
+                @let to = (range.position(span.to) * WIDTH).max(from + WIDTH_MIN);
+                @let (y, height) = match span.activity {
+                    Activity::Waiting | Activity::Cancelled => ("6", "4"),
+                    Activity::Succeeded | Activity::Failed | Activity::Running => ("1", "14"),
                 };
-                rect.(class(span.did)) x=(format!("{from:.1}")) y=(y)
+                rect.(class(span.activity)) x=(format!("{from:.1}")) y=(y)
                     width=(format!("{:.1}", to - from)) height=(height) {
-                    title { (said(span.did)) " for " (words(span.to - span.from)) }
+                    title { (activity_word(span.activity)) " for " (words(span.to - span.from)) }
                 }
             }
         }
     }
 }
 
-fn class(did: Did) -> &'static str {
-    match did {
-        Did::Waited => "waited",
-        Did::Worked => "worked",
-        Did::Failed => "failed",
-        Did::Works => "works",
-        Did::Dropped => "dropped",
+fn class(activity: Activity) -> &'static str {
+    match activity {
+        Activity::Waiting => "waited",
+        Activity::Succeeded => "worked",
+        Activity::Failed => "failed",
+        Activity::Running => "works",
+        Activity::Cancelled => "dropped",
     }
 }
 
 /// The word of the legend.
-fn said(did: Did) -> &'static str {
-    match did {
-        Did::Works => "running",
-        Did::Dropped => "cancelled",
-        Did::Waited | Did::Worked | Did::Failed => class(did),
+fn activity_word(activity: Activity) -> &'static str {
+    match activity {
+        Activity::Running => "running",
+        Activity::Cancelled => "cancelled",
+        Activity::Waiting | Activity::Succeeded | Activity::Failed => class(activity),
     }
 }
 
 /// The details of a step: times, attempts, input, output.
-fn inside(step: &StepView, api: &str) -> Markup {
+fn step_details(step: &StepView, api: &str) -> Markup {
     html! {
         p.quiet {
             "from " (time(step.started_at.to_string()))

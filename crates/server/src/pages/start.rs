@@ -58,7 +58,7 @@ pub(super) async fn start(
         div.heading {
             h1 { (title(&server)) " is running" }
             (health(&server))
-            @if let Some(trouble) = clock::trouble(&server.runtime.store().clock().report()) {
+            @if let Some(trouble) = clock::difference(&server.runtime.store().clock().report()) {
                 (badge(Tone::Waiting, &format!("clock: {trouble}")))
             }
         }
@@ -170,8 +170,8 @@ fn unserved(server: &Server) -> Markup {
 fn facts(server: &Server) -> Markup {
     fact_list([
         ("Version", text(env!("CARGO_PKG_VERSION"))),
-        ("Store", text(server.place.store())),
-        (server.place.noun(), html! { code { (server.place) } }),
+        ("Store", text(server.location.store())),
+        (server.location.noun(), html! { code { (server.location) } }),
         ("Owner epoch", text(server.runtime.store().owner().epoch)),
     ])
 }
@@ -293,7 +293,7 @@ async fn stuck(server: &Server, all: &[QueueView]) -> Result<Vec<(Markup, Markup
     for it in latest_runs(server, Phase::Paused).await? {
         let label = format!("{}/{}", it.workflow, it.id);
         let href = runs::path_of(&it.workflow, &it.id);
-        stuck.push((link(href, label), text(why(server, &it).await)));
+        stuck.push((link(href, label), text(pause_reason(server, &it).await)));
     }
     for it in all.iter().filter(|it| it.paused && 0 < it.depth.waiting()) {
         let why = format!("paused; {} messages wait", it.depth.waiting());
@@ -309,7 +309,7 @@ async fn stuck(server: &Server, all: &[QueueView]) -> Result<Vec<(Markup, Markup
 }
 
 /// The reason why a run is paused, if its record is short enough to read here.
-async fn why(server: &Server, run: &RunItem) -> String {
+async fn pause_reason(server: &Server, run: &RunItem) -> String {
     let address = Address::new(EntityKind::Run, &run.workflow, &run.id);
     let version = match address {
         Ok(address) => server.runtime.store().version(address.id()).await.unwrap_or(i64::MAX),

@@ -203,11 +203,11 @@ pub(super) fn message_table(messages: &[Message], columns: Columns) -> Markup {
     ];
     let headings: Vec<_> = headings.into_iter().flatten().collect();
     let row = |it: &Message| {
-        let place = if one { it.position } else { it.global_position };
+        let position = if one { it.position } else { it.global_position };
         let (stream, _) = it.id.split_once('/').unwrap_or((&it.id, ""));
         let number = html! {
             a href={ "/v1/messages/" (it.global_position) }
-                title={ "Message " (it.global_position) " as JSON" } { (place) }
+                title={ "Message " (it.global_position) " as JSON" } { (position) }
         };
         let cells = [
             Some(number),

@@ -34,7 +34,7 @@ pub(crate) const ERRORS: [Code; 5] = [
 ];
 
 /// Timeout for a client that sends no bytes.
-const SILENCE_MAX: Duration = Duration::from_mins(1);
+const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The query of a blob.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -100,7 +100,7 @@ pub(crate) async fn write<E: std::fmt::Display>(
     let mut pieces = std::pin::pin!(pieces);
     loop {
         let broken = |reason: String| BucketError::Body { reason };
-        let next = tokio::time::timeout(SILENCE_MAX, pieces.next()).await;
+        let next = tokio::time::timeout(IDLE_TIMEOUT, pieces.next()).await;
         let next = next.map_err(|_| broken("no bytes arrived for a minute".into()))?;
         let Some(piece) = next else { break };
         writer.write(&piece.map_err(|error| broken(error.to_string()))?).await?;

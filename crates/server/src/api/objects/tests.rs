@@ -11,7 +11,7 @@ use steadfast_store::{MemoryStore, SystemClock};
 use tower::ServiceExt;
 
 use super::{disposition, file_name};
-use crate::{app, place::Place, server::Server};
+use crate::{app, location::Location, server::Server};
 
 struct Rascal;
 
@@ -100,8 +100,8 @@ async fn router() -> Router {
     let app = App::new("test");
     let app = app.object(Rascal).object_options(options);
     let app = app.blobs(Arc::new(MemoryBlobs::default()));
-    let place = Place::Folder("memory".into());
-    app::router(Server::prepare(app, store, place).await.unwrap()).unwrap()
+    let location = Location::Folder("memory".into());
+    app::router(Server::prepare(app, store, location).await.unwrap()).unwrap()
 }
 
 async fn call(router: &Router, message: &str, body: &Value) -> (u16, Value) {

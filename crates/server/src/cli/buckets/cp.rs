@@ -11,8 +11,8 @@ use serde_json::json;
 use steadfast_api::buckets::{Blob, BlobPath};
 
 use super::{
+    direction::Direction,
     meter::{Meter, Metered, megabytes},
-    place::Way,
 };
 use crate::{
     args::AskArgs,
@@ -37,12 +37,12 @@ pub(super) struct CpArgs {
 
 /// Copies a file in or out.
 pub(super) fn cp(client: &Client, args: CpArgs, ask: &AskArgs) -> Result<(), Failure> {
-    match Way::of(&args.from, &args.to, |it| Path::new(it).is_file())? {
-        Way::In(file, blob) => {
+    match Direction::of(&args.from, &args.to, |it| Path::new(it).is_file())? {
+        Direction::In(file, blob) => {
             let kind = args.content_type.as_deref().or_else(|| type_of(&file));
             copy_in(client, &file, (&blob, kind), ask.json)
         }
-        Way::Out(blob, file) => copy_out(client, &blob, &file, ask.json),
+        Direction::Out(blob, file) => copy_out(client, &blob, &file, ask.json),
     }
 }
 
@@ -78,7 +78,7 @@ fn copy_out(client: &Client, from: &BlobPath, file: &Path, json: bool) -> Result
     let failed = |error: std::io::Error| {
         Failure::new(format!("{} cannot be written: {error}", file.display()))
     };
-    let part = Part::new(file).map_err(failed)?;
+    let part = TempFile::new(file).map_err(failed)?;
     let mut target = &part.file;
     let mut meter = Meter::new(0, !json);
     let fetched = client.fetch(&from.path(), json, &mut |piece, length| {
@@ -91,20 +91,20 @@ fn copy_out(client: &Client, from: &BlobPath, file: &Path, json: bool) -> Result
     part.keep(file).map_err(failed)?;
     let size = meter.done();
     if json {
-        let told = json!({ "key": from.key, "size": size, "file": file.display().to_string() });
-        return print_json(&told.to_string());
+        let report = json!({ "key": from.key, "size": size, "file": file.display().to_string() });
+        return print_json(&report.to_string());
     }
     print(&format!("copied {} to {}\n", megabytes(size), file.display()))
 }
 
 /// A temporary file. Dropping it removes it.
-struct Part {
+struct TempFile {
     file: File,
     path: PathBuf,
     is_kept: bool,
 }
 
-impl Part {
+impl TempFile {
     fn new(file: &Path) -> std::io::Result<Self> {
         let mut name = file.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}.part", std::process::id()));
@@ -121,7 +121,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for TempFile {
     fn drop(&mut self) {
         if !self.is_kept {
             let _ = std::fs::remove_file(&self.path);

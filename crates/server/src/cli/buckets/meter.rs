@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, Read};
 
-use crate::{cli::output::tell, failure::Failure};
+use crate::{cli::output::try_print, failure::Failure};
 
 /// Columns of the bar.
 const WIDTH: u64 = 40;
@@ -30,7 +30,7 @@ impl Meter {
         if self.shown.is_some_and(|it| it != now) {
             self.shown = Some(now);
             // Ignore output errors: the copy reports its own.
-            let _ = tell(&format!("\r{}", line(self.done, self.total)));
+            let _ = try_print(&format!("\r{}", line(self.done, self.total)));
         }
     }
 
@@ -41,7 +41,7 @@ impl Meter {
 
     /// Clears the line.
     pub(super) fn end(&self) -> Result<(), Failure> {
-        if self.shown.is_some() { tell("\r\x1b[K").map(|_| ()) } else { Ok(()) }
+        if self.shown.is_some() { try_print("\r\x1b[K").map(|_| ()) } else { Ok(()) }
     }
 }
 

@@ -30,7 +30,7 @@ fn client() -> Client {
 #[track_caller]
 fn assert_fails<O: Operation>(client: &Client, operation: &O, code: Code) {
     match client.request(operation, false) {
-        Err(Failure::Told(text)) => {
+        Err(Failure::Message(text)) => {
             assert!(text.ends_with(&format!("({})", code.tag())), "{text}");
         }
         other => panic!("{other:?}"),

@@ -5,7 +5,7 @@ use steadfast_store::{Clock, SystemClock};
 
 use crate::{
     cli::table::Table,
-    waterfall::{Did, Range, depth, label, spans, words},
+    waterfall::{Activity, Range, depth, label, spans, words},
 };
 
 /// Columns of a bar.
@@ -95,14 +95,14 @@ fn steps(run: &RunView, range: Range) -> String {
 fn bar(step: &StepView, range: Range) -> String {
     let mut cells = [' '; BAR];
     for span in spans(step, range) {
-        let sign = match span.did {
-            Did::Waited => '.',
-            Did::Worked => '=',
-            Did::Failed => 'x',
-            Did::Works => '>',
-            Did::Dropped => '-',
+        let sign = match span.activity {
+            Activity::Waiting => '.',
+            Activity::Succeeded => '=',
+            Activity::Failed => 'x',
+            Activity::Running => '>',
+            Activity::Cancelled => '-',
         };
-        let cell = |at: i64| ((range.place(at) * BAR as f64) as usize).min(BAR - 1);
+        let cell = |at: i64| ((range.position(at) * BAR as f64) as usize).min(BAR - 1);
         let (from, to) = (cell(span.from), cell(span.to));
         cells[from..=to].fill(sign);
     }

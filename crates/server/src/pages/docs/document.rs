@@ -80,7 +80,7 @@ impl<'a> Endpoint<'a> {
         let parameters = self.operation["parameters"].as_array().into_iter().flatten();
         let field = |it: &'a Value| Field {
             name: it["name"].as_str().unwrap_or_default().to_owned(),
-            place: it["in"].as_str(),
+            location: it["in"].as_str(),
             kind: document.kind(&it["schema"]),
             is_required: it["required"] == true,
             about: about(it).or(about(&it["schema"])).unwrap_or_default(),

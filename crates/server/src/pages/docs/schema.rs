@@ -15,7 +15,7 @@ pub(super) struct Field<'a> {
     /// Name with the enclosing fields: `items[].name`.
     pub(super) name: String,
     /// `path`, `query` or `header`; `None` for the body.
-    pub(super) place: Option<&'a str>,
+    pub(super) location: Option<&'a str>,
     pub(super) kind: Kind<'a>,
     pub(super) is_required: bool,
     pub(super) about: &'a str,
@@ -111,7 +111,7 @@ impl Document {
         for (name, it) in schema["properties"].as_object().into_iter().flatten() {
             found.push(Field {
                 name: format!("{within}{name}"),
-                place: None,
+                location: None,
                 kind: self.kind(it),
                 is_required: is_required(name),
                 about: it["description"].as_str().unwrap_or_default(),

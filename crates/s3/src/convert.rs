@@ -19,7 +19,7 @@ pub(crate) fn bucket(name: &str) -> S3Result<BucketName> {
 }
 
 /// Parses a bucket name and a key.
-pub(crate) fn place(name: &str, key: &str) -> S3Result<(BucketName, BlobKey)> {
+pub(crate) fn blob_path(name: &str, key: &str) -> S3Result<(BucketName, BlobKey)> {
     Ok((bucket(name)?, BlobKey::new(key).map_err(s3_error_of)?))
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn source(source: &CopySource) -> S3Result<(BucketName, BlobKey)> {
         CopySource::Bucket { bucket, key, version_id }
             if version_id.as_deref().is_none_or(|it| it == "null") =>
         {
-            place(bucket, key)
+            blob_path(bucket, key)
         }
         CopySource::Bucket { .. } => {
             let text = "buckets keep one version of each key; leave versionId out";
@@ -53,7 +53,7 @@ pub(crate) fn s3_time(at: Timestamp) -> S3Time {
 }
 
 /// Converts a time of a request, which has whole seconds.
-pub(crate) fn our_time(at: &S3Time) -> S3Result<Timestamp> {
+pub(crate) fn store_time(at: &S3Time) -> S3Result<Timestamp> {
     let mut text = Vec::new();
     let written = at.format(TimestampFormat::EpochSeconds, &mut text);
     let text = String::from_utf8_lossy(&text);
@@ -77,7 +77,7 @@ pub(crate) fn base64(bytes: &[u8]) -> String {
 }
 
 /// Decodes a checksum; `None` if its length is not `N`.
-pub(crate) fn unbase64<const N: usize>(text: &str) -> Option<[u8; N]> {
+pub(crate) fn decode_base64<const N: usize>(text: &str) -> Option<[u8; N]> {
     BASE64_STANDARD.decode(text.trim()).ok()?.try_into().ok()
 }
 
@@ -93,15 +93,15 @@ mod tests {
     #[test]
     fn times_round_trip_to_the_second() {
         let at = Timestamp(1_700_000_000_123);
-        assert_eq!(our_time(&s3_time(at)).unwrap(), Timestamp(1_700_000_000_000));
+        assert_eq!(store_time(&s3_time(at)).unwrap(), Timestamp(1_700_000_000_000));
         assert_eq!(http_date(&s3_time(at)).unwrap(), "Tue, 14 Nov 2023 22:13:20 GMT");
     }
 
     #[test]
     fn a_checksum_has_its_length() {
-        assert_eq!(unbase64::<4>("AAAAAQ=="), Some([0, 0, 0, 1]));
-        assert_eq!(unbase64::<4>("AAAA"), None);
-        assert_eq!(unbase64::<4>("not base64"), None);
+        assert_eq!(decode_base64::<4>("AAAAAQ=="), Some([0, 0, 0, 1]));
+        assert_eq!(decode_base64::<4>("AAAA"), None);
+        assert_eq!(decode_base64::<4>("not base64"), None);
         assert_eq!(base64(&[0, 0, 0, 1]), "AAAAAQ==");
     }
 }

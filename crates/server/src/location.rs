@@ -36,7 +36,7 @@ impl fmt::Debug for StoreChoice {
 
 /// The location of the data. Shown without the password.
 #[derive(Clone)]
-pub(crate) enum Place {
+pub(crate) enum Location {
     /// A folder with a SQLite file.
     Folder(PathBuf),
     /// A PostgreSQL database.
@@ -45,32 +45,32 @@ pub(crate) enum Place {
     Host,
 }
 
-impl Place {
+impl Location {
     /// The kind of store, for people.
     pub(crate) fn store(&self) -> &'static str {
         match self {
-            Place::Folder(_) => "SQLite",
-            Place::Database(_) => "PostgreSQL",
-            Place::Host => "opened by the host program",
+            Location::Folder(_) => "SQLite",
+            Location::Database(_) => "PostgreSQL",
+            Location::Host => "opened by the host program",
         }
     }
 
     /// The noun for this location.
     pub(crate) fn noun(&self) -> &'static str {
         match self {
-            Place::Folder(_) => "data folder",
-            Place::Database(_) => "database",
-            Place::Host => "store",
+            Location::Folder(_) => "data folder",
+            Location::Database(_) => "database",
+            Location::Host => "store",
         }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Folder(folder) => write!(f, "{}", folder.display()),
-            Place::Database(url) => f.write_str(&redacted(url)),
-            Place::Host => f.write_str("the host program's"),
+            Location::Folder(folder) => write!(f, "{}", folder.display()),
+            Location::Database(url) => f.write_str(&redacted(url)),
+            Location::Host => f.write_str("the host program's"),
         }
     }
 }

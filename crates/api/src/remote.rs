@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// Minimum time between two requests for the end of a run.
-const PAUSE: Duration = Duration::from_secs(1);
+const POLL_PAUSE: Duration = Duration::from_secs(1);
 
 fn json(text: &str) -> Result<JsonText, ApiError> {
     let invalid = |error: serde_json::Error| ApiError::Invalid { reason: error.to_string() };
@@ -97,8 +97,8 @@ impl RemoteDoor for Connection {
                 return Ok(status);
             }
             // A server that is shutting down answers at once: pause before the next request.
-            if SystemClock.now().since(asked) < PAUSE {
-                SystemClock.sleep(PAUSE).await;
+            if SystemClock.now().since(asked) < POLL_PAUSE {
+                SystemClock.sleep(POLL_PAUSE).await;
             }
         }
     }

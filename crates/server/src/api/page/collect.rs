@@ -8,7 +8,7 @@ const PAGE_BYTES_MAX: usize = 8 << 20;
 const READ_ROWS: usize = 50;
 
 /// A page, and whether more rows follow.
-pub(crate) struct Gathered<T> {
+pub(crate) struct MessagePage<T> {
     /// The messages.
     pub(crate) items: Vec<T>,
     /// Whether more rows follow.
@@ -17,12 +17,12 @@ pub(crate) struct Gathered<T> {
 
 /// Reads up to `limit` rows after `after` through `read`, which takes the last key and the number
 /// of rows. `measure` returns the key and the bytes of a row.
-pub(crate) async fn gather<T, K, E, F>(
+pub(crate) async fn collect<T, K, E, F>(
     limit: usize,
     mut after: K,
     measure: fn(&T) -> (K, usize),
     read: impl Fn(K, usize) -> F + Send,
-) -> Result<Gathered<T>, E>
+) -> Result<MessagePage<T>, E>
 where
     T: Send,
     K: Clone + Send,
@@ -38,12 +38,12 @@ where
             let (key, len) = measure(&row);
             (after, bytes) = (key, bytes + len);
             if items.len() == limit || (!items.is_empty() && PAGE_BYTES_MAX < bytes) {
-                return Ok(Gathered { items, more: true });
+                return Ok(MessagePage { items, more: true });
             }
             items.push(row);
         }
         if last {
-            return Ok(Gathered { items, more: false });
+            return Ok(MessagePage { items, more: false });
         }
     }
 }
