@@ -30,7 +30,7 @@ requests! {
         /// Class name
         class: String,
     } with {
-        /// Filter by the beginning of the name
+        /// Filter by prefix of the name
         #[arg(long, env = "STEADFAST_PREFIX", value_name = "TEXT")]
         pub prefix: Option<String>,
     } => Page<ObjectEntry>, Get "/v1/objects/{class}", Viewer, errors [InvalidName, ClassNotFound];

@@ -3,12 +3,14 @@
 use std::collections::BTreeSet;
 
 use serde::{Serialize, de::DeserializeOwned};
+use strum::{EnumString, IntoStaticStr};
 use utoipa::ToSchema;
 
 use crate::Code;
 
 /// The method of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "UPPERCASE")]
 pub enum Method {
     /// Read.
     Get,
@@ -23,12 +25,7 @@ pub enum Method {
 impl Method {
     /// The method as text.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Get => "GET",
-            Self::Post => "POST",
-            Self::Put => "PUT",
-            Self::Delete => "DELETE",
-        }
+        self.into()
     }
 
     /// Whether the fields of a request are in its body, not in its query.
@@ -37,8 +34,10 @@ impl Method {
     }
 }
 
-/// The role that a caller needs. Operations declare it; access control enforces it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// The role that a caller needs; each includes the ones before it. Operations declare it; access
+/// control enforces it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Role {
     /// May read.
     Viewer,
@@ -51,17 +50,9 @@ pub enum Role {
 }
 
 impl Role {
-    /// All roles; each includes the ones before it.
-    pub const ALL: [Self; 4] = [Self::Viewer, Self::Member, Self::Operator, Self::Admin];
-
     /// The role as text.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Viewer => "viewer",
-            Self::Member => "member",
-            Self::Operator => "operator",
-            Self::Admin => "admin",
-        }
+        self.into()
     }
 }
 

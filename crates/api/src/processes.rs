@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use steadfast_core::process::{Decided, Output};
 use steadfast_store::StreamSummary;
+use strum::IntoStaticStr;
 use utoipa::ToSchema;
 
 use crate::{
@@ -78,8 +79,11 @@ pub struct Process {
 }
 
 /// Whether an instance has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize, ToSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize, IntoStaticStr, ToSchema,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 #[expect(missing_docs, reason = "each would take a line of the help")]
 pub enum Status {
     Open,
@@ -88,11 +92,8 @@ pub enum Status {
 
 impl Status {
     /// The status as text.
-    pub fn word(self) -> &'static str {
-        match self {
-            Status::Open => "open",
-            Status::Completed => "completed",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// The status of an instance.

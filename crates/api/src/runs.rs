@@ -31,7 +31,7 @@ requests! {
         /// Filter by status
         #[arg(long, env = "STEADFAST_STATUS", value_parser = phases())]
         pub status: Option<Phase>,
-        /// Filter by the beginning of the id
+        /// Filter by prefix of the id
         #[arg(long, env = "STEADFAST_PREFIX", value_name = "TEXT")]
         pub prefix: Option<String>,
         /// Only runs started at this time or later, as in 2026-11-15T12:30:00Z

@@ -53,10 +53,10 @@ impl Condition {
     pub fn check_read(&self, blob: &Blob) -> Result<(), BucketError> {
         let failed = |reason| Err(BucketError::Condition { key: blob.key.to_string(), reason });
         match (&self.if_match, self.if_unmodified_since) {
-            (Some(it), _) if !it.fits(blob) => return failed("it does not match"),
+            (Some(it), _) if !it.fits(blob) => return failed("its ETag or version differs"),
             // Times in HTTP headers have whole seconds.
             (None, Some(at)) if seconds(at) < seconds(blob.modified_at) => {
-                return failed("it was modified since");
+                return failed("it was modified after that time");
             }
             _ => {}
         }
@@ -86,10 +86,10 @@ impl Condition {
             }
             None => Ok(()),
             Some(blob) if self.if_match.as_ref().is_some_and(|it| !it.fits(blob)) => {
-                failed("it does not match")
+                failed("its ETag or version differs")
             }
             Some(blob) if self.if_none_match.as_ref().is_some_and(|it| it.fits(blob)) => {
-                failed("it is there")
+                failed("it exists")
             }
             Some(_) => Ok(()),
         }

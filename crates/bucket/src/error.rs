@@ -25,7 +25,7 @@ pub enum BucketError {
         len: usize,
     },
     /// The bucket does not exist.
-    #[error("bucket `{bucket}` does not exist; make it with `steadfast buckets create {bucket}`")]
+    #[error("bucket `{bucket}` does not exist; create it with `steadfast buckets create {bucket}`")]
     UnknownBucket {
         /// The bucket.
         bucket: String,

@@ -179,7 +179,7 @@ mod tests {
 
     use super::*;
 
-    /// What the library would see of a body that arrives in pieces of this size.
+    /// The pieces that the library gets from a body that arrives in pieces of this size.
     async fn seen(body: &[u8], piece: usize, chunks: Chunks) -> Result<Vec<Bytes>, String> {
         let pieces: Vec<_> =
             body.chunks(piece).map(|it| Ok::<_, io::Error>(Bytes::copy_from_slice(it))).collect();

@@ -40,7 +40,7 @@ pub fn main<M, P: Program<M>>(program: P) -> ExitCode {
         Err(Failure::Quiet) => ExitCode::FAILURE,
         Err(Failure::Exit(code)) => code,
         Err(Failure::Message(text)) => {
-            // If stderr is closed, nobody can be told.
+            // Ignore output errors: stderr may be closed.
             let _ = writeln!(std::io::stderr(), "error: {text}");
             ExitCode::FAILURE
         }

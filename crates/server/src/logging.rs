@@ -12,7 +12,7 @@ use tracing_subscriber::{
 /// Starts logging. Called once, before anything is logged.
 pub(crate) fn start(level: LevelFilter) {
     // The S3 library logs refusals as errors, and requests with their signatures. This crate logs
-    // what matters.
+    // the important ones.
     let targets = Targets::new().with_default(level).with_target("s3s", LevelFilter::OFF);
     let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let layer = if std::io::stderr().is_terminal() {

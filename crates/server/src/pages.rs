@@ -221,7 +221,7 @@ fn href_of(server: &Server, address: &Address) -> String {
     }
 }
 
-/// The page of an entity, regardless of what the program declares.
+/// The page of an entity, regardless of the declarations of the program.
 fn page_of(address: &Address) -> String {
     let (class, name) = (address.class(), address.name());
     match address.kind() {

@@ -38,7 +38,7 @@ impl Needs {
     pub(crate) fn of(operation: &Value) -> Option<Self> {
         match operation[NEEDS].as_str()? {
             NONE => Some(Self::NOTHING),
-            name => Role::ALL.into_iter().find(|it| it.name() == name).map(Self::from),
+            name => name.parse().ok().map(|role: Role| role.into()),
         }
     }
 }

@@ -146,7 +146,7 @@ pub(crate) fn fill_claimed(folder: &Path) -> Position {
         let store: Arc<dyn Store> = Arc::new(open(folder));
         let greet = message("greet", "null").to(&address("object/warehouse/main"));
         let stream = address("stream/claimed/a");
-        // So many that the write-ahead log is not checkpointed.
+        // Enough bytes that the write-ahead log is not checkpointed.
         let long = format!("\"{}\"", "x".repeat(4_000));
         let mut messages = vec![greet];
         messages.extend((0..100).map(|_| message("noted", &long).event()));

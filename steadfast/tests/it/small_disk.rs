@@ -98,7 +98,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// What clients know about the counters: certain and possible increments.
+/// Certain and possible increments of the counters, as clients know them.
 #[derive(Default)]
 struct Ledger(Mutex<BTreeMap<usize, (i64, i64)>>);
 

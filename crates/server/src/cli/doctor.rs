@@ -19,7 +19,7 @@ pub(crate) fn doctor(client: &Client, args: &DoctorArgs) -> Result<(), Failure> 
     } else {
         let mut table = Table::new(&["CHECK", "STATUS", "DETAIL"]);
         for it in found.checks {
-            table.row([it.name, it.status.word().into(), it.detail]);
+            table.row([it.name, it.status.name().into(), it.detail]);
         }
         print(&table.write())?;
     }

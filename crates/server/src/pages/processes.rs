@@ -66,12 +66,12 @@ pub(super) async fn instances(
     let status = params.status;
     let list = api::instances(server, ListInstances { name: name.clone(), ..params }).await?;
     let path = format!("/processes/{}", escaped(&name));
-    let query = |it: Option<Status>| it.map_or(String::new(), |it| format!("status={}", it.word()));
+    let query = |it: Option<Status>| it.map_or(String::new(), |it| format!("status={}", it.name()));
     let content = html! {
         (heading_of("/processes", "Processes", &name))
         p.lead {
             @for choice in [None, Some(Status::Open), Some(Status::Completed)] {
-                @let label = choice.map_or("all", Status::word);
+                @let label = choice.map_or("all", Status::name);
                 @if choice == status { strong { (label) } }
                 @else { a href={ (path) "?" (query(choice)) } { (label) } }
                 " · "

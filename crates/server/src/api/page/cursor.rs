@@ -1,5 +1,6 @@
 //! Cursors: the end of a page, opaque to clients so that their content may change.
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use steadfast_store::{Address, Position, Timestamp, Version};
 
 /// The key of the last row of a page.
@@ -27,13 +28,13 @@ impl Cursor {
             Cursor::Due(due_at, position) => format!("d{}.{position}", due_at.0),
             Cursor::Name(name) => format!("n{name}"),
         };
-        text.bytes().map(|byte| format!("{byte:02x}")).collect()
+        HEXLOWER.encode(text.as_bytes())
     }
 
     /// Decodes the text of `encode`.
     pub(crate) fn decode(text: &str) -> Option<Self> {
-        let bytes: Option<Vec<u8>> = text.as_bytes().chunks(2).map(byte).collect();
-        let text = String::from_utf8(bytes?).ok()?;
+        let bytes = HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?;
+        let text = String::from_utf8(bytes).ok()?;
         let number = |text: &str| text.parse::<i64>().ok().filter(|it| 0 <= *it);
         match text.split_at_checked(1)? {
             ("a", address) => address.parse().ok().map(Cursor::Address),
@@ -47,12 +48,6 @@ impl Cursor {
             _ => None,
         }
     }
-}
-
-fn byte(digits: &[u8]) -> Option<u8> {
-    let &[high, low] = digits else { return None };
-    let value = |digit: u8| char::from(digit).to_digit(16);
-    u8::try_from(value(high)? * 16 + value(low)?).ok()
 }
 
 #[cfg(test)]

@@ -25,10 +25,10 @@ use crate::{
 
 #[derive(Args)]
 pub(super) struct CpArgs {
-    /// A file, or BUCKET/KEY. Text without a slash, or with /, ./ or ../ at its beginning, is a
-    /// file; if both could be either, FROM is the file if such a file exists
+    /// Source: a file, or BUCKET/KEY. Text without a slash, or that begins with /, ./ or ../, is a
+    /// file. If both arguments are ambiguous, FROM is the file if it exists
     from: String,
-    /// A file, or BUCKET/KEY; after a slash at the end, the name of the file is added
+    /// Target: a file, or BUCKET/KEY; after a slash at the end, the name of the file is added
     to: String,
     /// Media type of the blob; by default from the file name
     #[arg(long, env = "STEADFAST_CONTENT_TYPE", value_name = "TYPE")]
