@@ -177,10 +177,11 @@ fn a_put_and_a_deletion_are_events_in_a_queue_that_can_be_pulled() {
     let acked = json!({ "acks": [{ "leaseId": lease }] }).to_string();
     ok(&server.post_json("/v1/queues/thumbnails/messages/ack", &acked, &[]));
     let events = server.json("/v1/buckets/photos/events");
-    let told: Vec<[&Value; 4]> = events["items"].as_array().unwrap().iter().map(told).collect();
+    let event_fields: Vec<[&Value; 4]> =
+        events["items"].as_array().unwrap().iter().map(event_fields).collect();
     let (first, second) = (&items[0]["id"], &items[1]["id"]);
     assert_eq!(
-        told,
+        event_fields,
         [
             [&json!("DeleteObject"), &json!("thumbnails"), &json!("in flight"), second],
             [&json!("PutObject"), &json!("thumbnails"), &json!("done"), first],
@@ -190,7 +191,7 @@ fn a_put_and_a_deletion_are_events_in_a_queue_that_can_be_pulled() {
     let newest = server.json("/v1/buckets/photos/events?limit=1");
     let next = newest["next"].as_str().unwrap();
     let older = server.json(&format!("/v1/buckets/photos/events?cursor={next}"));
-    assert_eq!((told_of(&older), &older["next"]), (vec!["PutObject"], &Value::Null));
+    assert_eq!((event_keys(&older), &older["next"]), (vec!["PutObject"], &Value::Null));
     server.get("/v1/buckets/photos/events?cursor=6e41").assert_problem(400, "bad_request");
 }
 
@@ -223,11 +224,11 @@ fn a_dead_event_is_shown_with_its_queue() {
     page("href=\"/queues/q?state=dead\"");
 }
 
-fn told(it: &Value) -> [&Value; 4] {
+fn event_fields(it: &Value) -> [&Value; 4] {
     [&it["event"]["action"], &it["queue"], &it["state"], &it["messageId"]]
 }
 
-fn told_of(list: &Value) -> Vec<&str> {
+fn event_keys(list: &Value) -> Vec<&str> {
     let items = list["items"].as_array().expect("items").iter();
     items.map(|it| it["event"]["action"].as_str().expect("an action")).collect()
 }

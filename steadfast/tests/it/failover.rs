@@ -145,20 +145,20 @@ fn a_complete_replica_takes_over_under_load_without_a_restart() {
     });
     let proxy = Proxy::to(&primary.folder());
     let server = serve(&proxy.url(), &[]);
-    let told = Told::default();
+    let observed = Observations::default();
     std::thread::scope(|scope| {
-        let _over = OnDrop(&told.is_over);
-        let (server, told) = (&server, &told);
+        let _over = OnDrop(&observed.is_over);
+        let (server, observed) = (&server, &observed);
         let writers = (0..4).map(|writer| {
             scope.spawn(move || {
                 for key in 0..50 {
-                    told.hear(increment_surely(server, &format!("{writer}/{key}")));
+                    observed.observe(increment_surely(server, &format!("{writer}/{key}")));
                 }
             })
         });
         let writers: Vec<_> = writers.collect();
-        scope.spawn(move || told.read(server));
-        until("it is in the middle", || 50 <= told.newest.load(Ordering::SeqCst));
+        scope.spawn(move || observed.read(server));
+        until("it is in the middle", || 50 <= observed.newest.load(Ordering::SeqCst));
         primary.stop();
         standby.promote();
         standby.sql("ALTER SYSTEM SET synchronous_standby_names = ''");
@@ -171,15 +171,15 @@ fn a_complete_replica_takes_over_under_load_without_a_restart() {
 
 /// The values that all clients have received, and their requests.
 #[derive(Default)]
-struct Told {
+struct Observations {
     newest: AtomicU64,
     acknowledged: AtomicU64,
     unknown: AtomicU64,
     is_over: AtomicBool,
 }
 
-impl Told {
-    fn hear(&self, value: u64) {
+impl Observations {
+    fn observe(&self, value: u64) {
         self.newest.fetch_max(value, Ordering::SeqCst);
     }
 
@@ -188,8 +188,8 @@ impl Told {
         while !self.is_over.load(Ordering::SeqCst) {
             let before = self.newest.load(Ordering::SeqCst);
             if let Some(value) = read(server) {
-                assert!(before <= value, "{value} is told after {before}");
-                self.hear(value);
+                assert!(before <= value, "{value} is observed after {before}");
+                self.observe(value);
             }
         }
     }
@@ -203,7 +203,7 @@ impl Told {
             match increment(server, &format!("{who}/{number}")) {
                 Ok(answer) if answer.status == 200 => {
                     self.acknowledged.fetch_add(1, Ordering::SeqCst);
-                    self.hear(self::number(&answer));
+                    self.observe(self::number(&answer));
                 }
                 _ => drop(self.unknown.fetch_add(1, Ordering::SeqCst)),
             }
@@ -225,25 +225,25 @@ fn take_over(
     let mut waiting = steadfast();
     waiting.args(["--listen", "127.0.0.1:0", "--store", direct, "--wait-for-owner"]);
     let second = std::thread::spawn(move || Server::begin(waiting, folder).expect("it greets"));
-    let told = Told::default();
-    told.acknowledged.store(1, Ordering::SeqCst);
+    let observed = Observations::default();
+    observed.acknowledged.store(1, Ordering::SeqCst);
     let second = std::thread::scope(|scope| {
-        let _over = OnDrop(&told.is_over);
+        let _over = OnDrop(&observed.is_over);
         for reader in 0..4 {
-            let (told, first) = (&told, &first);
+            let (observed, first) = (&observed, &first);
             scope.spawn(move || match reader {
-                0 => told.increment(first, "first"),
-                _ => told.read(first),
+                0 => observed.increment(first, "first"),
+                _ => observed.read(first),
             });
         }
         // A waiting server does not disturb the first one.
-        until("it works", || 50 <= told.newest.load(Ordering::SeqCst));
+        until("it works", || 50 <= observed.newest.load(Ordering::SeqCst));
         let began = SystemClock.elapsed();
         silence(&first);
         let second = second.join().expect("it greets");
         for key in 0..20 {
-            told.hear(increment_surely(&second, &format!("second-{key}")));
-            told.acknowledged.fetch_add(1, Ordering::SeqCst);
+            observed.observe(increment_surely(&second, &format!("second-{key}")));
+            observed.acknowledged.fetch_add(1, Ordering::SeqCst);
         }
         eprintln!("taken over after {:?}", SystemClock.elapsed() - began);
         come_back(&first);
@@ -251,7 +251,8 @@ fn take_over(
         until("it has ended", || first.try_get("/healthz").is_err());
         second
     });
-    let (acknowledged, unknown) = (told.acknowledged.into_inner(), told.unknown.into_inner());
+    let (acknowledged, unknown) =
+        (observed.acknowledged.into_inner(), observed.unknown.into_inner());
     let found = read(&second).expect("it answers");
     assert!(acknowledged <= found && found <= acknowledged + unknown, "{acknowledged} <= {found}");
 }

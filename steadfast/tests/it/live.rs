@@ -51,7 +51,7 @@ impl Guest {
     }
 
     /// The next event of a kind.
-    pub(crate) fn hears(&mut self, kind: &str) -> Value {
+    pub(crate) fn expect_event(&mut self, kind: &str) -> Value {
         loop {
             let event = self.event().expect("the connection is open");
             if event["kind"] == kind || !event[kind].is_null() {
@@ -134,18 +134,18 @@ fn a_line_over_a_websocket_reaches_everyone_in_its_room_only() {
     let mut ann = Guest::come(&server, "a%2Fb%20%C3%A9", "name=ann");
     let mut bob = Guest::come(&server, "a%2Fb%20%C3%A9", "name=bob%20b");
     let mut other = Guest::come(&server, "elsewhere", "name=cy");
-    assert_eq!(ann.hears("here")["names"], json!(["ann"]));
-    assert_eq!(bob.hears("here")["names"], json!(["ann", "bob b"]));
+    assert_eq!(ann.expect_event("here")["names"], json!(["ann"]));
+    assert_eq!(bob.expect_event("here")["names"], json!(["ann", "bob b"]));
     bob.say("k1", "hello <b>");
     for guest in [&mut ann, &mut bob] {
-        let line = guest.hears("line");
+        let line = guest.expect_event("line");
         assert_eq!(
             (&line["id"], &line["who"], &line["text"]),
             (&json!(1), &json!("bob b"), &json!("hello <b>"))
         );
     }
     other.say("k1", "alone");
-    assert_eq!(other.hears("line")["id"], 1);
+    assert_eq!(other.expect_event("line")["id"], 1);
     let metrics = server.get("/metrics").body;
     assert!(metrics.contains("steadfast_connections 3"), "{metrics}");
 }
@@ -160,11 +160,11 @@ fn connections_survive_the_eviction_of_their_object() {
     asleep();
     ann.say("k1", "still here");
     assert_eq!(listener.line().1["text"], "still here");
-    assert_eq!(ann.hears("line")["id"], 1);
+    assert_eq!(ann.expect_event("line")["id"], 1);
     asleep();
     let body = json!({ "key": "k2", "who": "x", "text": "woken" }).to_string();
     server.post_json("/v1/objects/chat/lobby/calls/say", &body, &[]);
-    assert_eq!(ann.hears("line")["text"], "woken");
+    assert_eq!(ann.expect_event("line")["text"], "woken");
 }
 
 #[test]
@@ -233,12 +233,12 @@ fn a_refused_text_gets_an_error_and_the_connection_stays() {
     let server = Server::empty();
     let mut ann = Guest::come(&server, "lobby", "name=ann");
     ann.say("k1", " ");
-    let problem = &ann.hears("problem")["problem"];
+    let problem = &ann.expect_event("problem")["problem"];
     assert_eq!((&problem["code"], &problem["status"]), (&json!("invalid_text"), &json!(422)));
     ann.socket.send(Message::text("ping")).unwrap();
-    ann.hears("pong");
+    ann.expect_event("pong");
     ann.say("k1", "fine");
-    assert_eq!(ann.hears("line")["id"], 1);
+    assert_eq!(ann.expect_event("line")["id"], 1);
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn binary_or_too_long_frames_close_the_connection_with_a_code() {
     ann.socket.send(Message::text("x".repeat((1 << 20) + 1))).unwrap();
     assert_eq!(ann.end().0, 1009);
     loop {
-        if bob.hears("here")["names"] == json!(["bob"]) {
+        if bob.expect_event("here")["names"] == json!(["bob"]) {
             break;
         }
     }
@@ -261,7 +261,7 @@ fn binary_or_too_long_frames_close_the_connection_with_a_code() {
     // The object sees the disconnect: the room is empty.
     let mut cy = Guest::come(&server, "lobby", "name=cy");
     loop {
-        if cy.hears("here")["names"] == json!(["cy"]) {
+        if cy.expect_event("here")["names"] == json!(["cy"]) {
             break;
         }
     }

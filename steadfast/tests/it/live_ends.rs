@@ -22,7 +22,7 @@ fn a_shutdown_closes_connections_and_every_room_sees_it() {
     assert_eq!(server.wait(), Some(0));
     let server = Server::on(server.into_folder());
     let mut ann = Guest::come(&server, "lobby", "name=ann");
-    assert_eq!(ann.hears("here")["names"], json!(["ann"]), "nobody was forgotten");
+    assert_eq!(ann.expect_event("here")["names"], json!(["ann"]), "nobody was forgotten");
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn after_a_kill_reconnected_clients_see_every_line_once_and_no_ghosts() {
         }
         sent = sent.max(first + 20);
         while heard.len() < first + 3 + round {
-            let line = ann.hears("line");
+            let line = ann.expect_event("line");
             let (id, text) = (line["id"].as_i64().unwrap(), line["text"].as_str().unwrap());
             let before = heard.insert(id, text.to_owned());
             assert!(before.is_none_or(|it| it == text), "line {id} is another one now");
@@ -59,7 +59,7 @@ fn after_a_kill_reconnected_clients_see_every_line_once_and_no_ghosts() {
     let expected: Vec<String> = (0..found.len()).map(|number| format!("line {number}")).collect();
     assert_eq!(texts, expected, "each once, in the order in which they were said");
     let mut cy = Guest::come(&server, "lobby", "name=cy");
-    assert_eq!(cy.hears("here")["names"], json!(["cy"]), "the others went with the server");
+    assert_eq!(cy.expect_event("here")["names"], json!(["cy"]), "the others went with the server");
 }
 
 /// Sends long lines until the client that does not read has left the room.
@@ -92,7 +92,7 @@ fn a_client_that_does_not_read_is_closed_with_1013_and_others_are_not_delayed() 
         // Two are in the room before the writer joins, and after the slow one has left.
         let mut seen = 0;
         while seen < 3 {
-            let here = ann.hears("here");
+            let here = ann.expect_event("here");
             let count = here["names"].as_array().map_or(0, Vec::len);
             seen = if count == 3 || seen == 2 { seen.max(2) + usize::from(count == 2) } else { 1 };
         }

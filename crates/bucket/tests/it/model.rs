@@ -1,7 +1,7 @@
 //! Random changes of a bucket, with full disks and crashes in between, compared with a model: the
 //! state found is always one that some moment of the last step left.
 
-mod album;
+mod bucket_state;
 mod steps;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -12,11 +12,11 @@ use steadfast_store::{
     SeededEntropy, Store, Timestamp,
 };
 
-use self::album::{Album, DAY};
+use self::bucket_state::{BucketState, DAY};
 use crate::{
-    lab::{self, START, bucket},
-    mortal::Mortal,
-    trouble::Trouble,
+    crashing_store::CrashingStore,
+    faulty_blobs::FaultyBlobs,
+    setup::{self, START, bucket},
 };
 
 /// The kind of store, and how it is reopened.
@@ -28,13 +28,13 @@ enum Ground {
 
 struct World {
     ground: Ground,
-    store: Arc<Mortal>,
+    store: Arc<CrashingStore>,
     buckets: Option<Buckets>,
     files: Arc<dyn Blobs>,
-    trouble: Trouble,
+    faulty_blobs: FaultyBlobs,
     clock: ManualClock,
     chance: SeededEntropy,
-    model: Album,
+    model: BucketState,
     /// When each upload began, and by which step.
     begun: BTreeMap<String, (Timestamp, String)>,
     begun_by: String,
@@ -47,10 +47,10 @@ struct World {
     crashes: usize,
 }
 
-async fn open_store(ground: &Ground, clock: &ManualClock) -> Arc<Mortal> {
-    Mortal::new(match ground {
+async fn open_store(ground: &Ground, clock: &ManualClock) -> Arc<CrashingStore> {
+    CrashingStore::new(match ground {
         Ground::Memory(store, _) => Arc::new(store.restart()),
-        Ground::Sqlite(folder) => lab::open_sqlite(folder.path(), clock),
+        Ground::Sqlite(folder) => setup::open_sqlite(folder.path(), clock),
         Ground::Postgres(url, _) => {
             let options = PostgresOptions::new(url.clone(), Arc::new(clock.clone()));
             Arc::new(PostgresStore::open(options).await.unwrap())
@@ -67,17 +67,17 @@ async fn open_files(ground: &Ground, store: &dyn Store) -> Arc<dyn Blobs> {
     Arc::new(FileBlobs::open(folder, &name).unwrap())
 }
 
-async fn open_buckets(store: &Arc<Mortal>, files: &Trouble, seed: u64) -> Buckets {
+async fn open_buckets(store: &Arc<CrashingStore>, files: &FaultyBlobs, seed: u64) -> Buckets {
     let store: Arc<dyn Store> = store.clone();
-    lab::open(&store, Arc::new(files.clone()), seed).await
+    setup::open(&store, Arc::new(files.clone()), seed).await
 }
 
 impl World {
     async fn new(ground: Ground, clock: ManualClock, seed: u64) -> Self {
         let store = open_store(&ground, &clock).await;
         let files = open_files(&ground, &*store).await;
-        let trouble = Trouble::new(files.clone());
-        let buckets = open_buckets(&store, &trouble, seed).await;
+        let faulty_blobs = FaultyBlobs::new(files.clone());
+        let buckets = open_buckets(&store, &faulty_blobs, seed).await;
         buckets.create(&bucket()).await.unwrap();
         let (id, prefix) = ("old".into(), "old/".into());
         let (delete_after_ms, abort_uploads_after_ms) = (Some(DAY.as_millis() as u64), None);
@@ -88,10 +88,10 @@ impl World {
             store,
             buckets: Some(buckets),
             files,
-            trouble,
+            faulty_blobs,
             clock,
             chance: SeededEntropy::new(seed),
-            model: Album::default(),
+            model: BucketState::default(),
             begun: BTreeMap::new(),
             begun_by: String::new(),
             sizes: BTreeMap::new(),
@@ -109,8 +109,8 @@ impl World {
         self.buckets.as_ref().unwrap()
     }
 
-    async fn found(&self) -> Album {
-        Album::read(&*self.store, self.buckets()).await
+    async fn found(&self) -> BucketState {
+        BucketState::read(&*self.store, self.buckets()).await
     }
 
     fn crash_soon(&self) {
@@ -120,16 +120,16 @@ impl World {
 
     /// Ends the process at any point, and starts the next one.
     async fn restart(&mut self) {
-        self.trouble.off();
+        self.faulty_blobs.off();
         self.store.crash().await;
         drop(self.buckets.take());
         let nothing = Arc::new(MemoryBlobs::default());
-        (self.trouble, self.files) = (Trouble::new(nothing.clone()), nothing);
+        (self.faulty_blobs, self.files) = (FaultyBlobs::new(nothing.clone()), nothing);
         self.store = open_store(&self.ground, &self.clock).await;
         self.files = open_files(&self.ground, &*self.store).await;
-        self.trouble = Trouble::new(self.files.clone());
+        self.faulty_blobs = FaultyBlobs::new(self.files.clone());
         let seed = self.chance.next();
-        self.buckets = Some(open_buckets(&self.store, &self.trouble, seed).await);
+        self.buckets = Some(open_buckets(&self.store, &self.faulty_blobs, seed).await);
     }
 
     /// Runs a step, and checks the state after it.
@@ -140,7 +140,7 @@ impl World {
             self.crash_soon();
         }
         let (states, answer) = self.step().await;
-        self.trouble.off();
+        self.faulty_blobs.off();
         let mut possible = vec![self.model.clone()];
         if self.store.has_crashed() {
             // Any moment of the step may have been the last one.
@@ -161,7 +161,7 @@ impl World {
         self.compare(possible).await;
     }
 
-    async fn compare(&mut self, possible: Vec<Album>) {
+    async fn compare(&mut self, possible: Vec<BucketState>) {
         let found = self.found().await;
         for id in found.uploads.keys() {
             let began = || (self.clock.now(), self.begun_by.clone());
@@ -185,12 +185,12 @@ impl World {
 }
 
 /// A new upload gets the id under which it is found.
-fn named(mut album: Album, found: &Album) -> Album {
-    if let Some(upload) = album.uploads.remove("") {
-        let id = found.uploads.keys().find(|it| !album.uploads.contains_key(*it));
-        album.uploads.insert(id.cloned().unwrap_or_default(), upload);
+fn named(mut bucket_state: BucketState, found: &BucketState) -> BucketState {
+    if let Some(upload) = bucket_state.uploads.remove("") {
+        let id = found.uploads.keys().find(|it| !bucket_state.uploads.contains_key(*it));
+        bucket_state.uploads.insert(id.cloned().unwrap_or_default(), upload);
     }
-    album
+    bucket_state
 }
 
 /// The seed is in the message of a failure.
@@ -233,6 +233,6 @@ async fn blobs_and_events_match_the_model_on_sqlite() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn blobs_and_events_match_the_model_on_postgres() {
-    let ground = Ground::Postgres(lab::database().await, tempfile::tempdir().unwrap());
+    let ground = Ground::Postgres(setup::database().await, tempfile::tempdir().unwrap());
     play(ground, ManualClock::at(START), 200_000, 60).await;
 }

@@ -4,8 +4,8 @@
 
 mod bodies;
 mod corner_cases;
-mod lab;
 mod limits;
 mod multipart;
 mod permissions;
+mod setup;
 mod sign;

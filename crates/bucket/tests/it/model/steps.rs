@@ -10,12 +10,12 @@ use steadfast_store::{Clock, Store};
 
 use super::{
     World,
-    album::{Album, DAY, KEYS},
+    bucket_state::{BucketState, DAY, KEYS},
 };
-use crate::lab::{bucket, key};
+use crate::setup::{bucket, key};
 
 /// The states that a step passes through, and its result.
-pub(crate) type Done = (Vec<Album>, Result<(), BucketError>);
+pub(crate) type Done = (Vec<BucketState>, Result<(), BucketError>);
 
 impl World {
     pub(crate) async fn step(&mut self) -> Done {
@@ -51,10 +51,10 @@ impl World {
     }
 
     /// Sometimes the disk is full at the n-th call.
-    fn trouble_perhaps(&self) {
+    fn maybe_fault(&self) {
         if self.below(6) == 0 {
             let nth = 1 + self.below(4) as usize;
-            self.trouble.fail_from(nth, io::ErrorKind::StorageFull);
+            self.faulty_blobs.fail_from(nth, io::ErrorKind::StorageFull);
         }
     }
 
@@ -69,7 +69,7 @@ impl World {
         let condition = if is_new { Condition::absent() } else { Condition::default() };
         let put = PutOptions { attributes, expected, condition, once: None };
         let (step, now) = self.now_and_step();
-        self.trouble_perhaps();
+        self.maybe_fault();
         let done = self.buckets().put(&bucket(), &key(at), &bytes, put).await;
         if is_new && self.model.blobs.contains_key(at) && done.is_err() {
             return (vec![], done.map(drop));
@@ -95,7 +95,7 @@ impl World {
         let attributes = Some(self.attributes());
         let copy = CopyOptions { attributes, ..CopyOptions::default() };
         let (step, now) = self.now_and_step();
-        self.trouble_perhaps();
+        self.maybe_fault();
         let (bucket, from_key, to_key) = (bucket(), key(from), key(to));
         let done = self.buckets().copy((&bucket, &from_key), (&bucket, &to_key), copy).await;
         let Some(source) = self.model.blobs.get(from) else {
@@ -127,7 +127,7 @@ impl World {
         let (number, (crc32, bytes)) = (1 + self.below(3) as u32, self.some_bytes());
         let at = key(&self.model.uploads[&id].0);
         self.sizes.insert(crc32, bytes.len() as u64);
-        self.trouble_perhaps();
+        self.maybe_fault();
         let sent = async {
             let mut part = self.buckets().part_writer(&bucket(), &at, &id, number).await?;
             part.write(&bytes).await?;

@@ -7,7 +7,7 @@ use steadfast_store::{Answer, Commit, CommitCallback, Moment, Query, Store, Stor
 
 use crate::wrapper::{Hook, Wrapper};
 
-pub(crate) type Mortal = Wrapper<dyn Store, Mutex<End>>;
+pub(crate) type CrashingStore = Wrapper<dyn Store, Mutex<End>>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
@@ -16,7 +16,7 @@ pub(crate) enum End {
     Over,
 }
 
-impl Mortal {
+impl CrashingStore {
     pub(crate) fn new(inner: Arc<dyn Store>) -> Arc<Self> {
         Self::around(inner, Mutex::new(End::Never))
     }

@@ -13,7 +13,7 @@ use steadfast_store::{MemoryStore, SeededEntropy, Store, SystemClock};
 
 use crate::sign::sign;
 
-pub(crate) struct Lab {
+pub(crate) struct Setup {
     pub(crate) api: S3Api,
     pub(crate) buckets: Buckets,
     pub(crate) store: Arc<dyn Store>,
@@ -45,7 +45,7 @@ impl Answer {
     }
 }
 
-impl Lab {
+impl Setup {
     pub(crate) async fn new() -> Self {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
         let folder = tempfile::tempdir().unwrap();

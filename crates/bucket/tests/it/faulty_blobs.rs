@@ -36,14 +36,14 @@ type Hook = Box<dyn FnMut(At, FileName) -> io::Result<()> + Send>;
 
 /// Files with a hook. Clones share it.
 #[derive(Clone)]
-pub(crate) struct Trouble {
+pub(crate) struct FaultyBlobs {
     inner: Arc<dyn Blobs>,
     hook: Arc<Mutex<Option<Hook>>>,
     /// Number of lists.
     lists: Arc<AtomicUsize>,
 }
 
-impl Trouble {
+impl FaultyBlobs {
     pub(crate) fn new(inner: Arc<dyn Blobs>) -> Self {
         Self { inner, hook: Arc::default(), lists: Arc::default() }
     }
@@ -87,17 +87,17 @@ impl Trouble {
     }
 }
 
-impl std::fmt::Debug for Trouble {
+impl std::fmt::Debug for FaultyBlobs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Trouble({:?})", self.inner)
+        write!(f, "FaultyBlobs({:?})", self.inner)
     }
 }
 
-impl Blobs for Trouble {
+impl Blobs for FaultyBlobs {
     fn create(&self, name: FileName) -> io::Result<Box<dyn Draft>> {
         self.ask(At::Create, name)?;
         let draft = self.inner.create(name)?;
-        Ok(Box::new(TroubledDraft { trouble: self.clone(), name, draft }))
+        Ok(Box::new(FaultyDraft { faulty_blobs: self.clone(), name, draft }))
     }
 
     fn open(&self, name: FileName) -> io::Result<Arc<dyn Content>> {
@@ -161,21 +161,21 @@ impl Blobs for Trouble {
     }
 }
 
-struct TroubledDraft {
-    trouble: Trouble,
+struct FaultyDraft {
+    faulty_blobs: FaultyBlobs,
     name: FileName,
     draft: Box<dyn Draft>,
 }
 
-impl Draft for TroubledDraft {
+impl Draft for FaultyDraft {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.trouble.ask(At::Write, self.name)?;
+        self.faulty_blobs.ask(At::Write, self.name)?;
         self.draft.write(bytes)
     }
 
     fn seal(self: Box<Self>) -> io::Result<()> {
-        self.trouble.ask(At::Seal, self.name)?;
+        self.faulty_blobs.ask(At::Seal, self.name)?;
         self.draft.seal()?;
-        self.trouble.ask(At::Sealed, self.name)
+        self.faulty_blobs.ask(At::Sealed, self.name)
     }
 }

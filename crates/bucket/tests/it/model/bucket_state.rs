@@ -5,21 +5,21 @@ use std::{collections::BTreeMap, time::Duration};
 use steadfast_bucket::{BlobAction, BlobEvent, Buckets, GetOptions, ListOptions};
 use steadfast_store::{DueCursor, EntryKey, Store, Timestamp, queue_address};
 
-use crate::lab::{bucket, key};
+use crate::setup::{bucket, key};
 
 pub(crate) const KEYS: [&str; 6] = ["a", "b", "b/c", "old/a", "old/b", "ü"];
 pub(crate) const DAY: Duration = Duration::from_hours(24);
 
 /// The compared state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Album {
-    pub(crate) blobs: BTreeMap<String, Shot>,
+pub(crate) struct BucketState {
+    pub(crate) blobs: BTreeMap<String, BlobState>,
     /// The revision of each key, and the expiry of a tombstone.
     pub(crate) numbers: BTreeMap<String, (i64, Option<Timestamp>)>,
     /// The number of a change is its revision plus this.
     pub(crate) floor: i64,
     /// Every event that was ever sent, in order.
-    pub(crate) events: Vec<Told>,
+    pub(crate) events: Vec<SentFields>,
     /// By id: the key, and the CRC-32 of each part. A new upload has no id yet.
     pub(crate) uploads: BTreeMap<String, (String, BTreeMap<u32, u32>)>,
     /// Whether events are sent.
@@ -27,7 +27,7 @@ pub(crate) struct Album {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Shot {
+pub(crate) struct BlobState {
     /// The CRC-32 of its bytes.
     pub(crate) bytes: u32,
     pub(crate) size: u64,
@@ -38,9 +38,9 @@ pub(crate) struct Shot {
 }
 
 /// Key, action, sequence number, size, and the step.
-pub(crate) type Told = (String, BlobAction, i64, Option<u64>, Option<String>);
+pub(crate) type SentFields = (String, BlobAction, i64, Option<u64>, Option<String>);
 
-impl Album {
+impl BucketState {
     /// The state after a write of a key.
     pub(crate) fn written(
         mut self,
@@ -55,7 +55,7 @@ impl Album {
         if self.listens {
             self.events.push((at.into(), action, sequence, Some(size), Some(step.clone())));
         }
-        self.blobs.insert(at.into(), Shot { bytes, size, sequence, step, written_at });
+        self.blobs.insert(at.into(), BlobState { bytes, size, sequence, step, written_at });
         self
     }
 
@@ -74,7 +74,7 @@ impl Album {
     /// The states after each action of a sweep.
     pub(crate) fn swept(&self, now: Timestamp, began: &BTreeMap<String, Timestamp>) -> Vec<Self> {
         let (mut states, mut last) = (Vec::new(), self.clone());
-        let is_old = |shot: &Shot| shot.written_at.after(DAY) <= now;
+        let is_old = |shot: &BlobState| shot.written_at.after(DAY) <= now;
         let old = self.blobs.iter().filter(|it| it.0.starts_with("old/") && is_old(it.1));
         let mut old: Vec<_> = old.map(|(at, shot)| (shot.written_at, at)).collect();
         // The oldest first.
@@ -108,7 +108,7 @@ impl Album {
             assert_eq!(&reading.blob, blob);
             let bytes = crc32fast::hash(&reading.bytes().await.unwrap());
             assert_eq!(bytes, blob.crc32, "{blob:?} has other bytes");
-            let shot = Shot {
+            let shot = BlobState {
                 bytes,
                 size: blob.size,
                 sequence: blob.sequence,
@@ -149,7 +149,7 @@ impl Album {
     }
 }
 
-async fn events(store: &dyn Store, blobs: &[steadfast_bucket::Blob]) -> Vec<Told> {
+async fn events(store: &dyn Store, blobs: &[steadfast_bucket::Blob]) -> Vec<SentFields> {
     let queue = queue_address("events").unwrap().id();
     let found = store.letters(queue, DueCursor::START, Timestamp::MAX, 10_000).await.unwrap();
     let mut found: Vec<_> = found.into_iter().map(|it| it.message).collect();

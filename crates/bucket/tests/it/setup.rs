@@ -16,23 +16,23 @@ use steadfast_store::{
     SqliteOptions, SqliteStore, Store, Timestamp, queue_address,
 };
 
-use crate::trouble::Trouble;
+use crate::faulty_blobs::FaultyBlobs;
 
 pub(crate) const START: Timestamp = Timestamp(1_700_000_000_000);
 
 /// Runs each test on all three stores; the one in memory keeps its blobs there too.
 macro_rules! laws {
     ($($law:ident),* $(,)?) => {
-        crate::lab::laws!(@on memory: $($law),*);
-        crate::lab::laws!(@on sqlite: $($law),*);
-        crate::lab::laws!(@on postgres: $($law),*);
+        crate::setup::laws!(@on memory: $($law),*);
+        crate::setup::laws!(@on sqlite: $($law),*);
+        crate::setup::laws!(@on postgres: $($law),*);
     };
     (@on $store:ident: $($law:ident),*) => {
         mod $store {
             $(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $law() {
-                    super::$law(crate::lab::Lab::$store().await).await;
+                    super::$law(crate::setup::Setup::$store().await).await;
                 }
             )*
         }
@@ -40,7 +40,7 @@ macro_rules! laws {
 }
 pub(crate) use laws;
 
-pub(crate) struct Lab {
+pub(crate) struct Setup {
     pub(crate) buckets: Buckets,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: ManualClock,
@@ -48,7 +48,7 @@ pub(crate) struct Lab {
     pub(crate) blobs: Arc<dyn Blobs>,
 }
 
-impl Lab {
+impl Setup {
     pub(crate) async fn memory() -> Self {
         let clock = ManualClock::at(START);
         let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
@@ -99,11 +99,11 @@ impl Lab {
     }
 
     /// The same setup, with files that can be made to fail.
-    pub(crate) async fn troubled(self) -> (Self, Trouble) {
-        let trouble = Trouble::new(self.blobs.clone());
-        let blobs = Arc::new(trouble.clone());
+    pub(crate) async fn with_faults(self) -> (Self, FaultyBlobs) {
+        let faulty_blobs = FaultyBlobs::new(self.blobs.clone());
+        let blobs = Arc::new(faulty_blobs.clone());
         let buckets = open(&self.store, blobs.clone(), 3).await;
-        (Self { buckets, blobs, ..self }, trouble)
+        (Self { buckets, blobs, ..self }, faulty_blobs)
     }
 
     pub(crate) async fn put(&self, at: &str, bytes: &[u8]) -> Blob {
