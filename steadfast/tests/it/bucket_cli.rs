@@ -128,7 +128,7 @@ fn files_are_copied_unchanged_and_failures_leave_nothing() {
     output_of(&server, &set);
     let ask = |args: &[&str]| server.ask(&[&["buckets"], args].concat());
     let large = ask(&["cp", text(&file("cat.png")), "photos/large"]);
-    assert_fails_with(&large, &["may have 1000 bytes at most", "too_large"]);
+    assert_fails_with(&large, &["may have at most 1000 bytes", "too_large"]);
     let none = ask(&["cp", "photos/none", text(&copy)]);
     assert_fails_with(&none, &["blob `none` does not exist", "blob_not_found"]);
     assert_eq!(fs::read(&copy).unwrap(), b"", "what fails changes nothing");

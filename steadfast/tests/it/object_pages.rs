@@ -148,7 +148,7 @@ fn the_form_calls_a_public_message_and_shows_the_reply() {
     // The second request is the same form, as from a reloaded page.
     for _ in 0..2 {
         let done = call("message=increment&body=%7B%22by%22%3A3%7D&key=k-1");
-        assert!(done.status == 200 && done.body.contains("the reply is durable"), "{}", done.body);
+        assert!(done.status == 200 && done.body.contains("the result is durable"), "{}", done.body);
     }
     assert!(server.get(&format!("{path}/tables/counter")).body.contains("<span>5</span>"));
     let done = call("message=increment&field.by=4&key=k-2");

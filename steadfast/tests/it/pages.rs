@@ -23,7 +23,7 @@ fn the_start_page_shows_the_program_and_links() {
         "href=\"/docs\"",
         "href=\"/uploads/demo\"",
         "Measured every 10 s since",
-        "in memory: a restart empties these charts",
+        "in memory: a restart clears these charts",
         "card declined",
         "data-every=\"10\"",
     ] {
