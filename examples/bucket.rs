@@ -1,4 +1,4 @@
-//! A bucket: each photo that is stored or deleted is an event in a queue, and an album follows.
+//! A bucket: each stored or deleted photo sends an event to a queue, and an album follows.
 //!
 //!     cargo run -p steadfast-examples --bin bucket -- --data data/bucket
 //!     curl -T cat.jpg localhost:8787/v1/buckets/photos/objects/cat.jpg
@@ -14,7 +14,7 @@ struct Photographer;
 impl Consumer for Photographer {
     type Message = BlobEvent;
     async fn deliver(&self, delivery: Delivery<BlobEvent>) -> Result<Settled> {
-        // The bytes are at hand: `delivery.bucket(PHOTOS).get(delivery.message.key())`.
+        // `delivery.bucket(PHOTOS).get(delivery.message.key())` reads the bytes.
         let event = delivery.message.clone();
         delivery.settle_with(Album::at("all"), event).await
     }

@@ -1,4 +1,4 @@
-//! A client: sends mail to the program `queue`, which runs in another process, and asks how it is.
+//! A client: sends mail to the program `queue` in another process, and shows the queue.
 //!
 //!     cargo run -p steadfast-examples --bin queue -- --data data/queue
 //!     cargo run -p steadfast-examples --bin client -- http://127.0.0.1:8787 ada hello

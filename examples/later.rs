@@ -1,4 +1,4 @@
-//! Later: reminders that ring at their time, after a restart too. Each is an alarm of an object.
+//! Alarms: reminders that fire at their time, also after a restart. Each is an alarm of an object.
 //!
 //!     cargo run -p steadfast-examples --bin later -- --data data/later
 //!     curl localhost:8787/v1/objects/desk/ada/calls/remind -d '{"of": "tea", "seconds": 3}'

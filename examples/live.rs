@@ -4,7 +4,7 @@
 //!     curl -N -H 'Accept: text/event-stream' localhost:8787/v1/objects/room/lobby/connect
 //!     curl localhost:8787/v1/objects/room/lobby/calls/say -d '{"text": "hello"}'
 //!
-//! A WebSocket at the same address hears the same, and what it sends is said in the room.
+//! A WebSocket at the same address receives the same lines, and its texts are said in the room.
 
 use serde::{Deserialize, Serialize};
 use steadfast::prelude::*;

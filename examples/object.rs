@@ -1,4 +1,4 @@
-//! An object: an account with a SQLite database of its own. Each call is one transaction.
+//! An object: an account with its own SQLite database. Each call is one transaction.
 //!
 //!     cargo run -p steadfast-examples --bin object -- --data data/object
 //!     curl localhost:8787/v1/objects/account/ada/calls/deposit -d '{"cents": 500}'
@@ -44,7 +44,7 @@ impl Handle<Withdraw> for Account {
         let take = "UPDATE account SET cents = cents - ?1 RETURNING cents";
         let balance = turn.sql().query_row(take, [msg.cents], |row| row.get(0))?;
         if balance < 0 {
-            // An error undoes the update.
+            // An error rolls the update back.
             return Err(Error::terminal("the balance is too low").with_code("balance_too_low"));
         }
         Ok(balance)

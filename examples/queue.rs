@@ -1,4 +1,5 @@
-//! A queue: mail goes into a mailbox, exactly once. Mail that keeps failing is set aside.
+//! A queue: mail is delivered to a mailbox exactly once. Mail that keeps failing becomes a dead
+//! letter.
 //!
 //!     cargo run -p steadfast-examples --bin queue -- --data data/queue
 //!     curl localhost:8787/v1/queues/mail/messages -d '{"body": {"to": "ada", "text": "hello"}}'

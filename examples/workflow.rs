@@ -31,7 +31,8 @@ impl Workflow for Order {
     type Output = String;
 
     async fn run(&self, ctx: &Ctx, cart: Cart) -> Result<String> {
-        // The body of a step may call another service. Its result is recorded and not asked again.
+        // The body of a step may call another service. Its result is recorded, and replays use the
+        // record.
         let invoice = ctx.step("invoice", async || Ok(format!("invoice {}", ctx.id()))).await?;
         match ctx.timeout("payment", WEEK, ctx.wait_for(PAYMENT)).await? {
             Some(paid) if cart.cents <= paid.cents => {

@@ -24,7 +24,7 @@ const PHOTOS: Bucket = Bucket::named("photos");
 const PHOTO_CHANGES: Queue<BlobEvent> = Queue::named("photo-changes");
 const PAYMENT: Event<String> = Event::named("payment");
 const PAYMENT_TIME: Duration = Duration::from_hours(3 * 24);
-/// A bid so shortly before the end moves the end, so that others have the time to answer.
+/// A bid this shortly before the end extends the auction, so that others have time to react.
 const EXTENSION: Duration = Duration::from_mins(2);
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
@@ -166,7 +166,7 @@ impl Handle<BlobEvent> for Auction {
     }
 }
 
-/// Tells an auction of its new photos: their keys begin with its id.
+/// Sends an auction its new photos: their keys begin with its id.
 struct Photographer;
 impl Consumer for Photographer {
     type Message = BlobEvent;
@@ -177,7 +177,7 @@ impl Consumer for Photographer {
     }
 }
 
-/// What follows a sale: an invoice, and three days to pay it.
+/// The settlement of a sale: an invoice, and three days to pay it.
 struct Settlement;
 impl Workflow for Settlement {
     const NAME: &'static str = "settlement";
@@ -200,7 +200,7 @@ struct Mail {
     text: String,
 }
 
-/// Puts mail where a mail server finds it. A repeated delivery writes the same file again.
+/// Writes mail to files for a mail server. A repeated delivery writes the same file again.
 struct Postman;
 impl Consumer for Postman {
     type Message = Mail;

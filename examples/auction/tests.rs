@@ -1,4 +1,4 @@
-//! The auction house in memory, with a clock that the tests turn.
+//! The auction house in memory, with a virtual clock.
 
 use steadfast::{bucket::ListOptions, test::TestApp};
 
@@ -30,7 +30,7 @@ async fn last_mail(app: &TestApp, to: &str) -> Result<String> {
 }
 
 #[tokio::test]
-async fn a_late_bid_extends_the_auction_and_the_bidder_before_hears_of_it() -> Result<()> {
+async fn a_late_bid_extends_the_auction_and_notifies_the_outbid_bidder() -> Result<()> {
     let app = house().await?;
     assert_eq!(bid(&app, "bob", 900).await.unwrap_err().code(), "bid_too_low");
     app.advance(Duration::from_mins(4)).await;
@@ -45,7 +45,7 @@ async fn a_late_bid_extends_the_auction_and_the_bidder_before_hears_of_it() -> R
 }
 
 #[tokio::test]
-async fn a_payment_settles_the_sale_and_the_house_reads_of_it_at_midnight() -> Result<()> {
+async fn a_payment_settles_the_sale_and_the_report_is_mailed_at_midnight() -> Result<()> {
     let app = house().await?;
     app.advance(Duration::from_mins(5)).await;
     assert_eq!(last_mail(&app, "ann").await?, "Clock is yours, please pay invoice-7");
@@ -58,7 +58,7 @@ async fn a_payment_settles_the_sale_and_the_house_reads_of_it_at_midnight() -> R
 }
 
 #[tokio::test]
-async fn a_sale_that_is_not_paid_within_three_days_is_over() -> Result<()> {
+async fn a_sale_without_payment_within_three_days_ends() -> Result<()> {
     let app = house().await?;
     app.advance(Duration::from_mins(5) + PAYMENT_TIME).await;
     assert_eq!(last_mail(&app, "sue").await?, "Clock is not paid");

@@ -1,4 +1,4 @@
-//! The shipped server: three applications, and smaller ones to look at.
+//! The shipped server: three applications, and smaller ones as examples.
 
 mod new;
 
@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use steadfast::{App, Result, web::Serve};
 
-/// Threads free here what others have taken, all the time. With the allocator of glibc that makes
-/// them wait for each other. SQLite goes on using that one.
+/// Threads often free memory of other threads, for which they contend in the allocator of glibc.
+/// SQLite still uses that one.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_route_is_in_the_table_with_what_it_needs_and_is_served() {
+    async fn every_route_is_in_the_table_with_its_role_and_is_served() {
         let runtime = shipped().await;
         let table = route_table(&runtime).expect("the routes can be together");
         let site = router(&runtime, Policy::HostDecides).expect("the routes can be together");
@@ -73,7 +73,7 @@ mod tests {
         let of_apps = table.entries().iter().filter(|it| it.owner.is_some()).count();
         assert!(100 < table.entries().len() && 40 < pages && 40 < of_apps, "{table:?}");
         for it in table.entries() {
-            // Only nouns of the document have a page; elsewhere a name that nothing has is enough.
+            // Only nouns of the document have a page; elsewhere an unknown name is enough.
             let path = it.path.replace("{noun}", "queues").replace("{*", "{");
             let path = path.replace(['{', '}'], "");
             let request = Request::builder().method(&*it.method).uri(&path).header("host", "h");
@@ -88,14 +88,14 @@ mod tests {
             }
             let is_changing = !matches!(&*it.method, "GET" | "HEAD");
             let by_viewers = it.needs.role() == Some(steadfast::web::Role::Viewer);
-            // SQL only reads, though it is sent by POST.
+            // SQL queries only read, although they use POST.
             let reads = it.path.ends_with("/query") || it.path.ends_with("/sql");
             assert!(!is_changing || !by_viewers || reads, "{} {path}: viewers", it.method);
         }
     }
 
     #[tokio::test]
-    async fn every_operation_of_the_openapi_document_says_what_it_needs() {
+    async fn every_operation_of_the_openapi_document_has_a_role() {
         let runtime = shipped().await;
         let table = route_table(&runtime).expect("the routes can be together");
         let site = router(&runtime, Policy::HostDecides).expect("the routes can be together");

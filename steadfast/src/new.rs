@@ -1,4 +1,4 @@
-//! The verb `new`: writes a project that compiles, runs, and has a test.
+//! The verb `new`: creates a project that compiles, runs, and has a test.
 
 use std::{
     fs,
@@ -91,15 +91,15 @@ const TAKEN: &[&str] = &[
     "while",
 ];
 
-/// A name that cargo, systemd and a user of Linux may have.
+/// Checks a name: it must be valid for cargo, systemd and a Linux user.
 fn name(text: &str) -> Result<String, String> {
     let is_first = text.bytes().next().is_some_and(|it| it.is_ascii_lowercase());
     let is_letter = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-';
     if !is_first || !text.bytes().all(is_letter) || 31 < text.len() || text.ends_with('-') {
-        return Err("write 1 to 31 of a-z, 0-9 and -, a letter first".into());
+        return Err("write 1 to 31 characters of a-z, 0-9 and -, beginning with a letter".into());
     }
     if TAKEN.contains(&text) {
-        return Err("cargo or the system needs this name for something else".into());
+        return Err("cargo or the system reserves this name; choose another one".into());
     }
     Ok(text.into())
 }
@@ -114,14 +114,14 @@ pub(crate) fn run(args: &NewArgs) -> Result<ExitCode> {
     if !library.join("Cargo.toml").is_file() {
         let path = path.display();
         return Err(Error::terminal(format!(
-            "{path} is no checkout of Steadfast: there is no crates/steadfast in it; \
-             name one with --path DIR"
+            "{path} is not a checkout of Steadfast: crates/steadfast is missing; \
+             name a checkout with --path DIR"
         )));
     }
     let library = library.canonicalize()?;
     let library = format!("{{ path = {:?} }}", library.display().to_string());
     if folder.exists() {
-        let text = format!("{name} exists already; choose another name, or move it");
+        let text = format!("{name} already exists; choose another name, or move it");
         return Err(Error::terminal(text));
     }
     fs::create_dir_all(folder.join("src"))?;
@@ -130,7 +130,7 @@ pub(crate) fn run(args: &NewArgs) -> Result<ExitCode> {
         fs::write(folder.join(filled(path)), filled(text))?;
     }
     fs::write(folder.join(".gitignore"), "/target\n/data\n")?;
-    print(&format!("{name} is written.\n\nNext:\n  cd {name}\n  cargo test\n  cargo run\n"))?;
+    print(&format!("created project {name}\n\nNext:\n  cd {name}\n  cargo test\n  cargo run\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_one_for_cargo_and_systemd() {
+    fn a_project_name_is_valid_for_cargo_and_systemd() {
         for good in ["demo", "a", "auction-house-2"] {
             assert!(name(good).is_ok(), "{good}");
         }

@@ -202,8 +202,8 @@ impl Found {
             }
         }
         let mut found: BTreeMap<String, usize> = BTreeMap::new();
-        for (shelf, _) in files.shelves().unwrap() {
-            for file in files.shelf(&shelf).unwrap() {
+        for (subfolder, _) in files.subfolders().unwrap() {
+            for file in files.files_in(&subfolder).unwrap() {
                 *found.entry(file.content.to_string()).or_default() += 1;
             }
         }

@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use steadfast_bucket::{
     Attributes, BlobKey, BucketError, BucketName, Buckets, Condition, CopyOptions, EventType,
-    Expected, FileBlobs, LifecycleRule, PartTag, PutOptions, Rule, account,
+    ExpectedContent, FileBlobs, LifecycleRule, PartTag, PutOptions, Rule, account,
 };
 use steadfast_core::store::{SeededEntropy, Store};
 
@@ -93,7 +93,7 @@ async fn deed(buckets: &Buckets, number: u64) -> Result<Option<i64>, BucketError
             for part in [1, 1, 2] {
                 let mut writer = buckets.part_writer(&bucket, &key, &id, part).await?;
                 writer.write(&bytes_of(number)).await?;
-                writer.finish(Expected::default()).await?;
+                writer.finish(ExpectedContent::default()).await?;
             }
             if deed == Deed::Abort {
                 return buckets.abort_upload(&bucket, &key, &id).await.map(|()| None);

@@ -1,5 +1,5 @@
-//! The closed list of error codes. Adding one makes the compiler ask for its status, its title and
-//! what a client may do.
+//! The closed list of error codes. The compiler requires a status, a title and a retry rule for
+//! each.
 
 #[cfg(test)]
 mod tests;
@@ -14,7 +14,7 @@ use steadfast_store::{Rejection, StoreError};
 
 macro_rules! codes {
     ($($(#[doc = $doc:literal])* $name:ident $tag:literal $status:literal $title:literal,)*) => {
-        /// An error code: clients may depend on it. Applications add codes of their own.
+        /// An error code. Clients may depend on it. Applications add their own codes.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Code {
             $($(#[doc = $doc])* $name,)*
@@ -24,7 +24,7 @@ macro_rules! codes {
             /// Every code.
             pub const ALL: &'static [Code] = &[$(Code::$name),*];
 
-            /// The code as it is written.
+            /// The code as text.
             pub fn tag(self) -> &'static str {
                 match self { $(Code::$name => $tag),* }
             }
@@ -104,23 +104,23 @@ codes! {
     WrongMethod "wrong_method" 405 "Wrong method",
     /// The body did not arrive in time.
     SlowRequest "slow_request" 408 "Request too slow",
-    /// Something else stands in the way; the same request will not succeed.
+    /// The request conflicts with the current state; the same request will not succeed.
     Conflict "conflict" 409 "Conflict",
-    /// Others changed the same thing at the same time.
-    Contended "contended" 409 "Changed by others at the same time",
-    /// Not possible in the state in which it is.
+    /// Concurrent requests changed the same item.
+    Contended "contended" 409 "Concurrent change",
+    /// Not possible in the current state.
     WrongStatus "wrong_status" 409 "Not possible in this state",
     /// The idempotency key was used for another request, or for a secret that is shown once.
     KeyReused "key_reused" 409 "Idempotency key reused",
     /// The store is open for reading only.
     ReadOnly "read_only" 409 "Read-only",
-    /// The blob is the one that the caller has.
+    /// The blob has not changed since the caller read it.
     NotModified "not_modified" 304 "Not modified",
-    /// The blob is not the one that the caller expects.
+    /// The blob does not meet the condition of the request.
     PreconditionFailed "precondition_failed" 412 "Precondition failed",
     /// A body, a message, a blob or its metadata is larger than its limit.
     TooLarge "too_large" 413 "Too large",
-    /// The range begins behind the end of the blob.
+    /// The range begins after the end of the blob.
     RangeNotSatisfiable "range_not_satisfiable" 416 "Range not satisfiable",
     /// The route is for WebSockets or server-sent events.
     UpgradeRequired "upgrade_required" 426 "Upgrade required",
@@ -161,8 +161,8 @@ codes! {
 }
 
 impl Code {
-    /// Codes that every request may get: it is not admitted, cannot be read or is too slow, the
-    /// server is busy or stops, or the store is in trouble.
+    /// Codes that every request may get: it is not admitted, cannot be parsed or is too slow, the
+    /// server is busy or stops, or the store reports an error.
     pub const GENERAL: &'static [Self] = &[
         Self::BadRequest,
         Self::ForeignHost,
@@ -178,10 +178,10 @@ impl Code {
         Self::Closed,
     ];
 
-    /// Codes that every request may get that changes something.
+    /// Codes that every changing request may get.
     pub const OF_CHANGES: [Self; 3] = [Self::ReadOnly, Self::DiskFull, Self::OutcomeUnknown];
 
-    /// The code that is written like this.
+    /// The code with this text.
     pub fn of_tag(tag: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|it| it.tag() == tag)
     }
@@ -199,8 +199,8 @@ impl Code {
         )
     }
 
-    /// Whether the request surely changed nothing. After the other codes, a client must look, or
-    /// repeat the request with its idempotency key.
+    /// Whether the request certainly changed nothing. After the other codes, a client must read the
+    /// state, or repeat the request with its idempotency key.
     pub fn is_surely_not_applied(self) -> bool {
         !matches!(
             self,
@@ -248,7 +248,7 @@ impl Code {
         }
     }
 
-    /// The code of an input that a process did not take.
+    /// The code of an input that a process did not accept.
     pub fn of_input(error: &InputError) -> Self {
         match error {
             InputError::Codec(_) => Self::MalformedMessage,
@@ -283,7 +283,7 @@ impl Code {
         }
     }
 
-    /// The code of an object that cannot be looked at.
+    /// The code of a failed inspection of an object.
     pub fn of_inspect(error: &InspectError) -> Self {
         match error {
             InspectError::UnknownClass { .. } => Self::ClassNotFound,

@@ -1,4 +1,4 @@
-//! A connection to a program: sends operations, over HTTP or within this process.
+//! A connection to a program: sends operations over HTTP or within this process.
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
@@ -14,28 +14,29 @@ use steadfast_store::{RemoteProblem, StoreError};
 
 use crate::{Code, Method, Operation, ProblemBody};
 
-/// A server that does not accept a connection in this time is unreachable.
+/// A server that does not accept a connection within this time is unreachable.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A read that is not answered in this time has failed: `doctor` scans tables, and a request may
-/// wait for a run for a minute. Changes have no limit: some are over many messages.
+/// Timeout of a read: `doctor` scans tables, and a request may wait a minute for a run. Changes
+/// have no timeout: some affect many messages.
 const READ_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// A connection that was silent for this time is probed.
+/// Idle time after which a connection is probed.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// Bytes of an answer: an object has at most 256 MiB, unless its program says otherwise.
+/// Maximum size of a response in bytes: an object has at most 256 MiB, unless its program sets
+/// another limit.
 const BODY_BYTES_MAX: usize = 1 << 30;
 
-/// The body of a request or an answer.
+/// The body of a request or a response.
 pub type Payload = UnsyncBoxBody<Bytes, BrokenBody>;
 
-/// Why a body ended before it was complete.
+/// A body that ended before it was complete.
 #[derive(Clone, Debug)]
 pub struct BrokenBody(String);
 
 impl BrokenBody {
-    /// It broke for this reason.
+    /// A body that failed for this reason.
     pub fn because(error: impl fmt::Display) -> Self {
         Self(error.to_string())
     }
@@ -49,51 +50,51 @@ impl fmt::Display for BrokenBody {
 
 impl std::error::Error for BrokenBody {}
 
-/// A body of these bytes.
+/// A body with these bytes.
 pub fn payload(bytes: impl Into<Bytes>) -> Payload {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// Why a transport has no answer.
+/// A request without a response.
 #[derive(Clone, Debug)]
 pub struct NoAnswer {
-    /// Why.
+    /// The cause.
     pub reason: String,
     /// Whether the request may have arrived.
     pub may_have_arrived: bool,
 }
 
-/// The answer to a request, when it has arrived.
-pub type Exchanged = Pin<Box<dyn Future<Output = Result<Response<Payload>, NoAnswer>> + Send>>;
+/// The response to a request.
+pub type ResponseFuture = Pin<Box<dyn Future<Output = Result<Response<Payload>, NoAnswer>> + Send>>;
 
 /// Carries requests to a program.
 pub trait Transport: Send + Sync + 'static {
-    /// Sends a request, and gives the answer.
-    fn exchange(&self, request: Request<Payload>) -> Exchanged;
+    /// Sends a request and returns the response.
+    fn exchange(&self, request: Request<Payload>) -> ResponseFuture;
 }
 
-/// Why an operation was not carried out.
+/// An operation failed.
 #[derive(Clone, Debug)]
 pub enum ApiError {
-    /// The request cannot be written; nothing was sent.
+    /// The request cannot be built; nothing was sent.
     Invalid {
-        /// Why.
+        /// The cause.
         reason: String,
     },
     /// The program answered with a problem.
     Problem(Box<ProblemBody>),
-    /// The program gave no answer.
+    /// The program did not respond.
     NoAnswer {
         /// The address of the program.
         url: String,
-        /// Why, and whether the request may have arrived.
+        /// The cause, and whether the request may have arrived.
         cause: NoAnswer,
     },
-    /// The answer is not one of a Steadfast program of this version.
+    /// The response is not one of a Steadfast program of this version.
     Unreadable {
         /// The address of the program.
         url: String,
-        /// Why.
+        /// The cause.
         reason: String,
     },
 }
@@ -126,11 +127,11 @@ impl ApiError {
         self.problem().map_or_else(known, |it| it.retryable)
     }
 
-    /// Whether the request surely changed nothing.
+    /// Whether the request certainly changed nothing.
     pub fn is_surely_not_applied(&self) -> bool {
         match self.code() {
             Some(code) => code.is_surely_not_applied(),
-            // Code of an application refused: the change is rolled back.
+            // The application refused the request: the change is rolled back.
             None => self.problem().is_some_and(|it| it.status < 500),
         }
     }
@@ -158,7 +159,7 @@ impl fmt::Display for ApiError {
 
 impl std::error::Error for ApiError {}
 
-/// As the verbs of a [`Client`](steadfast_core::Client) report it.
+/// Converts to the error that the verbs of a [`Client`](steadfast_core::Client) return.
 impl From<ApiError> for StoreError {
     fn from(error: ApiError) -> Self {
         let code = error.code();
@@ -196,7 +197,7 @@ pub fn connect(url: impl AsRef<str>) -> Connection {
     let mut connector = HttpConnector::new();
     connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
     connector.set_nodelay(true);
-    // A host that lost power answers nothing: its connections end after about a minute.
+    // A host without power answers nothing: probes end its connections after about a minute.
     connector.set_keepalive(Some(KEEPALIVE));
     connector.set_keepalive_interval(Some(KEEPALIVE / 3));
     connector.set_keepalive_retries(Some(3));
@@ -236,19 +237,19 @@ impl Connection {
         format!("{scheme}://{host}{path}")
     }
 
-    /// A client: the same type, with the same verbs, as within the program.
+    /// A client with the same type and verbs as within the program.
     pub fn client(&self) -> steadfast_core::Client {
         steadfast_core::Client::remote(Arc::new(self.clone()))
     }
 
-    /// Sends an operation, and reads the answer.
+    /// Sends an operation and parses the response.
     pub async fn send<O: Operation>(&self, operation: &O) -> Result<O::Response, ApiError> {
         let text = self.request(operation).await?;
         let text = if text.is_empty() { "null" } else { &text };
         serde_json::from_str(text).map_err(|error| self.unreadable(&error))
     }
 
-    /// Sends an operation; gives the text of the answer.
+    /// Sends an operation and returns the text of the response.
     pub async fn request<O: Operation>(&self, operation: &O) -> Result<String, ApiError> {
         let invalid = |reason: String| ApiError::Invalid { reason };
         let uri = operation.uri().map_err(|error| invalid(error.to_string()))?;
@@ -270,14 +271,14 @@ impl Connection {
         let bytes = match O::METHOD {
             Method::Get => {
                 let read = tokio::time::timeout(READ_TIMEOUT, self.bytes(request)).await;
-                read.map_err(|_| self.silent("it took longer than 90 seconds"))??
+                read.map_err(|_| self.no_response("it took longer than 90 seconds"))??
             }
             Method::Post | Method::Put | Method::Delete => self.bytes(request).await?,
         };
         String::from_utf8(bytes.into()).map_err(|error| self.unreadable(&error))
     }
 
-    /// Begins a request to a path of the program.
+    /// Starts a request to a path of the program.
     pub fn start(&self, method: &str, path: &str) -> http::request::Builder {
         let mut request = Request::builder().method(method).uri(format!("{}{path}", self.url));
         if let Some(token) = &self.token {
@@ -286,13 +287,13 @@ impl Connection {
         request
     }
 
-    /// Sends a request; gives the bytes of a good answer.
+    /// Sends a request and returns the bytes of a successful response.
     pub async fn bytes(&self, request: Request<Payload>) -> Result<Bytes, ApiError> {
         let answer = self.exchange(request).await?;
         self.whole(answer).await
     }
 
-    /// Sends a request; gives a good answer, whose body has not been read.
+    /// Sends a request and returns a successful response, whose body has not been read.
     pub async fn exchange(&self, request: Request<Payload>) -> Result<Response<Payload>, ApiError> {
         if request.uri().scheme_str() != Some("http") {
             let reason = format!("URL `{}` must be like http://127.0.0.1:8787", self.url());
@@ -314,10 +315,11 @@ impl Connection {
     async fn whole(&self, answer: Response<Payload>) -> Result<Bytes, ApiError> {
         let limited = Limited::new(answer.into_body(), BODY_BYTES_MAX);
         let read = limited.collect().await;
-        read.map(http_body_util::Collected::to_bytes).map_err(|it| self.silent(&it.to_string()))
+        read.map(http_body_util::Collected::to_bytes)
+            .map_err(|it| self.no_response(&it.to_string()))
     }
 
-    fn silent(&self, reason: &str) -> ApiError {
+    fn no_response(&self, reason: &str) -> ApiError {
         let cause = NoAnswer { reason: reason.into(), may_have_arrived: true };
         ApiError::NoAnswer { url: self.url(), cause }
     }
@@ -327,10 +329,10 @@ impl Connection {
     }
 }
 
-/// Holds the body back until the server wants it, so that a refusal arrives before the body is
-/// sent. A server that says nothing gets the body after a second.
-fn held_back(mut request: Request<Payload>) -> Request<Payload> {
-    const PATIENCE: Duration = Duration::from_secs(1);
+/// Waits for "100 Continue" before sending the body, so that a refusal arrives first. Without an
+/// answer the body is sent after one second.
+fn await_continue(mut request: Request<Payload>) -> Request<Payload> {
+    const CONTINUE_TIMEOUT: Duration = Duration::from_secs(1);
     let wanted = Arc::new(tokio::sync::Notify::new());
     let heard = wanted.clone();
     hyper::ext::on_informational(&mut request, move |_| heard.notify_one());
@@ -338,7 +340,7 @@ fn held_back(mut request: Request<Payload>) -> Request<Payload> {
         let start = (Some(wanted), body);
         let frames = stream::try_unfold(start, async |(wanted, mut body)| {
             if let Some(wanted) = wanted {
-                let _ = tokio::time::timeout(PATIENCE, wanted.notified()).await;
+                let _ = tokio::time::timeout(CONTINUE_TIMEOUT, wanted.notified()).await;
             }
             let frame = body.frame().await.transpose()?;
             Ok(frame.map(|it| (it, (None, body))))
@@ -347,13 +349,13 @@ fn held_back(mut request: Request<Payload>) -> Request<Payload> {
     })
 }
 
-/// Over HTTP.
+/// Transport over HTTP.
 struct Http(HttpClient<HttpConnector, Payload>);
 
 impl Transport for Http {
-    fn exchange(&self, mut request: Request<Payload>) -> Exchanged {
+    fn exchange(&self, mut request: Request<Payload>) -> ResponseFuture {
         if request.headers().contains_key(header::EXPECT) {
-            request = held_back(request);
+            request = await_continue(request);
         }
         let sent = self.0.request(request);
         Box::pin(async move {

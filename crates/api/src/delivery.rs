@@ -2,35 +2,32 @@
 
 use serde::{Deserialize, Serialize};
 use steadfast_store::{SettledAs, State};
+use strum::IntoStaticStr;
 use utoipa::ToSchema;
 
 /// The state of a message that is to be delivered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, ToSchema)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum DeliveryState {
-    /// It waits.
+    /// Waiting.
     Pending,
-    /// A receiver holds it under a lease.
+    /// Delivered to a receiver under a lease.
     #[serde(rename = "in flight")]
+    #[strum(serialize = "in flight")]
     InFlight,
-    /// It was handled.
+    /// Handled.
     Done,
-    /// It is a dead letter.
+    /// A dead letter.
     Dead,
-    /// It was cancelled.
+    /// Cancelled.
     Cancelled,
 }
 
 impl DeliveryState {
-    /// The state as it is written.
+    /// The state as text.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::InFlight => "in flight",
-            Self::Done => "done",
-            Self::Dead => "dead",
-            Self::Cancelled => "cancelled",
-        }
+        self.into()
     }
 }
 

@@ -1,4 +1,4 @@
-//! JSON as it was written.
+//! JSON text, unchanged.
 
 use std::str::FromStr;
 
@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use steadfast_store::{InvalidInput, Json};
 use utoipa::ToSchema;
 
-/// JSON text. It is stored and sent as it was written: numbers keep their digits.
+/// JSON text. It is stored and sent unchanged: numbers keep their digits.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
 #[schema(value_type = serde_json::Value)]
@@ -24,7 +24,7 @@ impl JsonText {
         RawValue::from_string(text).map(Self)
     }
 
-    /// The value as the store takes it.
+    /// The value for the store.
     pub fn stored(&self) -> Result<Json, InvalidInput> {
         Json::raw(&self.0)
     }
@@ -38,7 +38,7 @@ impl From<&Json> for JsonText {
     }
 }
 
-/// On a command line: JSON, or `@FILE` that holds it.
+/// On a command line: JSON, or `@FILE` with JSON.
 impl FromStr for JsonText {
     type Err = String;
 

@@ -49,9 +49,9 @@ requests! {
 pub struct Key {
     /// Its id.
     pub access_key_id: String,
-    /// The only bucket that it allows; null: all.
+    /// The only bucket that it allows; null for all.
     pub bucket: Option<String>,
-    /// It allows only blobs whose keys begin with this; null: all.
+    /// Prefix of the keys that it allows; null for all.
     pub prefix: Option<String>,
     /// Whether it allows only reads.
     pub read_only: bool,

@@ -1,6 +1,6 @@
-//! The HTTP API of a program. Each request is one type: the server reads it from a request, a
-//! client sends it, the command line parses it from arguments, and `/openapi.json` describes it.
-//! Fields are camelCase, times RFC 3339 in UTC, ids are strings.
+//! The HTTP API of a program. Each request is one type: the server parses it, a client sends it,
+//! the command line builds it from arguments, and `/openapi.json` describes it. Fields are
+//! camelCase, times are RFC 3339 in UTC, ids are strings.
 
 #![forbid(unsafe_code)]
 
@@ -8,7 +8,6 @@ pub mod buckets;
 mod code;
 mod connection;
 mod delivery;
-mod door;
 mod json;
 pub mod keys;
 pub mod objects;
@@ -18,6 +17,7 @@ mod path;
 mod problem;
 pub mod processes;
 pub mod queues;
+mod remote;
 pub mod runs;
 pub mod server;
 pub mod streams;
@@ -27,7 +27,8 @@ pub mod tokens;
 pub use self::{
     code::Code,
     connection::{
-        ApiError, BrokenBody, Connection, Exchanged, NoAnswer, Payload, Transport, connect, payload,
+        ApiError, BrokenBody, Connection, NoAnswer, Payload, ResponseFuture, Transport, connect,
+        payload,
     },
     delivery::DeliveryState,
     json::JsonText,

@@ -31,13 +31,12 @@ requests! {
         /// Class name
         class: String,
     } with {
-        /// Filter by the beginning of the name
+        /// Filter by prefix of the name
         #[arg(long, env = "STEADFAST_PREFIX", value_name = "TEXT")]
         pub prefix: Option<String>,
     } => Page<ObjectEntry>, Get "/v1/objects/{class}", Viewer, errors [InvalidName, ClassNotFound];
 
-    /// Show the size, tables, alarms, connections and last error of an object. It is read as it is
-    /// stored.
+    /// Show the size, tables, alarms, connections and last error of an object, as stored.
     plain ShowObject {
         /// Class name
         class: String,
@@ -57,7 +56,7 @@ requests! {
         errors [InvalidName, ClassNotFound, ObjectNotFound, Conflict, MigrationFailed, TurnLost];
 }
 
-/// Call an object. The first call that changes it creates it; the reply comes when the change is
+/// Call an object. The first call that changes it creates it. The reply is sent when the change is
 /// durable.
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -86,12 +85,12 @@ operation!(CallObject => JsonText, Post "/v1/objects/{class}/{name}/calls/{messa
 like!(
     CallObject,
     Value,
-    "Call an object. The first call that changes it creates it; the reply \
-    comes when the change is durable."
+    "Call an object. The first call that changes it creates it. The reply \
+    is sent when the change is durable."
 );
 
-/// Run one SQL statement that only reads, on an object as it is or was after a turn. It has 2 s,
-/// 1,000 rows and about 4 MiB of answer.
+/// Run one read-only SQL statement on an object, as it is now or was after a turn. Limits: 2 s,
+/// 1,000 rows, about 4 MiB.
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QueryObject {
@@ -107,7 +106,7 @@ pub struct QueryObject {
     #[arg(long, env = "STEADFAST_PARAMS", value_name = "JSON", value_parser = json_value)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub params: Option<Value>,
-    /// As it was after this turn
+    /// State of the object after this turn
     #[arg(long, env = "STEADFAST_TURN", value_name = "TURN")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<i64>,
@@ -116,7 +115,7 @@ operation!(QueryObject => SqlRows, Post "/v1/objects/{class}/{name}/sql" (class,
     errors [InvalidName, ClassNotFound, ObjectNotFound, TurnNotFound, SqlFailed]);
 
 requests! {
-    /// List the turns of an object, newest first, as far as they are kept.
+    /// List the stored turns of an object, newest first.
     paged ListTurns {
         /// Class name
         class: String,
@@ -147,7 +146,7 @@ pub struct ObjectEntry {
     pub address: String,
     /// The name within the class.
     pub name: String,
-    /// Its turns so far.
+    /// Number of turns.
     pub turns: i64,
     /// Whether it is in memory.
     pub awake: bool,
@@ -185,19 +184,19 @@ pub struct ObjectDetail {
     pub class: String,
     /// Whether this server serves its class.
     pub served: bool,
-    /// The oldest turn after which it can be seen; looked for up to 2,000 turns back.
+    /// The oldest turn whose state can be read, within the last 2,000 turns.
     pub oldest_turn: i64,
     /// Bytes of its database.
     pub bytes: usize,
     /// Its tables, by name; the runtime's own come last.
     pub tables: Vec<TableEntry>,
-    /// Its alarms in the order in which they ring; those given up come last.
+    /// Its alarms in due order; failed ones last.
     pub alarms: Vec<AlarmEntry>,
     /// Its live connections.
     pub connections: Vec<ConnectionEntry>,
-    /// How a turn last failed since the server started; an alarm has an error of its own.
+    /// The last failure of a turn since the server started. Alarms have their own error.
     pub last_error: Option<FailureEntry>,
-    /// The damage of its stored data; its size, tables and alarms are not known then.
+    /// Damage of its stored data. Its size, tables and alarms are unknown then.
     pub damage: Option<String>,
 }
 
@@ -207,27 +206,27 @@ pub struct ObjectDetail {
 pub struct AlarmEntry {
     /// Its name.
     pub name: String,
-    /// The time that it was set to.
+    /// The time for which it was set.
     #[schema(format = DateTime)]
     pub due_at: String,
-    /// When it rings: then, or later if an attempt failed.
+    /// When it fires: at that time, or later if an attempt failed.
     #[schema(format = DateTime)]
     pub ring_at: String,
-    /// The message that arrives then.
+    /// The message that it delivers.
     pub message: String,
     /// Its period in milliseconds, if it is repeated.
     pub every_ms: Option<u64>,
-    /// How missed times are made up for: once, each or skip.
+    /// How missed times are handled: once, each or skip.
     pub catch_up: String,
-    /// Attempts that failed so far.
+    /// Failed attempts.
     pub attempts: u32,
-    /// Whether it was given up.
+    /// Whether all attempts failed.
     pub failed: bool,
-    /// Why the last attempt failed.
+    /// The error of the last attempt.
     pub error: Option<String>,
 }
 
-/// That an object is gone.
+/// The result of a deletion.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Deleted {
     /// Always true.
@@ -283,11 +282,11 @@ pub struct TurnEntry {
     pub at: String,
     /// The name of the message.
     pub input: String,
-    /// Bytes of what it changed, as they are stored.
+    /// Stored bytes of its changes.
     pub bytes: i64,
     /// Messages that it sent.
     pub sent: u32,
-    /// The `globalPosition` of the message that was delivered, if it was one; null for a call.
+    /// The `globalPosition` of the delivered message; null for a call.
     pub cause: Option<i64>,
 }
 
@@ -311,15 +310,16 @@ pub struct TurnDetail {
     /// Its entry in the timeline.
     #[serde(flatten)]
     pub entry: TurnEntry,
-    /// Tables, indexes, views and triggers that were made, changed or removed, without the
+    /// Tables, indexes, views and triggers that were created, changed or removed, without the
     /// runtime's own.
     pub schema: Vec<SchemaEntry>,
-    /// Rows that were added, changed or removed, 100 at most; those of the runtime's own tables
+    /// Rows that were added, changed or removed, at most 100; those of the runtime's own tables
     /// come last.
     pub changes: Vec<RowEntry>,
-    /// Whether there are more.
+    /// Whether more rows changed.
     pub truncated: bool,
-    /// Tables that were not compared, as those of more than 10,000 rows. Virtual tables never are.
+    /// Tables that were not compared, such as those with more than 10,000 rows. Virtual tables
+    /// never are.
     pub skipped: Vec<SkippedEntry>,
 }
 

@@ -1,93 +1,84 @@
-//! An operation: one type that is the request, with everything that is known of it.
+//! An operation: a request type with its method, path, role, status and errors.
 
 use std::collections::BTreeSet;
 
 use serde::{Serialize, de::DeserializeOwned};
+use strum::{EnumString, IntoStaticStr};
 use utoipa::ToSchema;
 
 use crate::Code;
 
 /// The method of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "UPPERCASE")]
 pub enum Method {
-    /// Reads.
+    /// Read.
     Get,
-    /// Acts.
+    /// Act.
     Post,
-    /// Creates or replaces.
+    /// Create or replace.
     Put,
-    /// Deletes.
+    /// Delete.
     Delete,
 }
 
 impl Method {
-    /// The method as it is written.
+    /// The method as text.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Get => "GET",
-            Self::Post => "POST",
-            Self::Put => "PUT",
-            Self::Delete => "DELETE",
-        }
+        self.into()
     }
 
-    /// Whether the fields of a request stand in its body, not in its query.
+    /// Whether the fields of a request are in its body, not in its query.
     pub fn has_body(self) -> bool {
         matches!(self, Self::Post | Self::Put)
     }
 }
 
-/// The role that a caller needs. Declared here, enforced by access control.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// The role that a caller needs; each includes the ones before it. Operations declare it; access
+/// control enforces it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Role {
-    /// Reads.
+    /// May read.
     Viewer,
-    /// Sends messages, calls objects, starts runs.
+    /// May send messages, call objects and start runs.
     Member,
-    /// Pauses, purges, redrives, deletes.
+    /// May pause, purge, redrive and delete.
     Operator,
-    /// Makes tokens and keys.
+    /// May create tokens and keys.
     Admin,
 }
 
 impl Role {
-    /// All roles; each may do what those before it may.
-    pub const ALL: [Self; 4] = [Self::Viewer, Self::Member, Self::Operator, Self::Admin];
-
-    /// The role as it is written.
+    /// The role as text.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Viewer => "viewer",
-            Self::Member => "member",
-            Self::Operator => "operator",
-            Self::Admin => "admin",
-        }
+        self.into()
     }
 }
 
-/// A request, and what answers it. Fields that stand in the path are skipped by serde; the others
-/// are the query of GET and DELETE, and the JSON body of POST and PUT.
+/// A request and its response. Serde skips the fields of the path; the others are the query of GET
+/// and DELETE, and the JSON body of POST and PUT.
 pub trait Operation: Serialize + DeserializeOwned + ToSchema + Send + Sync + 'static {
-    /// The answer.
+    /// The response.
     type Response: Serialize + DeserializeOwned + ToSchema + Send + 'static;
 
-    /// How it is sent.
+    /// The method.
     const METHOD: Method;
-    /// Where it is sent, with `{field}` for each field of the path.
+    /// The path, with `{field}` for each of its fields.
     const PATH: &'static str;
     /// The role that it needs.
     const NEEDS: Role;
-    /// The status of the answer.
+    /// The status of the response.
     const STATUS: u16;
-    /// Another status that a good answer may have.
+    /// Another status of a successful response.
     const STATUS_TOO: Option<u16>;
-    /// The name of the field that stands in the query although the request has a body.
+    /// The name of a field that is in the query although the request has a body.
     const EXTRA_QUERY: Option<&'static str>;
-    /// The body that an empty one stands for.
+    /// The value of an empty body.
     const EMPTY_BODY: &'static str;
     /// Whether it takes the header `Idempotency-Key`.
     const TAKES_KEY: bool;
-    /// Errors of its own. [`Operation::codes`] adds those of its form.
+    /// Its own errors. [`Operation::codes`] adds those of its form.
     const ERRORS: &'static [Code];
 
     /// The codes of its errors, without those that every request may get ([`Code::GENERAL`]).
@@ -105,10 +96,10 @@ pub trait Operation: Serialize + DeserializeOwned + ToSchema + Send + Sync + 'st
         codes
     }
 
-    /// The fields of the path, in their order.
+    /// The fields of the path, in order.
     fn path_values(&self) -> Vec<String>;
 
-    /// Takes the fields of the path, in their order. An error names the field.
+    /// Sets the fields of the path, in order. An error names the field.
     fn set_path_values(&mut self, values: Vec<String>) -> Result<(), String>;
 
     /// The idempotency key.
@@ -116,20 +107,20 @@ pub trait Operation: Serialize + DeserializeOwned + ToSchema + Send + Sync + 'st
         None
     }
 
-    /// Takes the idempotency key.
+    /// Sets the idempotency key.
     fn set_key(&mut self, _: Option<String>) {}
 
-    /// The field that stands in the query although the request has a body.
+    /// The field that is in the query although the request has a body.
     fn extra_query(&self) -> Option<(&'static str, String)> {
         None
     }
 
-    /// Takes that field. An error says why it cannot be.
+    /// Sets that field. An error names the reason.
     fn set_extra_query(&mut self, name: &str, _: &str) -> Result<(), String> {
         Err(format!("unknown field `{name}` in the query"))
     }
 
-    /// The status of this answer.
+    /// The status of this response.
     fn status(_: &Self::Response) -> u16 {
         Self::STATUS
     }
@@ -229,9 +220,8 @@ macro_rules! operation {
 }
 pub(crate) use operation;
 
-/// Declares operations whose fields are the names in their path, in the order of the path. A
-/// `keyed` one has an idempotency key as well, a `paged` one a limit and a cursor. Other fields
-/// stand behind `with`.
+/// Declares operations whose fields are the parameters of their path, in order. A `keyed` one also
+/// has an idempotency key, a `paged` one a limit and a cursor. Other fields follow after `with`.
 macro_rules! requests {
     ($($(#[$meta:meta])* $kind:ident $name:ident {
         $($(#[$about:meta])* $field:ident: $type:ident,)*
@@ -261,7 +251,7 @@ macro_rules! requests {
             /// Maximum number of rows
             #[arg(long, env = "STEADFAST_LIMIT", default_value_t)]
             pub limit: $crate::Limit,
-            /// Continue behind the page with this `next`
+            /// Continue after the page with this `next`
             #[arg(long, env = "STEADFAST_CURSOR")]
             pub cursor: Option<String>,
         });
@@ -280,7 +270,7 @@ macro_rules! requests {
 }
 pub(crate) use requests;
 
-/// Describes a request like the type that is its whole body.
+/// Gives a request the schema of the type that is its whole body.
 macro_rules! like {
     ($request:ty, $body:ty, $about:expr) => {
         impl utoipa::PartialSchema for $request {

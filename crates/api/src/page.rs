@@ -1,37 +1,37 @@
-//! Parts of lists.
+//! Pages of lists.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, de::Error};
 use utoipa::ToSchema;
 
-/// The most rows of one page.
+/// Maximum number of rows of a page.
 pub const LIMIT_MAX: u32 = 1_000;
 
-/// One part of a list.
+/// One page of a list.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Page<T> {
     /// The rows.
     #[schema(inline)]
     pub items: Vec<T>,
-    /// The `cursor` of the next part; null at the end.
+    /// The `cursor` of the next page; null at the end.
     pub next: Option<String>,
 }
 
 impl<T> Page<T> {
-    /// A list that has only one part.
+    /// A list with one page.
     pub fn whole(items: Vec<T>) -> Self {
         Self { items, next: None }
     }
 }
 
-/// The most rows that an answer has, 1 to 1000.
+/// Maximum number of rows of a response, 1 to 1000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(value_type = u32, minimum = 1, maximum = 1000, default = 50)]
 pub struct Limit(u32);
 
 impl Limit {
-    /// A number of rows; one beyond the bounds becomes the nearest bound.
+    /// A number of rows, clamped to the bounds.
     pub fn of(rows: u32) -> Self {
         Self(rows.clamp(1, LIMIT_MAX))
     }
@@ -67,7 +67,7 @@ impl FromStr for Limit {
     }
 }
 
-/// From a query, where everything is text.
+/// Parses text, because a query has only text.
 impl<'de> Deserialize<'de> for Limit {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         String::deserialize(from)?.parse().map_err(D::Error::custom)

@@ -1,19 +1,16 @@
 //! Paths of URLs.
 
-/// Escapes text so that it is one segment of the path of a URL.
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// Every character except the unreserved ones of RFC 3986.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// Escapes text as one segment of a URL path.
 pub fn escaped(text: &str) -> String {
-    let mut out = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
-            out.push(char::from(byte));
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    out
+    utf8_percent_encode(text, RESERVED).to_string()
 }
 
-/// Writes values into the places of a path, each as one segment.
+/// Fills the parameters of a path, each as one segment.
 pub(crate) fn fill(pattern: &str, values: &[String]) -> String {
     let mut values = values.iter();
     let segments = pattern.split('/').map(|segment| match segment.starts_with('{') {
@@ -28,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_stands_in_a_url_as_one_segment() {
+    fn an_address_is_one_segment_of_a_url() {
         assert_eq!(escaped("process/a/ü?#%&.."), "process%2Fa%2F%C3%BC%3F%23%25%26..");
         let filled = fill("/v1/queues/{queue}/messages/{id}", &["a b".into(), "7".into()]);
         assert_eq!(filled, "/v1/queues/a%20b/messages/7");

@@ -1,4 +1,4 @@
-//! Errors on the wire, as RFC 9457 has them.
+//! Errors on the wire, as in RFC 9457.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -15,13 +15,13 @@ pub struct ProblemBody {
     pub title: String,
     /// The HTTP status.
     pub status: u16,
-    /// The fact, and what to do next.
+    /// The fact and the next step.
     pub detail: String,
     /// The path of the request.
     pub instance: String,
-    /// The stable code; an object that refuses gives its own.
+    /// The stable code. An object that refuses has its own.
     pub code: String,
-    /// The place in the request that it is about, as in `lines[2].by`; `.` is the whole body.
+    /// The part of the request that is wrong, as in `lines[2].by`; `.` is the whole body.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
     /// The id of the request.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use steadfast_core::process::{Decided, Output};
 use steadfast_store::StreamSummary;
+use strum::IntoStaticStr;
 use utoipa::ToSchema;
 
 use crate::{
@@ -56,7 +57,7 @@ pub struct SendInput {
     #[serde(rename = "type")]
     pub type_: String,
     /// Data of the input, as JSON
-    // `--data` is the folder, here as for every verb.
+    // `--data` is the data folder, as for every verb.
     #[arg(id = "input", long = "body", env = "STEADFAST_BODY", value_name = "JSON",
         value_parser = json_value)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,8 +79,11 @@ pub struct Process {
 }
 
 /// Whether an instance has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize, ToSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize, IntoStaticStr, ToSchema,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 #[expect(missing_docs, reason = "each would take a line of the help")]
 pub enum Status {
     Open,
@@ -87,12 +91,9 @@ pub enum Status {
 }
 
 impl Status {
-    /// The status as it is written.
-    pub fn word(self) -> &'static str {
-        match self {
-            Status::Open => "open",
-            Status::Completed => "completed",
-        }
+    /// The status as text.
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// The status of an instance.
@@ -119,7 +120,7 @@ pub struct Instance {
     /// When its last message was committed.
     #[schema(format = DateTime)]
     pub updated_at: String,
-    /// When it ended; null if it has not.
+    /// When it ended; null while it is active.
     #[schema(format = DateTime)]
     pub completed_at: Option<String>,
 }
@@ -138,7 +139,7 @@ impl From<&StreamSummary> for Instance {
     }
 }
 
-/// An instance with a part of its messages.
+/// An instance with a page of its messages.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct InstanceDetail {
     /// Its name within the process.
@@ -155,7 +156,7 @@ pub struct InstanceDetail {
     pub version: i64,
     /// The messages, oldest first.
     pub items: Vec<Message>,
-    /// The cursor of the next part; null at the end.
+    /// The cursor of the next page; null at the end.
     pub next: Option<String>,
 }
 
@@ -169,21 +170,21 @@ pub struct Reply {
     pub data: Value,
 }
 
-/// The decision on an input. A repetition under the same key gets the same one.
+/// The decision on an input. A repetition with the same key gets the same decision.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Decision {
-    /// The place of the input in its stream.
+    /// The position of the input in its stream.
     pub position: i64,
     /// The outputs of the decision, in order.
     pub outputs: Vec<DecisionOutput>,
     /// The answer, if the process gave one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reply: Option<Reply>,
-    /// Whether it came after the end, so that it was only recorded.
+    /// Whether the input arrived after the end and was only recorded.
     pub ignored: bool,
 }
 
-/// One decision.
+/// One output of a decision.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct DecisionOutput {
     /// The action: reply, send, publish, schedule or complete.

@@ -45,7 +45,7 @@ operation!(ConfigureQueue => Queue, Put "/v1/queues/{queue}" (queue), Operator,
 like!(ConfigureQueue, QueueSettings, "Create a queue, or replace its settings.");
 
 requests! {
-    /// Pause a queue: nothing more is delivered from it. Deliveries in flight finish.
+    /// Pause a queue: no more messages are delivered. Deliveries in flight finish.
     keyed PauseQueue {
         /// Queue name
         queue: String,
@@ -57,8 +57,8 @@ requests! {
         queue: String,
     } => Queue, Post "/v1/queues/{queue}/resume", Operator, errors [InvalidName, QueueNotFound];
 
-    /// Look at messages without consuming them: in due order, dead letters in the order in which
-    /// they were sent.
+    /// List messages without consuming them: in due order, dead letters in the order in which they
+    /// were sent.
     paged PeekQueue {
         /// Queue name
         queue: String,
@@ -70,8 +70,8 @@ requests! {
         errors [InvalidName, QueueNotFound];
 }
 
-/// Send one message, or up to 1,000 together: all of them, or none. They are durable when this is
-/// answered. A queue is created by the first message sent to it.
+/// Send one message, or up to 1,000 in one commit. They are durable when the response arrives. The
+/// first message creates the queue.
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct SendMessages {
@@ -110,7 +110,7 @@ pub struct NewMessage {
     pub delay_ms: Option<u64>,
 }
 
-/// A body of `null` is a body.
+/// Distinguishes a body of `null` from a missing one.
 fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<JsonText>, D::Error> {
     JsonText::deserialize(from).map(Some)
 }
@@ -147,8 +147,8 @@ impl Default for PullMessages {
 }
 
 requests! {
-    /// Settle messages that were pulled. A late acknowledgement counts as long as nobody else got
-    /// the message; otherwise its lease is in `lost`, and the others of the request count.
+    /// Settle pulled messages. A late acknowledgement counts unless the message was delivered
+    /// again; then its lease is in `lost`, and the others of the request count.
     keyed AckMessages {
         /// Queue name
         queue: String,
@@ -192,7 +192,7 @@ requests! {
         #[arg(long, env = "STEADFAST_STATE", value_enum)]
         #[serde(skip_serializing_if = "Option::is_none")]
         pub state: Option<MessageState>,
-        /// Only this message; may be repeated
+        /// Only the message with this id; may be repeated
         #[arg(long = "id", env = "STEADFAST_ID", value_name = "ID")]
         #[serde(skip_serializing_if = "Option::is_none")]
         pub ids: Option<Vec<String>>,
@@ -209,7 +209,7 @@ requests! {
         #[arg(long, env = "STEADFAST_TO", value_name = "QUEUE")]
         #[serde(skip_serializing_if = "Option::is_none")]
         pub to: Option<String>,
-        /// Which messages; all if it is left out
+        /// Filter of the messages; all if it is left out
         #[command(flatten)]
         pub filter: RedriveFilter,
         /// Messages that become due per second; all at once if it is left out
@@ -228,7 +228,7 @@ requests! {
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct RedriveFilter {
-    /// Only this message; may be repeated
+    /// Only the message with this id; may be repeated
     #[arg(long = "id", env = "STEADFAST_ID", value_name = "ID")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ids: Option<Vec<String>>,
@@ -238,7 +238,7 @@ pub struct RedriveFilter {
     pub error_contains: Option<String>,
 }
 
-/// Replace a message that no consumer holds by one with another body, which is delivered anew.
+/// Replace a message that no consumer holds by one with another body, which is delivered as new.
 #[derive(Clone, Debug, Args, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EditMessage {
@@ -278,7 +278,7 @@ pub enum MessageState {
 }
 
 impl MessageState {
-    /// The state as it is written.
+    /// The state as text.
     pub fn name(self) -> &'static str {
         PeekState::from(self).name()
     }
@@ -314,9 +314,9 @@ pub struct Queue {
     pub settings: QueueSettings,
     /// Whether it is paused.
     pub paused: bool,
-    /// Whether a consumer of the program takes its messages.
+    /// Whether the program has a consumer for it.
     pub consumed: bool,
-    /// Messages that wait or are in flight.
+    /// Messages that are waiting or in flight.
     pub depth: u64,
     /// Messages that may be delivered now.
     pub ready: u64,
@@ -324,9 +324,9 @@ pub struct Queue {
     pub delayed: u64,
     /// Messages that a consumer holds.
     pub in_flight: u64,
-    /// Dead letters that stayed here.
+    /// Dead letters of this queue.
     pub dead: u64,
-    /// Age of the oldest message that waits or is in flight; null if there is none.
+    /// Age of the oldest message that is waiting or in flight; null if there is none.
     pub oldest_age_ms: Option<u64>,
     /// Messages per second over the last minute.
     pub rates: Rates,
@@ -344,7 +344,7 @@ pub struct QueueMessage {
     pub body: JsonText,
     /// Attempts in this queue so far.
     pub attempts: u32,
-    /// Attempts before it came into this queue.
+    /// Attempts before it was moved to this queue.
     pub attempts_before: u32,
     /// When it was sent.
     #[schema(format = DateTime)]
@@ -354,7 +354,7 @@ pub struct QueueMessage {
     pub due_at: Option<String>,
     /// Its state.
     pub state: MessageState,
-    /// The queue that it was sent to, if that was another one.
+    /// The queue that it was sent to, if it is another one.
     pub from: Option<String>,
     /// The error of the last attempt.
     pub last_error: Option<String>,
@@ -380,7 +380,7 @@ pub struct PulledMessage {
     /// When it was sent.
     #[schema(format = DateTime)]
     pub enqueued_at: String,
-    /// Acknowledge it with this.
+    /// The lease, for the acknowledgement.
     pub lease_id: String,
     /// When the lease ends.
     #[schema(format = DateTime)]
@@ -392,7 +392,7 @@ pub struct PulledMessage {
 pub struct PulledMessages {
     /// The messages; none if nothing is due.
     pub items: Vec<PulledMessage>,
-    /// Whether there are none because the queue is paused.
+    /// Whether the list is empty because the queue is paused.
     pub paused: bool,
 }
 
@@ -401,9 +401,9 @@ pub struct PulledMessages {
 pub struct AckedMessages {
     /// Messages that are done.
     pub acked: usize,
-    /// Messages that are delivered again, or were given up.
+    /// Messages that are delivered again, or are dead letters now.
     pub retried: usize,
-    /// Leases that had ended: somebody else got the message, or it was settled.
+    /// Leases that had ended: the message was delivered again or settled.
     pub lost: Vec<String>,
 }
 
@@ -424,7 +424,7 @@ pub struct Redriven {
     pub moved: u64,
     /// Time until the last of them is due.
     pub lasts_ms: u64,
-    /// The first ids, 20 at most.
+    /// The first ids, at most 20.
     pub first: Vec<String>,
 }
 

@@ -19,7 +19,7 @@ use crate::{
 };
 
 requests! {
-    /// List the workflows of the program, their limits, and how many runs each has.
+    /// List the workflows of the program, their limits and their numbers of runs.
     plain ListWorkflows {} => Page<WorkflowEntry>, Get "/v1/workflows", Viewer, errors [];
 
     /// List the runs of a workflow, newest first.
@@ -31,7 +31,7 @@ requests! {
         /// Filter by status
         #[arg(long, env = "STEADFAST_STATUS", value_parser = phases())]
         pub status: Option<Phase>,
-        /// Filter by the beginning of the id
+        /// Filter by prefix of the id
         #[arg(long, env = "STEADFAST_PREFIX", value_name = "TEXT")]
         pub prefix: Option<String>,
         /// Only runs started at this time or later, as in 2026-11-15T12:30:00Z
@@ -64,7 +64,7 @@ pub struct StartRun {
     #[arg(long, env = "STEADFAST_INPUT", value_name = "JSON")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<JsonText>,
-    /// Seconds to wait for its end, at most 60
+    /// Seconds to wait for the end, at most 60
     #[arg(long, env = "STEADFAST_WAIT", value_name = "SECONDS")]
     #[serde(skip)]
     pub wait: Option<Wait>,
@@ -89,7 +89,7 @@ requests! {
         /// Run id
         id: String,
     } with {
-        /// Seconds to wait for its end, at most 60
+        /// Seconds to wait for the end, at most 60
         #[arg(long, env = "STEADFAST_WAIT", value_name = "SECONDS")]
         pub wait: Option<Wait>,
     } => RunView, Get "/v1/workflows/{workflow}/runs/{id}", Viewer,
@@ -140,7 +140,7 @@ requests! {
     } => RunView, Post "/v1/workflows/{workflow}/runs/{id}/terminate", Operator,
         errors [InvalidName, WorkflowNotFound, RunNotFound, WrongStatus];
 
-    /// Retry the steps of a run that wait for their next attempt now, instead of at its time.
+    /// Retry now the steps of a run that wait for their next attempt.
     keyed RetryRun {
         /// Workflow name
         workflow: String,
@@ -156,7 +156,7 @@ requests! {
         /// Run id
         id: String,
     } with {
-        /// Keep everything recorded before this step; forget everything if it is left out
+        /// Keep the record before this step; without it, restart from the beginning
         #[arg(long, env = "STEADFAST_FROM", value_name = "STEP")]
         #[serde(skip_serializing_if = "Option::is_none")]
         pub from: Option<String>,
@@ -197,10 +197,10 @@ like!(SendEvent, Value, "Send an event to a run. It is kept until the run waits 
 pub struct Wait(u32);
 
 impl Wait {
-    /// The longest wait.
+    /// Maximum wait in seconds.
     const MAX: u32 = 60;
 
-    /// The longest wait that a server allows.
+    /// The maximum wait.
     pub const LONGEST: Self = Self(Self::MAX);
 
     /// The number of seconds.
@@ -228,7 +228,7 @@ impl FromStr for Wait {
     }
 }
 
-/// From a query, where everything is text.
+/// Parses text, because a query has only text.
 impl<'de> Deserialize<'de> for Wait {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         String::deserialize(from)?.parse().map_err(D::Error::custom)
@@ -238,18 +238,18 @@ impl<'de> Deserialize<'de> for Wait {
 /// A workflow.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct WorkflowEntry {
-    /// Its name, and how many runs it has.
+    /// Its name and its numbers of runs.
     #[serde(flatten)]
     pub counts: WorkflowCounts,
     /// The limits of its runs.
     pub limits: WorkflowLimits,
 }
 
-/// How many runs execute at once, and for how many seconds ended runs are kept.
+/// Concurrency of the runs, and retention of ended runs in seconds.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowLimits {
-    /// Runs that execute at once; sleeping runs do not count.
+    /// Maximum number of executing runs; sleeping runs do not count.
     pub concurrency: usize,
     /// Seconds that complete runs are kept.
     pub keep_complete: u64,
@@ -291,7 +291,7 @@ pub struct StartedRun {
 }
 
 impl StartedRun {
-    /// From the status alone: a start need not read the run.
+    /// Builds it from the status alone: a start does not read the run.
     pub fn new(workflow: String, id: String, created: bool, status: Status) -> Self {
         let phase = Phase::of(&status);
         let (output, error) = match status {

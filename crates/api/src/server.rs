@@ -2,6 +2,7 @@
 
 use clap::{Args, builder::FalseyValueParser};
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 use utoipa::ToSchema;
 
 use crate::operation::operation;
@@ -10,7 +11,7 @@ use crate::operation::operation;
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Examine {
-    /// Read every row of a large store as well, which takes a while
+    /// Read every row, even of a large store, which takes a while
     #[arg(long, env = "STEADFAST_DEEP", value_parser = FalseyValueParser::new())]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub deep: bool,
@@ -55,9 +56,10 @@ impl Check {
     }
 }
 
-/// How a check ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+/// The result of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, ToSchema)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Verdict {
     /// The check passed.
     Ok,
@@ -68,13 +70,9 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The verdict as it is written.
-    pub fn word(self) -> &'static str {
-        match self {
-            Verdict::Ok => "ok",
-            Verdict::Warning => "warning",
-            Verdict::Failed => "failed",
-        }
+    /// The verdict as text.
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Streams and messages: what was recorded, what is pending, what is dead.
+//! Streams and messages: recorded, pending, dead.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -90,7 +90,7 @@ impl From<&StreamSummary> for Stream {
     }
 }
 
-/// A stream with a part of its messages.
+/// A stream with a page of its messages.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct StreamDetail {
     /// 32 hexadecimal digits.
@@ -101,19 +101,19 @@ pub struct StreamDetail {
     pub version: i64,
     /// The messages, oldest first.
     pub items: Vec<Message>,
-    /// The cursor of the next part; null at the end.
+    /// The cursor of the next page; null at the end.
     pub next: Option<String>,
 }
 
-/// A message and how far its delivery is.
+/// A message and the state of its delivery.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Message {
-    /// Its place in its stream, from 1.
+    /// Position in its stream, from 1.
     pub position: i64,
-    /// Its place in the whole store; names it in `/v1/messages/{position}`.
+    /// Position in the whole store; identifies it in `/v1/messages/{position}`.
     pub global_position: i64,
-    /// The id by which handlers and receivers know it, the same at every delivery.
+    /// The id for handlers and receivers, the same at every delivery.
     pub id: String,
     /// The address of its stream.
     pub stream: String,
@@ -123,37 +123,37 @@ pub struct Message {
     pub direction: String,
     /// The action: receive, send, publish, …
     pub action: String,
-    /// Its stable type.
+    /// Its type.
     #[serde(rename = "type")]
     pub type_: String,
     /// The version of its type.
     pub schema: i32,
-    /// Its data, as it was written.
+    /// Its data, unchanged.
     pub data: JsonText,
     /// Its metadata.
     pub metadata: JsonText,
-    /// Who it is for: an address, or the id of one that is not known here.
+    /// The receiver: an address, or an id whose address is unknown.
     pub target: Option<String>,
-    /// Whether it waits for the earlier ordered ones of its target.
+    /// Whether it waits for earlier ordered messages of its target.
     pub ordered: bool,
-    /// The position of what caused it.
+    /// The position of the message that caused it.
     pub cause: Option<i64>,
     /// When it was committed.
     #[schema(format = DateTime)]
     pub created_at: String,
-    /// Whether it was handled; null if it is not to be delivered.
+    /// Whether it was handled; null if it has no receiver.
     pub processed: Option<bool>,
     /// When it was handled.
     #[schema(format = DateTime)]
     pub processed_at: Option<String>,
-    /// How far its delivery is; null if it is not to be delivered.
+    /// The state of its delivery; null if it has no receiver.
     pub state: Option<DeliveryState>,
     /// When it is due, or its lease ends; null if it is settled or due at once.
     #[schema(format = DateTime)]
     pub due_at: Option<String>,
-    /// Attempts so far; null if it is not to be delivered.
+    /// Attempts so far; null if it has no receiver.
     pub attempts: Option<u32>,
-    /// Why the last attempt failed.
+    /// The error of the last attempt.
     pub error: Option<String>,
 }
 
@@ -225,7 +225,7 @@ pub struct MessageDetail {
     pub attempt_log: Vec<AttemptEntry>,
 }
 
-/// JSON as it was written cannot be read through `flatten`: the message is read by itself.
+/// `flatten` cannot parse raw JSON, so the message is parsed by itself.
 impl<'de> Deserialize<'de> for MessageDetail {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
@@ -244,7 +244,7 @@ impl<'de> Deserialize<'de> for MessageDetail {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AttemptEntry {
-    /// Which attempt, from 1.
+    /// Number of the attempt, from 1.
     pub number: u32,
     /// When it began.
     #[schema(format = DateTime)]
@@ -252,7 +252,7 @@ pub struct AttemptEntry {
     /// When it failed.
     #[schema(format = DateTime)]
     pub ended_at: String,
-    /// Why.
+    /// The error.
     pub error: String,
 }
 
@@ -280,7 +280,7 @@ impl Addresses {
         Ok(Self(store.addresses(&ids).await?))
     }
 
-    /// The address; the id itself if it is not known.
+    /// The address, or the id if the address is unknown.
     pub fn of(&self, id: EntityId) -> String {
         self.0.get(&id).map_or_else(|| id.to_string(), Address::to_string)
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use steadfast_store::Timestamp;
 
-/// Writes a time. One that no calendar reaches becomes the last or first that it does.
+/// Formats a time. Times outside of the calendar become its first or last one.
 pub fn rfc3339(at: Timestamp) -> String {
     let clamped = jiff::Timestamp::from_millisecond(at.0).unwrap_or(if at.0 < 0 {
         jiff::Timestamp::MIN
@@ -14,7 +14,7 @@ pub fn rfc3339(at: Timestamp) -> String {
     format!("{clamped:.3}")
 }
 
-/// Reads a time. Without a zone it is UTC; a day is its beginning.
+/// Parses a time. Without a zone it is UTC; a date is its midnight.
 pub fn read_time(text: &str) -> Option<Timestamp> {
     let civil = || {
         let time: jiff::civil::DateTime = text.parse().ok()?;

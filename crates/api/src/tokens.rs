@@ -43,7 +43,7 @@ requests! {
 pub struct Token {
     /// Its id.
     pub id: String,
-    /// The organization that it is for.
+    /// Its organization.
     pub organization: String,
     /// When it was created.
     #[schema(format = DateTime)]

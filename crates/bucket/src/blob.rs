@@ -1,4 +1,4 @@
-//! A blob as the index knows it.
+//! Blobs and their rows in the index.
 
 use std::collections::BTreeMap;
 
@@ -7,29 +7,29 @@ use serde::{Deserialize, Serialize};
 use steadfast_store::{Entry, Json, StoreError, Timestamp};
 
 use crate::{
-    BlobKey, BucketError, METADATA_BYTES_MAX, MoreSums,
+    BlobKey, BucketError, ExtraChecksums, METADATA_BYTES_MAX,
     content::{ContentId, FileName},
     digest::Checksums,
-    more_sums::unhex,
+    extra_checksums::unhex,
 };
 
-/// Attributes that the writer of a blob gives it.
+/// Attributes that the writer of a blob sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attributes {
-    /// Its media type.
+    /// Media type.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
-    /// Headers that are given back with it: Cache-Control, Content-Disposition, Content-Encoding,
+    /// Headers that reads return: Cache-Control, Content-Disposition, Content-Encoding,
     /// Content-Language, Expires. Names are lowercase.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// Its own metadata. Names are lowercase.
+    /// User metadata. Names are lowercase.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
 }
 
 impl Attributes {
-    /// Says only of which type it is.
+    /// Attributes with a media type only.
     pub fn of_type(content_type: &str) -> Self {
         Self { content_type: Some(content_type.into()), ..Self::default() }
     }
@@ -53,32 +53,32 @@ impl Attributes {
 pub struct Blob {
     /// Its key.
     pub key: BlobKey,
-    /// How many bytes it has.
+    /// Size in bytes.
     pub size: u64,
-    /// The tag of its content, without quotes: its SHA-256. What came through S3 has the MD5, or
-    /// that of its parts and their number, because clients there expect it.
+    /// The ETag, without quotes: the SHA-256 of the content. Blobs written through S3 have the MD5,
+    /// or the MD5 of the MD5s of their parts and the number of parts, because S3 clients expect it.
     pub etag: String,
-    /// The number of the write in the sequence of its key.
+    /// Number of this write in the sequence of its key.
     pub sequence: i64,
-    /// When it was written.
+    /// Time of the write.
     pub modified_at: Timestamp,
-    /// Attributes that its writer gave it.
+    /// Attributes that the writer set.
     pub attributes: Attributes,
-    /// The CRC-32 of its bytes.
+    /// CRC-32 of the bytes.
     pub crc32: u32,
-    /// The SHA-256 of its bytes, unless it came through S3 without one; of a blob that came in
-    /// parts, that of the SHA-256 of its parts, as S3 has it.
+    /// SHA-256 of the bytes; `None` if S3 wrote the blob without one. For a multipart upload it is
+    /// the SHA-256 of the SHA-256s of the parts, as in S3.
     pub sha256: Option<[u8; 32]>,
-    /// Other checksums that were asked for when it was written.
-    pub more: MoreSums,
+    /// Other checksums that the writer asked for.
+    pub more: ExtraChecksums,
     pub(crate) content: ContentId,
     pub(crate) parts: Vec<(u64, u64)>,
 }
 
 impl Blob {
-    /// A blob that a program in another process tells of, without its parts and other checksums;
-    /// `None` if `version` names no write.
-    pub fn told(
+    /// A blob that a remote server describes, without its parts and other checksums; `None` if
+    /// `version` is not a version.
+    pub fn from_remote(
         key: BlobKey,
         (size, sequence, modified_at): (u64, i64, Timestamp),
         (etag, version): (String, &str),
@@ -86,7 +86,7 @@ impl Blob {
         (crc32, sha256): (u32, Option<[u8; 32]>),
     ) -> Option<Self> {
         let content = ContentId::from_hex(version)?;
-        let (more, parts) = (MoreSums::default(), Vec::new());
+        let (more, parts) = (ExtraChecksums::default(), Vec::new());
         let blob = Self {
             key,
             size,
@@ -103,7 +103,7 @@ impl Blob {
         Some(blob)
     }
 
-    /// Names this write of the key, and no other.
+    /// Identifies this write of the key.
     pub fn version(&self) -> String {
         self.content.to_string()
     }
@@ -113,12 +113,12 @@ impl Blob {
         Checksums { size, md5: None, crc32, sha256, more }
     }
 
-    /// How many parts it was uploaded in; 0 if in one piece.
+    /// Number of parts of the multipart upload; 0 if the blob was written in one piece.
     pub fn parts(&self) -> usize {
         self.parts.len()
     }
 
-    /// The bytes of a part, counted from 1. What came in one piece is its only part.
+    /// Bytes of a part, counted from 1. A blob written in one piece has one part.
     pub fn part_range(&self, number: u32) -> Option<std::ops::Range<u64>> {
         let index = usize::try_from(number.checked_sub(1)?).ok()?;
         if self.parts.is_empty() {
@@ -129,7 +129,7 @@ impl Blob {
         Some(begin..begin + size)
     }
 
-    /// Its files, and how many bytes each has.
+    /// The blob's files with their sizes.
     pub(crate) fn files(&self) -> Vec<(FileName, u64)> {
         let content = self.content;
         if self.parts.is_empty() {
@@ -146,7 +146,7 @@ impl Blob {
             BucketError::Store(StoreError::Corrupt { reason })
         };
         let key = std::str::from_utf8(entry.entry.key()).map_err(|_| damaged("is not a text"))?;
-        let stored: Stored = serde_json::from_str(value.as_str())
+        let stored: BlobRow = serde_json::from_str(value.as_str())
             .map_err(|error| damaged(&format!("is not a blob: {error}")))?;
         let content = ContentId::from_hex(&stored.id).ok_or_else(|| damaged("has no id"))?;
         Ok(Some(Self {
@@ -167,20 +167,20 @@ impl Blob {
 
 /// The row of a blob in the index.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Stored {
+pub(crate) struct BlobRow {
     id: String,
     pub(crate) size: u64,
     pub(crate) etag: String,
     crc32: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sha256: Option<String>,
-    #[serde(rename = "sums", default, skip_serializing_if = "MoreSums::is_empty")]
-    more: MoreSums,
+    #[serde(rename = "sums", default, skip_serializing_if = "ExtraChecksums::is_empty")]
+    more: ExtraChecksums,
     #[serde(flatten)]
     pub(crate) attributes: Attributes,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     parts: Vec<(u64, u64)>,
-    /// The floor of the bucket when it was written.
+    /// Floor of the bucket at the time of the write.
     #[serde(default, skip_serializing_if = "is_zero")]
     floor: i64,
 }
@@ -189,15 +189,15 @@ fn is_zero(it: &i64) -> bool {
     *it == 0
 }
 
-impl Stored {
-    /// A blob in one piece.
+impl BlobRow {
+    /// A blob written in one piece.
     pub(crate) fn whole(id: ContentId, sums: &Checksums, attributes: Attributes) -> Self {
         let (etag, sha256) = (sums.tag(), sums.sha256.map(|it| HEXLOWER.encode(&it)));
         let (id, size, crc32, more) = (id.to_string(), sums.size, sums.crc32, sums.more);
         Self { id, size, etag, crc32, sha256, more, attributes, parts: Vec::new(), floor: 0 }
     }
 
-    /// A blob that came in parts.
+    /// A blob of a multipart upload.
     pub(crate) fn of_parts(
         id: ContentId,
         etag: String,
@@ -208,7 +208,7 @@ impl Stored {
         Self { etag, parts, ..Self::whole(id, sums, attributes) }
     }
 
-    /// The same bytes under another id.
+    /// The same content under another id.
     pub(crate) fn copy(blob: &Blob, id: ContentId, attributes: Attributes) -> Self {
         Self {
             id: id.to_string(),
@@ -223,8 +223,8 @@ impl Stored {
         }
     }
 
-    /// The same, written when this was the floor of the bucket.
-    pub(crate) fn above(&self, floor: i64) -> Self {
+    /// The same row, written above this floor of the bucket.
+    pub(crate) fn with_floor(&self, floor: i64) -> Self {
         Self { floor, ..self.clone() }
     }
 
@@ -244,10 +244,10 @@ mod tests {
         let (id, attributes) = (ContentId([u8::MAX; 16]), Attributes::default());
         let parts = (0..10_000).map(|it| (u64::MAX - it, 5 << 30)).collect();
         let (crc32c, crc64nvme, sha1) = (Some(u32::MAX), Some(u64::MAX), Some([1; 20]));
-        let more = MoreSums { crc32c, crc64nvme, sha1 };
+        let more = ExtraChecksums { crc32c, crc64nvme, sha1 };
         let (size, sha256) = (50_000 << 30, Some([1; 32]));
         let sums = Checksums { size, md5: None, crc32: u32::MAX, sha256, more };
-        let stored = Stored::of_parts(id, "e".repeat(38), &sums, attributes, parts);
+        let stored = BlobRow::of_parts(id, "e".repeat(38), &sums, attributes, parts);
         assert!(stored.json().unwrap().as_str().len() < ENTRY_BYTES_MAX / 2);
     }
 }

@@ -7,24 +7,24 @@ use steadfast_store::{Commit, Entropy, EntryRange, Outcome, Store, StoreClock, S
 use crate::{
     BucketError,
     cache::{BucketCache, NextAborts},
-    changes::Changes,
-    content::{Blobs, ContentId, FileName, off},
+    content::{Blobs, ContentId, FileName, run_blocking},
+    file_changes::FileChanges,
     readers::Readers,
     session,
 };
 
-/// How long things are kept that nobody asked to keep.
+/// Retention periods of tombstones, uploads and orphaned files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BucketOptions {
-    /// The number of a deleted key. While it is kept, the next write of the key takes the next
-    /// number; later it takes one above all that deleted keys of the bucket had.
+    /// Tombstones of deleted keys. While a tombstone exists, the next write of the key takes the
+    /// next number. Later it takes a number above all numbers of deleted keys in the bucket.
     pub keep_tombstones: Duration,
-    /// An upload in parts that nobody completes, where no lifecycle rule says otherwise.
+    /// Multipart uploads that are not completed, unless a lifecycle rule sets another period.
     pub keep_uploads: Duration,
-    /// A file that no blob refers to: it may be about to.
+    /// Files without a row in the index: the commit that refers to them may still follow.
     pub keep_orphans: Duration,
-    /// A file that the store does not know, after it was opened without a clean end before it or
-    /// beside files that another copy of it used last. So long a newer copy can be restored.
+    /// Files without a row, after an unclean shutdown or after another copy of the store used the
+    /// files. During this period a newer copy of the store can be restored.
     pub keep_unknown_files: Duration,
 }
 
@@ -54,13 +54,13 @@ pub(crate) struct Shared {
     pub(crate) account: String,
     pub(crate) cache: BucketCache,
     pub(crate) readers: Readers,
-    pub(crate) changes: Arc<Changes>,
+    pub(crate) changes: Arc<FileChanges>,
     pub(crate) session: tokio::sync::Mutex<session::State>,
     pub(crate) next_aborts: NextAborts,
 }
 
 impl Buckets {
-    /// The name of the store, as events carry it.
+    /// The name of the store in events.
     pub fn account(&self) -> &str {
         &self.shared.account
     }
@@ -77,17 +77,17 @@ impl Shared {
         ContentId::new(self.clock.now(), self.store.owner().epoch, &*self.entropy)
     }
 
-    /// See [`off`].
-    pub(crate) async fn off<T: Send + 'static>(
+    /// See [`run_blocking`].
+    pub(crate) async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn Blobs) -> Result<T, BucketError> + Send + 'static,
     ) -> Result<T, BucketError> {
-        off(&self.blobs, work).await
+        run_blocking(&self.blobs, work).await
     }
 
-    /// Does something to its end, also if nobody waits for it any more: a commit that is under way
-    /// cannot be called back, and somebody must see to its files.
-    pub(crate) async fn to_the_end<T: Send + 'static>(
+    /// Runs work to completion, even if the caller is dropped: a commit in flight cannot be
+    /// cancelled, and its files must be kept or removed.
+    pub(crate) async fn run_to_completion<T: Send + 'static>(
         work: impl Future<Output = Result<T, BucketError>> + Send + 'static,
     ) -> Result<T, BucketError> {
         match tokio::spawn(work).await {
@@ -99,36 +99,36 @@ impl Shared {
         }
     }
 
-    /// Has the sweep look at files that perhaps nothing refers to.
-    pub(crate) fn doubt(&self, files: &[FileName]) {
-        self.changes.doubt(files, self.clock.now());
+    /// Makes the sweep check whether a row refers to these files.
+    pub(crate) fn recheck(&self, files: &[FileName]) {
+        self.changes.recheck(files, self.clock.now());
     }
 
-    /// The same for drafts that were given up and could not be removed.
-    pub(crate) async fn take_left_over(&self) -> Result<(), BucketError> {
-        let left = self.off(|blobs| Ok(blobs.left_over())).await?;
-        self.doubt(&left);
+    /// Makes the sweep check abandoned drafts that could not be removed.
+    pub(crate) async fn recheck_abandoned_drafts(&self) -> Result<(), BucketError> {
+        let left = self.run_blocking(|blobs| Ok(blobs.abandoned_drafts())).await?;
+        self.recheck(&left);
         Ok(())
     }
 
-    /// Removes files that nothing refers to any more. If that fails, the sweep does it.
+    /// Removes files that no row refers to. If that fails, the sweep retries.
     pub(crate) async fn discard(&self, files: Vec<FileName>) {
         let files: Vec<FileName> =
             files.into_iter().filter(|it| !self.readers.leave_to_last(*it)).collect();
         if files.is_empty() {
             return;
         }
-        self.doubt(&files);
+        self.recheck(&files);
         let names = files.clone();
-        match self.off(move |blobs| Ok(blobs.remove(&names)?)).await {
+        match self.run_blocking(move |blobs| Ok(blobs.remove(&names)?)).await {
             Ok(()) => self.changes.settle(&files),
             Err(error) => {
-                tracing::warn!(error = %error, "files of a blob that is gone were not removed");
+                tracing::warn!(error = %error, "files of a deleted blob remain; the sweep retries");
             }
         }
     }
 
-    /// All entries of a list, page by page.
+    /// One page of the entries of a space.
     pub(crate) async fn page(
         &self,
         space: &str,
@@ -143,7 +143,7 @@ impl Shared {
         self.store.entries(space, range, 1_000).await
     }
 
-    /// Commits, and says which expectation did not hold.
+    /// Commits. Returns the rejection if an expectation does not hold.
     pub(crate) async fn commit(
         &self,
         commit: Commit,
@@ -156,7 +156,7 @@ impl Shared {
     }
 }
 
-/// Keeps the files of a content from being removed.
+/// Prevents the removal of a content's files while it exists.
 pub(crate) struct Hold {
     shared: Arc<Shared>,
     pub(crate) content: ContentId,
@@ -175,8 +175,9 @@ impl Drop for Hold {
         if doomed.is_empty() {
             return;
         }
-        // At the very end there may be no runtime any more, or one that does not get to it.
-        self.shared.doubt(&doomed);
+        // During shutdown there may be no runtime, or the task may not run: the sweep removes the
+        // files then.
+        self.shared.recheck(&doomed);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let shared = self.shared.clone();
             runtime.spawn(async move { shared.discard(doomed).await });

@@ -1,4 +1,4 @@
-//! Settings of buckets in memory: this process alone changes them.
+//! Cache of bucket settings. Only this process changes them.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -8,14 +8,14 @@ use steadfast_store::{Entry, Json, StoreError, Timestamp};
 
 use crate::{BucketError, BucketName, BucketSettings, LifecycleRule};
 
-/// The buckets that were looked up.
+/// Cached settings and floors by bucket.
 #[derive(Debug, Default)]
 pub(crate) struct BucketCache(RwLock<Pages>);
 
 #[derive(Debug, Default)]
 struct Pages {
-    known: HashMap<BucketName, Arc<Known>>,
-    /// How often something was forgotten: what was read before is not learned any more.
+    known: HashMap<BucketName, Arc<CachedBucket>>,
+    /// Number of invalidations. A row that was read before an invalidation is not cached after it.
     forgotten: u64,
 }
 
@@ -26,13 +26,13 @@ impl BucketCache {
         pages.forgotten += 1;
     }
 
-    /// The bucket, if it is known, or else the number that [`BucketCache::learn`] asks for.
-    pub(crate) fn find(&self, bucket: &BucketName) -> Result<Arc<Known>, u64> {
+    /// Returns the cached bucket, or else the number to pass to [`BucketCache::learn`].
+    pub(crate) fn find(&self, bucket: &BucketName) -> Result<Arc<CachedBucket>, u64> {
         let pages = self.0.read();
         pages.known.get(bucket).cloned().ok_or(pages.forgotten)
     }
 
-    pub(crate) fn learn(&self, bucket: &BucketName, known: &Arc<Known>, forgotten: u64) {
+    pub(crate) fn learn(&self, bucket: &BucketName, known: &Arc<CachedBucket>, forgotten: u64) {
         let mut pages = self.0.write();
         if pages.forgotten == forgotten {
             pages.known.insert(bucket.clone(), known.clone());
@@ -40,29 +40,29 @@ impl BucketCache {
     }
 }
 
-/// A bucket as it was last seen.
+/// A bucket as it was last read.
 #[derive(Clone, Debug)]
-pub(crate) struct Known {
+pub(crate) struct CachedBucket {
     pub(crate) revision: i64,
     pub(crate) created_at: Timestamp,
     pub(crate) settings: BucketSettings,
-    /// The number below which no change of its keys goes.
+    /// Every change of a key takes a number above this one.
     pub(crate) floor: i64,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Stored {
+struct BucketRow {
     created_at: i64,
     #[serde(flatten)]
     settings: BucketSettings,
 }
 
-impl Known {
-    /// A bucket as its row says, without its floor; `None` if it was deleted.
+impl CachedBucket {
+    /// Reads a bucket from its row, without its floor; `None` if it was deleted.
     pub(crate) fn read(entry: &Entry) -> Result<Option<Self>, BucketError> {
         let Some(value) = &entry.value else { return Ok(None) };
-        let stored: Stored = serde_json::from_str(value.as_str()).map_err(|error| {
+        let stored: BucketRow = serde_json::from_str(value.as_str()).map_err(|error| {
             let reason = format!("entry {:?} is not a bucket: {error}", entry.entry);
             BucketError::Store(StoreError::Corrupt { reason })
         })?;
@@ -75,12 +75,12 @@ impl Known {
         created_at: Timestamp,
         settings: &BucketSettings,
     ) -> Result<Json, BucketError> {
-        Ok(Json::of(&Stored { created_at: created_at.0, settings: settings.clone() })?)
+        Ok(Json::of(&BucketRow { created_at: created_at.0, settings: settings.clone() })?)
     }
 }
 
-/// Before when no upload of a bucket is to be aborted, by which rules. So the open uploads are not
-/// listed before one of them may be too old.
+/// The earliest time at which an upload of a bucket can expire, and the lifecycle rules it was
+/// computed for. The sweep does not list uploads before that time.
 #[derive(Debug, Default)]
 pub(crate) struct NextAborts(Mutex<HashMap<BucketName, (Vec<LifecycleRule>, Timestamp)>>);
 
@@ -105,10 +105,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_read_before_a_change_is_not_learned_after_it() {
+    fn a_row_read_before_a_change_is_not_cached_after_it() {
         let (cache, bucket) = (BucketCache::default(), BucketName::new("photos").unwrap());
         let settings = BucketSettings::default();
-        let known = Arc::new(Known { revision: 1, created_at: Timestamp(0), settings, floor: 0 });
+        let known =
+            Arc::new(CachedBucket { revision: 1, created_at: Timestamp(0), settings, floor: 0 });
         let forgotten = cache.find(&bucket).unwrap_err();
         cache.forget(&bucket);
         cache.learn(&bucket, &known, forgotten);

@@ -1,4 +1,4 @@
-//! The commit of a change: the row of the index, its number, and the event, together.
+//! Commits a change of a key: the row of the index, the number of the change and its event.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use steadfast_store::{
 
 use crate::{
     Blob, BlobAction, BlobEvent, BlobKey, BucketError, BucketName, Condition,
-    blob::Stored,
+    blob::BlobRow,
     buckets::Shared,
-    cache::Known,
+    cache::CachedBucket,
     content::ContentId,
     event::{CopySource, EventObject},
     events::{Sender, stream},
@@ -23,12 +23,12 @@ pub(crate) struct Change {
     pub(crate) key: BlobKey,
     pub(crate) action: BlobAction,
     /// The new content; `None` for a deletion.
-    pub(crate) content: Option<(ContentId, Stored)>,
+    pub(crate) content: Option<(ContentId, BlobRow)>,
     pub(crate) condition: Condition,
     pub(crate) copy_source: Option<CopySource>,
-    /// An upload that ends with it: its entry and revision.
+    /// The upload that this change completes: its entry and revision.
     pub(crate) upload: Option<(EntryKey, i64)>,
-    /// The idempotency key that is recorded with it.
+    /// The idempotency key to record in the same commit.
     pub(crate) once: Option<Remember>,
 }
 
@@ -39,7 +39,7 @@ impl Change {
     }
 }
 
-/// The record that stands with the idempotency key of a put, as JSON, and comes back with
+/// The reply recorded with the idempotency key of a put, as JSON. A repeated put returns it in
 /// [`BucketError::Repeated`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PutRecord {
@@ -52,23 +52,23 @@ pub struct PutRecord {
 }
 
 /// The result of a change.
-pub(crate) struct Changed {
+pub(crate) struct ChangeResult {
     /// The blob before it.
     pub(crate) before: Option<Blob>,
     /// The blob after it.
     pub(crate) after: Option<Blob>,
-    /// The number that the change took; `None` if there was nothing to do.
+    /// Number of the change; `None` if nothing changed.
     pub(crate) sequence: Option<i64>,
 }
 
 impl Shared {
-    /// Makes a change. Whoever changed the key or the bucket at the same time goes first, and this
-    /// one is decided anew.
+    /// Commits a change. If another change of the key or the bucket was committed first, this one
+    /// is decided again from the new state.
     pub(crate) async fn change(
         self: &Arc<Self>,
         bucket: &BucketName,
         change: &Change,
-    ) -> Result<Changed, BucketError> {
+    ) -> Result<ChangeResult, BucketError> {
         let entry = change.key.entry(bucket)?;
         loop {
             let known = self.bucket(bucket).await?;
@@ -81,7 +81,7 @@ impl Shared {
                 return Err(BucketError::TooLarge { max });
             }
             if change.content.is_none() && before.is_none() {
-                return Ok(Changed { before, after: None, sequence: None });
+                return Ok(ChangeResult { before, after: None, sequence: None });
             }
             let mut commit = self.commit_of(bucket, &known, change, (&entry, revision), &before)?;
             if let Some(once) = &change.once {
@@ -96,9 +96,9 @@ impl Shared {
             crash::point("blob.prepared");
             let decided = self.commit(commit).await;
             if decided.as_ref().is_err_and(|it| !it.is_certain()) {
-                // If it was committed, nothing refers to these any more.
+                // If the commit was applied, no row refers to these files any more.
                 let before = before.iter().flat_map(Blob::files).map(|it| it.0);
-                self.doubt(&before.collect::<Vec<_>>());
+                self.recheck(&before.collect::<Vec<_>>());
             }
             let receipt = match decided? {
                 Ok(receipt) => receipt,
@@ -121,27 +121,27 @@ impl Shared {
             crash::point("blob.committed");
             let after = match &change.content {
                 Some((id, stored)) => {
-                    let stored = stored.above(known.floor);
+                    let stored = stored.with_floor(known.floor);
                     Some(self.written(&entry, revision + 1, receipt.at, *id, &stored)?)
                 }
                 None => None,
             };
             let sequence = Some(known.floor + revision + 1);
-            return Ok(Changed { before, after, sequence });
+            return Ok(ChangeResult { before, after, sequence });
         }
     }
 
     fn commit_of(
         &self,
         bucket: &BucketName,
-        known: &Known,
+        known: &CachedBucket,
         change: &Change,
         (entry, revision): (&EntryKey, i64),
         before: &Option<Blob>,
     ) -> Result<Commit, BucketError> {
         let put = match &change.content {
             Some((id, stored)) => {
-                let stored = stored.above(known.floor);
+                let stored = stored.with_floor(known.floor);
                 let (value, reference) = (Some(stored.json()?), Some(id.reference()));
                 Put { entry: entry.clone(), value, reference, expires: None }
             }
@@ -201,14 +201,14 @@ impl Shared {
         }
     }
 
-    /// The blob as the index has it now, without asking.
+    /// The blob as the index has it after the commit, without reading it.
     fn written(
         &self,
         entry: &EntryKey,
         revision: i64,
         changed_at: Timestamp,
         id: ContentId,
-        stored: &Stored,
+        stored: &BlobRow,
     ) -> Result<Blob, BucketError> {
         let (value, reference) = (Some(stored.json()?), Some(id.reference()));
         let entry = entry.clone();
@@ -225,11 +225,11 @@ impl Shared {
     }
 }
 
-/// A time as events carry it.
+/// Formats a time for events.
 fn time(at: Timestamp) -> String {
     match jiff::Timestamp::from_millisecond(at.0) {
         Ok(it) => format!("{it:.3}"),
-        // Beyond the year 9999.
+        // Years after 9999 have no RFC 3339 form.
         Err(_) => at.0.to_string(),
     }
 }

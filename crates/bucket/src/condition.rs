@@ -1,15 +1,15 @@
-//! What a request expects of the blob that is there.
+//! Conditions of a request on the current blob.
 
 use steadfast_store::Timestamp;
 
 use crate::{Blob, BlobKey, BucketError, BucketName};
 
-/// Which content is meant.
+/// Matches a blob.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Match {
-    /// Any.
+    /// Any blob.
     Any,
-    /// With one of these tags, without quotes.
+    /// A blob with one of these ETags, without quotes.
     Etag(Vec<String>),
     /// Exactly this write of the key.
     Version(String),
@@ -25,38 +25,38 @@ impl Match {
     }
 }
 
-/// What a request expects of the blob that is there.
+/// Conditions of a request on the current blob, as in HTTP.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Condition {
-    /// It is one of these.
+    /// The blob must match.
     pub if_match: Option<Match>,
-    /// It is none of these.
+    /// The blob must not match.
     pub if_none_match: Option<Match>,
-    /// It was written after this.
+    /// The blob was written after this time.
     pub if_modified_since: Option<Timestamp>,
-    /// It was not written after this.
+    /// The blob was not written after this time.
     pub if_unmodified_since: Option<Timestamp>,
 }
 
 impl Condition {
-    /// There is no blob under the key.
+    /// No blob exists under the key.
     pub fn absent() -> Self {
         Self { if_none_match: Some(Match::Any), ..Self::default() }
     }
 
-    /// The blob is exactly this write of its key.
+    /// The current blob is exactly this write of the key.
     pub fn version(version: &str) -> Self {
         Self { if_match: Some(Match::Version(version.into())), ..Self::default() }
     }
 
-    /// Whether a blob may be read.
+    /// Checks the condition of a read.
     pub fn check_read(&self, blob: &Blob) -> Result<(), BucketError> {
         let failed = |reason| Err(BucketError::Condition { key: blob.key.to_string(), reason });
         match (&self.if_match, self.if_unmodified_since) {
-            (Some(it), _) if !it.fits(blob) => return failed("it does not match"),
-            // A time has whole seconds in a request.
+            (Some(it), _) if !it.fits(blob) => return failed("its ETag or version differs"),
+            // Times in HTTP headers have whole seconds.
             (None, Some(at)) if seconds(at) < seconds(blob.modified_at) => {
-                return failed("it was modified since");
+                return failed("it was modified after that time");
             }
             _ => {}
         }
@@ -72,7 +72,7 @@ impl Condition {
         Ok(())
     }
 
-    /// Whether what is there may be replaced or deleted.
+    /// Checks the condition of a write or delete.
     pub(crate) fn check_write(
         &self,
         bucket: &BucketName,
@@ -86,10 +86,10 @@ impl Condition {
             }
             None => Ok(()),
             Some(blob) if self.if_match.as_ref().is_some_and(|it| !it.fits(blob)) => {
-                failed("it does not match")
+                failed("its ETag or version differs")
             }
             Some(blob) if self.if_none_match.as_ref().is_some_and(|it| it.fits(blob)) => {
-                failed("it is there")
+                failed("it exists")
             }
             Some(_) => Ok(()),
         }

@@ -1,4 +1,4 @@
-//! Making, configuring and deleting buckets.
+//! Creating, configuring and deleting buckets.
 
 use std::sync::Arc;
 
@@ -6,23 +6,26 @@ use steadfast_store::{Commit, Expect, Put, Receipt, Rejection, Timestamp, Write}
 
 use crate::{
     BucketError, BucketName, BucketSettings, Buckets, LifecycleRule, Rule, buckets::Shared,
-    cache::Known, name::BUCKETS, rule::put as put_rule, settings::put_lifecycle,
+    cache::CachedBucket, name::BUCKETS, rule::put as put_rule, settings::put_lifecycle,
 };
 
-/// A bucket.
+/// A bucket and its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketInfo {
     /// Its name.
     pub name: BucketName,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: Timestamp,
     /// Its settings.
     pub settings: BucketSettings,
 }
 
 impl Shared {
-    /// Looks a bucket up, which must be there.
-    pub(crate) async fn bucket(&self, bucket: &BucketName) -> Result<Arc<Known>, BucketError> {
+    /// Returns a bucket from the cache or the store; an error if it does not exist.
+    pub(crate) async fn bucket(
+        &self,
+        bucket: &BucketName,
+    ) -> Result<Arc<CachedBucket>, BucketError> {
         let forgotten = match self.cache.find(bucket) {
             Ok(known) => {
                 self.store.check_lease()?;
@@ -31,7 +34,7 @@ impl Shared {
             Err(forgotten) => forgotten,
         };
         let entry = self.store.entry(&bucket.entry()?).await?;
-        let found = entry.as_ref().map(Known::read).transpose()?.flatten();
+        let found = entry.as_ref().map(CachedBucket::read).transpose()?.flatten();
         let Some(mut found) = found else {
             return Err(BucketError::UnknownBucket { bucket: bucket.to_string() });
         };
@@ -41,14 +44,17 @@ impl Shared {
         Ok(found)
     }
 
-    /// Says that a bucket is still as it is known.
-    pub(crate) fn expect_bucket(bucket: &BucketName, known: &Known) -> Result<Expect, BucketError> {
+    /// Expects that a bucket has not changed since it was read.
+    pub(crate) fn expect_bucket(
+        bucket: &BucketName,
+        known: &CachedBucket,
+    ) -> Result<Expect, BucketError> {
         Ok(Expect::Revision { entry: bucket.entry()?, revision: known.revision })
     }
 }
 
 impl Buckets {
-    /// Makes a bucket.
+    /// Creates a bucket.
     pub async fn create(&self, bucket: &BucketName) -> Result<BucketInfo, BucketError> {
         let entry = bucket.entry()?;
         loop {
@@ -65,7 +71,7 @@ impl Buckets {
         }
     }
 
-    /// Makes a bucket if it is not there.
+    /// Creates a bucket unless it exists.
     pub async fn ensure(&self, bucket: &BucketName) -> Result<(), BucketError> {
         match self.create(bucket).await {
             Ok(_) | Err(BucketError::BucketExists { .. }) => Ok(()),
@@ -80,21 +86,21 @@ impl Buckets {
         created_at: Timestamp,
         settings: &BucketSettings,
     ) -> Result<bool, BucketError> {
-        let (entry, value) = (bucket.entry()?, Some(Known::value(created_at, settings)?));
+        let (entry, value) = (bucket.entry()?, Some(CachedBucket::value(created_at, settings)?));
         let expect = Expect::Revision { entry: entry.clone(), revision };
         let put = Put { entry, value, reference: None, expires: None };
         let commit = Commit::of(Write::Put(put)).expect(expect);
         Ok(self.commit_settings(bucket, commit).await?.is_ok())
     }
 
-    /// Commits, and forgets what was known.
+    /// Commits, and invalidates the cached bucket.
     async fn commit_settings(
         &self,
         bucket: &BucketName,
         commit: Commit,
     ) -> Result<Result<Receipt, Rejection>, BucketError> {
         let (shared, bucket) = (self.shared.clone(), bucket.clone());
-        Shared::to_the_end(async move {
+        Shared::run_to_completion(async move {
             let done = shared.commit(commit).await;
             shared.cache.forget(&bucket);
             done
@@ -102,7 +108,7 @@ impl Buckets {
         .await
     }
 
-    /// Deletes an empty bucket. Uploads in parts that are under way are aborted.
+    /// Deletes an empty bucket and aborts its multipart uploads.
     pub async fn delete_bucket(&self, bucket: &BucketName) -> Result<(), BucketError> {
         loop {
             let known = self.shared.bucket(bucket).await?;
@@ -128,20 +134,20 @@ impl Buckets {
                 Err(Rejection::NotVacant { space }) if *space == *bucket.blobs() => {
                     return Err(full());
                 }
-                // Uploads beyond the first page, or begun meanwhile; or it was changed.
+                // The bucket changed, or has more uploads than one page.
                 Err(_) => {}
             }
         }
     }
 
-    /// A bucket, and what is set for it.
+    /// A bucket and its settings.
     pub async fn bucket(&self, bucket: &BucketName) -> Result<BucketInfo, BucketError> {
         let known = self.shared.bucket(bucket).await?;
         let (created_at, settings) = (known.created_at, known.settings.clone());
         Ok(BucketInfo { name: bucket.clone(), created_at, settings })
     }
 
-    /// Buckets in the order of their names, behind one of them.
+    /// Buckets in the order of their names, after one of them.
     pub async fn buckets(
         &self,
         after: Option<&BucketName>,
@@ -155,14 +161,14 @@ impl Buckets {
         let mut found = Vec::new();
         for entry in self.shared.store.entries(BUCKETS, range, limit).await? {
             let name = String::from_utf8_lossy(entry.entry.key()).into_owned();
-            if let Some(Known { created_at, settings, .. }) = Known::read(&entry)? {
+            if let Some(CachedBucket { created_at, settings, .. }) = CachedBucket::read(&entry)? {
                 found.push(BucketInfo { name: BucketName::new(&name)?, created_at, settings });
             }
         }
         Ok(found)
     }
 
-    /// Changes what is set for a bucket. Writes that are decided later follow it.
+    /// Changes the settings of a bucket. Writes that are decided later use the new settings.
     pub async fn configure(
         &self,
         bucket: &BucketName,
@@ -181,22 +187,22 @@ impl Buckets {
         }
     }
 
-    /// Sends changes to a queue; a rule of the same id is replaced.
+    /// Adds a rule that sends events to a queue, or replaces the rule with its id.
     pub async fn put_rule(&self, bucket: &BucketName, rule: Rule) -> Result<(), BucketError> {
         self.configure(bucket, |it| put_rule(&mut it.rules, rule.clone())).await.map(drop)
     }
 
-    /// Removes a rule.
+    /// Deletes a rule.
     pub async fn delete_rule(&self, bucket: &BucketName, id: &str) -> Result<(), BucketError> {
         let remove = |it: &mut BucketSettings| {
             let before = it.rules.len();
             it.rules.retain(|it| it.id != id);
-            gone(bucket, id, before != it.rules.len())
+            check_deleted(bucket, id, before != it.rules.len())
         };
         self.configure(bucket, remove).await.map(drop)
     }
 
-    /// Deletes what is old; a rule of the same id is replaced.
+    /// Adds a lifecycle rule, or replaces the rule with its id.
     pub async fn put_lifecycle(
         &self,
         bucket: &BucketName,
@@ -205,18 +211,18 @@ impl Buckets {
         self.configure(bucket, |it| put_lifecycle(&mut it.lifecycle, rule.clone())).await.map(drop)
     }
 
-    /// Removes a lifecycle rule.
+    /// Deletes a lifecycle rule.
     pub async fn delete_lifecycle(&self, bucket: &BucketName, id: &str) -> Result<(), BucketError> {
         let remove = |it: &mut BucketSettings| {
             let before = it.lifecycle.len();
             it.lifecycle.retain(|it| it.id != id);
-            gone(bucket, id, before != it.lifecycle.len())
+            check_deleted(bucket, id, before != it.lifecycle.len())
         };
         self.configure(bucket, remove).await.map(drop)
     }
 }
 
-fn gone(bucket: &BucketName, rule: &str, is_gone: bool) -> Result<(), BucketError> {
+fn check_deleted(bucket: &BucketName, rule: &str, is_gone: bool) -> Result<(), BucketError> {
     if is_gone {
         return Ok(());
     }

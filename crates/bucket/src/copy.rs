@@ -1,29 +1,29 @@
-//! Copying: the same files under new names, so that it takes no time and no room.
+//! Copies a blob by linking its files, without copying bytes.
 
 use steadfast_store::crash;
 
 use crate::{
     Attributes, Blob, BlobAction, BlobKey, BucketError, BucketName, Buckets, Condition,
-    blob::Stored,
+    blob::BlobRow,
     buckets::{Hold, Shared},
     change::Change,
     content::{Blobs, FileName},
     event::CopySource,
 };
 
-/// How a blob is copied.
+/// Options of a copy.
 #[derive(Clone, Debug, Default)]
 pub struct CopyOptions {
-    /// The condition on the original.
+    /// Condition on the source.
     pub source: Condition,
-    /// The condition on the blob that it replaces.
+    /// Condition on the blob that the copy replaces.
     pub condition: Condition,
-    /// Attributes of the copy; `None`: those of the original.
+    /// Attributes of the copy; `None` copies those of the source.
     pub attributes: Option<Attributes>,
 }
 
 impl Buckets {
-    /// Copies a blob. Its files are linked, not copied: nobody writes to them again.
+    /// Copies a blob. Its files are linked: contents are never overwritten.
     pub async fn copy(
         &self,
         from: (&BucketName, &BlobKey),
@@ -32,7 +32,7 @@ impl Buckets {
     ) -> Result<Blob, BucketError> {
         let buckets = self.clone();
         let (from, to) = ((from.0.clone(), from.1.clone()), (to.0.clone(), to.1.clone()));
-        Shared::to_the_end(async move { buckets.link_and_put(&from, &to, copy).await }).await
+        Shared::run_to_completion(async move { buckets.link_and_put(&from, &to, copy).await }).await
     }
 
     async fn link_and_put(
@@ -62,7 +62,7 @@ impl Buckets {
                 .map(|(name, _)| (name, FileName { content, ..name }))
                 .collect();
             let files: Vec<FileName> = links.iter().map(|it| it.1).collect();
-            let linked = self.shared.off(move |blobs| link_all(blobs, &links)).await;
+            let linked = self.shared.run_blocking(move |blobs| link_all(blobs, &links)).await;
             drop(hold);
             crash::point("blob.linked");
             match linked {
@@ -70,7 +70,7 @@ impl Buckets {
                 Err(error) => {
                     drop(held);
                     self.shared.discard(files).await;
-                    // It was replaced between the two looks, if it is another one now.
+                    // A blob with another version was replaced after its row was read: retry.
                     if missing == Some(source.version()) {
                         return Err(error);
                     }
@@ -83,7 +83,7 @@ impl Buckets {
         let change = Change {
             key: to.1.clone(),
             action: BlobAction::CopyObject,
-            content: Some((content, Stored::copy(&source, content, attributes))),
+            content: Some((content, BlobRow::copy(&source, content, attributes))),
             condition: copy.condition,
             copy_source: Some(CopySource {
                 bucket: from.0.to_string(),
@@ -96,12 +96,12 @@ impl Buckets {
     }
 }
 
-/// Links all, or none as far as that can be.
+/// Links all files. On an error it removes the links made so far.
 fn link_all(blobs: &dyn Blobs, links: &[(FileName, FileName)]) -> Result<(), BucketError> {
     for (index, (from, to)) in links.iter().enumerate() {
         if let Err(error) = blobs.link(*from, *to) {
             let made: Vec<FileName> = links[..index].iter().map(|it| it.1).collect();
-            // The caller sees to files that cannot be removed.
+            // The caller handles files that cannot be removed.
             let _ = blobs.remove(&made);
             return Err(error.into());
         }
@@ -109,7 +109,7 @@ fn link_all(blobs: &dyn Blobs, links: &[(FileName, FileName)]) -> Result<(), Buc
     Ok(())
 }
 
-/// Of a copy, what is not as expected is never "not modified".
+/// In a copy, an unmet condition is never "not modified".
 fn not_modified_fails(error: BucketError) -> BucketError {
     let BucketError::NotModified { key, .. } = error else { return error };
     BucketError::Condition { key, reason: "it has not changed" }

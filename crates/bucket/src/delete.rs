@@ -1,4 +1,4 @@
-//! Deleting: a tombstone with the next number, the event, and then the files.
+//! Deletes a blob: one commit writes the tombstone and the event, then the files are removed.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::{
 };
 
 impl Buckets {
-    /// Deletes a blob. `None` if there was none: then nothing happened.
+    /// Deletes a blob. Returns `None` if there was none; then nothing was committed.
     pub async fn delete(
         &self,
         bucket: &BucketName,
@@ -29,7 +29,7 @@ impl Shared {
     ) -> Result<Option<i64>, BucketError> {
         let (shared, bucket) = (self.clone(), bucket.clone());
         let change = Change::deletion(key, action, condition);
-        Self::to_the_end(async move {
+        Self::run_to_completion(async move {
             let _changing = shared.changes.begin()?;
             let changed = shared.change(&bucket, &change).await?;
             if let Some(before) = changed.before {

@@ -1,30 +1,30 @@
-//! Checksums of the bytes of a blob, computed while they come.
+//! Checksums, computed while the bytes of a blob arrive.
 
 use crc32fast::Hasher as Crc32;
 use data_encoding::HEXLOWER;
 use md5::{Digest, Md5};
 use sha2::Sha256;
 
-use crate::{BucketError, MoreHashes, MoreSums, more_sums::MoreDigests};
+use crate::{BucketError, ExtraChecksums, ExtraHashes, extra_checksums::ExtraDigests};
 
-/// The hashes that are computed beside the CRC-32.
+/// Hash computed in addition to the CRC-32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hashes {
-    /// A third of the time of an MD5, because processors have instructions for it.
+    /// Takes a third of the time of MD5, because processors have instructions for it.
     Sha256,
-    /// Clients of S3 expect it as the tag.
+    /// S3 clients expect it as the ETag.
     Md5,
     Both,
 }
 
-/// Computes while bytes come.
+/// Checksums in progress.
 #[derive(Clone, Debug)]
 pub(crate) struct Digests {
     md5: Option<Md5>,
     crc32: Crc32,
     sha256: Option<Sha256>,
-    /// In a box, as their tables would make every writer large.
-    more: Box<MoreDigests>,
+    /// Boxed, because their tables would make every writer large.
+    more: Box<ExtraDigests>,
     size: u64,
 }
 
@@ -35,9 +35,9 @@ impl Digests {
         Self { md5, crc32: Crc32::new(), sha256, more: Box::default(), size: 0 }
     }
 
-    /// Computes these, too.
-    pub(crate) fn and(&mut self, more: MoreHashes) {
-        *self.more = MoreDigests::new(more);
+    /// Computes these checksums too.
+    pub(crate) fn and(&mut self, more: ExtraHashes) {
+        *self.more = ExtraDigests::new(more);
     }
 
     pub(crate) fn add(&mut self, bytes: &[u8]) {
@@ -70,34 +70,34 @@ pub(crate) struct Checksums {
     pub(crate) md5: Option<[u8; 16]>,
     pub(crate) crc32: u32,
     pub(crate) sha256: Option<[u8; 32]>,
-    pub(crate) more: MoreSums,
+    pub(crate) more: ExtraChecksums,
 }
 
 impl Checksums {
-    /// The tag of a content that came in one piece.
+    /// The ETag of a content that was written in one piece.
     pub(crate) fn tag(&self) -> String {
         let md5 = self.md5.as_ref().map(|it| &it[..]);
-        // There is one of them.
+        // Exactly one of them exists.
         HEXLOWER.encode(md5.or(self.sha256.as_ref().map(|it| &it[..])).unwrap_or_default())
     }
 }
 
-/// The checksums that the sender names. All of them are checked.
+/// Size and checksums that the sender declares. All of them are verified.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Expected {
-    /// How many there are.
+pub struct ExpectedContent {
+    /// Size in bytes.
     pub size: Option<u64>,
-    /// Their MD5. It is computed only if it was asked for at the beginning.
+    /// MD5. Verified only if the writer was created to compute it.
     pub md5: Option<[u8; 16]>,
-    /// Their CRC-32.
+    /// CRC-32.
     pub crc32: Option<u32>,
-    /// Their SHA-256. It is computed only if it was asked for at the beginning.
+    /// SHA-256. Verified only if the writer was created to compute it.
     pub sha256: Option<[u8; 32]>,
-    /// Others. They are computed only if they were asked for at the beginning.
-    pub more: MoreSums,
+    /// Other checksums. Verified only if the writer was created to compute them.
+    pub more: ExtraChecksums,
 }
 
-impl Expected {
+impl ExpectedContent {
     pub(crate) fn check(&self, found: &Checksums) -> Result<(), BucketError> {
         if let Some(expected) = self.size
             && expected != found.size
@@ -114,7 +114,7 @@ impl Expected {
         if self.sha256.is_some() && self.sha256 != found.sha256 {
             return wrong("SHA-256");
         }
-        if let Some(algorithm) = self.more.wrong(&found.more) {
+        if let Some(algorithm) = self.more.first_mismatch(&found.more) {
             return wrong(algorithm);
         }
         Ok(())

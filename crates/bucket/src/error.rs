@@ -6,189 +6,191 @@ use steadfast_store::{AddressError, InvalidInput, Json, RecordedKey, StoreError}
 
 use crate::KEY_BYTES_MAX;
 
-/// Why something was not done. Nothing changed, unless it says otherwise.
+/// An error of a bucket operation. Nothing changed, unless the variant says otherwise.
 #[derive(Debug, thiserror::Error)]
 pub enum BucketError {
-    /// Not the name of a bucket.
+    /// Invalid bucket name.
     #[error(
         "`{name}` is not the name of a bucket; write 3 to 63 lowercase letters, digits, `-` or \
          `.`, with a letter or digit at both ends"
     )]
     Name {
-        /// The text that was given.
+        /// The name.
         name: String,
     },
-    /// Not the key of a blob.
+    /// Invalid key of a blob.
     #[error("key has {len} bytes, it must have 1 to {max}", max = KEY_BYTES_MAX)]
     Key {
-        /// How long it was.
+        /// Length of the key in bytes.
         len: usize,
     },
-    /// No such bucket.
-    #[error("bucket `{bucket}` does not exist; make it with `steadfast buckets create {bucket}`")]
+    /// The bucket does not exist.
+    #[error("bucket `{bucket}` does not exist; create it with `steadfast buckets create {bucket}`")]
     UnknownBucket {
-        /// Which one.
+        /// The bucket.
         bucket: String,
     },
-    /// There is a bucket of this name.
-    #[error("bucket `{bucket}` is there already")]
+    /// The bucket exists.
+    #[error("bucket `{bucket}` already exists")]
     BucketExists {
-        /// Which one.
+        /// The bucket.
         bucket: String,
     },
-    /// Only an empty bucket can be deleted.
-    #[error("bucket `{bucket}` is not empty; delete what is in it first")]
+    /// The bucket is not empty.
+    #[error("bucket `{bucket}` is not empty; delete its blobs first")]
     NotEmpty {
-        /// Which one.
+        /// The bucket.
         bucket: String,
     },
-    /// No such blob.
-    #[error("there is no `{key}` in bucket `{bucket}`")]
+    /// The blob does not exist.
+    #[error("blob `{key}` does not exist in bucket `{bucket}`")]
     UnknownBlob {
-        /// Which bucket.
+        /// The bucket.
         bucket: String,
-        /// Which key.
+        /// The key.
         key: String,
     },
-    /// No such upload in parts.
+    /// The multipart upload does not exist.
     #[error("upload `{upload}` does not exist: it was completed, aborted, or never begun")]
     UnknownUpload {
-        /// Which one.
+        /// Id of the upload.
         upload: String,
     },
-    /// No such rule.
+    /// The rule does not exist.
     #[error("bucket `{bucket}` has no rule `{rule}`")]
     UnknownRule {
-        /// Which bucket.
+        /// The bucket.
         bucket: String,
-        /// Which rule.
+        /// Id of the rule.
         rule: String,
     },
-    /// A condition of the request does not hold.
-    #[error("`{key}` is not as the request expects it: {reason}")]
+    /// A condition of the request is not met.
+    #[error("condition of the request on `{key}` is not met: {reason}")]
     Condition {
-        /// Which key.
+        /// The key.
         key: String,
-        /// Which condition.
+        /// The condition.
         reason: &'static str,
     },
-    /// The blob is the one that the caller has.
+    /// The blob has not changed since the caller read it.
     #[error("`{key}` has not changed")]
     NotModified {
-        /// Which key.
+        /// The key.
         key: String,
-        /// Its tag.
+        /// Its ETag.
         etag: String,
     },
-    /// The range begins behind the end.
-    #[error("the range begins behind the end of the blob, which has {size} bytes")]
+    /// The range begins after the end of the blob.
+    #[error("the range begins after the end of the blob, which has {size} bytes")]
     Range {
-        /// How large the blob is.
+        /// Size of the blob in bytes.
         size: u64,
     },
-    /// The body has another length than was announced.
-    #[error("{expected} bytes were announced and {actual} came; nothing was stored, send it again")]
+    /// The body has another length than declared.
+    #[error("body has {actual} bytes, {expected} were declared; nothing was stored, send it again")]
     Length {
-        /// The length that was announced.
+        /// Declared length in bytes.
         expected: u64,
-        /// The length that came.
+        /// Received length in bytes.
         actual: u64,
     },
-    /// The body did not come to its end.
-    #[error("the body broke off: {reason}; nothing was stored, send it again")]
+    /// The body ended before it was complete.
+    #[error("body is incomplete: {reason}; nothing was stored, send it again")]
     Body {
-        /// Why.
+        /// The cause.
         reason: String,
     },
-    /// The body is not what the checksum says.
-    #[error("the {algorithm} of what came differs from the one that was sent; nothing was stored")]
+    /// The body does not have the declared checksum.
+    #[error(
+        "{algorithm} of the body differs from the declared one; nothing was stored, send it again"
+    )]
     Checksum {
-        /// Which one.
+        /// The algorithm.
         algorithm: &'static str,
     },
-    /// Larger than the bucket allows.
-    #[error("a blob in this bucket may have {max} bytes at most")]
+    /// The blob is larger than the bucket allows.
+    #[error("blobs in this bucket may have at most {max} bytes")]
     TooLarge {
         /// The limit.
         max: u64,
     },
-    /// Too much of its own metadata.
+    /// The user metadata is too large.
     #[error("metadata has {len} bytes, limit is {max}")]
     Metadata {
-        /// How much it was.
+        /// Length in bytes.
         len: usize,
         /// The limit.
         max: usize,
     },
-    /// The list of parts of an upload is not right.
+    /// The list of parts of a multipart upload is invalid.
     #[error("part {number}: {reason}")]
     Part {
-        /// Which one.
+        /// Number of the part.
         number: u32,
         /// The problem.
-        reason: PartTrouble,
+        reason: PartError,
     },
-    /// Something that was given does not fit.
+    /// An argument is invalid.
     #[error("`{field}` {rule}")]
     Argument {
-        /// Which field.
+        /// The field.
         field: &'static str,
         /// The rule that it breaks.
         rule: String,
     },
-    /// Another rule would send the same events.
-    #[error("rule `{rule}` overlaps with rule `{other}`: both would send {action} of some key")]
+    /// Another rule sends the same events.
+    #[error("rule `{rule}` overlaps with rule `{other}`: both send {action} for some key")]
     Overlap {
         /// The new rule.
         rule: String,
-        /// The one that is there.
+        /// The existing rule.
         other: String,
-        /// For which action.
+        /// The action that both send.
         action: &'static str,
     },
-    /// The request was carried out before with this idempotency key. Nothing changed now.
-    #[error("the request was carried out before with this idempotency key: {answer}")]
+    /// A request with this idempotency key was applied before. Nothing changed now.
+    #[error("request was applied before with this idempotency key: {answer}")]
     Repeated {
-        /// The answer that was recorded, as JSON.
+        /// The recorded reply, as JSON.
         answer: String,
     },
-    /// The idempotency key stands for another request.
+    /// The idempotency key was used for another request.
     #[error("idempotency key `{key}` was used for another request; use a new key")]
     KeyReused {
-        /// Which key.
+        /// The idempotency key.
         key: String,
     },
-    /// No room for files.
+    /// The disk is full.
     #[error("disk is full: nothing was stored; free space and try again")]
     DiskFull,
-    /// The files cannot be read or written.
-    #[error("files of blobs: {reason}")]
+    /// A file cannot be read or written.
+    #[error("blob file error: {reason}")]
     Files {
-        /// Why.
+        /// The cause.
         reason: String,
     },
-    /// The store gave no answer.
+    /// The store reported an error.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 /// The problem with a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PartTrouble {
-    /// It is not there, or not as listed.
-    #[error("was not uploaded, or with another tag")]
+pub enum PartError {
+    /// The part does not exist, or has another ETag.
+    #[error("was not uploaded, or has another ETag")]
     Unknown,
-    /// Parts must be listed in order.
+    /// The parts are not in order.
     #[error("is listed out of order")]
     Order,
-    /// All but the last must have a certain size.
-    #[error("is smaller than 5 MiB and not the last")]
+    /// A part that is not the last one is too small.
+    #[error("is smaller than 5 MiB and is not the last part")]
     Small,
-    /// Out of 1 to 10,000.
+    /// The number is not between 1 and 10,000.
     #[error("is not a number from 1 to 10,000")]
     Number,
-    /// An upload has one part at least.
-    #[error("must be listed: an upload has one part at least")]
+    /// The list is empty.
+    #[error("must be listed: an upload has at least one part")]
     None,
 }
 
@@ -228,7 +230,7 @@ impl BucketError {
         BucketError::Repeated { answer }
     }
 
-    /// Whether it is sure that nothing was committed.
+    /// Returns whether nothing was committed with certainty.
     pub(crate) fn is_certain(&self) -> bool {
         let BucketError::Store(error) = self else { return true };
         match error {
@@ -279,7 +281,7 @@ mod tests {
     const LOST: CommitsLost = CommitsLost { batches: (1, 2), positions: (3, 4) };
 
     #[test]
-    fn files_go_only_when_the_commit_has_surely_failed() {
+    fn files_are_removed_only_if_the_commit_certainly_failed() {
         let reason = String::new;
         for (error, expected) in [
             (StoreError::Invalid(InvalidInput::Space { len: 0 }), true),

@@ -1,67 +1,67 @@
-//! Events that tell of changes of blobs.
+//! Events about changes of blobs.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
-/// The ways in which a blob changes.
+/// Kinds of changes of a blob.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr,
 )]
 pub enum BlobAction {
-    /// It was written.
+    /// A write.
     PutObject,
-    /// It was made as a copy.
+    /// A copy.
     CopyObject,
-    /// An upload in parts came to its end.
+    /// A completed multipart upload.
     CompleteMultipartUpload,
-    /// It was deleted.
+    /// A deletion.
     DeleteObject,
-    /// A lifecycle rule deleted it.
+    /// A deletion by a lifecycle rule.
     LifecycleDeletion,
-    /// Something that this version does not know.
+    /// An action that this version does not know.
     #[serde(other)]
     Unknown,
 }
 
 impl BlobAction {
-    /// Its name in events.
+    /// The name in events.
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// Whether the blob is gone afterwards.
+    /// Whether the blob does not exist after the change.
     pub fn is_deletion(self) -> bool {
         matches!(self, BlobAction::DeleteObject | BlobAction::LifecycleDeletion)
     }
 }
 
-/// A change of a blob, as it comes out of a queue. The order of changes of one key is that of
-/// `sequence`, never that of times or arrivals.
+/// A change of a blob, as consumers receive it. Order the changes of one key by `sequence`, never
+/// by time or arrival.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BlobEvent {
-    /// Which store it happened in: 32 hexadecimal digits.
+    /// The store that sent the event: 32 hexadecimal digits.
     pub account: String,
     /// The change.
     pub action: BlobAction,
-    /// In which bucket.
+    /// The bucket.
     pub bucket: String,
-    /// To which blob.
+    /// The blob.
     pub object: EventObject,
-    /// When, in UTC with milliseconds.
+    /// Time of the change, in UTC with milliseconds.
     pub event_time: String,
-    /// Of what it is a copy.
+    /// Source of a copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_source: Option<CopySource>,
-    /// Names the write that made the blob; of a deletion, the one that it removed.
+    /// Identifies the write; for a deletion, the write that it removed.
     #[serde(default)]
     pub version: String,
-    /// The number of this change in the sequence of its key.
+    /// Number of this change in the sequence of its key.
     #[serde(default)]
     pub sequence: i64,
-    /// The blob's own metadata; empty for a deletion.
+    /// User metadata; empty for a deletion.
     #[serde(default)]
     pub metadata: BTreeMap<String, String>,
 }
@@ -79,20 +79,20 @@ impl BlobEvent {
 pub struct EventObject {
     /// Its key.
     pub key: String,
-    /// Its size; absent for a deletion.
+    /// Size in bytes; absent for a deletion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// Its tag; absent for a deletion.
+    /// ETag; absent for a deletion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub e_tag: Option<String>,
 }
 
-/// Of what a blob is a copy.
+/// The source of a copied blob.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopySource {
-    /// The bucket of the original.
+    /// Bucket of the source.
     pub bucket: String,
-    /// Its key.
+    /// Key of the source.
     pub object: String,
 }
 
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_of_the_other_platform_can_be_read() {
+    fn an_event_of_cloudflare_r2_can_be_parsed() {
         let theirs = r#"{"account":"a","action":"CopyObject","bucket":"my-bucket",
             "object":{"key":"my-new-object","size":65536,"eTag":"c846"},
             "eventTime":"2024-05-24T19:36:44.379Z",
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_says_nothing_of_size_and_tag() {
+    fn the_event_of_a_deletion_has_no_size_and_no_etag() {
         let event = BlobEvent {
             account: "a".into(),
             action: BlobAction::DeleteObject,

@@ -1,19 +1,19 @@
-//! The last events of a bucket, and what became of them.
+//! The last events of a bucket and the state of their deliveries.
 
 use serde::{Deserialize, Serialize};
 use steadfast_store::{Address, EntityKind, Recorded};
 
 use crate::{BlobEvent, BucketError, BucketName, Buckets};
 
-/// An event that a bucket sent, and how its delivery stands.
+/// An event that a bucket sent, and the state of its delivery.
 #[derive(Clone, Debug)]
 pub struct SentEvent {
     /// The event.
     pub event: BlobEvent,
-    /// The id of the rule that sent it, which may have changed since; `None` in events of versions
+    /// Id of the rule that sent it, which may have changed since. `None` for events of versions
     /// that did not record it.
     pub rule: Option<String>,
-    /// The message that says so, with its queue and state.
+    /// The message of the event, with its queue and state.
     pub message: Recorded,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Sender {
 }
 
 impl Buckets {
-    /// The last events of a bucket, newest first, before a version of its stream.
+    /// The last events of a bucket before a version of its stream, newest first.
     pub async fn events(
         &self,
         bucket: &BucketName,

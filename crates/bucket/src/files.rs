@@ -1,9 +1,9 @@
 //! Files of blobs in a folder: `{time}/{time}/{id}`.
 //!
-//! The name comes from the id alone, never from what a user wrote, and a file has it from the
-//! beginning: an id is new, and nobody looks for it before the commit that refers to it. What was
-//! being written when a process ended is an orphan like others. Ids of one minute share a folder,
-//! so that files which are written at the same time share the flush of it.
+//! The name is made from the id alone, never from user input. A file has its name from the
+//! beginning: ids are new, and no reader looks for one before the commit that refers to it. A file
+//! that was being written when the process ended is an orphan. Ids of the same minute share a
+//! folder, so that concurrent writes share one flush of it.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -21,37 +21,37 @@ use steadfast_store::{Timestamp, crash, private};
 
 use crate::{
     content::{Blobs, Content, Draft, FileName},
-    folder_sync::{Asked, FolderSync, sync_folder},
+    folder_sync::{FlushTicket, FolderSync, sync_folder},
 };
 
-/// Files in a folder that this process holds alone.
+/// Files in a folder that this process holds exclusively.
 pub struct FileBlobs {
     inner: Arc<Inner>,
 }
 
 struct Inner {
     folder: PathBuf,
-    /// The folders that are known to be there, durably.
-    shelves: Mutex<HashMap<String, Arc<FolderSync>>>,
-    /// What is being written, and is nobody's orphan.
+    /// Folders that exist durably.
+    subfolders: Mutex<HashMap<String, Arc<FolderSync>>>,
+    /// Files being written. They are not orphans.
     drafts: Mutex<HashSet<FileName>>,
-    /// Folders that were changed, and may be empty.
+    /// Folders that changed and may be empty.
     touched: Mutex<BTreeSet<String>>,
-    /// Drafts that were given up and could not be removed.
-    left_over: Mutex<Vec<FileName>>,
-    /// Held for as long as we live; `None` if the files are only read.
+    /// Abandoned drafts that could not be removed.
+    abandoned_drafts: Mutex<Vec<FileName>>,
+    /// The lock of the folder, held while this value exists; `None` if it is read-only.
     _lock: Option<File>,
 }
 
-/// How many folders are remembered; the oldest are asked for again.
-const SHELVES_MAX: usize = 64;
+/// Maximum number of folders to remember. Beyond it, the oldest are looked up again.
+const SUBFOLDERS_MAX: usize = 64;
 
-/// How many folders are remembered that may be empty.
+/// Maximum number of possibly empty folders to remember.
 const TOUCHED_MAX: usize = 10_000;
 
 impl FileBlobs {
-    /// Opens or makes the folder. `store` names the store that refers to it: a folder that belongs
-    /// to another one is refused, because everything that nobody refers to is swept.
+    /// Opens or creates the folder. `store` names its store. The folder of another store is
+    /// refused, because the sweep removes every file without a row.
     pub fn open(folder: impl Into<PathBuf>, store: &str) -> io::Result<Self> {
         let folder = folder.into();
         let new: Vec<&Path> = folder.ancestors().take_while(|it| !it.exists()).collect();
@@ -61,7 +61,7 @@ impl FileBlobs {
             sync_folder(if here { Path::new(".") } else { parent })?;
         }
         for path in private::tighten(&folder)? {
-            tracing::warn!(path = %path.display(), "others had rights on it, which were taken");
+            tracing::warn!(path = %path.display(), "removed the permissions of other users");
         }
         let lock = private::open_file(&folder.join("lock"))?;
         lock.try_lock().map_err(|error| {
@@ -72,17 +72,17 @@ impl FileBlobs {
         Ok(Self::new(folder, Some(lock)))
     }
 
-    /// The files of a folder, to read them. Nothing in the folder changes, and it need not exist.
-    /// To be used with [`BucketsBuilder::open_read_only`](crate::BucketsBuilder::open_read_only),
-    /// which refuses everything else, while the lock of the store is held.
+    /// Opens a folder read-only. It need not exist, and nothing in it changes. Use it with
+    /// [`BucketsBuilder::open_read_only`](crate::BucketsBuilder::open_read_only), which refuses all
+    /// changes, while holding the lock of the store.
     pub fn open_read_only(folder: impl Into<PathBuf>) -> Self {
         Self::new(folder.into(), None)
     }
 
     fn new(folder: PathBuf, lock: Option<File>) -> Self {
-        let (shelves, drafts) = (Mutex::default(), Mutex::default());
-        let (touched, left_over) = (Mutex::default(), Mutex::default());
-        let inner = Inner { folder, shelves, drafts, touched, left_over, _lock: lock };
+        let (subfolders, drafts) = (Mutex::default(), Mutex::default());
+        let (touched, abandoned_drafts) = (Mutex::default(), Mutex::default());
+        let inner = Inner { folder, subfolders, drafts, touched, abandoned_drafts, _lock: lock };
         Self { inner: Arc::new(inner) }
     }
 }
@@ -91,7 +91,7 @@ fn make_folder(folder: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-/// Writes down whose files these are, or checks it.
+/// Records which store owns the files, or checks it.
 fn own(folder: &Path, store: &str) -> io::Result<()> {
     let path = folder.join("store");
     match fs::read_to_string(&path) {
@@ -109,7 +109,7 @@ fn own(folder: &Path, store: &str) -> io::Result<()> {
     }
 }
 
-/// Writes a line into a file, which is whole under its name however the process ends.
+/// Writes a line to a file atomically.
 fn write_whole(folder: &Path, name: &str, line: &str) -> io::Result<()> {
     let new = folder.join(format!("{name}.new"));
     let mut options = OpenOptions::new();
@@ -122,51 +122,51 @@ fn write_whole(folder: &Path, name: &str, line: &str) -> io::Result<()> {
 }
 
 impl Inner {
-    fn shelf_of(name: FileName) -> String {
-        // 65 seconds of ids.
+    fn subfolder_of(name: FileName) -> String {
+        // One folder holds the ids of 65 seconds.
         let id = name.content.to_string();
         format!("{}/{}", &id[..6], &id[6..8])
     }
 
     fn path(&self, name: FileName) -> PathBuf {
-        self.folder.join(Self::shelf_of(name)).join(name.to_string())
+        self.folder.join(Self::subfolder_of(name)).join(name.to_string())
     }
 
     fn known(&self) -> parking_lot::MutexGuard<'_, HashMap<String, Arc<FolderSync>>> {
-        self.shelves.lock()
+        self.subfolders.lock()
     }
 
-    /// The folder of a file, made durable with its ancestors before anything is put into it.
-    fn shelf(&self, name: FileName) -> io::Result<(PathBuf, Arc<FolderSync>)> {
-        let shelf = Self::shelf_of(name);
-        let path = self.folder.join(&shelf);
-        self.touch(&shelf);
+    /// The folder of a file. It and its ancestors are durable when this returns.
+    fn subfolder(&self, name: FileName) -> io::Result<(PathBuf, Arc<FolderSync>)> {
+        let subfolder = Self::subfolder_of(name);
+        let path = self.folder.join(&subfolder);
+        self.touch(&subfolder);
         let mut known = self.known();
-        if let Some(sync) = known.get(&shelf) {
+        if let Some(sync) = known.get(&subfolder) {
             return Ok((path, sync.clone()));
         }
         make_folder(&path)?;
         let ancestors = path.parent().map_or(Ok(()), sync_folder);
         let sync = match ancestors.and_then(|()| sync_folder(&self.folder)) {
             Ok(()) => Arc::new(FolderSync::default()),
-            // A second flush would not say that the first has lost something.
+            // A second flush would not report what the first one lost.
             Err(error) => Arc::new(FolderSync::failed(&path, &error)),
         };
-        if SHELVES_MAX < known.len() {
-            // Who waits for one of them keeps it.
+        if SUBFOLDERS_MAX < known.len() {
+            // Tasks that wait for one of them hold a reference to it.
             let oldest = known.keys().min().cloned();
             oldest.map(|it| known.remove(&it));
         }
-        known.insert(shelf, sync.clone());
+        known.insert(subfolder, sync.clone());
         Ok((path, sync))
     }
 
-    fn touch(&self, shelf: &str) {
+    fn touch(&self, subfolder: &str) {
         let mut touched = self.touched.lock();
-        if !touched.contains(shelf) {
-            touched.insert(shelf.into());
+        if !touched.contains(subfolder) {
+            touched.insert(subfolder.into());
             if TOUCHED_MAX < touched.len() {
-                // Where nobody sweeps, an empty folder more is no matter.
+                // Without a sweep, empty folders stay; they do no harm.
                 touched.pop_first();
             }
         }
@@ -176,18 +176,18 @@ impl Inner {
         self.drafts.lock()
     }
 
-    /// Does something in the folder of a file.
-    fn in_shelf<T>(
+    /// Runs an operation in the folder of a file.
+    fn in_subfolder<T>(
         &self,
         name: FileName,
         work: impl Fn(&Path) -> io::Result<T>,
     ) -> io::Result<(T, PathBuf, Arc<FolderSync>)> {
-        let (folder, sync) = self.shelf(name)?;
+        let (folder, sync) = self.subfolder(name)?;
         match work(&folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && !folder.is_dir() => {
-                // The sweep has removed it, because it was empty.
-                self.known().remove(&Self::shelf_of(name));
-                let (folder, sync) = self.shelf(name)?;
+                // The sweep removed the folder because it was empty.
+                self.known().remove(&Self::subfolder_of(name));
+                let (folder, sync) = self.subfolder(name)?;
                 Ok((work(&folder)?, folder, sync))
             }
             done => Ok((done?, folder, sync)),
@@ -207,7 +207,7 @@ impl Blobs for FileBlobs {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(0o600);
         inner.drafts().insert(name);
-        let made = inner.in_shelf(name, |folder| options.open(folder.join(name.to_string())));
+        let made = inner.in_subfolder(name, |folder| options.open(folder.join(name.to_string())));
         let (file, folder, sync) = made.inspect_err(|_| _ = inner.drafts().remove(&name))?;
         crash::point("blob.named");
         let asked = sync.ask();
@@ -220,11 +220,12 @@ impl Blobs for FileBlobs {
 
     fn link(&self, from: FileName, to: FileName) -> io::Result<()> {
         let source = self.inner.path(from);
-        let linked =
-            self.inner.in_shelf(to, |folder| fs::hard_link(&source, folder.join(to.to_string())));
+        let linked = self
+            .inner
+            .in_subfolder(to, |folder| fs::hard_link(&source, folder.join(to.to_string())));
         match linked {
             Ok(((), folder, sync)) => sync.wait(sync.ask(), &folder),
-            // Not every file system can, and one file has only so many names.
+            // Some file systems cannot link, and all limit the number of links.
             Err(error) if cannot_link(&error) => {
                 let mut draft = self.create(to)?;
                 let content = FileContent(File::open(&source)?);
@@ -244,7 +245,7 @@ impl Blobs for FileBlobs {
     fn remove(&self, names: &[FileName]) -> io::Result<()> {
         let mut removed = Ok(());
         for name in names {
-            self.inner.touch(&Inner::shelf_of(*name));
+            self.inner.touch(&Inner::subfolder_of(*name));
             match fs::remove_file(self.inner.path(*name)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => removed = Err(error),
                 Ok(()) | Err(_) => {}
@@ -253,11 +254,11 @@ impl Blobs for FileBlobs {
         removed
     }
 
-    fn shelves(&self) -> io::Result<Vec<(String, Timestamp)>> {
-        self.shelves_after(None, usize::MAX)
+    fn subfolders(&self) -> io::Result<Vec<(String, Timestamp)>> {
+        self.subfolders_after(None, usize::MAX)
     }
 
-    fn shelves_after(
+    fn subfolders_after(
         &self,
         after: Option<&str>,
         limit: usize,
@@ -273,38 +274,39 @@ impl Blobs for FileBlobs {
             }
             let mut inner = names_in(&self.inner.folder.join(&outer))?;
             inner.sort();
-            let shelf = |inner: String| {
+            let subfolder = |inner: String| {
                 let end = ended_at(&outer, &inner)?;
                 Some((format!("{outer}/{inner}"), end))
             };
-            let shelves = inner.into_iter().filter_map(shelf);
-            found.extend(shelves.filter(|it| after.is_none_or(|after| after < it.0.as_str())));
+            let subfolders = inner.into_iter().filter_map(subfolder);
+            found.extend(subfolders.filter(|it| after.is_none_or(|after| after < it.0.as_str())));
         }
         found.truncate(limit);
         Ok(found)
     }
 
-    fn shelf(&self, shelf: &str) -> io::Result<Vec<FileName>> {
-        let folder = self.inner.folder.join(shelf);
+    fn files_in(&self, subfolder: &str) -> io::Result<Vec<FileName>> {
+        let folder = self.inner.folder.join(subfolder);
         let names = names_in(&folder)?;
         let names = names.iter().filter_map(|it| FileName::parse(it));
-        // Asked after they were found: what is finished by now is held by who refers to it.
+        // Read the drafts after listing the folder: a file finished in between is held by its
+        // writer.
         let drafts = self.inner.drafts();
         Ok(names.filter(|it| !drafts.contains(it)).collect())
     }
 
-    fn remove_shelf(&self, shelf: &str) {
+    fn remove_subfolder(&self, subfolder: &str) {
         let mut known = self.inner.known();
-        // A folder that is not empty stays, which is what is wanted.
-        if fs::remove_dir(self.inner.folder.join(shelf)).is_ok() {
-            known.remove(shelf);
-            if let Some((outer, _)) = shelf.split_once('/') {
+        // A folder that is not empty stays, as intended.
+        if fs::remove_dir(self.inner.folder.join(subfolder)).is_ok() {
+            known.remove(subfolder);
+            if let Some((outer, _)) = subfolder.split_once('/') {
                 let _ = fs::remove_dir(self.inner.folder.join(outer));
             }
         }
     }
 
-    fn tidy(&self, before: Timestamp) {
+    fn remove_empty_subfolders(&self, before: Timestamp) {
         let mut touched = self.inner.touched.lock();
         let is_over = |it: &str| {
             let end = it.split_once('/').and_then(|(outer, inner)| ended_at(outer, inner));
@@ -314,11 +316,11 @@ impl Blobs for FileBlobs {
         *touched = left;
         drop(touched);
         let over: BTreeSet<String> = over;
-        over.iter().for_each(|it| self.remove_shelf(it));
+        over.iter().for_each(|it| self.remove_subfolder(it));
     }
 
-    fn left_over(&self) -> Vec<FileName> {
-        let mut left = self.inner.left_over.lock();
+    fn abandoned_drafts(&self) -> Vec<FileName> {
+        let mut left = self.inner.abandoned_drafts.lock();
         std::mem::take(&mut *left)
     }
 
@@ -334,7 +336,7 @@ impl Blobs for FileBlobs {
         write_whole(&self.inner.folder, "session", id)
     }
 
-    fn is_quick(&self) -> bool {
+    fn is_in_memory(&self) -> bool {
         false
     }
 }
@@ -345,7 +347,7 @@ fn cannot_link(error: &io::Error) -> bool {
     Errno::from_io_error(error).is_some_and(|it| cannot.contains(&it))
 }
 
-/// When the last id that belongs into a folder is over.
+/// The time after which a folder gets no new ids.
 fn ended_at(outer: &str, inner: &str) -> Option<Timestamp> {
     let number = i64::from_str_radix(&format!("{outer}{inner}"), 16).ok()?;
     Some(Timestamp((number + 1) << 16))
@@ -354,7 +356,7 @@ fn ended_at(outer: &str, inner: &str) -> Option<Timestamp> {
 fn names_in(folder: &Path) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for file in fs::read_dir(folder)? {
-        // What is not a text was not written by us.
+        // File names that are not UTF-8 are not ours.
         names.extend(file?.file_name().into_string());
     }
     Ok(names)
@@ -366,8 +368,8 @@ struct FileDraft {
     file: File,
     folder: PathBuf,
     sync: Arc<FolderSync>,
-    /// When its name came into the folder.
-    asked: Asked,
+    /// The order in which its name was added to the folder.
+    asked: FlushTicket,
     is_sealed: bool,
 }
 
@@ -393,8 +395,8 @@ impl Drop for FileDraft {
             && let Err(error) = fs::remove_file(self.folder.join(self.name.to_string()))
             && error.kind() != io::ErrorKind::NotFound
         {
-            tracing::warn!(error = %error, "a file that was given up was not removed");
-            self.inner.left_over.lock().push(self.name);
+            tracing::warn!(error = %error, "an abandoned file was not removed");
+            self.inner.abandoned_drafts.lock().push(self.name);
         }
         self.inner.drafts().remove(&self.name);
     }

@@ -1,14 +1,14 @@
-//! Making the entries of a folder durable: those who ask at the same time share one flush.
+//! Makes the entries of a folder durable. Concurrent callers share one flush.
 
 use std::{fs::File, io, path::Path};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-/// A place in the order of those who have asked.
+/// Position of a request in the order of requests.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked(u64);
+pub(crate) struct FlushTicket(u64);
 
-/// One folder.
+/// Flushes one folder.
 #[derive(Debug, Default)]
 pub(crate) struct FolderSync {
     state: Mutex<State>,
@@ -17,13 +17,13 @@ pub(crate) struct FolderSync {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Those who have asked.
+    /// Number of requests.
     asked: u64,
-    /// Those of them who have been answered.
+    /// Number of requests that are durable.
     done: u64,
     is_flushing: bool,
-    /// A flush failed. What it should have written may be lost, and the next flush would not say
-    /// so: nothing in this folder is trusted any more.
+    /// A flush failed. Its entries may be lost, and the next flush would not report it: the folder
+    /// is not trusted any more.
     failed: Option<String>,
 }
 
@@ -35,15 +35,15 @@ impl FolderSync {
         sync
     }
 
-    /// Asks for what is in the folder now to become durable; [`FolderSync::wait`] sees to it.
-    pub(crate) fn ask(&self) -> Asked {
+    /// Requests a flush of the current entries; [`FolderSync::wait`] waits for it.
+    pub(crate) fn ask(&self) -> FlushTicket {
         let mut state = self.state();
         state.asked += 1;
-        Asked(state.asked)
+        FlushTicket(state.asked)
     }
 
-    /// Returns when what was asked for is durable, which somebody else may have seen to.
-    pub(crate) fn wait(&self, Asked(mine): Asked, folder: &Path) -> io::Result<()> {
+    /// Waits until the requested entries are durable. One of the callers flushes for all.
+    pub(crate) fn wait(&self, FlushTicket(mine): FlushTicket, folder: &Path) -> io::Result<()> {
         let mut state = self.state();
         loop {
             if let Some(reason) = &state.failed {
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everybody_who_asks_is_answered() {
+    fn every_request_for_a_flush_returns() {
         let folder = tempfile::tempdir().unwrap();
         let sync = FolderSync::default();
         std::thread::scope(|scope| {
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_is_for_all_who_asked_before_it_began() {
+    fn a_flush_serves_all_requests_before_it() {
         let (folder, sync) = (tempfile::tempdir().unwrap(), FolderSync::default());
         let (first, second) = (sync.ask(), sync.ask());
         sync.wait(second, folder.path()).unwrap();

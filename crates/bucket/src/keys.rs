@@ -1,4 +1,4 @@
-//! Access keys: who may do what through the S3 port.
+//! Access keys of the S3 port.
 
 use serde::{Deserialize, Serialize};
 use steadfast_store::{
@@ -10,34 +10,34 @@ use crate::{BucketError, BucketName, KEY_BYTES_MAX};
 
 const KEYS: &str = "access-key";
 
-/// The rights of a key.
+/// The permissions of a key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Scope {
-    /// Only in this bucket.
+    /// Limits the key to this bucket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bucket: Option<String>,
-    /// Only with keys that begin with this.
+    /// Limits the key to blobs whose keys have this prefix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
-    /// Only reading.
+    /// Refuses writes.
     #[serde(default)]
     pub read_only: bool,
 }
 
 impl Scope {
-    /// Whether it covers everything.
+    /// Whether the key has no limits.
     pub fn is_all(&self) -> bool {
         *self == Scope::default()
     }
 
-    /// Whether a bucket as a whole may be looked at, its list with this prefix included.
+    /// Whether the key may list a bucket with this prefix.
     pub fn covers_list(&self, bucket: &str, prefix: &str) -> bool {
         self.bucket.as_deref().is_none_or(|it| it == bucket)
             && self.prefix.as_deref().is_none_or(|it| prefix.starts_with(it))
     }
 
-    /// Whether a blob may be read.
+    /// Whether the key may read a blob.
     pub fn covers_blob(&self, bucket: &str, key: &str) -> bool {
         self.covers_list(bucket, key)
     }
@@ -54,16 +54,16 @@ impl Scope {
     }
 }
 
-/// A key with its secret. The secret is needed to check signatures, so it is kept as it is.
+/// An access key with its secret. Signatures are checked with the secret, so it is stored as it is.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AccessKey {
-    /// Its public half.
+    /// Public id.
     pub id: String,
-    /// Its secret half, shown once.
+    /// Secret. It is shown once.
     pub secret: String,
-    /// Its rights.
+    /// Permissions.
     pub scope: Scope,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: Timestamp,
 }
 
@@ -74,13 +74,13 @@ impl std::fmt::Debug for AccessKey {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct KeyRow {
     secret: String,
     #[serde(flatten)]
     scope: Scope,
 }
 
-/// Makes an access key. With an idempotency key it is made once: a repetition fails with
+/// Creates an access key. With an idempotency key it is created once: a repetition fails with
 /// [`BucketError::Repeated`] and the id, because a secret is shown once.
 pub async fn create_key(
     store: &dyn Store,
@@ -92,7 +92,7 @@ pub async fn create_key(
     let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let secret = secret_text(40, letters)?;
     let entry = EntryKey::new(KEYS, id.as_bytes())?;
-    let stored = Stored { secret: secret.clone(), scope: scope.clone() };
+    let stored = KeyRow { secret: secret.clone(), scope: scope.clone() };
     let expect = Expect::Revision { entry: entry.clone(), revision: 0 };
     let put = Put { entry, value: Some(Json::of(&stored)?), reference: None, expires: None };
     let mut commit = Commit::of(Write::Put(put)).expect(expect);
@@ -103,7 +103,7 @@ pub async fn create_key(
         Outcome::Committed(it) => Ok(AccessKey { id, secret, scope, created_at: it.at }),
         Outcome::Duplicate(before) => Err(BucketError::repeated(&before)),
         Outcome::Rejected(Rejection::KeyReused { key }) => Err(BucketError::KeyReused { key }),
-        // Chance gives the same one twice only if it is broken.
+        // Random ids repeat only if the source of randomness is broken.
         Outcome::Rejected(_) => {
             let reason = "the system's random numbers repeat themselves".into();
             Err(StoreError::Corrupt { reason }.into())
@@ -111,14 +111,14 @@ pub async fn create_key(
     }
 }
 
-/// An access key; `None` if there is none of this id.
+/// An access key; `None` if it does not exist.
 pub async fn find_key(store: &dyn Store, id: &str) -> Result<Option<AccessKey>, BucketError> {
     let Ok(entry) = EntryKey::new(KEYS, id.as_bytes()) else { return Ok(None) };
     let entry = store.entry(&entry).await?;
     Ok(entry.as_ref().map(read).transpose()?.flatten())
 }
 
-/// Access keys, in the order of their ids, behind one of them.
+/// Access keys in the order of their ids, after one of them.
 pub async fn list_keys(
     store: &dyn Store,
     after: Option<&str>,
@@ -133,7 +133,7 @@ pub async fn list_keys(
     entries.iter().filter_map(|it| read(it).transpose()).collect()
 }
 
-/// Revokes an access key. `false` if there was none.
+/// Revokes an access key. Returns `false` if it does not exist.
 pub async fn delete_key(store: &dyn Store, id: &str) -> Result<bool, BucketError> {
     if find_key(store, id).await?.is_none() {
         return Ok(false);
@@ -147,7 +147,7 @@ pub async fn delete_key(store: &dyn Store, id: &str) -> Result<bool, BucketError
 
 fn read(entry: &Entry) -> Result<Option<AccessKey>, BucketError> {
     let Some(value) = &entry.value else { return Ok(None) };
-    let Stored { secret, scope } = serde_json::from_str(value.as_str()).map_err(|error| {
+    let KeyRow { secret, scope } = serde_json::from_str(value.as_str()).map_err(|error| {
         let reason = format!("entry {:?} is not an access key: {error}", entry.entry);
         BucketError::Store(StoreError::Corrupt { reason })
     })?;

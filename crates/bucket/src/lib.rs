@@ -1,11 +1,11 @@
-//! Buckets: blobs whose bytes are in files and whose index is in a store. A change of a blob, its
-//! number in the sequence of its key, and the event that tells of it are one commit.
+//! Buckets: blobs whose bytes are in files and whose index is in a store. One commit contains the
+//! change of a blob, its number in the sequence of its key, and its event.
 
 mod blob;
+mod blob_reader;
 mod buckets;
 mod cache;
 mod change;
-mod changes;
 mod condition;
 mod configure;
 mod content;
@@ -15,6 +15,8 @@ mod digest;
 mod error;
 mod event;
 mod events;
+mod extra_checksums;
+mod file_changes;
 mod files;
 mod folder_sync;
 mod keys;
@@ -22,7 +24,6 @@ mod lifecycle;
 mod limits;
 mod list;
 mod memory;
-mod more_sums;
 mod name;
 mod numbers;
 mod open;
@@ -30,7 +31,6 @@ mod orphans;
 mod part;
 mod part_writer;
 mod readers;
-mod reading;
 mod rule;
 mod session;
 mod settings;
@@ -40,16 +40,18 @@ mod writer;
 
 pub use self::{
     blob::{Attributes, Blob},
+    blob_reader::{BlobReader, ByteRange, GetOptions},
     buckets::{BucketOptions, Buckets},
     change::PutRecord,
     condition::{Condition, Match},
     configure::BucketInfo,
     content::{Blobs, Content, ContentId, Draft, FileName},
     copy::CopyOptions,
-    digest::Expected,
-    error::{BucketError, PartTrouble},
+    digest::ExpectedContent,
+    error::{BucketError, PartError},
     event::{BlobAction, BlobEvent, CopySource, EventObject},
     events::SentEvent,
+    extra_checksums::{ExtraChecksums, ExtraHashes},
     files::FileBlobs,
     keys::{AccessKey, Scope, create_key, delete_key, find_key, list_keys},
     limits::{
@@ -58,20 +60,18 @@ pub use self::{
     },
     list::{LIST_MAX, ListOptions, Listing},
     memory::MemoryBlobs,
-    more_sums::{MoreHashes, MoreSums},
     name::{BlobKey, BucketName},
     open::{BucketsBuilder, account},
     part::Part,
     part_writer::PartWriter,
-    reading::{ByteRange, GetOptions, Reading},
     rule::{EventType, Rule},
     settings::{BucketSettings, LifecycleRule},
-    sweep::Swept,
+    sweep::SweepCounts,
     upload::{PartTag, Upload},
     writer::{BlobWriter, PutOptions},
 };
 
-/// The points of a change at which a test may end the process.
+/// Points at which a test may kill the process.
 pub const BUCKET_CRASH_POINTS: &[&str] = &[
     "blob.named",
     "blob.written",

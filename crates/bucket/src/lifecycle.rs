@@ -1,4 +1,4 @@
-//! Lifecycle rules: blobs are met in the order of their last change, each one once by each rule.
+//! Lifecycle rules. Each rule visits blobs once, in the order of their last change.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -9,34 +9,34 @@ use steadfast_store::{
 
 use crate::{
     Blob, BlobAction, BucketError, BucketInfo, BucketName, Buckets, Condition, LifecycleRule,
-    buckets::Shared, sweep::go_on,
+    buckets::Shared, sweep::keep_first_error,
 };
 
-/// Blobs that are read at once.
+/// Number of blobs per read.
 const PAGE: usize = 1_000;
 
-/// A cursor does not pass entries that are younger: one of the same time may still be on its way
-/// into the store.
+/// A cursor does not pass entries younger than this: an entry with the same time may still be in
+/// flight to the store.
 const SETTLED_AFTER: Duration = Duration::from_mins(10);
 
-/// How far a rule is. Whatever it has passed is deleted, or its key has another prefix: until it
-/// is written again it need not be looked at, also if the rule gets another age.
+/// Position of a rule. Blobs before it were deleted or have another prefix. They need no second
+/// visit until they are written again, even if the age of the rule changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Passed {
+struct RuleCursor {
     prefix: String,
     changed_at: i64,
     key: String,
 }
 
 impl BucketName {
-    /// Where the cursors of its rules are.
+    /// The space of the cursors of the bucket's rules.
     fn cursors(&self) -> String {
         format!("lifecycle/{self}")
     }
 }
 
-/// A write that removes entries at once.
+/// Writes that remove entries immediately.
 fn removal(entries: Vec<EntryKey>) -> Vec<Write> {
     let remove = |entry: &EntryKey| {
         let (value, reference, expires) = (None, None, Some(Duration::ZERO));
@@ -50,7 +50,7 @@ fn removal(entries: Vec<EntryKey>) -> Vec<Write> {
 }
 
 impl Buckets {
-    /// Deletes blobs that are too old for a rule.
+    /// Deletes blobs that are older than a rule allows.
     pub(crate) async fn delete_old(
         &self,
         bucket: &BucketInfo,
@@ -60,28 +60,31 @@ impl Buckets {
         if rules.iter().all(|it| it.delete_after().is_none()) {
             return Ok(0);
         }
-        let mut passed = self.passed(bucket).await?;
+        let mut cursor = self.rule_cursors(bucket).await?;
         let mut count = 0;
         for rule in rules {
             let Some(age) = rule.delete_after() else { continue };
-            let passed = passed.remove(&rule.id);
-            count += self.delete_by(&bucket.name, (rule, age), passed, failed).await?;
+            let cursor = cursor.remove(&rule.id);
+            count += self.delete_by(&bucket.name, (rule, age), cursor, failed).await?;
         }
         Ok(count)
     }
 
-    /// How far each rule is. What is left of rules that are gone or have changed is removed.
-    async fn passed(&self, bucket: &BucketInfo) -> Result<HashMap<String, Passed>, BucketError> {
+    /// Positions of the rules. Removes positions of rules that were deleted or changed.
+    async fn rule_cursors(
+        &self,
+        bucket: &BucketInfo,
+    ) -> Result<HashMap<String, RuleCursor>, BucketError> {
         let (space, all) = (bucket.name.cursors(), EntryRange::prefix(b""));
         let (mut found, mut stale) = (HashMap::new(), Vec::new());
         for entry in self.shared.store.entries(&space, all, PAGE).await? {
             let id = String::from_utf8_lossy(entry.entry.key()).into_owned();
-            let passed =
-                entry.value.and_then(|it| serde_json::from_str::<Passed>(it.as_str()).ok());
+            let cursor =
+                entry.value.and_then(|it| serde_json::from_str::<RuleCursor>(it.as_str()).ok());
             let rule = bucket.settings.lifecycle.iter().find(|it| it.id == id);
-            match (rule, passed) {
-                (Some(rule), Some(passed)) if rule.prefix == passed.prefix => {
-                    found.insert(id, passed);
+            match (rule, cursor) {
+                (Some(rule), Some(cursor)) if rule.prefix == cursor.prefix => {
+                    found.insert(id, cursor);
                 }
                 _ => stale.push(entry.entry),
             }
@@ -97,12 +100,12 @@ impl Buckets {
         &self,
         bucket: &BucketName,
         (rule, age): (&LifecycleRule, Duration),
-        mut passed: Option<Passed>,
+        mut cursor: Option<RuleCursor>,
         failed: &mut Option<BucketError>,
     ) -> Result<usize, BucketError> {
         let Some(now) = self.shared.clock.deletion_time() else { return Ok(0) };
         let until = Timestamp(now.0.saturating_sub(age.as_millis() as i64));
-        let mut after = passed.as_ref().map_or(AgeCursor::START, |it| AgeCursor {
+        let mut after = cursor.as_ref().map_or(AgeCursor::START, |it| AgeCursor {
             changed_at: Timestamp(it.changed_at),
             key: it.key.clone().into_bytes(),
         });
@@ -112,24 +115,24 @@ impl Buckets {
             let Some(last) = page.last() else { return Ok(count) };
             after = AgeCursor::behind(last);
             for entry in page.iter().filter(|it| it.entry.key().starts_with(prefix)) {
-                if !self.still_has(bucket, rule).await? {
+                if !self.has_rule(bucket, rule).await? {
                     return Ok(count);
                 }
-                let deleted = self.delete_if_same(bucket, entry).await;
+                let deleted = self.delete_unless_changed(bucket, entry).await;
                 let is_damaged =
                     matches!(deleted, Err(BucketError::Store(StoreError::Corrupt { .. })));
                 let is_left = deleted.is_err() && !is_damaged;
-                count += usize::from(go_on(deleted, failed)?);
+                count += usize::from(keep_first_error(deleted, failed)?);
                 if is_left {
-                    // The next sweep meets it again. What is damaged stays so, and is passed.
+                    // The next sweep retries this blob. Damaged rows are passed.
                     return Ok(count);
                 }
             }
             let settled = page.iter().rfind(|it| self.is_older(it.changed_at, SETTLED_AFTER));
             let next = settled.and_then(|it| behind(it, &rule.prefix));
-            if next.is_some() && next != passed {
-                self.pass(bucket, rule, next.as_ref()).await?;
-                passed = next;
+            if next.is_some() && next != cursor {
+                self.save_cursor(bucket, rule, next.as_ref()).await?;
+                cursor = next;
             }
             if page.len() < PAGE {
                 return Ok(count);
@@ -137,12 +140,12 @@ impl Buckets {
         }
     }
 
-    /// Notes how far a rule is, if the bucket is still there.
-    async fn pass(
+    /// Stores the position of a rule, if the bucket still exists.
+    async fn save_cursor(
         &self,
         bucket: &BucketName,
         rule: &LifecycleRule,
-        passed: Option<&Passed>,
+        cursor: Option<&RuleCursor>,
     ) -> Result<(), BucketError> {
         let known = match self.shared.bucket(bucket).await {
             Ok(known) => known,
@@ -150,15 +153,15 @@ impl Buckets {
             Err(error) => return Err(error),
         };
         let entry = EntryKey::new(&bucket.cursors(), rule.id.as_bytes())?;
-        let (value, reference, expires) = (passed.map(Json::of).transpose()?, None, None);
+        let (value, reference, expires) = (cursor.map(Json::of).transpose()?, None, None);
         let put = Write::Put(Put { entry, value, reference, expires });
         let commit = Commit::of(put).expect(Shared::expect_bucket(bucket, &known)?);
-        // If the bucket has changed meanwhile, the rule meets the same blobs again.
+        // If the bucket changed, the rule visits the same blobs again.
         self.shared.commit(commit).await?.ok();
         Ok(())
     }
 
-    /// What removes the cursors of a bucket.
+    /// Writes that remove the cursors of a bucket.
     pub(crate) async fn forget_cursors(
         &self,
         bucket: &BucketName,
@@ -168,8 +171,8 @@ impl Buckets {
         Ok(removal(found.into_iter().map(|it| it.entry).collect()))
     }
 
-    /// Whoever removes or changes a rule has the last word.
-    async fn still_has(
+    /// Checks that the bucket still has the rule: a concurrent change of rules takes effect first.
+    async fn has_rule(
         &self,
         bucket: &BucketName,
         rule: &LifecycleRule,
@@ -181,8 +184,8 @@ impl Buckets {
         }
     }
 
-    /// Deletes what was found, if nobody has written the key again meanwhile.
-    async fn delete_if_same(
+    /// Deletes a blob unless its key was written again.
+    async fn delete_unless_changed(
         &self,
         bucket: &BucketName,
         entry: &Entry,
@@ -203,7 +206,7 @@ impl Buckets {
     }
 }
 
-fn behind(entry: &Entry, prefix: &str) -> Option<Passed> {
+fn behind(entry: &Entry, prefix: &str) -> Option<RuleCursor> {
     let key = String::from_utf8(entry.entry.key().to_vec()).ok()?;
-    Some(Passed { prefix: prefix.into(), changed_at: entry.changed_at.0, key })
+    Some(RuleCursor { prefix: prefix.into(), changed_at: entry.changed_at.0, key })
 }

@@ -1,19 +1,19 @@
-//! Limits of blobs and of uploads in parts, as S3 has them.
+//! Limits of blobs and multipart uploads, as in S3.
 
-/// Bytes of a key.
+/// Maximum length of a key in bytes.
 pub const KEY_BYTES_MAX: usize = 1_024;
 
-/// Bytes of names and values of a blob's own metadata, as S3 has it.
+/// Maximum length of the names and values of user metadata in bytes.
 pub const METADATA_BYTES_MAX: usize = 2_048;
 
-/// The largest blob there is, as in S3: 5 TiB.
+/// Maximum size of a blob: 5 TiB.
 pub const BLOB_BYTES_MAX: u64 = 5 << 40;
 
-/// Parts of an upload.
+/// Maximum number of parts of an upload.
 pub const PARTS_MAX: u32 = 10_000;
 
-/// Bytes of each part but the last.
+/// Minimum size in bytes of each part except the last.
 pub const PART_BYTES_MIN: u64 = 5 << 20;
 
-/// Bytes of a part.
+/// Maximum size of a part in bytes.
 pub const PART_BYTES_MAX: u64 = 5 << 30;

@@ -1,26 +1,26 @@
-//! Lists: keys in the order of their bytes, and what they have in common up to a delimiter.
+//! Lists of keys in byte order, with common prefixes up to a delimiter.
 
 use steadfast_store::{EntryRange, behind};
 
 use crate::{Blob, BucketError, BucketName, Buckets};
 
-/// The most that a list shows at once.
+/// Maximum number of entries per page.
 pub const LIST_MAX: usize = 1_000;
 
-/// Rows of the first read with a delimiter, and of each read behind a common prefix. A read without
-/// one doubles them.
+/// Rows of the first read with a delimiter, and of each read after a common prefix. Each read
+/// without a common prefix doubles them.
 const FIRST_ROWS: usize = 4;
 
-/// What a list shows.
+/// Options of a list.
 #[derive(Clone, Debug, Default)]
 pub struct ListOptions {
-    /// Keys that begin with this.
+    /// Only keys with this prefix.
     pub prefix: String,
-    /// Keys that go on with this behind the prefix are shown as one, up to it.
+    /// Keys that contain this after the prefix are grouped under their common prefix up to it.
     pub delimiter: String,
-    /// Only what comes behind this: a key, or a common prefix.
+    /// Only entries after this key or common prefix.
     pub after: Option<String>,
-    /// So many; at most 1,000.
+    /// Maximum number of entries; at most 1,000.
     pub limit: Option<usize>,
 }
 
@@ -29,9 +29,9 @@ pub struct ListOptions {
 pub struct Listing {
     /// Blobs, in the order of their keys.
     pub blobs: Vec<Blob>,
-    /// What keys have in common, up to the delimiter.
+    /// Common prefixes up to the delimiter.
     pub prefixes: Vec<String>,
-    /// Where the list goes on, if it does: what to set `after` to.
+    /// Value of `after` for the next page; `None` at the end.
     pub next: Option<String>,
 }
 
@@ -59,14 +59,14 @@ impl Buckets {
             let page = if list.delimiter.is_empty() { limit - count + 1 } else { rows };
             let entries = self.shared.store.entries(&space, range.clone(), page).await?;
             let is_last = entries.len() < page;
-            // Most keys of a page may have one prefix in common: then the next page is short.
+            // Most keys of a page may share one prefix: then the next read is short.
             rows = (2 * rows).min(LIST_MAX);
             for entry in entries {
                 range = range.after(entry.entry.key());
                 let Some(blob) = Blob::read(&entry)? else { continue };
                 let common = common(blob.key.as_str(), list);
                 if let Some(common) = &common {
-                    // The next page need not read the rest of them.
+                    // The next read skips the other keys with this prefix.
                     range = behind(common.as_bytes()).map_or(range.clone(), |it| range.from(it));
                     rows = FIRST_ROWS;
                     let shown = shown.prefixes.last().map(String::as_str);
@@ -97,7 +97,7 @@ impl Buckets {
     }
 }
 
-/// What a key has in common with others, if it goes on with the delimiter.
+/// The common prefix of a key, if the key contains the delimiter.
 fn common(key: &str, list: &ListOptions) -> Option<String> {
     if list.delimiter.is_empty() {
         return None;

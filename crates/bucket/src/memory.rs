@@ -24,7 +24,7 @@ impl MemoryBlobs {
         self.files.lock()
     }
 
-    /// What is there is never replaced.
+    /// Adds a file. Existing files are never replaced.
     fn place(&self, name: FileName, bytes: Arc<[u8]>) -> io::Result<()> {
         match self.files().entry(name) {
             Entry::Vacant(place) => _ = place.insert(bytes),
@@ -64,16 +64,16 @@ impl Blobs for MemoryBlobs {
         Ok(())
     }
 
-    fn shelves(&self) -> io::Result<Vec<(String, Timestamp)>> {
+    fn subfolders(&self) -> io::Result<Vec<(String, Timestamp)>> {
         let is_empty = self.files().is_empty();
         Ok(if is_empty { Vec::new() } else { vec![("all".into(), Timestamp::MAX)] })
     }
 
-    fn shelf(&self, _: &str) -> io::Result<Vec<FileName>> {
+    fn files_in(&self, _: &str) -> io::Result<Vec<FileName>> {
         Ok(self.names())
     }
 
-    fn remove_shelf(&self, _: &str) {}
+    fn remove_subfolder(&self, _: &str) {}
 
     fn session(&self) -> io::Result<Option<String>> {
         Ok(self.session.lock().clone())
@@ -84,7 +84,7 @@ impl Blobs for MemoryBlobs {
         Ok(())
     }
 
-    fn is_quick(&self) -> bool {
+    fn is_in_memory(&self) -> bool {
         true
     }
 }

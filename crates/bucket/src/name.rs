@@ -6,7 +6,7 @@ use steadfast_store::EntryKey;
 
 use crate::{BucketError, KEY_BYTES_MAX};
 
-/// The name of a bucket, as S3 allows it.
+/// The name of a bucket, by the rules of S3.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BucketName(Arc<str>);
 
@@ -29,7 +29,7 @@ impl BucketName {
         &self.0
     }
 
-    /// Where its settings are.
+    /// The entry of its settings.
     pub(crate) fn entry(&self) -> Result<EntryKey, BucketError> {
         Ok(EntryKey::new(BUCKETS, self.0.as_bytes())?)
     }
@@ -53,7 +53,7 @@ impl fmt::Display for BucketName {
     }
 }
 
-/// The list of all buckets.
+/// The space of all buckets.
 pub(crate) const BUCKETS: &str = "bucket";
 
 /// The key of a blob: any text of 1 to 1,024 bytes. It never becomes a path.

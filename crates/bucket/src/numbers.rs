@@ -1,8 +1,8 @@
-//! Numbers of keys after their tombstones are gone.
+//! Numbers of keys whose tombstones are gone.
 //!
 //! The number of a change is the revision of the key's row plus the floor of its bucket. The sweep
-//! raises the floor in the commit that removes tombstones, so a key whose row begins anew takes a
-//! number above every one that it had.
+//! raises the floor in the commit that removes tombstones. A key whose row starts again therefore
+//! takes a number above every earlier one.
 
 use std::collections::BTreeMap;
 
@@ -12,44 +12,44 @@ use steadfast_store::{Commit, EntryKey, Expect, Json, Put, StoreError, Write};
 use crate::{BucketError, BucketName, Buckets, buckets::Shared};
 
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct FloorRow {
     floor: i64,
 }
 
 impl BucketName {
-    /// Where its floor is. It stays when the bucket is deleted.
+    /// The entry of its floor. It stays when the bucket is deleted.
     fn floor(&self) -> Result<EntryKey, BucketError> {
         Ok(EntryKey::new("sequence-floor", self.as_str().as_bytes())?)
     }
 
-    /// The bucket whose blobs are in a list.
+    /// The bucket whose blobs are in a space.
     fn of_blobs(space: &str) -> Option<Self> {
         space.strip_prefix("blob/").and_then(|it| Self::new(it).ok())
     }
 }
 
 impl Shared {
-    /// The number below which no change of the bucket goes, and the revision of its entry.
+    /// The floor of a bucket and the revision of its entry.
     async fn read_floor(&self, bucket: &BucketName) -> Result<(i64, i64), BucketError> {
         let Some(entry) = self.store.entry(&bucket.floor()?).await? else { return Ok((0, 0)) };
         let Some(value) = &entry.value else { return Ok((0, entry.revision)) };
-        let stored: Stored = serde_json::from_str(value.as_str()).map_err(|error| {
+        let stored: FloorRow = serde_json::from_str(value.as_str()).map_err(|error| {
             let reason = format!("entry {:?} is not a number: {error}", entry.entry);
             BucketError::Store(StoreError::Corrupt { reason })
         })?;
         Ok((stored.floor, entry.revision))
     }
 
-    /// The number below which no change of the bucket goes. Whoever decides by it reads the bucket
-    /// first and expects it unchanged: raising the floor takes the next revision of the bucket.
+    /// The floor of a bucket. Callers that decide by it read the bucket first and expect it
+    /// unchanged: raising the floor takes the next revision of the bucket.
     pub(crate) async fn floor(&self, bucket: &BucketName) -> Result<i64, BucketError> {
         Ok(self.read_floor(bucket).await?.0)
     }
 }
 
 impl Buckets {
-    /// The commit that removes rows whose time is over, and raises the floors of the buckets whose
-    /// tombstones are among them.
+    /// Commit that removes expired rows and raises the floors of buckets whose tombstones it
+    /// removes.
     pub(crate) async fn expiry(
         &self,
         entries: Vec<EntryKey>,
@@ -66,7 +66,7 @@ impl Buckets {
         for (bucket, highest) in &highest {
             let row = self.shared.store.entry(&bucket.entry()?).await?;
             let (floor, revision) = self.shared.read_floor(bucket).await?;
-            let (entry, value) = (bucket.floor()?, Json::of(&Stored { floor: floor + highest })?);
+            let (entry, value) = (bucket.floor()?, Json::of(&FloorRow { floor: floor + highest })?);
             commit = commit.expect(Expect::Revision { entry: entry.clone(), revision });
             let put = Put { entry, value: Some(value), reference: None, expires: None };
             commit = commit.write(Write::Put(put));

@@ -11,16 +11,16 @@ use crate::{
     BucketError, BucketOptions, Buckets,
     buckets::Shared,
     cache::{BucketCache, NextAborts},
-    changes::Changes,
     content::Blobs,
+    file_changes::FileChanges,
     readers::Readers,
     session,
 };
 
-/// While the disk is full, the session is tried so often.
-const BEGIN_AGAIN: Duration = Duration::from_secs(1);
+/// Pause between attempts to begin a session while the disk is full.
+const SESSION_RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// Makes the buckets of a store.
+/// Builds the buckets of a store.
 pub struct BucketsBuilder {
     store: Arc<dyn Store>,
     entropy: Arc<dyn Entropy>,
@@ -34,18 +34,18 @@ impl BucketsBuilder {
         self
     }
 
-    /// Sets how long things are kept.
+    /// Sets the retention periods.
     pub fn options(mut self, options: BucketOptions) -> Self {
         self.options = options;
         self
     }
 
-    /// The buckets whose contents are kept there.
+    /// Opens the buckets whose contents are in `blobs`.
     pub async fn open(self, blobs: Arc<dyn Blobs>) -> Result<Buckets, BucketError> {
         let account = account(&*self.store, &*self.entropy).await?;
         let begun = session::begin(&*self.store, &blobs, &*self.entropy).await;
-        let is_full = begun.as_ref().is_err_and(session::is_full);
-        let session = if is_full { session::State::not_begun() } else { begun? };
+        let is_full = begun.as_ref().is_err_and(session::is_disk_full);
+        let session = if is_full { session::State::without_session() } else { begun? };
         let buckets = self.build(blobs, account, session);
         if is_full {
             buckets.begin_session_later();
@@ -53,12 +53,12 @@ impl BucketsBuilder {
         Ok(buckets)
     }
 
-    /// The same to read them only: nothing is written, neither to the store nor beside the files,
-    /// and every change fails with [`StoreError::ReadOnly`].
+    /// Opens the buckets read-only: nothing is written to the store or the files, and every change
+    /// fails with [`StoreError::ReadOnly`].
     pub async fn open_read_only(self, blobs: Arc<dyn Blobs>) -> Result<Buckets, BucketError> {
-        // A store without a name has no buckets yet.
-        let account = known_account(&*self.store).await?.unwrap_or_default();
-        let buckets = self.build(blobs, account, session::State::not_begun());
+        // A store without a name has no buckets.
+        let account = stored_account(&*self.store).await?.unwrap_or_default();
+        let buckets = self.build(blobs, account, session::State::without_session());
         buckets.shared.changes.refuse_all();
         Ok(buckets)
     }
@@ -75,7 +75,7 @@ impl BucketsBuilder {
             account,
             cache: BucketCache::default(),
             readers: Readers::default(),
-            changes: Arc::new(Changes::default()),
+            changes: Arc::new(FileChanges::default()),
             session: tokio::sync::Mutex::new(session),
             next_aborts: NextAborts::default(),
         };
@@ -85,19 +85,18 @@ impl BucketsBuilder {
 
 const ACCOUNT: &[u8] = b"account";
 
-/// The name of a store, if it was made.
-async fn known_account(store: &dyn Store) -> Result<Option<String>, BucketError> {
+/// The name of a store, if it has one.
+async fn stored_account(store: &dyn Store) -> Result<Option<String>, BucketError> {
     let value = store.entry(&EntryKey::new("system", ACCOUNT)?).await?.and_then(|it| it.value);
     let name = value.map(|it| serde_json::from_str(it.as_str())).transpose();
     name.map_err(|error| StoreError::Corrupt { reason: format!("account: {error}") }.into())
 }
 
-/// The name of a store, which its files and events carry: 32 hexadecimal digits. It is made when it
-/// is first asked for.
+/// The name of a store in its files and events: 32 hexadecimal digits. The first call creates it.
 pub async fn account(store: &dyn Store, entropy: &dyn Entropy) -> Result<String, BucketError> {
     let entry = EntryKey::new("system", ACCOUNT)?;
     loop {
-        if let Some(known) = known_account(store).await? {
+        if let Some(known) = stored_account(store).await? {
             return Ok(known);
         }
         let name = format!("{:016x}{:016x}", entropy.next(), entropy.next());
@@ -109,7 +108,7 @@ pub async fn account(store: &dyn Store, entropy: &dyn Entropy) -> Result<String,
 }
 
 impl Buckets {
-    /// Begins with the store that keeps the index.
+    /// Starts with the store that holds the index.
     pub fn builder(store: Arc<dyn Store>) -> BucketsBuilder {
         BucketsBuilder {
             store,
@@ -118,14 +117,14 @@ impl Buckets {
         }
     }
 
-    /// Tries to begin the session until there is space for it. Nothing may be changed before.
+    /// Retries to begin the session until the disk has space. Changes are refused until then.
     pub(crate) fn begin_session_later(&self) {
         self.shared.changes.wait_for_session(true);
         let shared = Arc::downgrade(&self.shared);
         let clock = self.shared.clock.clone();
         tokio::spawn(async move {
             loop {
-                clock.sleep(BEGIN_AGAIN).await;
+                clock.sleep(SESSION_RETRY_PAUSE).await;
                 let Some(shared) = shared.upgrade() else { return };
                 if shared.changes.is_closed() {
                     return;
@@ -136,38 +135,37 @@ impl Buckets {
                         shared.changes.wait_for_session(false);
                         return;
                     }
-                    Err(error) if session::is_full(&error) => {}
+                    Err(error) if session::is_disk_full(&error) => {}
                     Err(error) => {
-                        tracing::warn!(error = %error, "the session of the blobs was not begun");
+                        tracing::warn!(error = %error, "the blob session could not begin");
                     }
                 }
             }
         });
     }
 
-    /// Ends the use of the files: changes are refused from now on. If everything that was begun is
-    /// done, the next one who opens these buckets need not look for files that nothing refers to.
-    /// To be called before the store is closed.
+    /// Closes the buckets: later changes are refused. If all changes are complete, the next process
+    /// need not look for orphaned files. Call it before closing the store.
     pub async fn close(&self) {
         self.shared.changes.close();
         if let Err(error) = self.end_session().await {
-            tracing::warn!(error = %error, "the session of the blobs was not ended");
+            tracing::warn!(error = %error, "the blob session did not end cleanly");
         }
     }
 
     async fn end_session(&self) -> Result<(), BucketError> {
         let shared = &self.shared;
         let mut state = shared.session.lock().await;
-        shared.take_left_over().await?;
+        shared.recheck_abandoned_drafts().await?;
         let is_done = shared.changes.is_done() && !shared.readers.has_doomed();
         if !is_done || state.is_over || !state.session.is_open() {
             return Ok(());
         }
-        let tidy = |blobs: &dyn Blobs| {
-            blobs.tidy(Timestamp::MAX);
+        let remove_empty_subfolders = |blobs: &dyn Blobs| {
+            blobs.remove_empty_subfolders(Timestamp::MAX);
             Ok(())
         };
-        shared.off(tidy).await?;
+        shared.run_blocking(remove_empty_subfolders).await?;
         state.end(&*shared.store, &shared.blobs, &*shared.entropy).await
     }
 }

@@ -1,6 +1,6 @@
-//! Files that nothing refers to: what was being put when a process ended, and parts that did not
-//! become part of a blob. A process knows which files it left itself. It walks through all of them
-//! only if a session before it did not end cleanly, some folders at a time.
+//! Removes orphans: files of unfinished writes, and parts that no blob uses. A process knows which
+//! files it left itself. It walks through all folders only if an earlier session did not end
+//! cleanly, some folders per sweep.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -13,33 +13,32 @@ use crate::{
     Blob, BucketError, BucketName, Buckets, Part,
     content::{Blobs, ContentId, FileName, PART_TIME},
     session::Walk,
-    sweep::go_on,
+    sweep::keep_first_error,
 };
 
-/// Folders whose names are read at once.
-const SHELVES_PAGE: usize = 500;
-/// Folders and files that one sweep looks at.
-const SHELVES_PER_SWEEP: usize = 10_000;
+/// Number of folder names per read.
+const SUBFOLDERS_PAGE: usize = 500;
+/// Maximum number of folders and files per sweep.
+const SUBFOLDERS_PER_SWEEP: usize = 10_000;
 const FILES_PER_SWEEP: usize = 100_000;
-/// A walk is for files that were made before it was owed. So much later it ends, in case that a
-/// clock was set back in between.
+/// A walk covers files created before the gap ended, plus this time, in case a clock was set back.
 const WALK_BEYOND: Duration = Duration::from_hours(24);
 
-/// Files of a folder, or files to be looked at again.
+/// Result of checking the files of a folder.
 #[derive(Default)]
-struct Looked {
+struct OrphanCheck {
     files: usize,
     removed: usize,
-    /// Somebody was at these.
+    /// Files in use, to be checked again.
     again: Vec<FileName>,
 }
 
 impl Buckets {
-    /// Looks at files again that this process left.
-    pub(crate) async fn look_again(&self) -> Result<usize, BucketError> {
-        self.shared.take_left_over().await?;
+    /// Rechecks files that this process left.
+    pub(crate) async fn recheck_files(&self) -> Result<usize, BucketError> {
+        self.shared.recheck_abandoned_drafts().await?;
         let keep = self.shared.options.keep_orphans;
-        let files = self.shared.changes.doubts(|since| self.is_older(since, keep));
+        let files = self.shared.changes.rechecks(|since| self.is_older(since, keep));
         if files.is_empty() {
             return Ok(0);
         }
@@ -50,7 +49,7 @@ impl Buckets {
         Ok(looked.removed)
     }
 
-    /// Goes on with the walk that is due, if there is one.
+    /// Continues the walk that is due, if any.
     pub(crate) async fn walk(
         &self,
         failed: &mut Option<BucketError>,
@@ -59,36 +58,37 @@ impl Buckets {
         if state.is_over || !state.session.is_open() {
             return Ok(0);
         }
-        // By then every file of the gap is old enough to go, by the time in its name.
+        // By then every file of the gap is old enough to be removed, by the time in its name.
         let options = &self.shared.options;
         let old = options.keep_orphans + Duration::from_millis(PART_TIME as u64);
         let keep = options.keep_unknown_files.max(old);
         let due = state.session.due_walk(|until| self.is_older(until, keep));
         let Some(mut walk) = due else { return Ok(0) };
-        let kept_from = state.session.kept_from(&walk);
+        let covered_until = state.session.covered_until(&walk);
         let end = Timestamp(walk.until).after(WALK_BEYOND);
-        let (mut removed, mut files, mut shelves) = (0, 0, 0);
-        while files < FILES_PER_SWEEP && shelves < SHELVES_PER_SWEEP {
-            let after = walk.shelf.clone();
-            let page =
-                move |blobs: &dyn Blobs| Ok(blobs.shelves_after(after.as_deref(), SHELVES_PAGE)?);
-            let page = go_on(self.shared.off(page).await.map(Some), failed)?;
-            // A folder of folders that cannot be read: the next sweep tries again.
+        let (mut removed, mut files, mut subfolders) = (0, 0, 0);
+        while files < FILES_PER_SWEEP && subfolders < SUBFOLDERS_PER_SWEEP {
+            let after = walk.subfolder.clone();
+            let page = move |blobs: &dyn Blobs| {
+                Ok(blobs.subfolders_after(after.as_deref(), SUBFOLDERS_PAGE)?)
+            };
+            let page = keep_first_error(self.shared.run_blocking(page).await.map(Some), failed)?;
+            // The parent folder cannot be read: the next sweep retries.
             let Some(page) = page else { return Ok(removed) };
-            shelves += page.len();
-            let mut is_over = page.len() < SHELVES_PAGE;
-            for (shelf, ended_at) in page {
+            subfolders += page.len();
+            let mut is_over = page.len() < SUBFOLDERS_PAGE;
+            for (subfolder, ended_at) in page {
                 if FILES_PER_SWEEP <= files || self.shared.changes.is_closed() {
                     is_over = false;
                     break;
                 }
-                let looked = self.remove_orphans(&shelf, ended_at, kept_from).await;
+                let looked = self.remove_orphans(&subfolder, ended_at, covered_until).await;
                 walk.has_failed |= looked.is_err();
-                let looked = go_on(looked, failed)?;
+                let looked = keep_first_error(looked, failed)?;
                 (files, removed) = (files + looked.files, removed + looked.removed);
-                // This process looks again at files that are in use now.
-                self.shared.doubt(&looked.again);
-                walk.shelf = Some(shelf);
+                // This process rechecks files that are in use now.
+                self.shared.recheck(&looked.again);
+                walk.subfolder = Some(subfolder);
                 if ended_at != Timestamp::MAX && end < ended_at {
                     is_over = true;
                     break;
@@ -110,39 +110,39 @@ impl Buckets {
     ) -> Result<(), BucketError> {
         match is_over {
             true => state.session.end_walk(walk),
-            false => state.session.go_on_with(walk.clone()),
+            false => state.session.continue_walk(walk.clone()),
         }
         state.save(&*self.shared.store).await.map(drop)
     }
 
-    /// Files of a folder that no row refers to. One that is new may be about to be.
+    /// Removes orphans of a folder. A new file may belong to a commit that follows.
     async fn remove_orphans(
         &self,
-        shelf: &str,
+        subfolder: &str,
         ended_at: Timestamp,
-        kept_from: Timestamp,
-    ) -> Result<Looked, BucketError> {
-        let (keep, here) = (self.shared.options.keep_orphans, shelf.to_owned());
-        let mut files = self.shared.off(move |blobs| Ok(blobs.shelf(&here)?)).await?;
+        covered_until: Timestamp,
+    ) -> Result<OrphanCheck, BucketError> {
+        let (keep, here) = (self.shared.options.keep_orphans, subfolder.to_owned());
+        let mut files = self.shared.run_blocking(move |blobs| Ok(blobs.files_in(&here)?)).await?;
         let count = files.len();
-        files.retain(|it| it.made_at() < kept_from && self.is_older(it.made_at(), keep));
+        files.retain(|it| it.created_at() < covered_until && self.is_older(it.created_at(), keep));
         let looked = self.remove_unknown(files).await?;
         if self.is_older(ended_at, keep) {
-            let shelf = shelf.to_owned();
+            let subfolder = subfolder.to_owned();
             let remove = move |blobs: &dyn Blobs| {
-                blobs.remove_shelf(&shelf);
+                blobs.remove_subfolder(&subfolder);
                 Ok(())
             };
-            self.shared.off(remove).await?;
+            self.shared.run_blocking(remove).await?;
         }
-        Ok(Looked { files: count, ..looked })
+        Ok(OrphanCheck { files: count, ..looked })
     }
 
     /// Removes those of the files that no row refers to.
-    async fn remove_unknown(&self, mut files: Vec<FileName>) -> Result<Looked, BucketError> {
+    async fn remove_unknown(&self, mut files: Vec<FileName>) -> Result<OrphanCheck, BucketError> {
         files.sort_unstable();
-        let mut looked = Looked::default();
-        // Who holds one now has not asked the store yet, or is reading.
+        let mut looked = OrphanCheck::default();
+        // A writer that holds one may not have committed yet, and readers hold the files they read.
         let (held, free): (Vec<_>, Vec<_>) =
             files.into_iter().partition(|it| self.shared.readers.is_in_use(it.content));
         looked.again = held;
@@ -153,11 +153,11 @@ impl Buckets {
         Ok(looked)
     }
 
-    /// Each of them the files of one content.
+    /// Removes the files of each content that no row refers to.
     async fn remove_unreferenced(
         &self,
         contents: &[&[FileName]],
-        looked: &mut Looked,
+        looked: &mut OrphanCheck,
     ) -> Result<(), BucketError> {
         let ids: Vec<_> = contents.iter().map(|it| it[0].content.reference()).collect();
         let needed = self.shared.store.referenced(&ids).await?;
@@ -169,7 +169,7 @@ impl Buckets {
                 Some(by) if files.iter().any(|it| it.part.is_some()) => {
                     match self.parts_in_use(content, by).await? {
                         Some(used) => used,
-                        // It has changed meanwhile, and the next sweep sees to it.
+                        // The row changed meanwhile; the next sweep handles it.
                         None => {
                             looked.again.extend_from_slice(files);
                             continue;
@@ -181,23 +181,23 @@ impl Buckets {
             };
             let is_used = |it: &&FileName| it.part.is_some_and(|it| used.contains(&it));
             let unused = files.iter().filter(|it| !is_used(it));
-            // Who began to read before the row went holds it by now.
+            // A reader that began before the row was deleted holds the content by now.
             match self.shared.readers.is_in_use(content) {
                 true => looked.again.extend(unused),
                 false => orphans.extend(unused),
             }
         }
         if !orphans.is_empty() {
-            self.shared.doubt(&orphans);
+            self.shared.recheck(&orphans);
             let names = orphans.clone();
-            self.shared.off(move |blobs| Ok(blobs.remove(&names)?)).await?;
+            self.shared.run_blocking(move |blobs| Ok(blobs.remove(&names)?)).await?;
             self.shared.changes.settle(&orphans);
         }
         looked.removed += orphans.len();
         Ok(())
     }
 
-    /// The parts of a content that the entry which needs it needs, if it still does.
+    /// The parts of a content that its entry still refers to.
     async fn parts_in_use(
         &self,
         content: ContentId,
@@ -205,7 +205,7 @@ impl Buckets {
     ) -> Result<Option<HashSet<u64>>, BucketError> {
         let Some(found) = self.shared.store.entry(by).await? else { return Ok(None) };
         let Some(bucket) = by.space().strip_prefix("upload/") else {
-            // A file that cannot be read is not swept.
+            // Files of an entry that cannot be read are kept.
             let blob = Blob::read(&found).ok().flatten().filter(|it| it.content == content);
             return Ok(blob.map(|it| it.parts.iter().map(|it| it.0).collect()));
         };
@@ -219,7 +219,8 @@ impl Buckets {
                 used.insert(part?.file);
             }
         }
-        // Rows of parts go only after the upload has ended: while it is there, these were all.
+        // Rows of parts are removed only after the upload has ended: while it exists, the list was
+        // complete.
         let is_open = self.shared.store.entry(by).await?.is_some_and(|it| it.value.is_some());
         Ok(is_open.then_some(used))
     }

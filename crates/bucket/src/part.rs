@@ -1,47 +1,47 @@
-//! A part of an upload as its row says.
+//! A part of a multipart upload, and its row.
 
 use serde::{Deserialize, Serialize};
 use steadfast_store::{Entry, EntryKey, StoreError, Timestamp};
 
 use crate::{
-    BucketError, BucketName, MoreSums,
+    BucketError, BucketName, ExtraChecksums,
     content::{ContentId, FileName},
-    more_sums::unhex,
+    extra_checksums::unhex,
 };
 
-/// A part of an upload.
+/// A part of a multipart upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Its number, from 1.
+    /// Number, from 1.
     pub number: u32,
-    /// How many bytes it has.
+    /// Size in bytes.
     pub size: u64,
-    /// The tag of its content: its MD5.
+    /// ETag: the MD5 of the content.
     pub etag: String,
-    /// The CRC-32 of its bytes.
+    /// CRC-32 of the bytes.
     pub crc32: u32,
-    /// The SHA-256 of its bytes, if it was sent.
+    /// SHA-256 of the bytes, if the writer asked for it.
     pub sha256: Option<[u8; 32]>,
-    /// Other checksums that were asked for when it was sent.
-    pub more: MoreSums,
-    /// When it was uploaded.
+    /// Other checksums that the writer asked for.
+    pub more: ExtraChecksums,
+    /// Time of the upload.
     pub modified_at: Timestamp,
     pub(crate) file: u64,
 }
 
 #[derive(Serialize, Deserialize)]
-pub(crate) struct StoredPart {
+pub(crate) struct PartRow {
     pub(crate) file: u64,
     pub(crate) size: u64,
     pub(crate) etag: String,
     pub(crate) crc32: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) sha256: Option<String>,
-    #[serde(rename = "sums", default, skip_serializing_if = "MoreSums::is_empty")]
-    pub(crate) more: MoreSums,
+    #[serde(rename = "sums", default, skip_serializing_if = "ExtraChecksums::is_empty")]
+    pub(crate) more: ExtraChecksums,
 }
 
-impl StoredPart {
+impl PartRow {
     pub(crate) fn part(self, number: u32, modified_at: Timestamp) -> Part {
         let Self { file, size, etag, crc32, sha256, more } = self;
         let sha256 = sha256.as_deref().and_then(unhex);
@@ -67,7 +67,7 @@ impl Part {
             BucketError::Store(StoreError::Corrupt { reason })
         };
         let (_, number) = entry.entry.key().split_last_chunk::<4>().ok_or_else(damaged)?;
-        let stored: StoredPart = serde_json::from_str(value.as_str()).map_err(|_| damaged())?;
+        let stored: PartRow = serde_json::from_str(value.as_str()).map_err(|_| damaged())?;
         Ok(Some(stored.part(u32::from_be_bytes(*number), entry.changed_at)))
     }
 

@@ -1,4 +1,4 @@
-//! Writing parts of uploads: each is durable for itself.
+//! Writes parts of multipart uploads. Each part is durable by itself.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use data_encoding::HEXLOWER;
 use steadfast_store::{Commit, Entry, Expect, Json, Put, Write, crash};
 
 use crate::{
-    BlobKey, BucketError, BucketName, Buckets, Expected, MoreHashes, PART_BYTES_MAX, PARTS_MAX,
-    Part, PartTrouble, Upload,
+    BlobKey, BucketError, BucketName, Buckets, ExpectedContent, ExtraHashes, PART_BYTES_MAX,
+    PARTS_MAX, Part, PartError, Upload,
     buckets::{Hold, Shared},
     content::{ContentId, FileName},
     digest::Hashes,
-    part::StoredPart,
+    part::PartRow,
     writer::BytesWriter,
 };
 
-/// A part that is being written. Dropped, it leaves nothing.
+/// A part being written. Dropping it removes its file.
 pub struct PartWriter {
     buckets: Buckets,
     bucket: BucketName,
@@ -25,29 +25,29 @@ pub struct PartWriter {
 }
 
 impl PartWriter {
-    /// Computes the SHA-256, too. To be said before anything is written.
+    /// Also computes the SHA-256. Call it before the first write.
     pub fn with_sha256(mut self) -> Self {
         self.bytes = self.bytes.with(Hashes::Both);
         self
     }
 
-    /// Computes these checksums, too. To be said before anything is written, behind the others.
-    pub fn with_more(mut self, more: MoreHashes) -> Self {
+    /// Also computes these checksums. Call it before the first write and after `with_sha256`.
+    pub fn with_more(mut self, more: ExtraHashes) -> Self {
         self.bytes = self.bytes.and(more);
         self
     }
 
-    /// Adds bytes to its end.
+    /// Appends bytes.
     pub async fn write(&mut self, bytes: &[u8]) -> Result<(), BucketError> {
         self.bytes.write(bytes).await
     }
 
-    /// Puts it into the upload, in place of one of the same number.
-    pub async fn finish(self, expected: Expected) -> Result<Part, BucketError> {
-        Shared::to_the_end(self.seal_and_put(expected)).await
+    /// Adds the part to the upload, or replaces the part with its number.
+    pub async fn finish(self, expected: ExpectedContent) -> Result<Part, BucketError> {
+        Shared::run_to_completion(self.seal_and_put(expected)).await
     }
 
-    async fn seal_and_put(self, expected: Expected) -> Result<Part, BucketError> {
+    async fn seal_and_put(self, expected: ExpectedContent) -> Result<Part, BucketError> {
         let Self { buckets, bucket, upload, number, bytes } = self;
         let name = bytes.name;
         let hold = Hold::new(&buckets.shared, name.content);
@@ -55,13 +55,13 @@ impl PartWriter {
         let (file, etag) = (name.part.unwrap_or_default(), sums.tag());
         let sha256 = sums.sha256.map(|it| HEXLOWER.encode(&it));
         let (size, crc32, more) = (sums.size, sums.crc32, sums.more);
-        let stored = StoredPart { file, size, etag, crc32, sha256, more };
+        let stored = PartRow { file, size, etag, crc32, sha256, more };
         let result = buckets.shared.put_part(&bucket, &upload, number, stored).await;
         drop(hold);
         match &result {
             Ok((_, Some(before))) => buckets.shared.discard(vec![*before]).await,
             Err(error) if error.is_certain() => buckets.shared.discard(vec![name]).await,
-            Err(_) => buckets.shared.doubt(&[name]),
+            Err(_) => buckets.shared.recheck(&[name]),
             Ok((_, None)) => {}
         }
         Ok(result?.0)
@@ -78,7 +78,7 @@ impl Buckets {
         number: u32,
     ) -> Result<PartWriter, BucketError> {
         if !(1..=PARTS_MAX).contains(&number) {
-            return Err(BucketError::Part { number, reason: PartTrouble::Number });
+            return Err(BucketError::Part { number, reason: PartError::Number });
         }
         let upload = self.upload(bucket, key, upload).await?;
         let max = self.shared.bucket(bucket).await?.settings.blob_bytes_max();
@@ -96,7 +96,7 @@ impl Shared {
         bucket: &BucketName,
         upload: &Upload,
         number: u32,
-        stored: StoredPart,
+        stored: PartRow,
     ) -> Result<(Part, Option<FileName>), BucketError> {
         let entry = Part::entry(bucket, upload.content, number)?;
         let of_upload = Upload::entry(bucket, &upload.key, upload.content)?;
@@ -116,16 +116,17 @@ impl Shared {
                 .expect(Expect::Revision { entry: its.0, revision: its.1 })
                 .expect(Expect::Revision { entry: entry.clone(), revision });
             if before.is_some() {
-                // Who puts the parts together may have read the old one, whose file is about to go.
+                // A concurrent completion may have read the old part, whose file is removed next.
+                // The new revision of the upload makes it retry.
                 let Entry { entry, value, reference, .. } = whole;
                 commit = commit.write(Write::Put(Put { entry, value, reference, expires }));
             }
             crash::point("part.prepared");
-            // Otherwise somebody was faster, and it is decided anew.
+            // A concurrent change was committed first: decide again.
             let before = before.map(|it| it.name(upload.content));
             let decided = self.commit(commit).await;
             if decided.as_ref().is_err_and(|it| !it.is_certain()) {
-                self.doubt(before.as_slice());
+                self.recheck(before.as_slice());
             }
             if let Ok(receipt) = decided? {
                 crash::point("part.committed");
@@ -135,22 +136,22 @@ impl Shared {
         }
     }
 
-    /// If the upload has perhaps ended, its parts are left to the sweep.
-    pub(crate) fn leave_parts(&self, error: &BucketError) {
+    /// If the upload may have ended, the sweep removes its parts.
+    pub(crate) fn note_lost_parts(&self, error: &BucketError) {
         if !error.is_certain() {
-            self.changes.leave_parts();
+            self.changes.note_lost_parts();
         }
     }
 
-    /// Removes the rows of the parts of an upload that has ended; what is left, the sweep removes.
-    pub(crate) async fn forget_parts(
+    /// Removes the rows of the parts of a finished upload. The sweep removes those that remain.
+    pub(crate) async fn remove_part_rows(
         &self,
         bucket: &BucketName,
         content: ContentId,
     ) -> Result<(), BucketError> {
         let forgotten = self.remove_parts(bucket, content).await;
         if forgotten.is_err() {
-            self.changes.leave_parts();
+            self.changes.note_lost_parts();
         }
         forgotten
     }

@@ -1,5 +1,5 @@
-//! Contents that somebody is at: the files that are read stay until the last reader is done, and
-//! those that are written until the store has decided on them.
+//! Contents in use. Files stay until the last reader is done, or until the store has decided on the
+//! write.
 
 use std::collections::HashMap;
 
@@ -8,10 +8,10 @@ use parking_lot::Mutex;
 use crate::content::{ContentId, FileName};
 
 #[derive(Debug, Default)]
-pub(crate) struct Readers(Mutex<HashMap<ContentId, InUse>>);
+pub(crate) struct Readers(Mutex<HashMap<ContentId, ContentUse>>);
 
 #[derive(Debug, Default)]
-struct InUse {
+struct ContentUse {
     count: usize,
     /// Files that the last reader removes.
     doomed: Vec<FileName>,
@@ -33,7 +33,7 @@ impl Readers {
         in_use.remove(&content).unwrap_or_default().doomed
     }
 
-    /// Leaves a file to the last of its readers. `false` if nobody reads it.
+    /// Lets the last reader remove a file. Returns `false` if the content is not in use.
     pub(crate) fn leave_to_last(&self, file: FileName) -> bool {
         let mut in_use = self.0.lock();
         let Some(entry) = in_use.get_mut(&file.content) else { return false };
@@ -45,7 +45,7 @@ impl Readers {
         self.0.lock().contains_key(&content)
     }
 
-    /// Whether a reader has files to remove when it is done.
+    /// Returns whether a reader has files to remove at its end.
     pub(crate) fn has_doomed(&self) -> bool {
         self.0.lock().values().any(|it| !it.doomed.is_empty())
     }

@@ -1,4 +1,4 @@
-//! Which changes of a bucket are sent to which queue.
+//! Rules that send events about blobs to queues.
 
 use serde::{Deserialize, Serialize};
 use steadfast_store::queue_address;
@@ -6,7 +6,7 @@ use strum::IntoStaticStr;
 
 use crate::{BlobAction, BucketError, KEY_BYTES_MAX};
 
-/// A sort of events.
+/// A group of actions.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr,
 )]
@@ -20,7 +20,7 @@ pub enum EventType {
 }
 
 impl EventType {
-    /// Its name.
+    /// The stored name.
     pub fn name(self) -> &'static str {
         self.into()
     }
@@ -33,21 +33,21 @@ impl EventType {
     }
 }
 
-/// Sends changes of blobs to a queue.
+/// Sends events about changes of blobs to a queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rule {
-    /// Its name in the bucket.
+    /// Id, unique in the bucket.
     pub id: String,
-    /// Which changes.
+    /// Actions to send.
     pub events: Vec<EventType>,
-    /// Of keys that begin with this.
+    /// Only keys with this prefix.
     #[serde(default)]
     pub prefix: String,
-    /// Of keys that end with this.
+    /// Only keys with this suffix.
     #[serde(default)]
     pub suffix: String,
-    /// Where to.
+    /// The queue.
     pub queue: String,
 }
 
@@ -70,15 +70,15 @@ impl Rule {
         Ok(())
     }
 
-    /// Whether it sends this change.
+    /// Whether the rule sends an event for this action and key.
     pub fn sends(&self, action: BlobAction, key: &str) -> bool {
         self.events.iter().any(|it| it.has(action))
             && key.starts_with(&self.prefix)
             && key.ends_with(&self.suffix)
     }
 
-    /// An event type that both would send of some key. Prefixes and suffixes of the same key
-    /// overlap when one begins or ends with the other.
+    /// An event type that both rules send for some key. Prefixes or suffixes overlap if one begins
+    /// or ends with the other.
     fn overlaps(&self, other: &Rule) -> Option<EventType> {
         let shared = self.events.iter().find(|it| other.events.contains(it))?;
         let (a, b) = (&self.prefix, &other.prefix);
@@ -89,7 +89,7 @@ impl Rule {
     }
 }
 
-/// Ids of rules are part of paths.
+/// Checks an id. Ids of rules are parts of URL paths.
 pub(crate) fn check_id(id: &str) -> Result<(), BucketError> {
     let fits = |it: u8| it.is_ascii_alphanumeric() || b"-_.".contains(&it);
     if (1..=64).contains(&id.len()) && id.bytes().all(fits) {
@@ -99,8 +99,8 @@ pub(crate) fn check_id(id: &str) -> Result<(), BucketError> {
     Err(BucketError::Argument { field: "id", rule })
 }
 
-/// Puts a rule into a list, in place of the one of the same id. Two that would send the same change
-/// are refused: each change is one message.
+/// Adds a rule, or replaces the rule with its id. Overlapping rules are refused: each change sends
+/// one message.
 pub(crate) fn put(rules: &mut Vec<Rule>, mut rule: Rule) -> Result<(), BucketError> {
     rule.check()?;
     rule.events.sort();
@@ -112,7 +112,7 @@ pub(crate) fn put(rules: &mut Vec<Rule>, mut rule: Rule) -> Result<(), BucketErr
     }
     const RULES_MAX: usize = 100;
     if RULES_MAX <= others.count() {
-        let rule = format!("would be one more than {RULES_MAX} rules");
+        let rule = format!("exceeds the limit of {RULES_MAX} rules");
         return Err(BucketError::Argument { field: "id", rule });
     }
     rules.retain(|it| it.id != rule.id);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_makes_no_sense_is_refused() {
+    fn an_invalid_rule_is_refused() {
         for bad in [
             rule("", &BOTH, "", ""),
             rule("a/b", &BOTH, "", ""),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_sort_of_events_is_the_stored_one() {
+    fn the_name_of_an_event_type_is_the_stored_one() {
         assert_eq!(BOTH.map(EventType::name), ["object-create", "object-delete"]);
         assert_eq!(
             serde_json::to_value(BOTH).unwrap(),

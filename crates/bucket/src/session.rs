@@ -1,9 +1,9 @@
-//! Sessions: whether the store knows all that happened to the files.
+//! Sessions: detect whether the store knows everything that happened to the files.
 //!
-//! Each opening of the buckets begins a session, whose id is written to the store and beside the
-//! files. A clean end writes another id. A store that has another id than the files is not the
-//! one that last used them, for example an older copy of it; one that finds a session open was
-//! not closed. In both cases it may lack rows: a gap.
+//! Opening the buckets begins a session. Its id is written to the store and beside the files. A
+//! clean end writes another id. If the ids differ, another copy of the store used the files last.
+//! If a session is still open, the process was not closed. In both cases the store may lack rows: a
+//! gap.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use steadfast_store::{
 
 use crate::{
     BucketError,
-    content::{Blobs, off},
+    content::{Blobs, run_blocking},
 };
 
-/// Gaps that are remembered one by one; then the last one grows.
+/// Maximum number of gaps. Beyond it, the last gap grows.
 const GAPS_MAX: usize = 64;
 
 /// The store's record of the use of its files.
@@ -25,26 +25,27 @@ const GAPS_MAX: usize = 64;
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Session {
     id: String,
-    /// The id beside the files when this was committed, for an end between the two writes.
+    /// The id beside the files when this was committed, in case the process ends between the two
+    /// writes.
     previous: Option<String>,
     began_at: i64,
-    /// A session that is found open has not ended cleanly.
+    /// A session that is open at the start did not end cleanly.
     is_open: bool,
-    /// In the order of time. Each of them owes a walk through all files.
+    /// Gaps in order of time. Each requires a walk through all files.
     #[serde(default)]
     gaps: Vec<Gap>,
-    /// The walk that is under way.
+    /// The walk in progress.
     #[serde(default)]
     walk: Option<Walk>,
-    /// Rows of parts may be left whose upload has ended.
+    /// Rows of parts of finished uploads may remain.
     #[serde(default)]
     pub(crate) lost_parts: bool,
-    /// When the store was found to be another one than that of the files.
+    /// Time at which the store was found to be another copy than the one that used the files.
     #[serde(default)]
     pub(crate) restored_at: Option<i64>,
 }
 
-/// A time for which the store may lack rows.
+/// A period for which the store may lack rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Gap {
     from: i64,
@@ -54,20 +55,21 @@ struct Gap {
 /// A walk through all files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Walk {
-    /// It is for the gaps that ended then or before.
+    /// The walk covers the gaps that ended at this time or before.
     pub(crate) until: i64,
-    /// The last folder it has seen.
-    pub(crate) shelf: Option<String>,
-    /// Something could not be looked at, so that it must be repeated.
+    /// The last folder that was checked.
+    #[serde(rename = "shelf")]
+    pub(crate) subfolder: Option<String>,
+    /// Some files could not be checked: the walk must be repeated.
     pub(crate) has_failed: bool,
 }
 
-/// The session of these buckets, as it was last committed.
+/// The session of these buckets, as last committed.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) session: Session,
     revision: i64,
-    /// Somebody else has opened the buckets of this store since.
+    /// Another process has opened the buckets of this store since.
     pub(crate) is_over: bool,
 }
 
@@ -75,7 +77,7 @@ fn entry() -> Result<EntryKey, BucketError> {
     Ok(EntryKey::new("system", b"blob-session")?)
 }
 
-/// Commits a session. `false` if somebody else has committed one.
+/// Commits a session. Returns `false` if another session was committed.
 async fn put(store: &dyn Store, session: &Session, revision: i64) -> Result<bool, BucketError> {
     let (entry, value) = (entry()?, Some(Json::of(session)?));
     let expect = Expect::Revision { entry: entry.clone(), revision };
@@ -105,10 +107,10 @@ impl Session {
         }
     }
 
-    /// The session that follows this one.
+    /// The session after this one.
     fn next(self, id: String, note: Option<String>, now: Timestamp, has_files: bool) -> Self {
         let mut next = self;
-        // The default is that of a store which had none yet.
+        // The default is a store without a session.
         let (is_first, is_same) = (next.id.is_empty(), next.is_of(note.as_deref()));
         if is_first && note.is_none() {
             if has_files {
@@ -131,8 +133,8 @@ impl Session {
         Self { id, previous: note, began_at: now.0, is_open: true, ..next }
     }
 
-    /// Files that were made from then on, and that no row refers to, are not for this walk.
-    pub(crate) fn kept_from(&self, walk: &Walk) -> Timestamp {
+    /// Orphans created at this time or later are not covered by this walk.
+    pub(crate) fn covered_until(&self, walk: &Walk) -> Timestamp {
         let later = self.gaps.iter().filter(|it| walk.until < it.until);
         Timestamp(later.map(|it| it.from).min().unwrap_or(i64::MAX))
     }
@@ -141,7 +143,7 @@ impl Session {
         self.is_open
     }
 
-    /// The walk that is under way, or the one for the gaps whose end is long enough ago.
+    /// The walk in progress, or one for the gaps that ended long enough ago.
     pub(crate) fn due_walk(&self, is_due: impl Fn(Timestamp) -> bool) -> Option<Walk> {
         if let Some(walk) = &self.walk {
             return Some(walk.clone());
@@ -150,7 +152,7 @@ impl Session {
         due.last().map(|it| Walk { until: it.until, ..Walk::default() })
     }
 
-    /// The gaps that a walk is for are over.
+    /// Removes the gaps that a walk covered.
     pub(crate) fn end_walk(&mut self, walk: &Walk) {
         if !walk.has_failed {
             self.gaps.retain(|it| walk.until < it.until);
@@ -158,7 +160,7 @@ impl Session {
         self.walk = None;
     }
 
-    pub(crate) fn go_on_with(&mut self, walk: Walk) {
+    pub(crate) fn continue_walk(&mut self, walk: Walk) {
         self.walk = Some(walk);
     }
 }
@@ -178,32 +180,33 @@ pub(crate) async fn begin(
             })?,
             None => Session::default(),
         };
-        let note = off(blobs, |blobs| Ok(blobs.session()?)).await?;
+        let note = run_blocking(blobs, |blobs| Ok(blobs.session()?)).await?;
         let is_known = !before.id.is_empty() && before.is_of(note.as_deref());
-        let has_files =
-            !is_known && off(blobs, |blobs| Ok(!blobs.shelves_after(None, 1)?.is_empty())).await?;
+        let has_files = !is_known
+            && run_blocking(blobs, |blobs| Ok(!blobs.subfolders_after(None, 1)?.is_empty()))
+                .await?;
         let id = new_id(entropy);
         let session = before.next(id.clone(), note, store.clock().now(), has_files);
-        // The store first: until the files say the same, what they say now is known.
+        // Store first: until the files have the same id, `previous` has theirs.
         if put(store, &session, revision).await? {
-            off(blobs, move |blobs| Ok(blobs.set_session(&id)?)).await?;
+            run_blocking(blobs, move |blobs| Ok(blobs.set_session(&id)?)).await?;
             return Ok(State { session, revision: revision + 1, is_over: false });
         }
     }
 }
 
-/// Whether there was no space for it.
-pub(crate) fn is_full(error: &BucketError) -> bool {
+/// Whether the disk was full.
+pub(crate) fn is_disk_full(error: &BucketError) -> bool {
     matches!(error, BucketError::DiskFull | BucketError::Store(StoreError::DiskFull))
 }
 
 impl State {
-    /// That of buckets that can only be read.
-    pub(crate) fn not_begun() -> Self {
+    /// The session of read-only buckets.
+    pub(crate) fn without_session() -> Self {
         Self { session: Session::default(), revision: 0, is_over: true }
     }
 
-    /// Commits the session. `false` if it is over.
+    /// Commits the session. Returns `false` if another process has begun one.
     pub(crate) async fn save(&mut self, store: &dyn Store) -> Result<bool, BucketError> {
         let is_saved = put(store, &self.session, self.revision).await?;
         if is_saved {
@@ -214,7 +217,7 @@ impl State {
         Ok(is_saved)
     }
 
-    /// Ends the session cleanly: all that happened to the files is known.
+    /// Ends the session cleanly: the store knows everything that happened to the files.
     pub(crate) async fn end(
         &mut self,
         store: &dyn Store,
@@ -225,7 +228,7 @@ impl State {
         let previous = Some(std::mem::replace(&mut self.session.id, id.clone()));
         (self.session.previous, self.session.is_open) = (previous, false);
         if self.save(store).await? {
-            off(blobs, move |blobs| Ok(blobs.set_session(&id)?)).await?;
+            run_blocking(blobs, move |blobs| Ok(blobs.set_session(&id)?)).await?;
         }
         Ok(())
     }
@@ -260,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_did_not_use_the_files_last_is_told_from_one_that_crashed() {
+    fn a_restored_store_is_distinguished_from_a_crashed_one() {
         let first = Session { is_open: false, ..opened(Session::default(), None, 1) };
         let copy = first.clone();
         let restored = opened(copy, Some("at 7"), 9);
@@ -272,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_are_bounded_and_a_walk_ends_those_that_it_is_for() {
+    fn gaps_are_bounded_and_a_walk_ends_the_gaps_it_covers() {
         let mut session = opened(Session::default(), None, 0);
         for at in 1..1_000 {
             let note = session.id.clone();
@@ -281,7 +284,7 @@ mod tests {
         assert_eq!(session.gaps.len(), GAPS_MAX);
         assert_eq!(gaps(&session)[GAPS_MAX - 1], (GAPS_MAX as i64 - 2, 999));
         let mut walk = Walk { until: 10, has_failed: true, ..Walk::default() };
-        assert_eq!(session.kept_from(&walk), Timestamp(10));
+        assert_eq!(session.covered_until(&walk), Timestamp(10));
         session.end_walk(&walk);
         assert_eq!(session.gaps.len(), GAPS_MAX, "it is to be repeated");
         walk.has_failed = false;

@@ -10,10 +10,10 @@ use crate::{BLOB_BYTES_MAX, BucketError, KEY_BYTES_MAX, Rule, rule};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BucketSettings {
-    /// The largest blob that is accepted; `None`: 5 TiB.
+    /// Maximum size of a blob in bytes; `None`: 5 TiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_blob_bytes: Option<u64>,
-    /// Which changes are sent where.
+    /// Rules that send events.
     #[serde(default)]
     pub rules: Vec<Rule>,
     /// Rules that delete old blobs.
@@ -26,7 +26,7 @@ impl BucketSettings {
         self.max_blob_bytes.unwrap_or(BLOB_BYTES_MAX)
     }
 
-    /// Whether it can be set so.
+    /// Checks the settings.
     pub fn check(&self) -> Result<(), BucketError> {
         if self.max_blob_bytes.is_some_and(|it| !(1..=BLOB_BYTES_MAX).contains(&it)) {
             let rule = format!("must be 1 to {BLOB_BYTES_MAX}");
@@ -36,19 +36,19 @@ impl BucketSettings {
     }
 }
 
-/// Deletes what is old.
+/// Deletes old blobs and aborts old uploads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LifecycleRule {
-    /// Its name in the bucket.
+    /// Id, unique in the bucket.
     pub id: String,
-    /// It is about keys that begin with this.
+    /// Only keys with this prefix.
     #[serde(default)]
     pub prefix: String,
-    /// Blobs are deleted so long after they were written.
+    /// Age at which blobs are deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delete_after_ms: Option<u64>,
-    /// Uploads in parts are aborted so long after they began.
+    /// Age at which multipart uploads are aborted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub abort_uploads_after_ms: Option<u64>,
 }
@@ -69,7 +69,7 @@ impl LifecycleRule {
             return wrong("prefix", "must have 1,024 bytes at most");
         }
         if self.delete_after_ms.is_none() && self.abort_uploads_after_ms.is_none() {
-            return wrong("deleteAfterMs", "or abortUploadsAfterMs must be given");
+            return wrong("deleteAfterMs", "or abortUploadsAfterMs is required");
         }
         const CENTURY: u64 = 100 * 366 * 24 * 60 * 60 * 1_000;
         for (field, value) in [
@@ -77,14 +77,14 @@ impl LifecycleRule {
             ("abortUploadsAfterMs", self.abort_uploads_after_ms),
         ] {
             if value.is_some_and(|it| !(1_000..=CENTURY).contains(&it)) {
-                return wrong(field, "must be a second to a hundred years");
+                return wrong(field, "must be between 1 second and 100 years");
             }
         }
         Ok(())
     }
 }
 
-/// Puts a rule into a list, in place of the one of the same id.
+/// Adds a lifecycle rule, or replaces the rule with its id.
 pub(crate) fn put_lifecycle(
     rules: &mut Vec<LifecycleRule>,
     rule: LifecycleRule,
@@ -93,7 +93,7 @@ pub(crate) fn put_lifecycle(
     const RULES_MAX: usize = 100;
     rules.retain(|it| it.id != rule.id);
     if RULES_MAX <= rules.len() {
-        let rule = format!("would be one more than {RULES_MAX} rules");
+        let rule = format!("exceeds the limit of {RULES_MAX} rules");
         return Err(BucketError::Argument { field: "id", rule });
     }
     rules.push(rule);

@@ -1,5 +1,4 @@
-//! Removes old blobs, uploads that nobody completes, numbers of deleted keys, and files that no row
-//! refers to.
+//! Removes expired blobs, abandoned uploads, old tombstones and orphaned files.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -10,25 +9,24 @@ use crate::{
     content::{Blobs, ContentId},
 };
 
-/// An upload that began longer ago is seen by who lists all of them.
+/// After this time every list of uploads contains an upload that began.
 const BEGUN_WITHIN: Duration = Duration::from_mins(10);
 
-/// Counts of what a sweep removed.
+/// Counts of one sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Swept {
-    /// Blobs that a lifecycle rule deleted.
+pub struct SweepCounts {
+    /// Blobs deleted by lifecycle rules.
     pub blobs: usize,
-    /// Uploads that were aborted.
+    /// Aborted uploads.
     pub uploads: usize,
-    /// Rows of what was deleted long ago.
+    /// Expired rows.
     pub rows: usize,
-    /// Files that no row refers to.
+    /// Orphaned files.
     pub files: usize,
 }
 
-/// Keeps the first error that says something of one thing only. A store that does not answer ends
-/// the sweep.
-pub(crate) fn go_on<T: Default>(
+/// Records the first error about a single item and continues. An error of the store ends the sweep.
+pub(crate) fn keep_first_error<T: Default>(
     result: Result<T, BucketError>,
     failed: &mut Option<BucketError>,
 ) -> Result<T, BucketError> {
@@ -37,7 +35,7 @@ pub(crate) fn go_on<T: Default>(
             Err(error.into())
         }
         Err(error) => {
-            tracing::warn!(error = %error, "something could not be swept");
+            tracing::warn!(error = %error, "the sweep skipped an item");
             failed.get_or_insert(error);
             Ok(T::default())
         }
@@ -46,32 +44,34 @@ pub(crate) fn go_on<T: Default>(
 }
 
 impl Buckets {
-    /// Removes what nobody needs any more. What cannot be read or removed does not keep the rest
-    /// from going; then its error is the answer.
-    pub async fn sweep(&self) -> Result<Swept, BucketError> {
-        let Some(now) = self.shared.clock.deletion_time() else { return Ok(Swept::default()) };
-        let (mut swept, mut failed) = (Swept::default(), None);
-        // Nobody knows yet whether this store used the files last.
+    /// Removes expired data and orphaned files. An item that cannot be read or removed does not
+    /// stop the sweep; its error is returned at the end.
+    pub async fn sweep(&self) -> Result<SweepCounts, BucketError> {
+        let Some(now) = self.shared.clock.deletion_time() else {
+            return Ok(SweepCounts::default());
+        };
+        let (mut swept, mut failed) = (SweepCounts::default(), None);
+        // Until the session begins, another copy of the store may have used the files last.
         if self.shared.changes.has_no_session() {
             return Ok(swept);
         }
-        // A newer store than this one may still need what is old here.
+        // A newer copy of the store may still need data that is expired here.
         if !self.is_restored().await {
             self.sweep_buckets(&mut swept, &mut failed).await?;
         }
         swept.rows = self.expire_rows().await?;
-        swept.files = go_on(self.look_again().await, &mut failed)?;
+        swept.files = keep_first_error(self.recheck_files().await, &mut failed)?;
         swept.files += self.walk(&mut failed).await?;
         let keep = self.shared.options.keep_orphans.as_millis() as i64;
-        let tidy = move |blobs: &dyn Blobs| {
-            blobs.tidy(Timestamp(now.0.saturating_sub(keep)));
+        let remove_empty_subfolders = move |blobs: &dyn Blobs| {
+            blobs.remove_empty_subfolders(Timestamp(now.0.saturating_sub(keep)));
             Ok(())
         };
-        go_on(self.shared.off(tidy).await, &mut failed)?;
+        keep_first_error(self.shared.run_blocking(remove_empty_subfolders).await, &mut failed)?;
         failed.map_or(Ok(swept), Err)
     }
 
-    /// Whether an older store was restored so lately that nothing is deleted because of its age.
+    /// Whether an older copy of the store was restored recently. Then nothing expires by age.
     pub(crate) async fn is_restored(&self) -> bool {
         let restored_at = self.shared.session.lock().await.session.restored_at;
         let keep = self.shared.options.keep_unknown_files;
@@ -80,10 +80,10 @@ impl Buckets {
 
     async fn sweep_buckets(
         &self,
-        swept: &mut Swept,
+        swept: &mut SweepCounts,
         failed: &mut Option<BucketError>,
     ) -> Result<(), BucketError> {
-        let left = self.shared.changes.left_parts();
+        let left = self.shared.changes.unswept_lost_parts();
         let is_owed = left.is_some() || self.shared.session.lock().await.session.lost_parts;
         let mut parts_failed = None;
         let mut last: Option<BucketName> = None;
@@ -93,16 +93,19 @@ impl Buckets {
             last = Some(end.name.clone());
             for bucket in &page {
                 swept.blobs += self.delete_old(bucket, failed).await?;
-                swept.uploads += go_on(self.abort_old(bucket).await, failed)?;
+                swept.uploads += keep_first_error(self.abort_old(bucket).await, failed)?;
                 if is_owed {
-                    go_on(self.forget_lost_parts(&bucket.name).await, &mut parts_failed)?;
+                    keep_first_error(
+                        self.forget_lost_parts(&bucket.name).await,
+                        &mut parts_failed,
+                    )?;
                 }
             }
         }
         if let Some(error) = parts_failed {
             failed.get_or_insert(error);
         } else if is_owed {
-            left.iter().for_each(|it| self.shared.changes.forgot_parts(*it));
+            left.iter().for_each(|it| self.shared.changes.mark_lost_parts_swept(*it));
             let mut state = self.shared.session.lock().await;
             if std::mem::take(&mut state.session.lost_parts) && !state.is_over {
                 state.save(&*self.shared.store).await?;
@@ -151,14 +154,14 @@ impl Buckets {
         Ok(count)
     }
 
-    /// Rows of parts whose upload has ended: the process ended before it had removed them, or their
+    /// Removes rows of parts of finished uploads: the process ended before it removed them or their
     /// files.
     pub(crate) async fn forget_lost_parts(&self, bucket: &BucketName) -> Result<(), BucketError> {
         let lost = self.contents_of_parts(bucket).await?;
         if lost.is_empty() {
             return Ok(());
         }
-        // Read later, so that none of them was begun since.
+        // Read after the parts, so that no upload of these parts began later.
         let mut open: HashSet<ContentId> = HashSet::new();
         let mut last: Option<Vec<u8>> = None;
         loop {
@@ -168,14 +171,14 @@ impl Buckets {
             open.extend(page.iter().filter_map(|it| it.reference).map(|it| ContentId(it.0)));
         }
         for content in lost.into_iter().filter(|it| !open.contains(it)) {
-            self.doubt_parts(bucket, content).await?;
-            self.shared.forget_parts(bucket, content).await?;
+            self.recheck_parts(bucket, content).await?;
+            self.shared.remove_part_rows(bucket, content).await?;
         }
         Ok(())
     }
 
-    /// Has the files of parts looked at: some of them may belong to a blob.
-    async fn doubt_parts(
+    /// Rechecks the files of parts: some may belong to a blob.
+    async fn recheck_parts(
         &self,
         bucket: &BucketName,
         content: ContentId,
@@ -186,11 +189,11 @@ impl Buckets {
             let Some(end) = page.last() else { return Ok(()) };
             last = Some(end.entry.key().to_vec());
             let parts = page.iter().filter_map(|it| Part::read(it).ok().flatten());
-            self.shared.doubt(&parts.map(|it| it.name(content)).collect::<Vec<_>>());
+            self.shared.recheck(&parts.map(|it| it.name(content)).collect::<Vec<_>>());
         }
     }
 
-    /// Which uploads have parts: one look for each of them, however many parts it has.
+    /// Uploads that have parts, with one read per upload.
     async fn contents_of_parts(&self, bucket: &BucketName) -> Result<Vec<ContentId>, BucketError> {
         let (space, mut found) = (bucket.parts(), Vec::new());
         let mut range = EntryRange::prefix(b"");
@@ -204,7 +207,7 @@ impl Buckets {
         }
     }
 
-    /// Rows whose time is over, of whatever list.
+    /// Removes expired rows of all spaces.
     async fn expire_rows(&self) -> Result<usize, BucketError> {
         let mut count = 0;
         loop {
@@ -219,7 +222,7 @@ impl Buckets {
             match done? {
                 Ok(receipt) if receipt.forgotten == 0 => return Ok(count),
                 Ok(receipt) => count += receipt.forgotten,
-                // A bucket was changed meanwhile.
+                // A bucket changed meanwhile.
                 Err(_) => {}
             }
         }

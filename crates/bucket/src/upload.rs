@@ -1,4 +1,4 @@
-//! Uploads in parts: each part is durable for itself, and the whole appears in one commit.
+//! Multipart uploads: each part is durable by itself, and one commit makes the blob visible.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -15,29 +15,29 @@ use steadfast_store::{
 };
 
 use crate::{
-    Attributes, Blob, BlobAction, BlobKey, BucketError, BucketName, Buckets, Condition, Expected,
-    MoreSums, PART_BYTES_MIN, Part, PartTrouble,
-    blob::Stored,
+    Attributes, Blob, BlobAction, BlobKey, BucketError, BucketName, Buckets, Condition,
+    ExpectedContent, ExtraChecksums, PART_BYTES_MIN, Part, PartError,
+    blob::BlobRow,
     buckets::{Hold, Shared},
     change::Change,
     content::{ContentId, FileName},
     digest::Checksums,
-    more_sums::unhex,
+    extra_checksums::unhex,
 };
 
-/// An upload in parts that is under way.
+/// A multipart upload in progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upload {
     /// Its id.
     pub id: String,
-    /// The key that it is for.
+    /// The key of the blob.
     pub key: BlobKey,
-    /// When it began.
+    /// Time of the beginning.
     pub began_at: Timestamp,
     /// Attributes of the blob.
     pub attributes: Attributes,
     pub(crate) content: ContentId,
-    /// It changes when a part takes the place of another.
+    /// Changes when a part is replaced.
     pub(crate) revision: i64,
 }
 
@@ -64,28 +64,28 @@ impl Upload {
         let key = BlobKey::new(std::str::from_utf8(key).map_err(|_| damaged())?)?;
         let attributes = serde_json::from_str(value.as_str()).map_err(|_| damaged())?;
         let content = ContentId(*id);
-        let (id, began_at, revision) = (content.to_string(), content.made_at(), entry.revision);
+        let (id, began_at, revision) = (content.to_string(), content.created_at(), entry.revision);
         Ok(Some(Self { id, key, began_at, attributes, content, revision }))
     }
 }
 
-/// A part as the list of a completed upload names it.
+/// A part in the list of a completed upload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartTag {
     /// Its number.
     pub number: u32,
-    /// Its tag, without quotes; `None`: whatever is there.
+    /// ETag, without quotes; `None` accepts any.
     pub etag: Option<String>,
-    /// Its CRC-32, if it is to be checked.
+    /// CRC-32 to verify.
     pub crc32: Option<u32>,
-    /// Its SHA-256, if it is to be checked.
+    /// SHA-256 to verify.
     pub sha256: Option<[u8; 32]>,
-    /// Other checksums that are to be checked.
-    pub more: MoreSums,
+    /// Other checksums to verify.
+    pub more: ExtraChecksums,
 }
 
 impl Buckets {
-    /// Begins an upload in parts.
+    /// Begins a multipart upload.
     pub async fn begin_upload(
         &self,
         bucket: &BucketName,
@@ -103,14 +103,14 @@ impl Buckets {
             if self.shared.commit(Commit::of(Write::Put(put)).expect(expect)).await?.is_ok() {
                 crash::point("upload.begun");
                 let (id, key) = (content.to_string(), key.clone());
-                let (began_at, revision) = (content.made_at(), 1);
+                let (began_at, revision) = (content.created_at(), 1);
                 return Ok(Upload { id, key, began_at, attributes, content, revision });
             }
             self.shared.cache.forget(bucket);
         }
     }
 
-    /// An upload that is under way.
+    /// An upload in progress.
     pub async fn upload(
         &self,
         bucket: &BucketName,
@@ -124,7 +124,7 @@ impl Buckets {
         entry.as_ref().map(Upload::read).transpose()?.flatten().ok_or_else(unknown)
     }
 
-    /// The parts of an upload, in the order of their numbers, behind one.
+    /// The parts of an upload in the order of their numbers, after one of them.
     pub async fn parts(
         &self,
         bucket: &BucketName,
@@ -138,7 +138,7 @@ impl Buckets {
         entries.iter().filter_map(|it| Part::read(it).transpose()).collect()
     }
 
-    /// Uploads that are under way, in the order of their keys and of their beginnings, behind one.
+    /// Uploads in progress, ordered by key and time, after one of them.
     pub async fn uploads(
         &self,
         bucket: &BucketName,
@@ -148,7 +148,7 @@ impl Buckets {
     ) -> Result<Vec<Upload>, BucketError> {
         self.shared.bucket(bucket).await?;
         let mut range = steadfast_store::EntryRange::prefix(prefix.as_bytes());
-        // Without an id, behind all uploads of that key.
+        // Without an id, after all uploads of that key.
         let mut passed = None;
         if let Some((key, id)) = after {
             let mut behind = key.as_bytes().to_vec();
@@ -167,7 +167,7 @@ impl Buckets {
             range = range.after(last.entry.key());
             for upload in entries.iter().filter_map(|it| Upload::read(it).transpose()) {
                 let upload = upload?;
-                // Behind the key stands an id, which is not meant: a key may have a NUL, too.
+                // The entry has an id after the key, which is not compared: keys may contain NUL.
                 let key = upload.key.as_str();
                 if key.starts_with(prefix) && passed != Some(key) {
                     found.push(upload);
@@ -177,7 +177,7 @@ impl Buckets {
         Ok(found)
     }
 
-    /// Puts the parts together: the blob and its event are durable when this returns. Nothing is
+    /// Assembles the parts. The blob and its event are durable when this returns. No bytes are
     /// copied.
     pub async fn complete_upload(
         &self,
@@ -187,12 +187,12 @@ impl Buckets {
         tags: &[PartTag],
         condition: Condition,
     ) -> Result<Blob, BucketError> {
-        let expected = Expected::default();
+        let expected = ExpectedContent::default();
         self.complete_upload_as(bucket, key, id, tags, condition, expected).await
     }
 
-    /// The same, if the whole has this size and these checksums. A SHA-256 or SHA-1 is that of the
-    /// parts' ones; what is not known of every part does not fit.
+    /// Completes an upload, if the blob has this size and these checksums. SHA-256 and SHA-1 are
+    /// those of the checksums of the parts. A checksum that some part lacks does not match.
     pub async fn complete_upload_as(
         &self,
         bucket: &BucketName,
@@ -200,13 +200,13 @@ impl Buckets {
         id: &str,
         tags: &[PartTag],
         condition: Condition,
-        expected: Expected,
+        expected: ExpectedContent,
     ) -> Result<Blob, BucketError> {
         loop {
             let upload = match self.upload(bucket, key, id).await {
                 Ok(upload) => upload,
                 Err(error @ BucketError::UnknownUpload { .. }) => {
-                    // Who did not hear of the end may ask again.
+                    // A caller that lost the response may repeat the request.
                     let found = self.head(bucket, key).await.ok();
                     let found = found.filter(|it| it.version() == id).ok_or(error)?;
                     expected.check(&found.sums())?;
@@ -215,9 +215,9 @@ impl Buckets {
                 Err(error) => return Err(error),
             };
             match self.complete(bucket, &upload, tags, condition.clone(), expected).await {
-                // It has ended, or a part was replaced since it was read.
+                // The upload has ended, or a part was replaced after it was read.
                 Err(BucketError::UnknownUpload { .. }) => {}
-                // Or it ended before its parts were read, and they went with it.
+                // The upload ended before its parts were read, and their rows were removed.
                 Err(BucketError::Part { .. }) if !self.is_open(bucket, key, id).await? => {}
                 done => return done,
             }
@@ -243,7 +243,7 @@ impl Buckets {
         upload: &Upload,
         tags: &[PartTag],
         condition: Condition,
-        expected: Expected,
+        expected: ExpectedContent,
     ) -> Result<Blob, BucketError> {
         let all = self.all_parts(bucket, upload).await?;
         let chosen = choose(&all, tags)?;
@@ -251,11 +251,11 @@ impl Buckets {
         let parts = chosen.iter().map(|it| (it.file, it.size)).collect();
         let (crc32, sha256) = (crc32_of(&chosen), sha256_of(&chosen));
         let more = more_of(&chosen);
-        // The MD5 of the whole is not known; the hashes that are known are those of the parts'.
+        // The MD5 of the whole is unknown; the other hashes are hashes of the parts' hashes.
         let sums = Checksums { size, md5: None, crc32, sha256, more };
         expected.check(&sums)?;
         let (etag, attributes) = (etag_of(&chosen), upload.attributes.clone());
-        let stored = Stored::of_parts(upload.content, etag, &sums, attributes, parts);
+        let stored = BlobRow::of_parts(upload.content, etag, &sums, attributes, parts);
         let entry = Upload::entry(bucket, &upload.key, upload.content)?;
         let change = Change {
             key: upload.key.clone(),
@@ -270,16 +270,16 @@ impl Buckets {
         let left = all.iter().filter(|it| !chosen.contains(&it.file));
         let left: Vec<FileName> = left.map(|it| it.name(upload.content)).collect();
         let (shared, bucket, content) = (self.shared.clone(), bucket.clone(), upload.content);
-        Shared::to_the_end(async move {
+        Shared::run_to_completion(async move {
             let _changing = shared.changes.begin()?;
             let hold = Hold::new(&shared, content);
-            // If it fails the parts stay: it can be completed again.
+            // If it fails the parts stay, and the upload can be completed later.
             let replaced = shared.replace(&bucket, change, Vec::new(), hold).await;
-            let blob = replaced.inspect_err(|it| shared.leave_parts(it))?;
+            let blob = replaced.inspect_err(|it| shared.note_lost_parts(it))?;
             shared.discard(left).await;
             crash::point("upload.completed");
-            if let Err(error) = shared.forget_parts(&bucket, content).await {
-                tracing::warn!(error = %error, "rows of parts were left to the sweep");
+            if let Err(error) = shared.remove_part_rows(&bucket, content).await {
+                tracing::warn!(error = %error, "rows of parts were not removed; the sweep retries");
             }
             Ok(blob)
         })
@@ -302,7 +302,7 @@ impl Buckets {
         }
     }
 
-    /// Gives an upload up, with all its parts.
+    /// Aborts an upload and removes its parts.
     pub async fn abort_upload(
         &self,
         bucket: &BucketName,
@@ -310,7 +310,7 @@ impl Buckets {
         id: &str,
     ) -> Result<(), BucketError> {
         let (buckets, bucket, key, id) = (self.clone(), bucket.clone(), key.clone(), id.to_owned());
-        Shared::to_the_end(async move { buckets.abort(&bucket, &key, &id).await }).await
+        Shared::run_to_completion(async move { buckets.abort(&bucket, &key, &id).await }).await
     }
 
     async fn abort(&self, bucket: &BucketName, key: &BlobKey, id: &str) -> Result<(), BucketError> {
@@ -322,15 +322,15 @@ impl Buckets {
             let put = Put { entry: entry.clone(), value: None, reference: None, expires };
             let expect = Expect::Revision { entry, revision: upload.revision };
             let ended = self.shared.commit(Commit::of(Write::Put(put)).expect(expect)).await;
-            if ended.inspect_err(|it| self.shared.leave_parts(it))?.is_ok() {
+            if ended.inspect_err(|it| self.shared.note_lost_parts(it))?.is_ok() {
                 break upload;
             }
         };
         crash::point("upload.aborted");
         let parts = self.all_parts(bucket, &upload).await;
-        let parts = parts.inspect_err(|_| self.shared.changes.leave_parts())?;
+        let parts = parts.inspect_err(|_| self.shared.changes.note_lost_parts())?;
         self.shared.discard(parts.iter().map(|it| it.name(upload.content)).collect()).await;
-        self.shared.forget_parts(bucket, upload.content).await
+        self.shared.remove_part_rows(bucket, upload.content).await
     }
 
     pub(crate) async fn abort_all(&self, bucket: &BucketName) -> Result<(), BucketError> {
@@ -344,16 +344,16 @@ impl Buckets {
     }
 }
 
-/// The parts that are listed, if the list is right.
+/// The listed parts, if the list is valid.
 fn choose<'a>(all: &'a [Part], tags: &[PartTag]) -> Result<Vec<&'a Part>, BucketError> {
     let wrong = |number, reason| Err(BucketError::Part { number, reason });
     if tags.is_empty() {
-        return wrong(1, PartTrouble::None);
+        return wrong(1, PartError::None);
     }
     let mut chosen: Vec<&Part> = Vec::new();
     for (index, tag) in tags.iter().enumerate() {
         if chosen.last().is_some_and(|it| tag.number <= it.number) {
-            return wrong(tag.number, PartTrouble::Order);
+            return wrong(tag.number, PartError::Order);
         }
         let found = all.binary_search_by_key(&tag.number, |it| it.number);
         let found = found.ok().map(|it| &all[it]);
@@ -361,20 +361,20 @@ fn choose<'a>(all: &'a [Part], tags: &[PartTag]) -> Result<Vec<&'a Part>, Bucket
             tag.etag.as_ref().is_none_or(|etag| *etag == it.etag)
                 && tag.crc32.is_none_or(|crc32| crc32 == it.crc32)
                 && (tag.sha256.is_none() || tag.sha256 == it.sha256)
-                && tag.more.wrong(&it.more).is_none()
+                && tag.more.first_mismatch(&it.more).is_none()
         };
         let Some(part) = found.filter(fits) else {
-            return wrong(tag.number, PartTrouble::Unknown);
+            return wrong(tag.number, PartError::Unknown);
         };
         if part.size < PART_BYTES_MIN && index + 1 < tags.len() {
-            return wrong(tag.number, PartTrouble::Small);
+            return wrong(tag.number, PartError::Small);
         }
         chosen.push(part);
     }
     Ok(chosen)
 }
 
-/// As S3 has it: the MD5 of the MD5s, and how many they are.
+/// As in S3: the MD5 of the MD5s, and the number of parts.
 fn etag_of(parts: &[&Part]) -> String {
     let mut md5 = Md5::new();
     for part in parts {
@@ -383,7 +383,7 @@ fn etag_of(parts: &[&Part]) -> String {
     format!("{}-{}", HEXLOWER.encode(&md5.finalize()), parts.len())
 }
 
-/// As S3 has it: the SHA-256 of the SHA-256s, if all are known.
+/// As in S3: the SHA-256 of the SHA-256s, if every part has one.
 fn sha256_of(parts: &[&Part]) -> Option<[u8; 32]> {
     let mut sha256 = Sha256::new();
     for part in parts {
@@ -392,7 +392,7 @@ fn sha256_of(parts: &[&Part]) -> Option<[u8; 32]> {
     Some(sha256.finalize().into())
 }
 
-/// The CRC-32 of the whole, from those of the parts.
+/// The CRC-32 of the whole, combined from those of the parts.
 fn crc32_of(parts: &[&Part]) -> u32 {
     let mut whole = crc32fast::Hasher::new();
     for part in parts {
@@ -401,14 +401,14 @@ fn crc32_of(parts: &[&Part]) -> u32 {
     whole.finalize()
 }
 
-/// The other checksums of the whole, as far as they are known of all parts.
-fn more_of(parts: &[&Part]) -> MoreSums {
+/// The other checksums of the whole, if every part has them.
+fn more_of(parts: &[&Part]) -> ExtraChecksums {
     let crc32c = combined(Crc32Iscsi, parts, |it| it.more.crc32c.map(u64::from));
     let mut sha1 = Some(Sha1::new());
     for part in parts {
         sha1 = sha1.zip(part.more.sha1).map(|(it, next)| it.chain_update(next));
     }
-    MoreSums {
+    ExtraChecksums {
         crc32c: crc32c.and_then(|it| u32::try_from(it).ok()),
         crc64nvme: combined(Crc64Nvme, parts, |it| it.more.crc64nvme),
         sha1: sha1.map(|it| it.finalize().into()),

@@ -1,38 +1,38 @@
-//! Writing: bytes into a file, what they come to, and then the commit.
+//! Writes a blob: bytes into a file, checksums, then the commit.
 
 use std::sync::Arc;
 
 use steadfast_store::Remember;
 
 use crate::{
-    Attributes, Blob, BlobAction, BlobKey, BucketError, BucketName, Buckets, Condition, Expected,
-    MoreHashes,
-    blob::Stored,
+    Attributes, Blob, BlobAction, BlobKey, BucketError, BucketName, Buckets, Condition,
+    ExpectedContent, ExtraHashes,
+    blob::BlobRow,
     buckets::{Hold, Shared},
     change::Change,
-    changes::Changing,
     content::{Draft, FileName},
     digest::{Checksums, Digests, Hashes},
+    file_changes::ChangeGuard,
 };
 
-/// So much is collected before it is written: a small blob is one errand to the disk.
+/// Bytes collected before a write, so that a small blob needs one disk operation.
 const BUFFER: usize = 1 << 20;
 
-/// How a blob is put.
+/// Options of a put.
 #[derive(Clone, Debug, Default)]
 pub struct PutOptions {
-    /// Its attributes.
+    /// Attributes of the blob.
     pub attributes: Attributes,
-    /// The checksums that its bytes must have.
-    pub expected: Expected,
-    /// The condition on the blob that it replaces.
+    /// Size and checksums that the bytes must have.
+    pub expected: ExpectedContent,
+    /// Condition on the blob that is replaced.
     pub condition: Condition,
-    /// An idempotency key, recorded in the commit of the blob. A repetition puts nothing and fails
-    /// with [`BucketError::Repeated`] and a [`PutRecord`](crate::PutRecord).
+    /// An idempotency key, recorded in the commit of the blob. A repeated put stores nothing and
+    /// fails with [`BucketError::Repeated`] and a [`PutRecord`](crate::PutRecord).
     pub once: Option<Remember>,
 }
 
-/// A blob that is being written. Dropped, it leaves nothing.
+/// A blob being written. Dropping it removes its file.
 pub struct BlobWriter {
     shared: Arc<Shared>,
     bucket: BucketName,
@@ -41,39 +41,38 @@ pub struct BlobWriter {
 }
 
 impl BlobWriter {
-    /// Takes the MD5 for its tag, as S3 does. To be said before anything is written.
+    /// Uses the MD5 as the ETag, as S3 does. Call it before the first write.
     pub fn with_md5(mut self) -> Self {
         self.bytes = self.bytes.with(Hashes::Md5);
         self
     }
 
-    /// Takes the MD5 for its tag, and computes the SHA-256, too. To be said before anything is
-    /// written.
+    /// Uses the MD5 as the ETag, and also computes the SHA-256. Call it before the first write.
     pub fn with_md5_and_sha256(mut self) -> Self {
         self.bytes = self.bytes.with(Hashes::Both);
         self
     }
 
-    /// Computes these checksums, too. To be said before anything is written, behind the others.
-    pub fn with_more(mut self, more: MoreHashes) -> Self {
+    /// Also computes these checksums. Call it before the first write and after the other options.
+    pub fn with_more(mut self, more: ExtraHashes) -> Self {
         self.bytes = self.bytes.and(more);
         self
     }
 
-    /// Adds bytes to its end.
+    /// Appends bytes.
     pub async fn write(&mut self, bytes: &[u8]) -> Result<(), BucketError> {
         self.bytes.write(bytes).await
     }
 
-    /// How many bytes there are.
+    /// Bytes written so far.
     pub fn size(&self) -> u64 {
         self.bytes.size
     }
 
-    /// Puts it into the bucket: it and its event are durable when this returns. Given up, it is
-    /// done or not.
+    /// Commits the blob. It and its event are durable when this returns. If the future is dropped,
+    /// the put may still be committed.
     pub async fn finish(self, put: PutOptions) -> Result<Blob, BucketError> {
-        Shared::to_the_end(self.seal_and_put(put)).await
+        Shared::run_to_completion(self.seal_and_put(put)).await
     }
 
     async fn seal_and_put(self, put: PutOptions) -> Result<Blob, BucketError> {
@@ -82,7 +81,7 @@ impl BlobWriter {
         let name = bytes.name;
         let hold = Hold::new(&shared, name.content);
         let (sums, _changing) = bytes.seal(put.expected).await?;
-        let stored = Stored::whole(name.content, &sums, put.attributes);
+        let stored = BlobRow::whole(name.content, &sums, put.attributes);
         let change = Change {
             key,
             action: BlobAction::PutObject,
@@ -97,8 +96,9 @@ impl BlobWriter {
 }
 
 impl Shared {
-    /// Changes a key to what these files hold. If it is sure that this failed they go, otherwise
-    /// the sweep decides; what was there before goes. The sweep leaves alone what is held.
+    /// Replaces the content of a key with these files. If the commit certainly failed, it removes
+    /// them; otherwise the sweep decides. The replaced files are removed. The sweep skips contents
+    /// that are held.
     pub(crate) async fn replace(
         self: &Arc<Self>,
         bucket: &BucketName,
@@ -120,7 +120,7 @@ impl Shared {
                 if error.is_certain() {
                     self.discard(files).await;
                 } else {
-                    self.doubt(&files);
+                    self.recheck(&files);
                 }
                 Err(error)
             }
@@ -142,7 +142,7 @@ impl Buckets {
         Ok(BlobWriter { shared, bucket: bucket.clone(), key: key.clone(), bytes })
     }
 
-    /// Puts a blob whose bytes are at hand.
+    /// Puts a blob from bytes in memory.
     pub async fn put(
         &self,
         bucket: &BucketName,
@@ -159,22 +159,22 @@ impl Buckets {
     }
 }
 
-/// Bytes on their way into a file.
+/// Writes bytes to a file and computes their checksums.
 pub(crate) struct BytesWriter {
     shared: Arc<Shared>,
     pub(crate) name: FileName,
     max: u64,
     pub(crate) size: u64,
     buffer: Vec<u8>,
-    /// Taken while it is on an errand.
+    /// Taken while a blocking thread uses it.
     state: Option<State>,
 }
 
 struct State {
     draft: Option<Box<dyn Draft>>,
     digests: Digests,
-    /// Goes with the draft, wherever that is dropped; behind it, so that the file is gone then.
-    changing: Changing,
+    /// Dropped after the draft, so that the file is gone when the change ends.
+    change_guard: ChangeGuard,
 }
 
 impl BytesWriter {
@@ -184,8 +184,8 @@ impl BytesWriter {
         max: u64,
         hashes: Hashes,
     ) -> Result<Self, BucketError> {
-        let (digests, changing) = (Digests::new(hashes), shared.changes.begin()?);
-        let state = Some(State { draft: None, digests, changing });
+        let (digests, change_guard) = (Digests::new(hashes), shared.changes.begin()?);
+        let state = Some(State { draft: None, digests, change_guard });
         Ok(Self { shared: shared.clone(), name, max, size: 0, buffer: Vec::new(), state })
     }
 
@@ -198,7 +198,7 @@ impl BytesWriter {
         self
     }
 
-    pub(crate) fn and(mut self, more: MoreHashes) -> Self {
+    pub(crate) fn and(mut self, more: ExtraHashes) -> Self {
         if self.size == 0
             && let Some(state) = &mut self.state
         {
@@ -210,7 +210,7 @@ impl BytesWriter {
     pub(crate) async fn write(&mut self, bytes: &[u8]) -> Result<(), BucketError> {
         self.size += bytes.len() as u64;
         if self.max < self.size {
-            // The bytes so far are no blob, and need no room any more.
+            // The bytes so far are useless: free their space.
             self.state = None;
             return Err(BucketError::TooLarge { max: self.max });
         }
@@ -237,20 +237,20 @@ impl BytesWriter {
             buffer.clear();
             Ok((state, buffer))
         };
-        let (state, buffer) = self.shared.off(work).await?;
+        let (state, buffer) = self.shared.run_blocking(work).await?;
         (self.state, self.buffer) = (Some(state), buffer);
         Ok(())
     }
 
-    /// Makes the file durable, if it is what it should be.
+    /// Verifies the checksums and makes the file durable.
     pub(crate) async fn seal(
         mut self,
-        expected: crate::Expected,
-    ) -> Result<(Checksums, Changing), BucketError> {
+        expected: crate::ExpectedContent,
+    ) -> Result<(Checksums, ChangeGuard), BucketError> {
         let (mut state, buffer, name) = (self.take()?, self.buffer, self.name);
         let shared = self.shared.clone();
         self.shared
-            .off(move |blobs| {
+            .run_blocking(move |blobs| {
                 state.digests.add(&buffer);
                 let sums = state.digests.finish();
                 expected.check(&sums)?;
@@ -260,19 +260,19 @@ impl BytesWriter {
                 };
                 let sealed = draft.write(&buffer).and_then(|()| draft.seal());
                 if let Err(error) = sealed {
-                    // It may have its name already.
+                    // The file may have its name already.
                     if blobs.remove(&[name]).is_err() {
-                        shared.doubt(&[name]);
+                        shared.recheck(&[name]);
                     }
                     return Err(error.into());
                 }
-                Ok((sums, state.changing))
+                Ok((sums, state.change_guard))
             })
             .await
     }
 
     fn take(&mut self) -> Result<State, BucketError> {
-        let reason = "the writer was given up in the middle of a write".to_owned();
+        let reason = "the writer was dropped during a write".to_owned();
         self.state.take().ok_or(BucketError::Body { reason })
     }
 }

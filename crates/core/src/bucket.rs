@@ -5,11 +5,11 @@ mod location;
 mod name;
 
 pub use steadfast_bucket::{
-    Attributes, Blob, BlobAction, BlobEvent, BlobKey, Blobs, BucketError, BucketName,
+    Attributes, Blob, BlobAction, BlobEvent, BlobKey, BlobReader, Blobs, BucketError, BucketName,
     BucketOptions, Buckets, ByteRange, Condition, Content, CopyOptions, CopySource, Draft,
-    EventObject, EventType, Expected, FileBlobs, FileName, GetOptions, LifecycleRule, ListOptions,
-    Listing, Match, MemoryBlobs, Part, PartTag, PartWriter, PutOptions, PutRecord, Reading, Rule,
-    Upload,
+    EventObject, EventType, ExpectedContent, FileBlobs, FileName, GetOptions, LifecycleRule,
+    ListOptions, Listing, Match, MemoryBlobs, Part, PartTag, PartWriter, PutOptions, PutRecord,
+    Rule, Upload,
 };
 
 pub(crate) use self::location::{BlobLocation, BucketDeclarations};

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use steadfast_bucket::{Buckets, Swept};
+use steadfast_bucket::{Buckets, SweepCounts};
 use steadfast_store::{Retention, Store};
 
 use crate::{
@@ -65,8 +65,8 @@ impl Sweeper {
         log_result("messages of queues", queues.sweep().await);
         if let Some(buckets) = buckets {
             match buckets.sweep().await {
-                Ok(swept) if swept == Swept::default() => {}
-                Ok(Swept { blobs, uploads, rows, files }) => {
+                Ok(swept) if swept == SweepCounts::default() => {}
+                Ok(SweepCounts { blobs, uploads, rows, files }) => {
                     tracing::info!(blobs, uploads, rows, files, "blobs, uploads and files removed");
                 }
                 Err(error) => tracing::warn!(error = %error, "blobs and files not removed"),

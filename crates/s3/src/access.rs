@@ -1,4 +1,4 @@
-//! Who may do what. What is not listed here is not done.
+//! Permissions of each operation. Operations that are not listed are refused.
 
 use http::{HeaderMap, Uri};
 use s3s::{
@@ -15,27 +15,27 @@ use steadfast_bucket::Scope;
 
 use crate::{auth, unsupported};
 
-/// What an operation needs to be allowed.
+/// The permission that an operation needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Need {
-    /// Any key; what it shows is filtered.
+enum Permission {
+    /// Any key; the response is filtered by its scope.
     Key,
-    /// A key without scope.
+    /// A key without limits.
     Everything,
-    /// To see the bucket. Which of its keys are looked at is checked when that is known.
+    /// Access to the bucket. The keys are checked later, when they are known.
     Bucket,
-    /// To write to the bucket; where is checked key by key.
+    /// Write access to the bucket; each key is checked separately.
     BucketWrite,
-    /// To read the blob.
+    /// Read access to the blob.
     Read,
-    /// To write the blob.
+    /// Write access to the blob.
     Write,
 }
 
-fn need(operation: &str) -> Option<Need> {
+fn permission_of(operation: &str) -> Option<Permission> {
     Some(match operation {
-        "ListBuckets" => Need::Key,
-        "CreateBucket" | "DeleteBucket" => Need::Everything,
+        "ListBuckets" => Permission::Key,
+        "CreateBucket" | "DeleteBucket" => Permission::Everything,
         "HeadBucket"
         | "GetBucketLocation"
         | "GetBucketVersioning"
@@ -66,11 +66,11 @@ fn need(operation: &str) -> Option<Need> {
         | "ListObjectVersions"
         | "ListObjects"
         | "ListObjectsV2"
-        | "ListMultipartUploads" => Need::Bucket,
-        "DeleteObjects" => Need::BucketWrite,
-        "PutBucketAcl" => Need::Everything,
+        | "ListMultipartUploads" => Permission::Bucket,
+        "DeleteObjects" => Permission::BucketWrite,
+        "PutBucketAcl" => Permission::Everything,
         "GetObject" | "HeadObject" | "ListParts" | "GetObjectAcl" | "GetObjectLegalHold"
-        | "GetObjectRetention" | "GetObjectTagging" => Need::Read,
+        | "GetObjectRetention" | "GetObjectTagging" => Permission::Read,
         "PutObject"
         | "PutObjectAcl"
         | "DeleteObject"
@@ -79,18 +79,18 @@ fn need(operation: &str) -> Option<Need> {
         | "UploadPart"
         | "UploadPartCopy"
         | "CompleteMultipartUpload"
-        | "AbortMultipartUpload" => Need::Write,
+        | "AbortMultipartUpload" => Permission::Write,
         _ => return None,
     })
 }
 
-/// Checks rights against the scope of the key that signed.
-pub(crate) struct Rights {
-    /// Who owns every bucket.
+/// Checks permissions against the scope of the access key.
+pub(crate) struct Permissions {
+    /// The owner of every bucket.
     pub(crate) account: String,
 }
 
-/// Refuses a request that is meant for the buckets of somebody else.
+/// Refuses a request that expects another owner of the bucket.
 fn check_owner(account: &str, uri: &Uri, headers: &HeaderMap) -> S3Result<()> {
     const NAMES: [&str; 2] = ["x-amz-expected-bucket-owner", "x-amz-source-expected-bucket-owner"];
     let query = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
@@ -107,7 +107,7 @@ fn check_owner(account: &str, uri: &Uri, headers: &HeaderMap) -> S3Result<()> {
 }
 
 #[async_trait::async_trait]
-impl S3Access for Rights {
+impl S3Access for Permissions {
     async fn check(&self, cx: &mut S3AccessContext<'_>) -> S3Result<()> {
         let Some(credentials) = cx.credentials() else {
             let text = "sign the request with an access key; `steadfast keys create` makes one";
@@ -115,10 +115,10 @@ impl S3Access for Rights {
         };
         let scope = auth::scope_of_signer(&credentials.access_key)?;
         let operation = cx.s3_op().name();
-        let Some(need) = need(operation) else {
+        let Some(permission) = permission_of(operation) else {
             return Err(s3_error!(NotImplemented, "{operation} is not supported"));
         };
-        allowed(&scope, need, cx.s3_path())?;
+        allowed(&scope, permission, cx.s3_path())?;
         check_owner(&self.account, cx.uri(), cx.headers())?;
         unsupported::check(operation, cx.uri(), cx.headers())?;
         cx.extensions_mut().insert(scope);
@@ -156,16 +156,19 @@ impl S3Access for Rights {
     }
 }
 
-fn allowed(scope: &Scope, need: Need, path: &S3Path) -> S3Result<()> {
-    let writes = matches!(need, Need::Everything | Need::BucketWrite | Need::Write);
+fn allowed(scope: &Scope, permission: Permission, path: &S3Path) -> S3Result<()> {
+    let writes =
+        matches!(permission, Permission::Everything | Permission::BucketWrite | Permission::Write);
     if writes && scope.read_only {
         return Err(s3_error!(AccessDenied, "this access key may only read"));
     }
-    let fits = match (need, path) {
-        (Need::Key, _) => true,
-        (Need::Everything, _) => scope.is_all(),
-        (Need::Bucket | Need::BucketWrite, S3Path::Bucket { bucket }) => sees(scope, bucket),
-        (Need::Read | Need::Write, S3Path::Object { bucket, key }) => {
+    let fits = match (permission, path) {
+        (Permission::Key, _) => true,
+        (Permission::Everything, _) => scope.is_all(),
+        (Permission::Bucket | Permission::BucketWrite, S3Path::Bucket { bucket }) => {
+            sees(scope, bucket)
+        }
+        (Permission::Read | Permission::Write, S3Path::Object { bucket, key }) => {
             scope.covers_blob(bucket, key)
         }
         _ => false,
@@ -173,17 +176,17 @@ fn allowed(scope: &Scope, need: Need, path: &S3Path) -> S3Result<()> {
     if fits { Ok(()) } else { Err(denied(scope)) }
 }
 
-/// Whether there is anything in a bucket that may be looked at.
+/// Whether the scope covers anything in a bucket.
 pub(crate) fn sees(scope: &Scope, bucket: &str) -> bool {
     scope.bucket.as_deref().is_none_or(|it| it == bucket)
 }
 
-/// What the key of a request may do.
+/// The scope of the access key of a request.
 pub(crate) fn scope_of<T>(req: &S3Request<T>) -> S3Result<&Scope> {
     req.extensions.get().ok_or_else(|| s3_error!(AccessDenied, "sign the request"))
 }
 
-/// Says how far the key reaches.
+/// The error that names the scope of the key.
 pub(crate) fn denied(scope: &Scope) -> s3s::S3Error {
     let bucket = scope.bucket.as_deref().map_or(String::new(), |it| format!(" in bucket `{it}`"));
     let prefix = scope.prefix.as_deref().map_or(String::new(), |it| format!(" below `{it}`"));
@@ -214,30 +217,30 @@ mod tests {
     }
 
     #[test]
-    fn a_key_reaches_as_far_as_its_scope() {
+    fn a_key_is_limited_to_its_scope() {
         let bucket = S3Path::Bucket { bucket: "abc".into() };
         let all = Scope::default();
         let one = Scope { bucket: Some("abc".into()), ..Scope::default() };
         let below = Scope { prefix: Some("a/".into()), ..one.clone() };
         let reader = Scope { read_only: true, ..Scope::default() };
-        for (scope, need, path, expected) in [
-            (&all, Need::Everything, &bucket, true),
-            (&all, Need::Write, &at("abc", "x"), true),
-            (&one, Need::Everything, &bucket, false),
-            (&one, Need::BucketWrite, &bucket, true),
-            (&one, Need::Write, &at("abc", "x"), true),
-            (&one, Need::Read, &at("abd", "x"), false),
-            (&below, Need::Read, &at("abc", "a/x"), true),
-            (&below, Need::Read, &at("abc", "a"), false),
-            (&below, Need::Write, &at("abc", "b/x"), false),
-            (&reader, Need::Read, &at("abc", "x"), true),
-            (&reader, Need::Write, &at("abc", "x"), false),
-            (&reader, Need::Everything, &bucket, false),
-            (&reader, Need::BucketWrite, &bucket, false),
-            (&all, Need::Read, &bucket, false),
+        for (scope, permission, path, expected) in [
+            (&all, Permission::Everything, &bucket, true),
+            (&all, Permission::Write, &at("abc", "x"), true),
+            (&one, Permission::Everything, &bucket, false),
+            (&one, Permission::BucketWrite, &bucket, true),
+            (&one, Permission::Write, &at("abc", "x"), true),
+            (&one, Permission::Read, &at("abd", "x"), false),
+            (&below, Permission::Read, &at("abc", "a/x"), true),
+            (&below, Permission::Read, &at("abc", "a"), false),
+            (&below, Permission::Write, &at("abc", "b/x"), false),
+            (&reader, Permission::Read, &at("abc", "x"), true),
+            (&reader, Permission::Write, &at("abc", "x"), false),
+            (&reader, Permission::Everything, &bucket, false),
+            (&reader, Permission::BucketWrite, &bucket, false),
+            (&all, Permission::Read, &bucket, false),
         ] {
-            let found = allowed(scope, need, path);
-            assert_eq!(found.is_ok(), expected, "{scope:?} {need:?} {path:?}");
+            let found = allowed(scope, permission, path);
+            assert_eq!(found.is_ok(), expected, "{scope:?} {permission:?} {path:?}");
         }
     }
 
@@ -259,8 +262,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_listed_is_not_done() {
-        assert_eq!(need("PutBucketPolicy"), None);
-        assert_eq!(need("PostObject"), None);
+    fn an_operation_that_is_not_listed_is_refused() {
+        assert_eq!(permission_of("PutBucketPolicy"), None);
+        assert_eq!(permission_of("PostObject"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! What is said about a blob: its type, its headers, its metadata.
+//! Attributes of a blob in headers: type, standard headers, user metadata.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use steadfast_bucket::Attributes;
 
 const METADATA: &str = "x-amz-meta-";
 
-/// What S3 calls a blob that nobody gave a type.
+/// The type that S3 gives a blob without one.
 const TYPE: &str = "binary/octet-stream";
 
-/// Headers that are kept with a blob and given back with it.
-const KEPT: &[HeaderName] = &[
+/// Headers that are stored with a blob and returned with it.
+const STORED_HEADERS: &[HeaderName] = &[
     header::CACHE_CONTROL,
     header::CONTENT_DISPOSITION,
     header::CONTENT_ENCODING,
@@ -19,11 +19,11 @@ const KEPT: &[HeaderName] = &[
     header::EXPIRES,
 ];
 
-/// What the headers of a request say about the blob.
+/// The attributes in the headers of a request.
 pub(crate) fn of_request(headers: &HeaderMap) -> Attributes {
     let value = |name: &HeaderName| headers.get(name).map(text);
     let mut kept = BTreeMap::new();
-    for name in KEPT {
+    for name in STORED_HEADERS {
         let value = value(name).and_then(|it| match *name {
             header::CONTENT_ENCODING => without_chunks(&it),
             _ => Some(it),
@@ -34,7 +34,7 @@ pub(crate) fn of_request(headers: &HeaderMap) -> Attributes {
     for (name, value) in headers {
         let Some(name) = name.as_str().strip_prefix(METADATA) else { continue };
         let value = text(value);
-        // Given twice, it is one with commas, as HTTP has it.
+        // HTTP joins repeated headers with commas.
         metadata
             .entry(name.to_owned())
             .and_modify(|it| {
@@ -46,7 +46,7 @@ pub(crate) fn of_request(headers: &HeaderMap) -> Attributes {
     Attributes { content_type: value(&header::CONTENT_TYPE), headers: kept, metadata }
 }
 
-/// The encoding without that of the way here; otherwise as it was sent.
+/// The encoding without `aws-chunked`, which is only for the transfer.
 fn without_chunks(text: &str) -> Option<String> {
     let is_chunked = |it: &&str| it.trim().eq_ignore_ascii_case("aws-chunked");
     let rest: Vec<&str> = text.split(',').filter(|it| !is_chunked(it)).collect();
@@ -54,7 +54,7 @@ fn without_chunks(text: &str) -> Option<String> {
     (!rest.is_empty()).then_some(rest)
 }
 
-/// A header in UTF-8, or, as it was meant long ago, in Latin-1.
+/// A header as UTF-8, or else as Latin-1.
 fn text(value: &HeaderValue) -> String {
     match std::str::from_utf8(value.as_bytes()) {
         Ok(text) => text.to_owned(),
@@ -62,20 +62,20 @@ fn text(value: &HeaderValue) -> String {
     }
 }
 
-/// The headers of an answer about a blob; what the request overrides goes before.
+/// Response headers of a blob. Overrides of the request replace stored ones.
 pub(crate) fn to_response(
     attributes: &Attributes,
     overrides: &[(HeaderName, Option<String>)],
 ) -> HeaderMap {
     let mut headers = HeaderMap::new();
     let mut put = |name: HeaderName, value: &str| {
-        // What was kept through another door may not be a header.
+        // Values stored through another API may not be valid headers.
         if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
             headers.insert(name, value);
         }
     };
     put(header::CONTENT_TYPE, attributes.content_type.as_deref().unwrap_or(TYPE));
-    for name in KEPT {
+    for name in STORED_HEADERS {
         if let Some(value) = attributes.headers.get(name.as_str()) {
             put(name.clone(), value);
         }
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_about_a_blob_comes_back() {
+    fn attributes_round_trip_through_headers() {
         let sent: HeaderMap = [
             ("content-type", "text/x"),
             ("content-encoding", "aws-chunked,gzip"),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_alone_are_no_encoding() {
+    fn aws_chunked_alone_is_no_encoding() {
         assert_eq!(without_chunks("aws-chunked"), None);
         for (sent, kept) in [
             ("gzip, AWS-Chunked, br", "gzip, br"),

@@ -1,5 +1,5 @@
-//! Whose signature it is: access keys are in the store, and asked for with each request, so that
-//! one that is revoked ends at once.
+//! Access keys of signatures. Each request reads its key from the store, so that a revoked key
+//! stops working at once.
 
 use std::{cell::OnceCell, sync::Arc};
 
@@ -14,12 +14,12 @@ use steadfast_store::Store;
 use crate::errors::s3_error_of;
 
 tokio::task_local! {
-    /// The key that a request is signed with: found for its secret, and kept for its scope.
+    /// The access key of the request: read for its secret, then used for its scope.
     static SIGNER: OnceCell<AccessKey>;
 }
 
-/// Answers a request, whose key is remembered until it is answered.
-pub(crate) async fn remembering<T>(answer: impl Future<Output = T>) -> T {
+/// Runs a request with a place to remember its access key.
+pub(crate) async fn with_signer<T>(answer: impl Future<Output = T>) -> T {
     SIGNER.scope(OnceCell::new(), answer).await
 }
 
@@ -39,13 +39,13 @@ impl S3Auth for Keys {
         let found = find_key(&*self.store, access_key).await.map_err(s3_error_of)?;
         let key = found.ok_or_else(unknown)?;
         let secret = SecretKey::from(key.secret.clone());
-        // Only outside of a request is there no place for it, and then nobody asks.
+        // Outside of a request there is no place for it, and nothing reads it.
         let _ = SIGNER.try_with(|it| it.set(key));
         Ok(secret)
     }
 }
 
-/// What the key of this id may do that the request was signed with.
+/// The scope of the access key that signed this request.
 pub(crate) fn scope_of_signer(id: &str) -> S3Result<Scope> {
     let scope = SIGNER.try_with(|it| it.get().filter(|it| it.id == id).map(|it| it.scope.clone()));
     scope.ok().flatten().ok_or_else(unknown)

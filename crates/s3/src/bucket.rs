@@ -1,4 +1,4 @@
-//! Buckets: list, make, look, delete.
+//! Operations on buckets: list, create, head, delete.
 
 use s3s::{
     S3Request, S3Response, S3Result,
@@ -14,16 +14,16 @@ use steadfast_bucket::{BucketInfo, BucketName};
 
 use crate::{
     access::{scope_of, sees},
-    edge::Edge,
+    convert,
     errors::s3_error_of,
-    words,
+    operations::S3Operations,
 };
 
-/// Buckets that are shown at once, as in S3.
+/// Maximum number of buckets per page, as in S3.
 const BUCKETS_MAX: usize = 10_000;
 
-impl Edge {
-    /// Who owns everything here: the store.
+impl S3Operations {
+    /// The owner of all buckets: the store.
     pub(crate) fn owner(&self) -> Owner {
         let name = self.buckets.account().to_owned();
         Owner { id: Some(name), display_name: None }
@@ -40,7 +40,7 @@ impl Edge {
             Some(_) => return Err(s3_error!(InvalidArgument, "max-buckets must be 1 to 10000")),
         };
         let prefix = input.prefix.as_deref().unwrap_or_default();
-        let mut after = input.continuation_token.as_deref().map(words::bucket).transpose()?;
+        let mut after = input.continuation_token.as_deref().map(convert::bucket).transpose()?;
         let mut found: Vec<BucketInfo> = Vec::new();
         loop {
             let page = self.buckets.buckets(after.as_ref(), 1_000).await.map_err(s3_error_of)?;
@@ -58,7 +58,7 @@ impl Edge {
         let next = found.last().filter(|_| is_more).map(|it| it.name.to_string());
         let shown = |it: BucketInfo| Bucket {
             name: Some(it.name.to_string()),
-            creation_date: Some(words::s3_time(it.created_at)),
+            creation_date: Some(convert::s3_time(it.created_at)),
             ..Bucket::default()
         };
         Ok(S3Response::new(ListBucketsOutput {
@@ -73,7 +73,7 @@ impl Edge {
         &self,
         req: S3Request<CreateBucketInput>,
     ) -> S3Result<S3Response<CreateBucketOutput>> {
-        let bucket = words::bucket(&req.input.bucket)?;
+        let bucket = convert::bucket(&req.input.bucket)?;
         self.buckets.create(&bucket).await.map_err(s3_error_of)?;
         let location = Some(format!("/{bucket}"));
         Ok(S3Response::new(CreateBucketOutput { location }))
@@ -83,7 +83,7 @@ impl Edge {
         &self,
         req: S3Request<HeadBucketInput>,
     ) -> S3Result<S3Response<HeadBucketOutput>> {
-        self.known(&req.input.bucket).await?;
+        self.existing_bucket(&req.input.bucket).await?;
         let bucket_region = Some("us-east-1".into());
         Ok(S3Response::new(HeadBucketOutput { bucket_region, ..HeadBucketOutput::default() }))
     }
@@ -92,8 +92,8 @@ impl Edge {
         &self,
         req: S3Request<GetBucketLocationInput>,
     ) -> S3Result<S3Response<GetBucketLocationOutput>> {
-        self.known(&req.input.bucket).await?;
-        // None is how S3 says us-east-1.
+        self.existing_bucket(&req.input.bucket).await?;
+        // S3 has no location for us-east-1.
         Ok(S3Response::new(GetBucketLocationOutput::default()))
     }
 
@@ -101,8 +101,8 @@ impl Edge {
         &self,
         req: S3Request<GetBucketVersioningInput>,
     ) -> S3Result<S3Response<GetBucketVersioningOutput>> {
-        self.known(&req.input.bucket).await?;
-        // Nothing is how S3 says that there was never any.
+        self.existing_bucket(&req.input.bucket).await?;
+        // S3 answers with an empty document if versioning was never enabled.
         Ok(S3Response::new(GetBucketVersioningOutput::default()))
     }
 
@@ -110,14 +110,14 @@ impl Edge {
         &self,
         req: S3Request<DeleteBucketInput>,
     ) -> S3Result<S3Response<DeleteBucketOutput>> {
-        let bucket = words::bucket(&req.input.bucket)?;
+        let bucket = convert::bucket(&req.input.bucket)?;
         self.buckets.delete_bucket(&bucket).await.map_err(s3_error_of)?;
         Ok(S3Response::new(DeleteBucketOutput::default()))
     }
 
-    /// A bucket that must be there.
-    pub(crate) async fn known(&self, name: &str) -> S3Result<BucketName> {
-        let bucket = words::bucket(name)?;
+    /// The bucket; an error if it does not exist.
+    pub(crate) async fn existing_bucket(&self, name: &str) -> S3Result<BucketName> {
+        let bucket = convert::bucket(name)?;
         Ok(self.buckets.bucket(&bucket).await.map_err(s3_error_of)?.name)
     }
 }

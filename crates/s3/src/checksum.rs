@@ -1,12 +1,12 @@
-//! What a client says that its bytes come to: in headers, or in a trailer behind the body.
+//! Checksums that a client declares, in headers or in a trailer after the body.
 
 use http::HeaderMap;
 use s3s::{S3Error, S3ErrorCode, S3Result, s3_error};
-use steadfast_bucket::{Blob, Expected, MoreHashes, MoreSums, Part};
+use steadfast_bucket::{Blob, ExpectedContent, ExtraChecksums, ExtraHashes, Part};
 
-use crate::words::{base64, unbase64};
+use crate::convert::{base64, decode_base64};
 
-/// What checksums are asked for by.
+/// Checksum algorithms of S3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Algorithm {
     Crc32,
@@ -17,7 +17,7 @@ pub(crate) enum Algorithm {
 }
 
 impl Algorithm {
-    /// One that we know, by its name in S3.
+    /// The algorithm of this name in S3.
     pub(crate) fn of(name: &str) -> S3Result<Self> {
         match name.to_ascii_uppercase().as_str() {
             "CRC32" => Ok(Algorithm::Crc32),
@@ -43,7 +43,7 @@ impl Algorithm {
         }
     }
 
-    /// Whether the checksum of a blob in parts is that of the parts' checksums.
+    /// Whether the checksum of a multipart upload is that of the checksums of its parts.
     pub(crate) fn is_composite(self) -> bool {
         matches!(self, Algorithm::Sha1 | Algorithm::Sha256)
     }
@@ -51,21 +51,21 @@ impl Algorithm {
 
 const HEADER: &str = "x-amz-checksum-";
 
-/// What is promised about a body.
+/// The declared checksums of a body.
 #[derive(Debug, Default)]
-pub(crate) struct Promise {
-    /// What is known before it comes.
-    pub(crate) expected: Expected,
-    /// What comes behind it.
+pub(crate) struct DeclaredChecksums {
+    /// Checksums in the headers.
+    pub(crate) expected: ExpectedContent,
+    /// The checksum that a trailer will contain.
     pub(crate) trailer: Option<Algorithm>,
 }
 
-impl Promise {
+impl DeclaredChecksums {
     /// Reads the headers of a request.
     pub(crate) fn of(headers: &HeaderMap) -> S3Result<Self> {
-        let mut expected = Expected::default();
+        let mut expected = ExpectedContent::default();
         if let Some(value) = headers.get("content-md5") {
-            let md5 = value.to_str().ok().and_then(unbase64);
+            let md5 = value.to_str().ok().and_then(decode_base64);
             let text = "Content-MD5 must be the base64 of 16 bytes";
             expected.md5 = Some(md5.ok_or_else(|| s3_error!(InvalidDigest, "{text}"))?);
         }
@@ -76,7 +76,11 @@ impl Promise {
                 continue;
             }
             count += 1;
-            promise(&mut expected, Algorithm::of(name)?, value.to_str().unwrap_or_default())?;
+            declare_checksum(
+                &mut expected,
+                Algorithm::of(name)?,
+                value.to_str().unwrap_or_default(),
+            )?;
         }
         let trailer = headers.get("x-amz-trailer").map(|it| it.to_str().unwrap_or_default());
         let trailer = trailer.map(|it| it.trim().to_ascii_lowercase());
@@ -96,73 +100,77 @@ impl Promise {
         self.expected.sha256.is_some() || self.trailer == Some(Algorithm::Sha256)
     }
 
-    /// What must be computed beside that.
-    pub(crate) fn more(&self) -> MoreHashes {
+    /// Other checksums that must be computed.
+    pub(crate) fn more(&self) -> ExtraHashes {
         let (more, trailer) = (self.expected.more, self.trailer);
-        MoreHashes {
+        ExtraHashes {
             crc32c: more.crc32c.is_some() || trailer == Some(Algorithm::Crc32c),
             crc64nvme: more.crc64nvme.is_some() || trailer == Some(Algorithm::Crc64Nvme),
             sha1: more.sha1.is_some() || trailer == Some(Algorithm::Sha1),
         }
     }
 
-    /// Adds what came behind the body.
-    pub(crate) fn keep(self, trailers: Option<&HeaderMap>) -> S3Result<Expected> {
+    /// Adds the checksum in the trailer.
+    pub(crate) fn with_trailer(self, trailers: Option<&HeaderMap>) -> S3Result<ExpectedContent> {
         let Self { mut expected, trailer } = self;
         let Some(algorithm) = trailer else { return Ok(expected) };
         let name = algorithm.header();
         let value = trailers.and_then(|it| it.get(name)).and_then(|it| it.to_str().ok());
         let Some(value) = value else {
-            let text = "the trailer that x-amz-trailer announces did not come; nothing was stored";
+            let text = "the trailer that x-amz-trailer declares is missing; nothing was stored";
             let mut error =
                 S3Error::with_message(S3ErrorCode::Custom("MalformedTrailerError".into()), text);
             error.set_status_code(http::StatusCode::BAD_REQUEST);
             return Err(error);
         };
-        promise(&mut expected, algorithm, value)?;
+        declare_checksum(&mut expected, algorithm, value)?;
         Ok(expected)
     }
 }
 
-/// Adds a checksum, in base64, to what is expected.
-pub(crate) fn promise(expected: &mut Expected, algorithm: Algorithm, value: &str) -> S3Result<()> {
+/// Adds a checksum, in base64, to the expected ones.
+pub(crate) fn declare_checksum(
+    expected: &mut ExpectedContent,
+    algorithm: Algorithm,
+    value: &str,
+) -> S3Result<()> {
     let bad = |name, len| s3_error!(InvalidRequest, "{name} must be the base64 of {len} bytes");
     let more = &mut expected.more;
     match algorithm {
         Algorithm::Crc32 => {
-            let it = unbase64(value).map(u32::from_be_bytes);
+            let it = decode_base64(value).map(u32::from_be_bytes);
             expected.crc32 = Some(it.ok_or_else(|| bad("CRC32", 4))?);
         }
         Algorithm::Crc32c => {
-            let it = unbase64(value).map(u32::from_be_bytes);
+            let it = decode_base64(value).map(u32::from_be_bytes);
             more.crc32c = Some(it.ok_or_else(|| bad("CRC32C", 4))?);
         }
         Algorithm::Crc64Nvme => {
-            let it = unbase64(value).map(u64::from_be_bytes);
+            let it = decode_base64(value).map(u64::from_be_bytes);
             more.crc64nvme = Some(it.ok_or_else(|| bad("CRC64NVME", 8))?);
         }
-        Algorithm::Sha1 => more.sha1 = Some(unbase64(value).ok_or_else(|| bad("SHA1", 20))?),
+        Algorithm::Sha1 => more.sha1 = Some(decode_base64(value).ok_or_else(|| bad("SHA1", 20))?),
         Algorithm::Sha256 => {
-            expected.sha256 = Some(unbase64(value).ok_or_else(|| bad("SHA256", 32))?);
+            expected.sha256 = Some(decode_base64(value).ok_or_else(|| bad("SHA256", 32))?);
         }
     }
     Ok(())
 }
 
-/// The checksums of a blob or part in the words of S3: a hash, or else what is known of the whole.
+/// Checksums of a blob or part as S3 reports them: a hash, or else a CRC of the whole.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sums {
+pub(crate) struct ChecksumFields {
     pub(crate) crc32: Option<String>,
     pub(crate) crc32c: Option<String>,
     pub(crate) crc64nvme: Option<String>,
     pub(crate) sha1: Option<String>,
     pub(crate) sha256: Option<String>,
-    /// Whether it is of the parts rather than of the whole.
+    /// Whether it is a checksum of the parts' checksums.
     pub(crate) is_composite: bool,
 }
 
-impl Sums {
-    fn of(crc32: u32, sha256: Option<[u8; 32]>, more: MoreSums) -> Self {
+impl ChecksumFields {
+    fn of(crc32: u32, sha256: Option<[u8; 32]>, more: ExtraChecksums) -> Self {
         let (sha1, sha256) = (more.sha1.map(|it| base64(&it)), sha256.map(|it| base64(&it)));
         if sha1.is_some() || sha256.is_some() {
             return Self { sha1, sha256, ..Self::default() };
@@ -196,9 +204,8 @@ impl Sums {
     }
 }
 
-/// Fills in the checksums of an answer, whose kinds have the same fields and nothing else in
-/// common.
-macro_rules! with_sums {
+/// Sets the checksum fields of an output. The outputs have these fields in common, but no trait.
+macro_rules! with_checksums {
     ($output:ident, $sums:expr) => {{
         let sums = $sums;
         $output {
@@ -211,7 +218,7 @@ macro_rules! with_sums {
         }
     }};
 }
-pub(crate) use with_sums;
+pub(crate) use with_checksums;
 
 #[cfg(test)]
 mod tests {
@@ -219,30 +226,30 @@ mod tests {
 
     use super::*;
 
-    fn promised(headers: &[(&'static str, &'static str)]) -> S3Result<Promise> {
+    fn promised(headers: &[(&'static str, &'static str)]) -> S3Result<DeclaredChecksums> {
         let headers = headers
             .iter()
             .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
-        Promise::of(&headers.collect())
+        DeclaredChecksums::of(&headers.collect())
     }
 
     #[test]
-    fn promises_are_read_from_headers_and_trailers() {
+    fn declared_checksums_are_read_from_headers_and_trailers() {
         let found = promised(&[("x-amz-checksum-crc32", "AAAAAQ==")]).unwrap();
         assert_eq!(found.expected.crc32, Some(1));
         let found = promised(&[("x-amz-trailer", "x-amz-checksum-sha256")]).unwrap();
         assert!(found.needs_sha256());
-        assert_eq!(found.keep(None).unwrap_err().code().as_str(), "MalformedTrailerError");
+        assert_eq!(found.with_trailer(None).unwrap_err().code().as_str(), "MalformedTrailerError");
         let found = promised(&[("x-amz-trailer", "x-amz-checksum-crc32")]).unwrap();
         let trailers = HeaderMap::from_iter([(
             HeaderName::from_static("x-amz-checksum-crc32"),
             HeaderValue::from_static("AAAAAQ=="),
         )]);
-        assert_eq!(found.keep(Some(&trailers)).unwrap().crc32, Some(1));
+        assert_eq!(found.with_trailer(Some(&trailers)).unwrap().crc32, Some(1));
     }
 
     #[test]
-    fn what_cannot_be_checked_is_refused() {
+    fn an_unsupported_checksum_is_refused() {
         for (headers, code) in [
             (&[("content-md5", "AAAA")][..], "InvalidDigest"),
             (&[("x-amz-checksum-crc32", "AAAA")], "InvalidRequest"),

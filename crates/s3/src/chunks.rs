@@ -1,5 +1,5 @@
-//! Bodies that come in chunks of AWS: the library keeps a whole chunk in memory, of up to 4 GiB,
-//! and takes a body without its last chunk for a whole one. So what it gets is looked at first.
+//! Checks bodies in `aws-chunked` encoding before the library reads them. The library buffers a
+//! whole chunk of up to 4 GiB, and accepts a body without its last chunk.
 
 use std::{
     collections::VecDeque,
@@ -12,25 +12,25 @@ use bytes::{Buf, Bytes};
 use futures_util::Stream;
 use s3s::{Body, StdError, dto::StreamingBlob, stream::ByteStream};
 
-/// How a body is cut into chunks.
+/// The chunking of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chunks {
-    /// It is not.
+    /// No chunks.
     None,
-    /// Each has a signature, so that they must stay as they are.
+    /// Signed chunks: they must stay as they are.
     Signed,
-    /// Where they begin is not signed: they are cut anew, as they arrive.
+    /// Unsigned chunks: they are split as they arrive.
     Unsigned,
 }
 
-/// A signed chunk is in memory as a whole.
+/// Maximum size of a signed chunk, which is buffered as a whole.
 const SIGNED_BYTES_MAX: u64 = 16 << 20;
-/// A line with the size of a chunk.
+/// Maximum length of the line with the size of a chunk.
 const LINE_BYTES_MAX: usize = 1_024;
-/// How an error says that a chunk is too large.
+/// Text of the error for a chunk that is too large.
 pub(crate) const TOO_LARGE: &str = "a signed chunk is too large";
 
-/// The body, with chunks that fit into memory and an end.
+/// The body with chunks that fit into memory, checked to be complete.
 pub(crate) fn checked(body: Body, chunks: Chunks) -> Body {
     if chunks == Chunks::None {
         return body;
@@ -48,20 +48,20 @@ struct ChunkStream {
     body: StreamingBlob,
     is_signed: bool,
     state: State,
-    /// What is to be passed on.
+    /// Bytes to pass on.
     out: VecDeque<Bytes>,
 }
 
 enum State {
     /// In the line with the size of the next chunk.
     Line(Vec<u8>),
-    /// In a chunk, with so many bytes to come.
+    /// In a chunk, with the number of remaining bytes.
     Data(u64),
-    /// In the line end behind a chunk, with so many bytes to come.
+    /// In the line end after a chunk, with the number of remaining bytes.
     Behind(usize),
-    /// Behind the last chunk.
+    /// After the last chunk.
     Trailers,
-    /// It ended, or failed.
+    /// The body has ended, or failed.
     Ended,
 }
 
@@ -132,7 +132,7 @@ impl ChunkStream {
     }
 }
 
-/// The size that a chunk begins with, in front of its signature.
+/// Parses the size of a chunk, which precedes its signature.
 fn size_of(line: &[u8]) -> io::Result<u64> {
     let digits = line.split(|it| b";\r\n".contains(it)).next().unwrap_or_default();
     let text = std::str::from_utf8(digits).unwrap_or_default();
@@ -179,7 +179,7 @@ mod tests {
 
     use super::*;
 
-    /// What the library would see of a body that arrives in pieces of this size.
+    /// The pieces that the library gets from a body that arrives in pieces of this size.
     async fn seen(body: &[u8], piece: usize, chunks: Chunks) -> Result<Vec<Bytes>, String> {
         let pieces: Vec<_> =
             body.chunks(piece).map(|it| Ok::<_, io::Error>(Bytes::copy_from_slice(it))).collect();
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_unsigned_chunk_is_cut_as_it_arrives() {
+    async fn an_unsigned_chunk_is_split_as_it_arrives() {
         let mut body = b"2710\r\n".to_vec();
         body.extend([7; 10_000]);
         body.extend(b"\r\n0\r\nx-amz-checksum-crc32:AAAAAA==\r\n\r\n");
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn signed_chunks_stay_as_they_are_and_are_not_too_large() {
+    async fn signed_chunks_are_unchanged_and_limited() {
         let body = b"3;chunk-signature=ab\r\nabc\r\n0;chunk-signature=cd\r\n\r\n";
         for piece in [1, 5, 100] {
             let found = seen(body, piece, Chunks::Signed).await.unwrap();
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_without_its_last_chunk_is_not_whole() {
+    async fn a_body_without_its_last_chunk_is_incomplete() {
         for body in ["", "3\r\nabc\r\n", "3\r\nab", "3\r\nabcd\r\n0\r\n\r\n", "x\r\n", "3"] {
             for chunks in [Chunks::Signed, Chunks::Unsigned] {
                 assert!(seen(body.as_bytes(), 2, chunks).await.is_err(), "{body:?}");

@@ -8,9 +8,9 @@ use s3s::{
 };
 use steadfast_bucket::{Condition, Match};
 
-use crate::words::our_time;
+use crate::convert::store_time;
 
-/// What If-Match names: a weak tag is never the same.
+/// The match of If-Match: a weak tag never matches.
 fn strong(condition: ETagCondition) -> Match {
     match condition {
         ETagCondition::Any => Match::Any,
@@ -18,7 +18,7 @@ fn strong(condition: ETagCondition) -> Match {
     }
 }
 
-/// What If-None-Match names: a weak tag is the same.
+/// The match of If-None-Match: weak tags match.
 fn weak(condition: ETagCondition) -> Match {
     match condition {
         ETagCondition::Any => Match::Any,
@@ -26,7 +26,7 @@ fn weak(condition: ETagCondition) -> Match {
     }
 }
 
-/// The four conditions of reading, or of the source of a copy.
+/// The conditions of a read, or of the source of a copy.
 pub(crate) fn read(
     if_match: Option<ETagCondition>,
     if_none_match: Option<ETagCondition>,
@@ -36,12 +36,12 @@ pub(crate) fn read(
     Ok(Condition {
         if_match: if_match.map(strong),
         if_none_match: if_none_match.map(weak),
-        if_modified_since: if_modified_since.map(our_time).transpose()?,
-        if_unmodified_since: if_unmodified_since.map(our_time).transpose()?,
+        if_modified_since: if_modified_since.map(store_time).transpose()?,
+        if_unmodified_since: if_unmodified_since.map(store_time).transpose()?,
     })
 }
 
-/// The two conditions of writing.
+/// The conditions of a write.
 pub(crate) fn write(
     if_match: Option<ETagCondition>,
     if_none_match: Option<ETagCondition>,
@@ -53,7 +53,7 @@ pub(crate) fn write(
     Ok(Condition { if_match, if_none_match, ..Condition::default() })
 }
 
-/// The two conditions of writing, where only the headers have them.
+/// The conditions of a write whose input has them only as headers.
 pub(crate) fn write_by_headers(headers: &HeaderMap) -> S3Result<Condition> {
     let read = |name: header::HeaderName| match headers.get(&name) {
         None => Ok(None),

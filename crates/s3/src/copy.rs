@@ -9,21 +9,21 @@ use steadfast_bucket::CopyOptions;
 
 use crate::{
     attributes,
-    checksum::{Algorithm, Sums, with_sums},
+    checksum::{Algorithm, ChecksumFields, with_checksums},
     condition,
-    edge::Edge,
+    convert::{self, etag, s3_time},
     errors::s3_error_of,
-    words::{self, etag, s3_time},
+    operations::S3Operations,
 };
 
-impl Edge {
+impl S3Operations {
     pub(crate) async fn object_copy(
         &self,
         req: S3Request<CopyObjectInput>,
     ) -> S3Result<S3Response<CopyObjectOutput>> {
         let input = req.input;
-        let to = words::place(&input.bucket, &input.key)?;
-        let from = words::source(&input.copy_source)?;
+        let to = convert::blob_path(&input.bucket, &input.key)?;
+        let from = convert::source(&input.copy_source)?;
         if let Some(algorithm) = &input.checksum_algorithm {
             Algorithm::of(algorithm.as_str())?;
         }
@@ -39,7 +39,7 @@ impl Edge {
         if attributes.is_none() && from == to {
             return Err(s3_error!(
                 InvalidRequest,
-                "this copies a blob to itself and changes nothing; say x-amz-metadata-directive: \
+                "this copies a blob to itself and changes nothing; send x-amz-metadata-directive: \
                  REPLACE to change its metadata"
             ));
         }
@@ -53,12 +53,12 @@ impl Edge {
         let copy = CopyOptions { source, condition, attributes };
         let copied = self.buckets.copy((&from.0, &from.1), (&to.0, &to.1), copy).await;
         let blob = copied.map_err(s3_error_of)?;
-        let sums = Sums::of_blob(&blob);
+        let sums = ChecksumFields::of_blob(&blob);
         let result = CopyObjectResult {
             e_tag: Some(etag(&blob.etag)),
             last_modified: Some(s3_time(blob.modified_at)),
             checksum_type: Some(sums.type_of()),
-            ..with_sums!(CopyObjectResult, sums)
+            ..with_checksums!(CopyObjectResult, sums)
         };
         let copy_object_result = Some(result);
         Ok(S3Response::new(CopyObjectOutput { copy_object_result, ..CopyObjectOutput::default() }))

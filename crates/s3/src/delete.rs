@@ -1,4 +1,4 @@
-//! Deletes blobs, one or many.
+//! Deletes one or many blobs.
 
 use futures_util::{StreamExt, stream};
 use s3s::{
@@ -13,23 +13,22 @@ use steadfast_bucket::{BlobKey, BucketName, Scope};
 
 use crate::{
     access::{denied, scope_of},
-    condition,
-    edge::Edge,
+    condition, convert,
     errors::s3_error_of,
-    words,
+    operations::S3Operations,
 };
 
-/// Keys in one request, as in S3.
+/// Maximum number of keys per request, as in S3.
 const KEYS_MAX: usize = 1_000;
-/// So many are deleted at a time: they share commits.
+/// Concurrent deletions: they share commits.
 const AT_ONCE: usize = 64;
 
-impl Edge {
+impl S3Operations {
     pub(crate) async fn object_delete(
         &self,
         req: S3Request<DeleteObjectInput>,
     ) -> S3Result<S3Response<DeleteObjectOutput>> {
-        let (bucket, key) = words::place(&req.input.bucket, &req.input.key)?;
+        let (bucket, key) = convert::blob_path(&req.input.bucket, &req.input.key)?;
         let condition = condition::write(req.input.if_match, None)?;
         self.buckets.delete(&bucket, &key, condition).await.map_err(s3_error_of)?;
         Ok(S3Response::new(DeleteObjectOutput::default()))
@@ -40,7 +39,7 @@ impl Edge {
         req: S3Request<DeleteObjectsInput>,
     ) -> S3Result<S3Response<DeleteObjectsOutput>> {
         let scope = scope_of(&req)?.clone();
-        let bucket = words::bucket(&req.input.bucket)?;
+        let bucket = convert::bucket(&req.input.bucket)?;
         let objects = req.input.delete.objects;
         if objects.is_empty() || KEYS_MAX < objects.len() {
             return Err(s3_error!(MalformedXML, "list 1 to {KEYS_MAX} keys to delete"));

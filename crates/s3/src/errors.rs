@@ -1,5 +1,4 @@
-//! Errors in the words of S3: a code that clients know, its status, and a text that says what to
-//! do.
+//! Errors of S3: the code that clients know, its status, and a text with the next step.
 
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -8,12 +7,12 @@ use s3s::{
     Body, S3Error, S3ErrorCode, StdError,
     dto::{ETag, StreamingBlob},
 };
-use steadfast_bucket::{BucketError, PartTrouble};
+use steadfast_bucket::{BucketError, PartError};
 use steadfast_store::StoreError;
 
 use crate::presign::REGION;
 
-/// An error of the buckets as S3 names it.
+/// The S3 error for an error of the buckets.
 pub(crate) fn s3_error_of(error: BucketError) -> S3Error {
     let (code, status) = code_of(&error);
     let mut answer = S3Error::with_message(code, error.to_string());
@@ -57,11 +56,11 @@ fn code_of(error: &BucketError) -> (S3ErrorCode, Option<StatusCode>) {
         BucketError::TooLarge { .. } => Code::EntityTooLarge,
         BucketError::Metadata { .. } => Code::MetadataTooLarge,
         BucketError::Part { reason, .. } => match reason {
-            PartTrouble::Unknown => Code::InvalidPart,
-            PartTrouble::Order => Code::InvalidPartOrder,
-            PartTrouble::Small => Code::EntityTooSmall,
-            PartTrouble::Number => Code::InvalidArgument,
-            PartTrouble::None => Code::MalformedXML,
+            PartError::Unknown => Code::InvalidPart,
+            PartError::Order => Code::InvalidPartOrder,
+            PartError::Small => Code::EntityTooSmall,
+            PartError::Number => Code::InvalidArgument,
+            PartError::None => Code::MalformedXML,
         },
         BucketError::UnknownRule { .. }
         | BucketError::Argument { .. }
@@ -69,7 +68,7 @@ fn code_of(error: &BucketError) -> (S3ErrorCode, Option<StatusCode>) {
         | BucketError::Repeated { .. }
         | BucketError::KeyReused { .. }
         | BucketError::Store(StoreError::Invalid(_)) => Code::InvalidArgument,
-        // Clients try again at 503, which would not make room.
+        // Clients retry a 503, but a retry frees no disk space.
         BucketError::DiskFull | BucketError::Store(StoreError::DiskFull) => {
             return (
                 Code::Custom("InsufficientStorage".into()),
@@ -86,8 +85,8 @@ fn code_of(error: &BucketError) -> (S3ErrorCode, Option<StatusCode>) {
     (code, status)
 }
 
-/// The error of a body that broke off or is wrong. The library's types are private: their text
-/// tells them apart.
+/// The error of an incomplete or wrong body. The types of the library are private, so their text
+/// distinguishes them.
 pub(crate) fn body_error(error: &StdError) -> S3Error {
     let text = error.to_string();
     let custom = |code: &'static str, text: &'static str| {
@@ -107,11 +106,12 @@ pub(crate) fn body_error(error: &StdError) -> S3Error {
         let text = "a signed chunk may have 16 MiB at most; send smaller ones";
         return S3Error::with_message(S3ErrorCode::EntityTooLarge, text);
     }
-    let text = "the body broke off, or its chunks are malformed; nothing was stored, send it again";
+    let text =
+        "the body is incomplete, or its chunks are malformed; nothing was stored, send it again";
     S3Error::with_message(S3ErrorCode::IncompleteBody, text)
 }
 
-/// An error as an answer.
+/// An error as a response.
 pub(crate) fn response(error: S3Error) -> Response<Body> {
     error.to_http_response().unwrap_or_else(|_| {
         let mut answer = Response::new(Body::empty());
@@ -120,7 +120,7 @@ pub(crate) fn response(error: S3Error) -> Response<Body> {
     })
 }
 
-/// Errors of the library have no text, and none says which request it was.
+/// Adds a text and the request id to errors of the library.
 pub(crate) async fn explained(answer: Response<Body>, id: &str) -> Response<Body> {
     const BYTES_MAX: usize = 64 << 10;
     let status = answer.status();
@@ -149,7 +149,7 @@ pub(crate) async fn explained(answer: Response<Body>, id: &str) -> Response<Body
         xml.insert_str(end, &format!("{message}{region}<RequestId>{id}</RequestId>"));
     }
     if is_region {
-        // An answer to HEAD has no body to say it in.
+        // The response to HEAD has no body, so a header has the region.
         let region = HeaderValue::from_static(REGION);
         parts.headers.insert("x-amz-bucket-region", region);
     }
@@ -162,7 +162,7 @@ fn between<'a>(text: &'a str, begin: &str, end: &str) -> Option<&'a str> {
     Some(&rest[..rest.find(end)?])
 }
 
-/// The advice for an error that the library gave no text.
+/// Text for an error of the library that has none.
 fn text_of(code: &str) -> &'static str {
     match code {
         "SignatureDoesNotMatch" => {

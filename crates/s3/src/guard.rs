@@ -1,4 +1,4 @@
-//! What is refused before the library sees it: it would accept more than is safe.
+//! Refuses requests that the library would accept although they are not safe.
 
 use http::{HeaderName, HeaderValue, Method, header, request::Parts};
 use s3s::{S3Result, dto::Range, s3_error};
@@ -7,20 +7,20 @@ use steadfast_bucket::BLOB_BYTES_MAX;
 use crate::{
     chunks::Chunks,
     presign::{PRESIGN_MAX, REGION},
-    signed::{Claims, Signed},
+    signature::{Claims, Signature},
 };
 
-/// How long the body is without its chunks.
+/// Length of the body without its chunk headers.
 pub(crate) const DECODED_LENGTH: HeaderName =
     HeaderName::from_static("x-amz-decoded-content-length");
 const CONTENT_SHA256: &str = "x-amz-content-sha256";
 const AMZ_DATE: HeaderName = HeaderName::from_static("x-amz-date");
 
-/// Refuses what is not safe, and says how the body is cut into chunks.
+/// Refuses unsafe requests. Returns the chunking of the body.
 pub(crate) fn check(parts: &mut Parts) -> S3Result<Chunks> {
-    match Signed::of(parts) {
-        Signed::No => {}
-        Signed::Old => {
+    match Signature::of(parts) {
+        Signature::Missing => {}
+        Signature::Unsupported => {
             return Err(s3_error!(
                 InvalidRequest,
                 "Signature Version 2 is not supported; use AWS4-HMAC-SHA256: in boto3 \
@@ -29,12 +29,12 @@ pub(crate) fn check(parts: &mut Parts) -> S3Result<Chunks> {
                  URL must be made anew"
             ));
         }
-        Signed::Twice => {
+        Signature::Duplicate => {
             let text = "sign either in the Authorization header or in the query, not in both";
             return Err(s3_error!(InvalidArgument, "{text}"));
         }
-        Signed::Header(claims) => check_claims(parts, &claims, false)?,
-        Signed::Query { claims, expires } => {
+        Signature::Header(claims) => check_claims(parts, &claims, false)?,
+        Signature::Query { claims, expires } => {
             if !expires.is_some_and(|it| (1..=PRESIGN_MAX.as_secs()).contains(&it)) {
                 return Err(s3_error!(
                     AuthorizationQueryParametersError,
@@ -49,13 +49,13 @@ pub(crate) fn check(parts: &mut Parts) -> S3Result<Chunks> {
         return Err(s3_error!(NotImplemented, "{text}"));
     }
     check_lengths(parts)?;
-    date_for_the_library(parts);
-    drop_strange_range(parts);
+    set_amz_date(parts);
+    drop_invalid_range(parts);
     Ok(chunks_of(parts))
 }
 
-/// Every header that says what is to be done must be signed: otherwise whoever has a presigned URL
-/// could add one, such as the source of a copy.
+/// Checks that every header that controls the request is signed. Otherwise the holder of a
+/// presigned URL could add one, such as the source of a copy.
 fn check_claims(parts: &Parts, claims: &Claims<'_>, in_query: bool) -> S3Result<()> {
     if claims.service() != Some("s3") {
         return Err(s3_error!(InvalidRequest, "sign for the service s3, not for another one"));
@@ -65,7 +65,7 @@ fn check_claims(parts: &Parts, claims: &Claims<'_>, in_query: bool) -> S3Result<
         !it.is_empty() && it.bytes().all(fits)
     };
     if !claims.region().is_some_and(is_region) {
-        // Clients read the region from the answer, and ask again.
+        // Clients read the region from the error and repeat the request.
         let region = claims.region().unwrap_or_default();
         let text = format!("the region '{region}' is wrong; expecting '{REGION}'");
         return Err(match in_query {
@@ -89,9 +89,9 @@ fn check_claims(parts: &Parts, claims: &Claims<'_>, in_query: bool) -> S3Result<
     }
 }
 
-/// A signature may take its time from `Date`; the library knows only `X-Amz-Date`. The time is part
-/// of what is signed, so that nobody can add another one.
-fn date_for_the_library(parts: &mut Parts) {
+/// A signature may take its time from `Date`; the library reads only `X-Amz-Date`. The time is
+/// signed, so it cannot be forged.
+fn set_amz_date(parts: &mut Parts) {
     let is_signed = parts.headers.contains_key(header::AUTHORIZATION);
     if !is_signed || parts.headers.contains_key(AMZ_DATE) {
         return;
@@ -101,7 +101,7 @@ fn date_for_the_library(parts: &mut Parts) {
     };
     let time = match jiff::fmt::rfc2822::parse(date) {
         Ok(it) => it.timestamp().strftime("%Y%m%dT%H%M%SZ").to_string(),
-        // Some send it as they would send the other one.
+        // Some clients send the format of the other header.
         Err(_) => date.to_owned(),
     };
     if let Ok(time) = HeaderValue::from_str(&time) {
@@ -122,7 +122,7 @@ fn check_lengths(parts: &Parts) -> S3Result<()> {
             let Some(len) = digits(value) else {
                 return Err(s3_error!(InvalidRequest, "{name} must be a number"));
             };
-            // The chunks of the largest blob take some more.
+            // Chunk headers add to the size of the largest blob.
             if BLOB_BYTES_MAX + BLOB_BYTES_MAX / 8 < len {
                 return Err(s3_error!(EntityTooLarge, "a blob may have 5 TiB at most"));
             }
@@ -131,15 +131,15 @@ fn check_lengths(parts: &Parts) -> S3Result<()> {
     Ok(())
 }
 
-/// Digits and nothing else.
+/// Parses a header of digits only.
 pub(crate) fn digits(value: &HeaderValue) -> Option<u64> {
     let text = value.to_str().ok()?;
     let fits = !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
     if fits { text.parse().ok() } else { None }
 }
 
-/// HTTP has it that a range that is none, or several at once, is as if it were not there.
-fn drop_strange_range(parts: &mut Parts) {
+/// By the rules of HTTP an invalid range, or several, is ignored.
+fn drop_invalid_range(parts: &mut Parts) {
     let mut found = parts.headers.get_all(header::RANGE).into_iter();
     let Some(first) = found.next() else { return };
     let is_one = found.next().is_none();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn signature_version_2_is_refused_and_told_what_to_use() {
+    fn signature_version_2_is_refused_with_advice() {
         refused("InvalidRequest", "GET", "/b", &[("authorization", "AWS key:signature")]);
         let query = "/b/k?AWSAccessKeyId=K&Signature=x&Expires=1";
         refused("InvalidRequest", "GET", query, &[]);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_presigned_url_holds_for_seven_days_at_most() {
+    fn a_presigned_url_is_valid_for_at_most_seven_days() {
         for bad in ["", "0", "604801", "-1", "x", "99999999999999999999"] {
             let uri = format!("/b/k?{QUERY}&X-Amz-Expires={bad}");
             refused("AuthorizationQueryParametersError", "GET", &uri, &[]);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_says_what_to_do_must_be_signed() {
+    fn a_header_that_controls_the_request_must_be_signed() {
         let uri = format!("/b/k?{QUERY}&X-Amz-Expires=60");
         for name in ["x-amz-copy-source", "x-amz-meta-a", "x-amz-acl"] {
             refused("AccessDenied", "PUT", &uri, &[(name, "x")]);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_and_lengths_that_lie_are_refused() {
+    fn forms_and_wrong_lengths_are_refused() {
         let form = ("content-type", "Multipart/Form-Data; boundary=x");
         refused("NotImplemented", "POST", "/b", &[form]);
         refused("InvalidRequest", "PUT", "/b/k", &[("x-amz-decoded-content-length", "12abc")]);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_that_is_none_is_as_if_it_were_not_there() {
+    fn an_invalid_range_is_ignored() {
         for (range, stays) in [
             ("bytes=0-1", true),
             ("bytes=0-1,3-4", false),

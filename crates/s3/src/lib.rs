@@ -1,5 +1,4 @@
-//! The S3 API over buckets. Everything that is particular to S3 is here; the buckets know nothing
-//! of it.
+//! The S3 API over buckets. Only this crate knows S3.
 
 mod access;
 mod attributes;
@@ -8,25 +7,25 @@ mod bucket;
 mod checksum;
 mod chunks;
 mod condition;
+mod convert;
 mod copy;
 mod delete;
-mod edge;
 mod errors;
 mod guard;
 mod list;
 mod multipart;
 mod notify;
 mod object;
+mod operations;
 mod outgoing;
 mod parts;
 mod presign;
 mod receive;
 mod service;
-mod signed;
+mod signature;
 mod unset;
 mod unsupported;
 mod versions;
-mod words;
 
 pub use self::{
     presign::{PRESIGN_MAX, PresignError, PresignMethod, presign},

@@ -13,16 +13,16 @@ use s3s::{
 use steadfast_bucket::{Blob, LIST_MAX, ListOptions, Listing};
 
 use crate::{
-    edge::Edge,
+    convert::{self, etag, s3_time, signed},
     errors::s3_error_of,
-    words::{self, etag, s3_time, signed},
+    operations::S3Operations,
 };
 
-/// What stays as it is in a key of a list that is encoded.
+/// Characters that are not encoded in a key.
 const KEY: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
-/// How keys are written: XML cannot hold all of them as they are.
+/// Encoding of keys: XML cannot represent all characters.
 #[derive(Clone, Debug)]
 pub(crate) struct Encoding(pub(crate) Option<EncodingType>);
 
@@ -48,7 +48,7 @@ impl Encoding {
     }
 }
 
-/// How many are asked for.
+/// The requested number of entries.
 pub(crate) fn limit(name: &str, asked: Option<i32>) -> S3Result<usize> {
     match asked.map(usize::try_from) {
         None => Ok(LIST_MAX),
@@ -57,7 +57,7 @@ pub(crate) fn limit(name: &str, asked: Option<i32>) -> S3Result<usize> {
     }
 }
 
-impl Edge {
+impl S3Operations {
     pub(crate) async fn objects_list(
         &self,
         req: S3Request<ListObjectsInput>,
@@ -100,7 +100,7 @@ impl Edge {
         let encoding = Encoding::of(input.encoding_type)?;
         let limit = limit("max-keys", input.max_keys)?;
         let after = match &input.continuation_token {
-            Some(token) => Some(untoken(token)?),
+            Some(token) => Some(decode_token(token)?),
             None => input.start_after.clone().filter(|it| !it.is_empty()),
         };
         let listing = self
@@ -145,7 +145,7 @@ impl Edge {
             after,
             limit: Some(limit),
         };
-        self.buckets.list(&words::bucket(bucket)?, &list).await.map_err(s3_error_of)
+        self.buckets.list(&convert::bucket(bucket)?, &list).await.map_err(s3_error_of)
     }
 }
 
@@ -175,12 +175,12 @@ impl Page {
     }
 }
 
-/// Where a list goes on. Clients send it back as it is.
+/// The continuation token: clients send it back unchanged.
 fn token(after: &str) -> String {
     BASE64_URL_SAFE_NO_PAD.encode(after)
 }
 
-fn untoken(token: &str) -> S3Result<String> {
+fn decode_token(token: &str) -> S3Result<String> {
     let bytes = BASE64_URL_SAFE_NO_PAD.decode(token).ok();
     bytes.and_then(|it| String::from_utf8(it).ok()).ok_or_else(|| {
         let text = "continuation-token is not that of an earlier page; leave it out to begin";
@@ -193,11 +193,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_says_where_to_go_on() {
+    fn a_continuation_token_round_trips() {
         for after in ["a", "ü/\n", "\u{1F600} +%"] {
-            assert_eq!(untoken(&token(after)).unwrap(), after);
+            assert_eq!(decode_token(&token(after)).unwrap(), after);
         }
-        assert!(untoken("!").is_err());
+        assert!(decode_token("!").is_err());
     }
 
     #[test]
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_has_1000_at_most() {
+    fn a_page_has_at_most_1000_keys() {
         assert_eq!(limit("max-keys", None).unwrap(), 1_000);
         assert_eq!(limit("max-keys", Some(5_000)).unwrap(), 1_000);
         assert_eq!(limit("max-keys", Some(0)).unwrap(), 0);

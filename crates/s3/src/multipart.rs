@@ -1,4 +1,4 @@
-//! Uploads in parts: begin, complete, abort, list.
+//! Multipart uploads: begin, complete, abort, list.
 
 use http::header;
 use s3s::{
@@ -11,25 +11,25 @@ use s3s::{
     },
     s3_error,
 };
-use steadfast_bucket::{Expected, PartTag, Upload};
+use steadfast_bucket::{ExpectedContent, PartTag, Upload};
 
 use crate::{
     attributes,
-    checksum::{Algorithm, Sums, promise, with_sums},
+    checksum::{Algorithm, ChecksumFields, declare_checksum, with_checksums},
     condition,
-    edge::Edge,
+    convert::{self, etag, s3_time},
     errors::s3_error_of,
     list::{Encoding, limit},
-    words::{self, etag, s3_time},
+    operations::S3Operations,
 };
 
-impl Edge {
+impl S3Operations {
     pub(crate) async fn upload_begin(
         &self,
         req: S3Request<CreateMultipartUploadInput>,
     ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
         let input = req.input;
-        let (bucket, key) = words::place(&input.bucket, &input.key)?;
+        let (bucket, key) = convert::blob_path(&input.bucket, &input.key)?;
         let algorithm = input.checksum_algorithm.as_ref().map(|it| Algorithm::of(it.as_str()));
         check_type(algorithm.transpose()?, input.checksum_type.as_ref())?;
         let attributes = attributes::of_request(&req.headers);
@@ -49,11 +49,13 @@ impl Edge {
         req: S3Request<CompleteMultipartUploadInput>,
     ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
         let input = req.input;
-        let (bucket, key) = words::place(&input.bucket, &input.key)?;
+        let (bucket, key) = convert::blob_path(&input.bucket, &input.key)?;
         let condition = condition::write(input.if_match, input.if_none_match)?;
         let parts = input.multipart_upload.and_then(|it| it.parts).unwrap_or_default();
-        let mut expected =
-            Expected { size: input.mpu_object_size.map(size).transpose()?, ..Expected::default() };
+        let mut expected = ExpectedContent {
+            size: input.mpu_object_size.map(size).transpose()?,
+            ..ExpectedContent::default()
+        };
         for (algorithm, value) in [
             (Algorithm::Crc32, &input.checksum_crc32),
             (Algorithm::Crc32c, &input.checksum_crc32c),
@@ -62,7 +64,7 @@ impl Edge {
             (Algorithm::Sha256, &input.checksum_sha256),
         ] {
             if let Some(value) = value {
-                promise(&mut expected, algorithm, whole(algorithm, value, parts.len())?)?;
+                declare_checksum(&mut expected, algorithm, whole(algorithm, value, parts.len())?)?;
             }
         }
         let tags = parts.into_iter().map(tag).collect::<S3Result<Vec<_>>>()?;
@@ -72,14 +74,14 @@ impl Edge {
             .await;
         let blob = completed.map_err(s3_error_of)?;
         let host = req.headers.get(header::HOST).and_then(|it| it.to_str().ok());
-        let sums = Sums::of_blob(&blob);
+        let sums = ChecksumFields::of_blob(&blob);
         Ok(S3Response::new(CompleteMultipartUploadOutput {
             location: host.map(|it| format!("http://{it}/{bucket}/{key}")),
             bucket: Some(input.bucket),
             key: Some(input.key),
             e_tag: Some(etag(&blob.etag)),
             checksum_type: Some(sums.type_of()),
-            ..with_sums!(CompleteMultipartUploadOutput, sums)
+            ..with_checksums!(CompleteMultipartUploadOutput, sums)
         }))
     }
 
@@ -87,7 +89,7 @@ impl Edge {
         &self,
         req: S3Request<AbortMultipartUploadInput>,
     ) -> S3Result<S3Response<AbortMultipartUploadOutput>> {
-        let (bucket, key) = words::place(&req.input.bucket, &req.input.key)?;
+        let (bucket, key) = convert::blob_path(&req.input.bucket, &req.input.key)?;
         let aborted = self.buckets.abort_upload(&bucket, &key, &req.input.upload_id).await;
         aborted.map_err(s3_error_of)?;
         Ok(S3Response::new(AbortMultipartUploadOutput::default()))
@@ -98,7 +100,7 @@ impl Edge {
         req: S3Request<ListMultipartUploadsInput>,
     ) -> S3Result<S3Response<ListMultipartUploadsOutput>> {
         let input = req.input;
-        let bucket = words::bucket(&input.bucket)?;
+        let bucket = convert::bucket(&input.bucket)?;
         let encoding = Encoding::of(input.encoding_type)?;
         if input.delimiter.as_deref().is_some_and(|it| !it.is_empty()) {
             let text = "uploads cannot be listed with a delimiter; leave it out";
@@ -141,13 +143,13 @@ impl Edge {
         }
     }
 
-    /// Who begins uploads: the store is the only one who is known by name.
+    /// The initiator of uploads: the store.
     pub(crate) fn initiator(&self) -> Initiator {
         Initiator { id: self.owner().id, display_name: None }
     }
 }
 
-/// Of CRCs we know that of the whole; of hashes that of the parts' hashes.
+/// CRCs cover the whole blob, hashes the hashes of the parts.
 fn check_type(algorithm: Option<Algorithm>, asked: Option<&ChecksumType>) -> S3Result<()> {
     let fits = match (algorithm, asked.map(ChecksumType::as_str)) {
         (_, None) => true,
@@ -163,7 +165,8 @@ fn check_type(algorithm: Option<Algorithm>, asked: Option<&ChecksumType>) -> S3R
     Err(s3_error!(InvalidRequest, "{text}"))
 }
 
-/// The checksum of a blob in parts; behind one of the parts' hashes S3 says how many they are.
+/// The checksum of a multipart upload, without the number of parts that S3 appends to a composite
+/// one.
 fn whole(algorithm: Algorithm, value: &str, parts: usize) -> S3Result<&str> {
     match value.split_once('-') {
         Some((hash, count)) if algorithm.is_composite() && count == parts.to_string() => Ok(hash),
@@ -183,7 +186,7 @@ fn size(size: i64) -> S3Result<u64> {
 fn tag(part: CompletedPart) -> S3Result<PartTag> {
     let number = part.part_number.and_then(|it| u32::try_from(it).ok());
     let number = number.ok_or_else(|| s3_error!(MalformedXML, "a part has no PartNumber"))?;
-    let mut expected = Expected::default();
+    let mut expected = ExpectedContent::default();
     for (algorithm, value) in [
         (Algorithm::Crc32, part.checksum_crc32),
         (Algorithm::Crc32c, part.checksum_crc32c),
@@ -192,10 +195,10 @@ fn tag(part: CompletedPart) -> S3Result<PartTag> {
         (Algorithm::Sha256, part.checksum_sha256),
     ] {
         if let Some(value) = value {
-            promise(&mut expected, algorithm, &value)?;
+            declare_checksum(&mut expected, algorithm, &value)?;
         }
     }
     let etag = part.e_tag.map(|it| it.into_value());
-    let Expected { crc32, sha256, more, .. } = expected;
+    let ExpectedContent { crc32, sha256, more, .. } = expected;
     Ok(PartTag { number, etag, crc32, sha256, more })
 }

@@ -1,4 +1,4 @@
-//! The rules of a bucket, which send its changes to queues, in the words of S3.
+//! The event rules of a bucket as S3 notifications.
 
 use s3s::{
     S3Request, S3Response, S3Result,
@@ -10,14 +10,14 @@ use s3s::{
 };
 use steadfast_bucket::{EventType, Rule};
 
-use crate::{edge::Edge, errors::s3_error_of, presign::REGION, words};
+use crate::{convert, errors::s3_error_of, operations::S3Operations, presign::REGION};
 
-impl Edge {
+impl S3Operations {
     pub(crate) async fn notification_get(
         &self,
         req: S3Request<GetBucketNotificationConfigurationInput>,
     ) -> S3Result<S3Response<GetBucketNotificationConfigurationOutput>> {
-        let bucket = words::bucket(&req.input.bucket)?;
+        let bucket = convert::bucket(&req.input.bucket)?;
         let found = self.buckets.bucket(&bucket).await.map_err(s3_error_of)?;
         let account = self.buckets.account();
         let shown: Vec<_> = found.settings.rules.iter().map(|it| shown(it, account)).collect();

@@ -1,4 +1,4 @@
-//! Blobs: write, read, look.
+//! Operations on blobs: put, get, head.
 
 use http::{HeaderMap, HeaderName, StatusCode, header};
 use s3s::{
@@ -13,16 +13,16 @@ use steadfast_bucket::{BLOB_BYTES_MAX, Blob, ByteRange, GetOptions, PARTS_MAX, P
 
 use crate::{
     attributes,
-    checksum::{Sums, with_sums},
+    checksum::{ChecksumFields, with_checksums},
     condition,
-    edge::Edge,
+    convert::{self, etag, http_date, s3_time, signed},
     errors::s3_error_of,
+    operations::S3Operations,
     outgoing,
     receive::Incoming,
-    words::{self, etag, http_date, s3_time, signed},
 };
 
-/// The conditions of a read, whose two inputs have the same fields and nothing else in common.
+/// The conditions of a read. The inputs have these fields in common, but no trait.
 macro_rules! condition_of {
     ($input:ident) => {
         condition::read(
@@ -34,7 +34,7 @@ macro_rules! condition_of {
     };
 }
 
-/// The headers that a reader wants otherwise.
+/// Response headers that the request overrides.
 macro_rules! overrides_of {
     ($input:ident) => {
         [
@@ -48,12 +48,12 @@ macro_rules! overrides_of {
     };
 }
 
-impl Edge {
+impl S3Operations {
     pub(crate) async fn object_put(
         &self,
         mut req: S3Request<PutObjectInput>,
     ) -> S3Result<S3Response<PutObjectOutput>> {
-        let (bucket, key) = words::place(&req.input.bucket, &req.input.key)?;
+        let (bucket, key) = convert::blob_path(&req.input.bucket, &req.input.key)?;
         let condition =
             condition::write(req.input.if_match.take(), req.input.if_none_match.take())?;
         let (body, length) = (req.input.body.take(), req.input.content_length);
@@ -69,11 +69,11 @@ impl Edge {
         let attributes = attributes::of_request(&req.headers);
         let put = PutOptions { attributes, expected, condition, once: None };
         let blob = writer.finish(put).await.map_err(s3_error_of)?;
-        let sums = Sums::of_blob(&blob);
+        let sums = ChecksumFields::of_blob(&blob);
         Ok(S3Response::new(PutObjectOutput {
             e_tag: Some(etag(&blob.etag)),
             checksum_type: Some(sums.type_of()),
-            ..with_sums!(PutObjectOutput, sums)
+            ..with_checksums!(PutObjectOutput, sums)
         }))
     }
 
@@ -82,7 +82,7 @@ impl Edge {
         req: S3Request<GetObjectInput>,
     ) -> S3Result<S3Response<GetObjectOutput>> {
         let input = req.input;
-        let (bucket, key) = words::place(&input.bucket, &input.key)?;
+        let (bucket, key) = convert::blob_path(&input.bucket, &input.key)?;
         let condition = condition_of!(input);
         let range = match (input.range, input.part_number) {
             (Some(_), Some(_)) => {
@@ -99,7 +99,7 @@ impl Edge {
         let (blob, at) = (reading.blob.clone(), reading.range.clone());
         let content_range =
             range.map(|_| format!("bytes {}-{}/{}", at.start, at.end.saturating_sub(1), blob.size));
-        // Of a part of it the checksum would be another one.
+        // The stored checksum is that of the whole blob, not of a range.
         let sums = sums_of(&blob, input.checksum_mode.as_ref().filter(|_| range.is_none()));
         let overrides = overrides_of!(input);
         let output = GetObjectOutput {
@@ -109,9 +109,9 @@ impl Edge {
             e_tag: Some(etag(&blob.etag)),
             last_modified: Some(s3_time(blob.modified_at)),
             parts_count: input.part_number.and_then(|_| parts_count(&blob)),
-            checksum_type: sums.as_ref().map(Sums::type_of),
+            checksum_type: sums.as_ref().map(ChecksumFields::type_of),
             body: Some(outgoing::body(reading)),
-            ..with_sums!(GetObjectOutput, sums.unwrap_or_default())
+            ..with_checksums!(GetObjectOutput, sums.unwrap_or_default())
         };
         Ok(S3Response::with_headers(output, described(&blob, &overrides)))
     }
@@ -121,7 +121,7 @@ impl Edge {
         req: S3Request<HeadObjectInput>,
     ) -> S3Result<S3Response<HeadObjectOutput>> {
         let input = req.input;
-        let (bucket, key) = words::place(&input.bucket, &input.key)?;
+        let (bucket, key) = convert::blob_path(&input.bucket, &input.key)?;
         let condition = condition_of!(input);
         let blob = self.buckets.head_if(&bucket, &key, &condition).await.map_err(s3_error_of)?;
         let part = input.part_number.map(|it| part_of(&blob, it)).transpose()?;
@@ -134,8 +134,8 @@ impl Edge {
             e_tag: Some(etag(&blob.etag)),
             last_modified: Some(s3_time(blob.modified_at)),
             parts_count: input.part_number.and_then(|_| parts_count(&blob)),
-            checksum_type: sums.as_ref().map(Sums::type_of),
-            ..with_sums!(HeadObjectOutput, sums.unwrap_or_default())
+            checksum_type: sums.as_ref().map(ChecksumFields::type_of),
+            ..with_checksums!(HeadObjectOutput, sums.unwrap_or_default())
         };
         Ok(S3Response::with_headers(output, described(&blob, &overrides)))
     }
@@ -153,7 +153,7 @@ fn our_range(range: Range) -> ByteRange {
     }
 }
 
-/// The bytes of a part; what came in one piece is its only part.
+/// The range of a part. A blob written in one piece has one part.
 fn part_of(blob: &Blob, number: i32) -> S3Result<ByteRange> {
     let parts = 1..=PARTS_MAX;
     let Some(number) = u32::try_from(number).ok().filter(|it| parts.contains(it)) else {
@@ -178,7 +178,7 @@ fn parts_count(blob: &Blob) -> Option<i32> {
     i32::try_from(blob.parts()).ok().filter(|it| 0 < *it)
 }
 
-fn sums_of(blob: &Blob, mode: Option<&ChecksumMode>) -> Option<Sums> {
+fn sums_of(blob: &Blob, mode: Option<&ChecksumMode>) -> Option<ChecksumFields> {
     let is_asked = mode.is_some_and(|it| it.as_str() == ChecksumMode::ENABLED);
-    is_asked.then(|| Sums::of_blob(blob))
+    is_asked.then(|| ChecksumFields::of_blob(blob))
 }

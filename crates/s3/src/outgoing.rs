@@ -1,18 +1,18 @@
-//! Gives a blob out, piece by piece, as fast as it is read.
+//! Streams the bytes of a blob into a response.
 
 use futures_util::stream;
 use s3s::{Body, StdError, dto::StreamingBlob};
-use steadfast_bucket::Reading;
+use steadfast_bucket::BlobReader;
 
 /// The bytes of a blob.
-pub(crate) fn body(reading: Reading) -> StreamingBlob {
+pub(crate) fn body(reading: BlobReader) -> StreamingBlob {
     let pieces = stream::unfold(Some(reading), |reading| async {
         let mut reading = reading?;
         match reading.next().await {
             Ok(Some(bytes)) => Some((Ok(http_body::Frame::data(bytes)), Some(reading))),
             Ok(None) => None,
             Err(error) => {
-                // The status is out already: all that can be done is to break off.
+                // The status was sent already: the response can only be aborted.
                 let key = &reading.blob.key;
                 tracing::warn!(%error, %key, "a blob was not read to its end");
                 Some((Err(StdError::from(error)), None))

@@ -1,4 +1,4 @@
-//! Parts of uploads: send, copy, list.
+//! Parts of multipart uploads: upload, copy, list.
 
 use s3s::{
     S3Request, S3Response, S3Result,
@@ -9,25 +9,26 @@ use s3s::{
     s3_error,
 };
 use steadfast_bucket::{
-    BucketError, ByteRange, Expected, GetOptions, MoreHashes, PART_BYTES_MAX, Part, PartTrouble,
+    BucketError, ByteRange, ExpectedContent, ExtraHashes, GetOptions, PART_BYTES_MAX, Part,
+    PartError,
 };
 
 use crate::{
-    checksum::{Sums, with_sums},
+    checksum::{ChecksumFields, with_checksums},
     condition,
-    edge::Edge,
+    convert::{self, etag, s3_time, signed},
     errors::s3_error_of,
     list::limit,
+    operations::S3Operations,
     receive::Incoming,
-    words::{self, etag, s3_time, signed},
 };
 
-impl Edge {
+impl S3Operations {
     pub(crate) async fn part_put(
         &self,
         mut req: S3Request<UploadPartInput>,
     ) -> S3Result<S3Response<UploadPartOutput>> {
-        let (bucket, key) = words::place(&req.input.bucket, &req.input.key)?;
+        let (bucket, key) = convert::blob_path(&req.input.bucket, &req.input.key)?;
         let number = number(req.input.part_number)?;
         let (body, length) = (req.input.body.take(), req.input.content_length);
         let incoming = Incoming::of(&mut req, body, length)?;
@@ -37,13 +38,13 @@ impl Edge {
         if incoming.needs_sha256() {
             writer = writer.with_sha256();
         }
-        // That of the whole may be checked when the upload is completed, as S3 does by default.
-        writer = writer.with_more(MoreHashes { crc64nvme: true, ..incoming.more() });
+        // Completing the upload may verify the checksum of the whole, as S3 does by default.
+        writer = writer.with_more(ExtraHashes { crc64nvme: true, ..incoming.more() });
         let expected = incoming.write_to(&mut writer).await?;
         let part = writer.finish(expected).await.map_err(s3_error_of)?;
         Ok(S3Response::new(UploadPartOutput {
             e_tag: Some(etag(&part.etag)),
-            ..with_sums!(UploadPartOutput, Sums::of_part(&part))
+            ..with_checksums!(UploadPartOutput, ChecksumFields::of_part(&part))
         }))
     }
 
@@ -52,8 +53,8 @@ impl Edge {
         req: S3Request<UploadPartCopyInput>,
     ) -> S3Result<S3Response<UploadPartCopyOutput>> {
         let input = req.input;
-        let (bucket, key) = words::place(&input.bucket, &input.key)?;
-        let from = words::source(&input.copy_source)?;
+        let (bucket, key) = convert::blob_path(&input.bucket, &input.key)?;
+        let from = convert::source(&input.copy_source)?;
         let number = number(input.part_number)?;
         let condition = condition::read(
             input.copy_source_if_match,
@@ -63,7 +64,7 @@ impl Edge {
         )?;
         let range = input.copy_source_range.as_deref().map(copy_range).transpose()?;
         let writer = self.buckets.part_writer(&bucket, &key, &input.upload_id, number).await;
-        let more = MoreHashes { crc64nvme: true, ..MoreHashes::default() };
+        let more = ExtraHashes { crc64nvme: true, ..ExtraHashes::default() };
         let mut writer = writer.map_err(s3_error_of)?.with_more(more);
         let get = GetOptions { range, condition };
         let reading = self.buckets.get(&from.0, &from.1, get).await;
@@ -77,11 +78,11 @@ impl Edge {
         while let Some(bytes) = reading.next().await.map_err(s3_error_of)? {
             writer.write(&bytes).await.map_err(s3_error_of)?;
         }
-        let part = writer.finish(Expected::default()).await.map_err(s3_error_of)?;
+        let part = writer.finish(ExpectedContent::default()).await.map_err(s3_error_of)?;
         let result = CopyPartResult {
             e_tag: Some(etag(&part.etag)),
             last_modified: Some(s3_time(part.modified_at)),
-            ..with_sums!(CopyPartResult, Sums::of_part(&part))
+            ..with_checksums!(CopyPartResult, ChecksumFields::of_part(&part))
         };
         let copy_part_result = Some(result);
         let output = UploadPartCopyOutput { copy_part_result, ..UploadPartCopyOutput::default() };
@@ -93,7 +94,7 @@ impl Edge {
         req: S3Request<ListPartsInput>,
     ) -> S3Result<S3Response<ListPartsOutput>> {
         let input = req.input;
-        let (bucket, key) = words::place(&input.bucket, &input.key)?;
+        let (bucket, key) = convert::blob_path(&input.bucket, &input.key)?;
         let limit = limit("max-parts", input.max_parts)?;
         let after = input.part_number_marker.unwrap_or_default();
         let behind = u32::try_from(after)
@@ -128,16 +129,16 @@ fn listed(part: &Part) -> ListedPart {
         e_tag: Some(etag(&part.etag)),
         size: Some(signed(part.size)),
         last_modified: Some(s3_time(part.modified_at)),
-        ..with_sums!(ListedPart, Sums::of_part(part))
+        ..with_checksums!(ListedPart, ChecksumFields::of_part(part))
     }
 }
 
 fn number(number: i32) -> S3Result<u32> {
-    let wrong = || BucketError::Part { number: 0, reason: PartTrouble::Number };
+    let wrong = || BucketError::Part { number: 0, reason: PartError::Number };
     u32::try_from(number).map_err(|_| s3_error_of(wrong()))
 }
 
-/// Both ends must be given.
+/// Parses the range of a copy. Both ends are required.
 fn copy_range(text: &str) -> S3Result<ByteRange> {
     let ends = text.strip_prefix("bytes=").and_then(|it| it.split_once('-'));
     let ends = ends.and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
@@ -150,7 +151,7 @@ fn copy_range(text: &str) -> S3Result<ByteRange> {
     }
 }
 
-/// Of a copy, what is not as expected is never "not modified".
+/// In a copy, an unmet condition is never "not modified".
 fn not_modified_fails(error: BucketError) -> BucketError {
     let BucketError::NotModified { key, .. } = error else { return error };
     BucketError::Condition { key, reason: "it has not changed" }

@@ -1,4 +1,4 @@
-//! Presigned URLs: who has one may do one thing with one blob for a while, without a key.
+//! Presigned URLs: a URL permits one operation on one blob for a limited time, without a key.
 
 use std::time::Duration;
 
@@ -9,40 +9,40 @@ use sha2::{Digest, Sha256};
 use steadfast_bucket::{AccessKey, BlobKey, BucketName};
 use steadfast_store::Timestamp;
 
-/// The longest that a presigned URL may hold, as in S3.
+/// Maximum lifetime of a presigned URL, as in S3.
 pub const PRESIGN_MAX: Duration = Duration::from_hours(7 * 24);
 
-/// The region that is named in signatures; any other is accepted, too.
+/// The region in signatures.
 pub(crate) const REGION: &str = "us-east-1";
 
-/// All but what RFC 3986 calls unreserved.
+/// Every character except the unreserved ones of RFC 3986.
 const VALUE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 const PATH: &AsciiSet = &VALUE.remove(b'/');
 
 /// The request that a presigned URL allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PresignMethod {
-    /// To read a blob.
+    /// Read a blob.
     Get,
-    /// To write a blob.
+    /// Write a blob.
     Put,
 }
 
-/// Why there is no URL.
+/// An error of [`presign`].
 #[derive(Debug, thiserror::Error)]
 pub enum PresignError {
-    /// Too short or too long.
-    #[error("a presigned URL holds for 1 second to 7 days, not for {seconds} seconds")]
+    /// The lifetime is too short or too long.
+    #[error("lifetime of a presigned URL must be 1 second to 7 days, not {seconds} seconds")]
     Expires {
-        /// The time that was asked for.
+        /// The requested lifetime.
         seconds: u64,
     },
-    /// The clock shows a time that cannot be written.
+    /// The clock shows a time that a signature cannot contain.
     #[error("the time {0} cannot be written in a signature")]
     Time(i64),
 }
 
-/// A URL below `endpoint` (as in `http://127.0.0.1:8788`) that holds from `at` on.
+/// A URL below `endpoint` (as in `http://127.0.0.1:8788`), valid from `at` on.
 pub fn presign(
     endpoint: &str,
     key: &AccessKey,
@@ -95,7 +95,7 @@ fn query(
 }
 
 fn mac(secret: &[u8], text: &str) -> [u8; 32] {
-    // An HMAC takes a secret of any length.
+    // HMAC accepts a secret of any length.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret) else { return [0; 32] };
     mac.update(text.as_bytes());
     mac.finalize().into_bytes().into()
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_holds_for_a_second_to_seven_days() {
+    fn a_url_is_valid_for_one_second_to_seven_days() {
         let signed = |expires| query(&key(), "GET", "h", "/b/k", expires, EXAMPLE);
         for good in [Duration::from_secs(1), PRESIGN_MAX] {
             assert!(signed(good).is_ok());

@@ -1,40 +1,40 @@
-//! Takes a body in: piece by piece, no longer than announced, and with what it promises.
+//! Receives a body in pieces, checks its length and reads its trailer.
 
 use futures_util::StreamExt;
 use http::HeaderMap;
 use s3s::{S3Request, S3Result, TrailingHeaders, dto::StreamingBlob, s3_error};
 use steadfast_bucket::{
-    BlobWriter, BucketError, BucketName, Buckets, Expected, MoreHashes, PartWriter,
+    BlobWriter, BucketError, BucketName, Buckets, ExpectedContent, ExtraHashes, PartWriter,
 };
 
 use crate::{
-    checksum::Promise,
+    checksum::DeclaredChecksums,
     errors::{body_error, s3_error_of},
     guard::{DECODED_LENGTH, digits},
 };
 
-/// A body that is about to come.
+/// The body of a request, before it is read.
 pub(crate) struct Incoming {
     body: StreamingBlob,
     length: u64,
-    promise: Promise,
+    declared: DeclaredChecksums,
     trailers: Option<TrailingHeaders>,
 }
 
 impl Incoming {
-    /// What a request says of its body. Its length must be known.
+    /// The body as the headers describe it. Its length is required.
     pub(crate) fn of<T>(
         req: &mut S3Request<T>,
         body: Option<StreamingBlob>,
         length: Option<i64>,
     ) -> S3Result<Self> {
         let length = declared(&req.headers, length)?;
-        let promise = Promise::of(&req.headers)?;
+        let declared = DeclaredChecksums::of(&req.headers)?;
         let body = body.unwrap_or_else(|| StreamingBlob::from(s3s::Body::empty()));
-        Ok(Self { body, length, promise, trailers: req.trailing_headers.take() })
+        Ok(Self { body, length, declared, trailers: req.trailing_headers.take() })
     }
 
-    /// Refuses what would be too large before it comes.
+    /// Refuses a body that is too large before it is read.
     pub(crate) async fn check_size(
         &self,
         buckets: &Buckets,
@@ -51,16 +51,16 @@ impl Incoming {
 
     /// Whether the SHA-256 must be computed.
     pub(crate) fn needs_sha256(&self) -> bool {
-        self.promise.needs_sha256()
+        self.declared.needs_sha256()
     }
 
-    /// What must be computed beside that.
-    pub(crate) fn more(&self) -> MoreHashes {
-        self.promise.more()
+    /// Other checksums that must be computed.
+    pub(crate) fn more(&self) -> ExtraHashes {
+        self.declared.more()
     }
 
-    /// Writes it down, and says what it must have come to.
-    pub(crate) async fn write_to(mut self, sink: &mut impl Sink) -> S3Result<Expected> {
+    /// Writes the body, and returns its declared checksums.
+    pub(crate) async fn write_to(mut self, sink: &mut impl Sink) -> S3Result<ExpectedContent> {
         let mut actual = 0;
         let expected = self.length;
         while let Some(bytes) = self.body.next().await {
@@ -75,12 +75,12 @@ impl Incoming {
             return Err(s3_error_of(BucketError::Length { expected, actual }));
         }
         let trailers = self.trailers.and_then(|it| it.take());
-        let promised = self.promise.keep(trailers.as_ref())?;
-        Ok(Expected { size: Some(expected), ..promised })
+        let promised = self.declared.with_trailer(trailers.as_ref())?;
+        Ok(ExpectedContent { size: Some(expected), ..promised })
     }
 }
 
-/// How long a body is without its chunks. In chunks over TLS only that is said.
+/// Length of a body without its chunk headers. Chunked bodies over TLS declare only that.
 fn declared(headers: &HeaderMap, length: Option<i64>) -> S3Result<u64> {
     let decoded = || headers.get(DECODED_LENGTH).and_then(digits);
     let length = length.map(u64::try_from);
@@ -93,7 +93,7 @@ fn declared(headers: &HeaderMap, length: Option<i64>) -> S3Result<u64> {
     }
 }
 
-/// Where bytes go.
+/// A writer of bytes.
 pub(crate) trait Sink {
     fn take(&mut self, bytes: &[u8]) -> impl Future<Output = Result<(), BucketError>> + Send;
 }

@@ -1,4 +1,4 @@
-//! One request: guarded, answered in a task of its own, and named.
+//! Handles one request: checks it, runs it in its own task, and adds its id.
 
 use std::sync::{
     Arc,
@@ -17,19 +17,20 @@ use steadfast_bucket::Buckets;
 use steadfast_store::{Entropy, SeededEntropy, Store};
 
 use crate::{
-    access::Rights,
-    auth::{Keys, remembering},
-    chunks,
-    edge::Edge,
-    errors, guard, unsupported,
+    access::Permissions,
+    auth::{Keys, with_signer},
+    chunks, errors, guard,
+    operations::S3Operations,
+    unsupported,
 };
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 
-/// Bytes of an XML body: 10,000 parts with checksums, or 1,000 keys of 1,024 bytes, escaped.
+/// Maximum size of an XML body in bytes: 10,000 parts with checksums, or 1,000 escaped keys of
+/// 1,024 bytes.
 const XML_BYTES_MAX: usize = 8 << 20;
 
-/// Answers S3 requests about buckets. Cheap to clone.
+/// Serves the S3 API over buckets. Cheap to clone.
 #[derive(Clone)]
 pub struct S3Api {
     service: S3Service,
@@ -37,25 +38,25 @@ pub struct S3Api {
 }
 
 impl S3Api {
-    /// The buckets, and the store that their access keys are in.
+    /// Serves these buckets; `store` holds their access keys.
     pub fn new(buckets: Buckets, store: Arc<dyn Store>) -> Self {
         let mut config = S3Config::default();
         config.xml_max_body_size = XML_BYTES_MAX;
-        // Forms are refused before; these are the second wall.
+        // Forms are refused earlier; this limit is the second check.
         config.post_object_max_file_size = 1;
         config.form_max_field_size = 1;
         config.form_max_fields_size = 1;
         config.form_max_parts = 1;
         let account = buckets.account().to_owned();
-        let mut builder = S3ServiceBuilder::new(Edge::new(buckets));
+        let mut builder = S3ServiceBuilder::new(S3Operations::new(buckets));
         builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
         builder.set_auth(Keys::new(store));
-        builder.set_access(Rights { account });
+        builder.set_access(Permissions { account });
         Self { service: builder.build(), ids: Arc::new(RequestIds::new()) }
     }
 
-    /// Answers a request. It comes to its end also if the client goes away, so that nothing is left
-    /// in the middle; a body that breaks off is an end, too.
+    /// Handles a request. It runs to completion even if the client disconnects; an incomplete body
+    /// ends it.
     pub async fn answer<B>(&self, request: Request<B>) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
@@ -75,19 +76,21 @@ impl S3Api {
         {
             answer.headers_mut().insert(header::WARNING, warning);
         }
-        // Who waits for "100 Continue" and gets an answer instead may not count on this line any
-        // more: boto3 would take the next answer for a part of this one.
+        // A client that waits for "100 Continue" and gets the final response must not reuse the
+        // connection: boto3 would read the next response as part of this one.
         if expects && (is_empty || !answer.status().is_success()) {
             answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         answer
     }
 
-    /// The answer to a request that the server gave up.
+    /// The response to a request that the server refuses.
     pub async fn refuse(&self, why: Refusal) -> Response<Body> {
         let error = match why {
-            Refusal::Slow => s3_error!(RequestTimeout, "the body did not come in time"),
-            Refusal::Busy => s3_error!(SlowDown, "requests take all the memory; try again"),
+            Refusal::Slow => s3_error!(RequestTimeout, "the body did not arrive in time"),
+            Refusal::Busy => {
+                s3_error!(SlowDown, "memory for request bodies is exhausted; retry later")
+            }
         };
         let mut answer = named(errors::response(error), &self.ids.next()).await;
         answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -103,7 +106,7 @@ impl S3Api {
         let chunks = guard::check(&mut parts)?;
         let body = chunks::checked(Body::http_body_unsync(body), chunks);
         let (service, request) = (self.service.clone(), Request::from_parts(parts, body));
-        match tokio::spawn(remembering(async move { service.call(request).await })).await {
+        match tokio::spawn(with_signer(async move { service.call(request).await })).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => {
                 tracing::error!(?error, "an answer could not be written");
@@ -117,16 +120,16 @@ impl S3Api {
     }
 }
 
-/// Why the server gave a request up.
+/// Reasons to refuse a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Its body did not come in time.
+    /// The body did not arrive in time.
     Slow,
-    /// There is no memory for its body.
+    /// No memory is left for the body.
     Busy,
 }
 
-/// An answer with what every answer has.
+/// Adds the headers that every response has.
 async fn named(answer: Response<Body>, id: &str) -> Response<Body> {
     let mut answer = errors::explained(answer, id).await;
     let headers = answer.headers_mut();
@@ -137,7 +140,7 @@ async fn named(answer: Response<Body>, id: &str) -> Response<Body> {
     answer
 }
 
-/// Names requests: unlike those of other processes, and counted.
+/// Makes request ids, unique across processes.
 struct RequestIds {
     start: u64,
     count: AtomicU64,

@@ -1,5 +1,5 @@
-//! What S3 has and buckets here never have: answered as S3 does where it is not set. So clients
-//! that look before they act go on.
+//! Features of S3 that buckets lack. Requests for them get the answer of S3 for "not set", so that
+//! clients that check first can continue.
 
 use s3s::{
     S3Error, S3ErrorCode, S3Request, S3Response, S3Result,
@@ -17,12 +17,12 @@ use s3s::{
     s3_error,
 };
 
-use crate::{edge::Edge, errors::s3_error_of, unsupported::public_acl, words};
+use crate::{convert, errors::s3_error_of, operations::S3Operations, unsupported::public_acl};
 
-impl Edge {
-    /// That something is not set for a bucket, which must be there.
+impl S3Operations {
+    /// The error "not set" for an existing bucket.
     pub(crate) async fn unset<T>(&self, bucket: &str, code: &'static str) -> S3Result<T> {
-        self.known(bucket).await?;
+        self.existing_bucket(bucket).await?;
         let code = S3ErrorCode::from_bytes(code.as_bytes())
             .unwrap_or_else(|| S3ErrorCode::Custom(code.into()));
         let text = "this is not set for the bucket, and cannot be set here";
@@ -35,7 +35,7 @@ impl Edge {
         &self,
         req: S3Request<GetBucketLifecycleConfigurationInput>,
     ) -> S3Result<S3Response<GetBucketLifecycleConfigurationOutput>> {
-        let bucket = words::bucket(&req.input.bucket)?;
+        let bucket = convert::bucket(&req.input.bucket)?;
         let found = self.buckets.bucket(&bucket).await.map_err(s3_error_of)?;
         if found.settings.lifecycle.is_empty() {
             return self.unset(&req.input.bucket, "NoSuchLifecycleConfiguration").await;
@@ -48,7 +48,7 @@ impl Edge {
         &self,
         req: S3Request<GetBucketLoggingInput>,
     ) -> S3Result<S3Response<GetBucketLoggingOutput>> {
-        self.known(&req.input.bucket).await?;
+        self.existing_bucket(&req.input.bucket).await?;
         Ok(S3Response::new(GetBucketLoggingOutput::default()))
     }
 
@@ -56,7 +56,7 @@ impl Edge {
         &self,
         req: S3Request<GetBucketAccelerateConfigurationInput>,
     ) -> S3Result<S3Response<GetBucketAccelerateConfigurationOutput>> {
-        self.known(&req.input.bucket).await?;
+        self.existing_bucket(&req.input.bucket).await?;
         Ok(S3Response::new(GetBucketAccelerateConfigurationOutput::default()))
     }
 
@@ -64,7 +64,7 @@ impl Edge {
         &self,
         req: S3Request<GetBucketRequestPaymentInput>,
     ) -> S3Result<S3Response<GetBucketRequestPaymentOutput>> {
-        self.known(&req.input.bucket).await?;
+        self.existing_bucket(&req.input.bucket).await?;
         let payer = Some(Payer::from_static(Payer::BUCKET_OWNER));
         Ok(S3Response::new(GetBucketRequestPaymentOutput { payer }))
     }
@@ -82,7 +82,7 @@ impl Edge {
         &self,
         req: S3Request<GetObjectRetentionInput>,
     ) -> S3Result<S3Response<GetObjectRetentionOutput>> {
-        self.known(&req.input.bucket).await?;
+        self.existing_bucket(&req.input.bucket).await?;
         Err(no_lock())
     }
 
@@ -90,7 +90,7 @@ impl Edge {
         &self,
         req: S3Request<GetObjectLegalHoldInput>,
     ) -> S3Result<S3Response<GetObjectLegalHoldOutput>> {
-        self.known(&req.input.bucket).await?;
+        self.existing_bucket(&req.input.bucket).await?;
         Err(no_lock())
     }
 
@@ -98,7 +98,7 @@ impl Edge {
         &self,
         req: S3Request<GetBucketAclInput>,
     ) -> S3Result<S3Response<GetBucketAclOutput>> {
-        self.known(&req.input.bucket).await?;
+        self.existing_bucket(&req.input.bucket).await?;
         let (grants, owner) = (Some(vec![self.all_to_owner()]), Some(self.owner()));
         Ok(S3Response::new(GetBucketAclOutput { grants, owner }))
     }
@@ -116,7 +116,7 @@ impl Edge {
         &self,
         req: S3Request<PutBucketAclInput>,
     ) -> S3Result<S3Response<PutBucketAclOutput>> {
-        self.known(&req.input.bucket).await?;
+        self.existing_bucket(&req.input.bucket).await?;
         let public = public_acl(&req.uri, &req.headers);
         self.check_acl(public.as_deref(), req.input.access_control_policy.as_ref())?;
         Ok(S3Response::new(PutBucketAclOutput::default()))
@@ -132,7 +132,7 @@ impl Edge {
         Ok(S3Response::new(PutObjectAclOutput::default()))
     }
 
-    /// Refuses every list but that which is in force: all to the owner, and nothing to others.
+    /// Refuses every access control list except the one in force: full control for the owner only.
     fn check_acl(
         &self,
         public: Option<&str>,
@@ -171,7 +171,7 @@ impl Edge {
     }
 
     async fn blob_known(&self, bucket: &str, key: &str) -> S3Result<()> {
-        let (bucket, key) = words::place(bucket, key)?;
+        let (bucket, key) = convert::blob_path(bucket, key)?;
         self.buckets.head(&bucket, &key).await.map(drop).map_err(s3_error_of)
     }
 }

@@ -1,9 +1,9 @@
-//! What S3 has and we do not: said, and never ignored where ignoring would be a promise.
+//! Refuses features of S3 that are not supported, where ignoring them would break a promise.
 
 use http::{HeaderMap, HeaderValue, Uri};
 use s3s::{S3Result, s3_error};
 
-/// Headers that would be ignored, by what they begin with, and what they ask for.
+/// Prefixes of headers that would be ignored, and their feature.
 const HEADERS: &[(&str, &str)] = &[
     ("x-amz-server-side-encryption", "encryption by the server"),
     ("x-amz-copy-source-server-side-encryption", "encryption by the server"),
@@ -17,8 +17,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("x-amz-rename-source", "renaming"),
 ];
 
-/// What a request asks for: in its headers, or in the query of a presigned URL. Names are in lower
-/// case.
+/// The options of a request, from its headers or the query of a presigned URL. Names are lowercase.
 fn asked(uri: &Uri, headers: &HeaderMap) -> Vec<(String, String)> {
     let text = |it: &HeaderValue| String::from_utf8_lossy(it.as_bytes()).into_owned();
     let in_headers = headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value)));
@@ -27,11 +26,11 @@ fn asked(uri: &Uri, headers: &HeaderMap) -> Vec<(String, String)> {
     in_headers.chain(in_query).collect()
 }
 
-/// Refuses what this operation would have to ignore.
+/// Refuses options that this operation would ignore.
 pub(crate) fn check(operation: &str, uri: &Uri, headers: &HeaderMap) -> S3Result<()> {
     let asked = asked(uri, headers);
     for (prefix, what) in HEADERS {
-        // Some clients say that they do not want it.
+        // The value `false` does not request a feature.
         let mut wanted = asked.iter().filter(|(_, value)| !value.eq_ignore_ascii_case("false"));
         if let Some((name, _)) = wanted.find(|(name, _)| name.starts_with(prefix)) {
             return Err(s3_error!(NotImplemented, "{what} is not supported; leave {name} out"));
@@ -49,15 +48,15 @@ pub(crate) fn check(operation: &str, uri: &Uri, headers: &HeaderMap) -> S3Result
     check_version(operation, uri)
 }
 
-/// The access control list that a request asks for and that would give others access.
+/// The access control list of a request, if it would give others access.
 pub(crate) fn public_acl(uri: &Uri, headers: &HeaderMap) -> Option<String> {
     let mut asked = asked(uri, headers).into_iter();
     let found = asked.find(|(name, value)| name == "x-amz-acl" && !PRIVATE.contains(&&**value));
     found.map(|it| it.1)
 }
 
-/// What is said of an access control list that a blob or bucket was to get and did not get: it is
-/// there, and private. Tools send one with each upload: refusing it would refuse the upload.
+/// The warning about an access control list that was not applied: the blob or bucket is private.
+/// Tools send one with each upload, and refusing it would refuse the upload.
 pub(crate) fn ignored_acl(uri: &Uri, headers: &HeaderMap) -> Option<HeaderValue> {
     let acl = public_acl(uri, headers)?;
     let shown: String = acl.chars().filter(|it| it.is_ascii_alphanumeric() || *it == '-').collect();
@@ -68,10 +67,10 @@ pub(crate) fn ignored_acl(uri: &Uri, headers: &HeaderMap) -> Option<HeaderValue>
     HeaderValue::from_str(&text).ok()
 }
 
-/// Access control lists that give nobody else access.
+/// Access control lists that give others no access.
 const PRIVATE: [&str; 4] = ["", "private", "bucket-owner-full-control", "bucket-owner-read"];
 
-/// A bucket keeps one version of each blob, which S3 calls `null`.
+/// Buckets keep one version of each blob, which S3 calls `null`.
 fn check_version(operation: &str, uri: &Uri) -> S3Result<()> {
     let query = uri.query().unwrap_or_default().as_bytes();
     let mut pairs = form_urlencoded::parse(query);
@@ -99,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_ignored_is_refused() {
+    fn unsupported_options_are_refused() {
         let none = S3ErrorCode::NotImplemented;
         for header in [
             ("x-amz-server-side-encryption", "AES256"),

@@ -1,4 +1,4 @@
-//! The list of versions: buckets keep one of each blob, which S3 calls `null`.
+//! Lists versions: buckets keep one version of each blob, which S3 calls `null`.
 
 use s3s::{
     S3Request, S3Response, S3Result,
@@ -10,12 +10,12 @@ use s3s::{
 use steadfast_bucket::Blob;
 
 use crate::{
-    edge::Edge,
+    convert::{etag, s3_time, signed},
     list::{Encoding, limit},
-    words::{etag, s3_time, signed},
+    operations::S3Operations,
 };
 
-impl Edge {
+impl S3Operations {
     pub(crate) async fn versions_list(
         &self,
         req: S3Request<ListObjectVersionsInput>,

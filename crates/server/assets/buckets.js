@@ -1,4 +1,4 @@
-// Sends the files of the form one by one, and shows how far they are. Without it the form works, too.
+// Uploads the files of the form one by one, and shows the progress. The form also works without it.
 "use strict";
 
 const form = document.getElementById("upload");
@@ -15,16 +15,16 @@ function show(name, done, total) {
   shown.querySelector("span").textContent = `${name}: ${megabytes(done)} of ${megabytes(total)}`;
 }
 
-// What the server says about a request that failed.
+// The error of a failed request.
 function reason(request) {
   try {
     return JSON.parse(request.responseText).detail;
   } catch {
-    return "the server did not answer";
+    return "the server did not respond";
   }
 }
 
-// Fetch does not tell how much was sent.
+// Fetch does not report the progress of an upload.
 function send(file) {
   return new Promise((done, failed) => {
     const request = new XMLHttpRequest();

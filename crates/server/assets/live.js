@@ -1,16 +1,16 @@
-// Keeps the part of a page that is marked `live` fresh while it is busy and somebody looks.
+// Refreshes the part of a page that is marked `live` while it is busy and the page is visible.
 "use strict";
 
-// The part may say in how many seconds it is read again.
+// The part may set its refresh interval in seconds.
 const period = () => 1000 * (document.getElementById("live")?.dataset.every ?? 1);
 
-// What can be opened, by its key or else by its place.
+// Elements that can be opened, by key or else by position.
 function openable(part) {
   const found = Array.from(part.querySelectorAll("details"));
   return found.map((it, index) => [it.dataset.key ?? index, it]);
 }
 
-// What somebody writes, or has chosen, would be lost.
+// A refresh would discard typed or selected input.
 function typed(part) {
   const fields = Array.from(part.querySelectorAll("input, textarea"));
   return fields.some((it) => it.value !== it.defaultValue || it === document.activeElement);
@@ -30,13 +30,13 @@ async function refresh() {
     try {
       const part = await fresh();
       if (part) {
-        // What the reader has opened stays open; what has no key is only ever added below.
+        // Opened elements stay open; elements without a key are only appended.
         const open = new Map(openable(old).map(([key, it]) => [key, it.open]));
         openable(part).forEach(([key, it]) => (it.open = open.get(key) ?? false));
         if (!part.isEqualNode(old) && !typed(old)) old.replaceWith(part);
       }
     } catch {
-      // The server may be on its way back.
+      // The server may be restarting.
     }
   }
   setTimeout(refresh, period());

@@ -1,4 +1,4 @@
-// Keeps the last statements of the SQL form in this browser, per class, and offers them again.
+// Stores the last statements of the SQL form in this browser, per class, and lists them.
 "use strict";
 
 const STATEMENTS_MAX = 20;
@@ -8,7 +8,7 @@ for (const form of document.querySelectorAll("form[data-statements]")) {
   const field = form.elements.sql;
   const list = form.querySelector("ul");
 
-  // Another page may have stored something else under the same key.
+  // Another page may have stored another value under this key.
   const read = () => {
     try {
       const found = JSON.parse(localStorage.getItem(key) ?? "[]");
@@ -25,7 +25,7 @@ for (const form of document.querySelectorAll("form[data-statements]")) {
     try {
       localStorage.setItem(key, JSON.stringify(all));
     } catch {
-      // A browser may allow no storage.
+      // The browser may deny storage.
     }
   });
 

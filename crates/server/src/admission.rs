@@ -1,5 +1,5 @@
-//! Admission of requests: the route must be in the table, and the caller becomes known.
-//! Access control will compare the two here.
+//! Admits requests: the route must be in the table, and the caller is identified. Access control
+//! will compare the two here.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use steadfast_web::{Caller, Problem, RouteTable};
 
 use crate::server::{Policy, Server};
 
-/// Lets a request through to a route that is in the table. An `OpenApiRouter` may have routes that
-/// it does not describe; they declare no need, and are not served.
+/// Passes a request on to a route in the table. An `OpenApiRouter` may have routes that it does not
+/// describe; they declare no role and are not served.
 pub(crate) async fn admit(
     State((server, table)): State<(Arc<Server>, Arc<RouteTable>)>,
     mut request: Request,
@@ -26,17 +26,17 @@ pub(crate) async fn admit(
     match request.extensions().get::<MatchedPath>() {
         Some(matched) => {
             let path = below(matched.as_str(), base_path(&request).matches('/').count());
-            // A layer of an application may answer for the methods that there are.
+            // A layer of an application may answer OPTIONS for existing methods.
             let asks = method == Method::OPTIONS && !table.methods(path).is_empty();
             if !asks && table.find(method.as_str(), path).is_none() {
                 return refuse(&table, path);
             }
         }
-        // A service or the fallback of a router: only a need for all of it covers them.
+        // A service or the fallback of a router: only a role for the whole router covers it.
         None if table.covers(request.uri().path()) => {}
         None => return no_route().into_response(),
     }
-    // Only a host program can have put a caller there; a request has no extensions of its own.
+    // Only a host program can have set a caller: requests arrive without extensions.
     let known = match server.policy {
         Policy::HostDecides => request.extensions().get::<object::Caller>().copied(),
         Policy::Loopback => None,
@@ -46,12 +46,12 @@ pub(crate) async fn admit(
     next.run(request).await
 }
 
-/// The path below which a host program serves the routes, or nothing.
+/// The path prefix under which a host program serves the routes, or nothing.
 pub(crate) fn base_path(request: &Request) -> &str {
     let original = request.extensions().get::<OriginalUri>().map_or("", |it| it.path());
     match (original.strip_suffix(request.uri().path()), request.uri().path()) {
         (Some(base), _) => base,
-        // `/durable` is `/` below `/durable`.
+        // `/durable` is `/` under the prefix `/durable`.
         (None, "/") => original,
         (None, _) => "",
     }
@@ -67,7 +67,7 @@ fn below(path: &str, segments: usize) -> &str {
     if rest.is_empty() { "/" } else { rest }
 }
 
-/// The answer to a path that nothing serves.
+/// The response for a path without a route.
 pub(crate) fn no_route() -> Problem {
     Problem::of(Code::RouteNotFound, "no such route; see /openapi.json")
 }
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_path_of_a_host_is_cut_off_by_segments() {
+    fn the_prefix_of_a_host_is_removed_by_segments() {
         assert_eq!(below("/v1/streams", 0), "/v1/streams");
         assert_eq!(below("/{tenant}/durable/v1/streams", 2), "/v1/streams");
         assert_eq!(below("/durable", 1), "/");

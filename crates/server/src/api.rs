@@ -1,4 +1,4 @@
-//! The HTTP API. Handlers extract, ask the store, and convert.
+//! The HTTP API. Handlers parse the request, call the runtime and convert the result.
 
 pub(crate) mod buckets;
 pub(crate) mod connect;
@@ -24,7 +24,7 @@ use crate::{
     server::Server,
 };
 
-/// The routes for programs. One that is not documented cannot be added here.
+/// The routes for programs. Undocumented routes cannot be added here.
 pub(crate) fn routes() -> OpenApiRouter<Arc<Server>> {
     let of_connect = connect::ERRORS.into_iter().chain(Code::OF_CHANGES);
     OpenApiRouter::default()
@@ -44,7 +44,7 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Server>> {
         .merge(tokens::routes())
 }
 
-/// The routes whose bodies are as large as a bucket allows.
+/// The routes without a fixed limit for bodies: the bucket has one.
 pub(crate) fn large_routes() -> OpenApiRouter<Arc<Server>> {
     use buckets::blobs::{self, ERRORS};
     let of_write = ERRORS.into_iter().chain([Code::TooLarge]).chain(Code::OF_CHANGES);

@@ -1,4 +1,4 @@
-//! All routes and the layers around them. Served over HTTP, and called in process when offline.
+//! All routes with their layers. Served over HTTP, and called in process when offline.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use utoipa_axum::router::OpenApiRouter;
 
 use crate::{admission, api, budget, connector::connector, envelope, guard, pages, server::Server};
 
-/// Bytes of a request's body, where no bucket says otherwise.
+/// Maximum size of a request body in bytes, except for blobs.
 const BODY_BYTES_MAX: usize = 2 << 20;
 
 #[derive(OpenApi)]
@@ -23,24 +23,23 @@ const BODY_BYTES_MAX: usize = 2 << 20;
 ))]
 struct Description;
 
-/// The routes of the server itself, with their needs.
+/// The routes of the server itself, with their roles.
 fn declared() -> DeclaredRoutes {
     let pages = pages::routes().into_iter().map(|it| (it.method, it.path, it.needs));
     let documented = api::routes().merge(api::large_routes()).merge(pages::docs::routes());
-    DeclaredRoutes::of_server(documented).and_pages(pages)
+    DeclaredRoutes::of_server(documented).with_pages(pages)
 }
 
-/// Takes the routes of the server for itself: an application with one of them cannot start.
+/// Reserves the routes of the server: an application that declares one of them cannot start.
 pub(crate) fn claim_routes(app: &mut App) {
     app.extension_mut::<Web>().server = Some(declared());
 }
 
-/// All routes of a program that is served, with what each needs. Fails with every reason why they
-/// cannot be served together.
+/// All routes of a served program, with their roles. Fails with every conflict between them.
 pub(crate) fn table(runtime: &Runtime) -> Result<RouteTable, StartError> {
     let server = declared();
     let web = runtime.extension::<Web>();
-    let problems = web.map(|it| it.problems_beside(&server)).unwrap_or_default();
+    let problems = web.map(|it| it.conflicts_with(&server)).unwrap_or_default();
     if !problems.is_empty() {
         return Err(StartError::Program { problems });
     }
@@ -48,7 +47,7 @@ pub(crate) fn table(runtime: &Runtime) -> Result<RouteTable, StartError> {
     Ok(server.entries.into_iter().chain(of_applications).collect())
 }
 
-/// Everything that a server answers.
+/// Builds the router of a server.
 pub(crate) fn router(server: Arc<Server>) -> Result<Router, StartError> {
     let table = Arc::new(table(&server.runtime)?);
     let whole = middleware::from_fn_with_state(server.budget.clone(), budget::check);
@@ -69,14 +68,14 @@ pub(crate) fn router(server: Arc<Server>) -> Result<Router, StartError> {
     let nothing = || Web::default().routes(&served);
     let mounted = web.map_or_else(nothing, |it| it.routes(&served));
     let (routes, description) = documented.split_for_parts();
-    // A failure to write it is a mistake in a type of ours, which the tests would show.
+    // Serialization fails only for a mistake in our types, which the tests would show.
     let written = described(description, mounted.paths, mounted.schemas).unwrap_or_default();
     server.openapi.get_or_init(|| written);
     let admit = middleware::from_fn_with_state((server.clone(), table), admission::admit);
     Ok(routes
         .with_state(server.clone())
         .route_layer(admit.clone())
-        // Routers of applications may have fallbacks of their own, which are admitted as well.
+        // Routers of applications may have their own fallbacks, which need admission too.
         .merge(mounted.router.layer(whole).layer(admit))
         .fallback(async || admission::no_route())
         .method_not_allowed_fallback(async || {
@@ -96,7 +95,7 @@ fn is_page(item: &Value) -> bool {
     operations.all(|it| it["tags"][0] == "pages")
 }
 
-/// Writes the description. A route that takes the rest of the path is `{*id}` to the router only.
+/// Serializes the description. `{*id}` is a syntax of the router only.
 fn described(
     openapi: utoipa::openapi::OpenApi,
     paths_of_applications: Map<String, Value>,

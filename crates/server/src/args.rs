@@ -12,12 +12,12 @@ use steadfast_store::Retention;
 use tracing_subscriber::filter::LevelFilter;
 
 pub(crate) use self::source::Source;
-use crate::place::StoreChoice;
+use crate::location::StoreChoice;
 
-/// Where a server is looked for unless told otherwise.
+/// URL of the default server.
 pub(crate) const SERVER: &str = "http://127.0.0.1:8787";
 
-/// The port of that.
+/// Port of the default server.
 pub(crate) const PORT: u16 = 8787;
 
 /// A durable program: acknowledged changes survive a crash
@@ -65,7 +65,7 @@ pub(crate) struct InspectArgs {
     pub(crate) log: LevelFilter,
 }
 
-/// Verbs about settings.
+/// Verbs of `config`.
 #[derive(Clone, Copy, Debug, Subcommand)]
 pub(crate) enum ConfigVerb {
     /// Print every setting of `serve` with its value and the source of the value
@@ -90,7 +90,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "STEADFAST_DATA", default_value = "./data")]
     pub(crate) data: PathBuf,
     /// Store: `sqlite` (in the data folder) or postgres://user@host/database
-    // A password may be in it, so that --help must not print the variable.
+    // It may contain a password, so --help must not print the variable.
     #[arg(long, env = "STEADFAST_STORE", default_value = "sqlite", hide_env_values = true)]
     pub(crate) store: StoreChoice,
     /// Retention of settled messages, in days
@@ -118,7 +118,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "STEADFAST_WAIT_FOR_OWNER")]
     pub(crate) wait_for_owner: bool,
     /// Start although the database lacks acknowledged commits; applies to this start only
-    // Not in the environment: it is a decision about one loss, not about all to come.
+    // Not in the environment: it is a decision about one loss, not about all later ones.
     #[arg(long, hide_env = true)]
     pub(crate) accept_loss: bool,
     /// Take over a store that belongs to another program; applies to this start only
@@ -130,12 +130,12 @@ pub(crate) struct ServeArgs {
     pub(crate) log: LevelFilter,
 }
 
-/// Where the S3 API listens.
+/// Address of the S3 API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum S3Listen {
-    /// Nowhere.
+    /// Disabled.
     Off,
-    /// There.
+    /// Enabled at this address.
     At(SocketAddr),
 }
 
@@ -146,7 +146,7 @@ pub(crate) struct Days(u32);
 impl std::str::FromStr for Days {
     type Err = String;
 
-    /// A day at least: as long as repeated requests are recognized.
+    /// At least one day: repeated requests are recognized for that long.
     fn from_str(text: &str) -> Result<Self, String> {
         match text.parse() {
             Ok(days @ 1..) => Ok(Self(days)),
@@ -163,7 +163,7 @@ impl From<Days> for Duration {
 }
 
 impl ServeArgs {
-    /// How long things are kept.
+    /// The retention periods.
     pub(crate) fn keep(&self) -> RetentionSettings {
         RetentionSettings {
             messages: Retention {
@@ -178,7 +178,7 @@ impl ServeArgs {
     }
 }
 
-/// Who is asked and how the answer is printed.
+/// The server or folder of a verb, and its output format.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct AskArgs {
     /// URL of the server
@@ -203,7 +203,7 @@ pub(crate) struct DoctorArgs {
     pub(crate) ask: AskArgs,
 }
 
-/// Writes another program's name into the examples below each verb.
+/// Replaces the program name in the examples of each verb.
 pub(crate) fn renamed(command: Command, name: &str) -> Command {
     let help = command.get_after_help().map(|it| it.to_string().replace("steadfast", name));
     let command = match help {

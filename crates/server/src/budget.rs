@@ -1,4 +1,4 @@
-//! The memory for bodies of requests that are read whole before they are worked on.
+//! Memory budget of request bodies that are buffered as a whole.
 
 use std::{
     pin::Pin,
@@ -22,10 +22,10 @@ use steadfast_api::Code;
 use steadfast_web::Problem;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Bytes of all bodies together.
+/// Maximum size of all bodies in bytes.
 const BYTES_MAX: usize = 256 << 20;
 
-/// The memory that is left.
+/// The remaining memory.
 #[derive(Clone)]
 pub(crate) struct Budget {
     left: Arc<Semaphore>,
@@ -42,15 +42,15 @@ impl Budget {
         Self { left: Arc::new(Semaphore::new(bytes)) }
     }
 
-    /// Takes memory for the body of a request as it comes.
+    /// Takes memory for the body of a request as it arrives.
     fn charge(&self, request: Request) -> (Request, Charge) {
         let charge = Charge::default();
         let (left, to) = (self.left.clone(), charge.clone());
-        (request.map(|body| Body::new(Charged { body, left, charge: to })), charge)
+        (request.map(|body| Body::new(ChargedBody { body, left, charge: to })), charge)
     }
 }
 
-/// Answers a request whose body is read whole. Its memory is given back with the answer.
+/// Handles a request whose body is buffered. Its memory is released with the response.
 pub(crate) async fn check(State(budget): State<Budget>, request: Request, next: Next) -> Response {
     if request.body().is_end_stream() {
         return next.run(request).await;
@@ -64,7 +64,7 @@ pub(crate) async fn check(State(budget): State<Budget>, request: Request, next: 
     response
 }
 
-/// The same for S3, where only documents are read whole; `None` means that there is no memory.
+/// The same for S3, which buffers only XML documents; `None` if no memory is left.
 pub(crate) async fn check_s3(
     budget: &Budget,
     request: Request,
@@ -78,8 +78,8 @@ pub(crate) async fn check_s3(
     (!charge.was_refused()).then_some(response)
 }
 
-/// Whether the body is a document about a bucket or an object, like `PUT /b?lifecycle`, and not
-/// what an object contains.
+/// Whether the body is a document about a bucket or an object, like `PUT /b?lifecycle`, and not the
+/// content of an object.
 fn is_document(method: &Method, uri: &Uri) -> bool {
     let has_key = uri.path().trim_start_matches('/').contains('/');
     let of_object = |it: &str| {
@@ -90,10 +90,10 @@ fn is_document(method: &Method, uri: &Uri) -> bool {
     *method == Method::POST || !has_key || !query.split('&').all(of_object)
 }
 
-/// Names in the query of a request whose body is a part of a blob.
+/// Query parameters of requests whose body is a part of a blob.
 const OF_OBJECTS: &[&str] = &["partNumber", "uploadId", "x-id"];
 
-/// The memory that one request holds.
+/// The memory of one request.
 #[derive(Clone, Default)]
 struct Charge {
     taken: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
@@ -114,13 +114,13 @@ impl Charge {
     }
 }
 
-struct Charged {
+struct ChargedBody {
     body: Body,
     left: Arc<Semaphore>,
     charge: Charge,
 }
 
-impl HttpBody for Charged {
+impl HttpBody for ChargedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_body_that_does_not_fit_is_refused_and_what_was_taken_comes_back() {
+    async fn a_body_beyond_the_budget_is_refused_and_its_memory_is_released() {
         let budget = Budget::of(100);
         let app = Router::new()
             .route("/", post(async |body: Bytes| body.len().to_string()))
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_are_told_from_contents() {
+    fn documents_are_distinguished_from_contents() {
         for (method, uri, is) in [
             (Method::PUT, "/b/k", false),
             (Method::PUT, "/b/k?partNumber=1&uploadId=x", false),

@@ -1,4 +1,4 @@
-//! Verbs that ask: over HTTP, or in process on a folder that no server holds.
+//! Client verbs: over HTTP, or in process on a folder that no server has open.
 
 mod buckets;
 mod client;
@@ -19,7 +19,7 @@ use steadfast_core::Error;
 pub(crate) use self::{client::Client, doctor::doctor, noun::Noun};
 use crate::failure::Failure;
 
-/// The nouns: their verbs are operations.
+/// The nouns, whose verbs are operations.
 pub(crate) fn nouns() -> Vec<Noun> {
     vec![
         streams::noun(),
@@ -33,10 +33,10 @@ pub(crate) fn nouns() -> Vec<Noun> {
     ]
 }
 
-/// A failure as an error.
-pub(crate) fn told(failure: Failure) -> Error {
+/// Converts a failure to an error.
+pub(crate) fn to_error(failure: Failure) -> Error {
     match failure {
-        Failure::Told(text) => Error::terminal(text),
-        Failure::Quiet | Failure::Exit(_) => Error::terminal("it failed"),
+        Failure::Message(text) => Error::terminal(text),
+        Failure::Quiet | Failure::Exit(_) => Error::terminal("the command failed"),
     }
 }

@@ -13,12 +13,12 @@ use crate::{
     args::{self, CommandLine, ConfigVerb, ServeArgs, Source, VerbArgs},
     cli::{self, Noun},
     failure::Failure,
-    place::redacted,
+    location::redacted,
     serve,
-    settings::{Declared, Program, flags_of},
+    settings::{DeclaredSettings, Program, flags_of},
 };
 
-/// Runs the command line of this process: serves the program, or asks one.
+/// Runs the command line of this process: serves the program, or sends requests to one.
 ///
 /// ```no_run
 /// use std::process::ExitCode;
@@ -39,8 +39,8 @@ pub fn main<M, P: Program<M>>(program: P) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Quiet) => ExitCode::FAILURE,
         Err(Failure::Exit(code)) => code,
-        Err(Failure::Told(text)) => {
-            // Nobody is left to tell if stderr is closed.
+        Err(Failure::Message(text)) => {
+            // Ignore output errors: stderr may be closed.
             let _ = writeln!(std::io::stderr(), "error: {text}");
             ExitCode::FAILURE
         }
@@ -49,7 +49,7 @@ pub fn main<M, P: Program<M>>(program: P) -> ExitCode {
 
 fn run<M, P: Program<M>>(program: &P, argv: &[OsString]) -> Result<(), Failure> {
     let flags = [flags_of::<ServeArgs>(), P::flags()].concat();
-    let declared = Declared::read(flags, argv)?;
+    let declared = DeclaredSettings::read(flags, argv)?;
     let nouns = cli::nouns();
     let app = build(program, &declared, argv).map(|mut app| {
         let own = CommandLine::command();
@@ -69,7 +69,7 @@ fn run<M, P: Program<M>>(program: &P, argv: &[OsString]) -> Result<(), Failure> 
     let mut command = full(&declared, &nouns, verbs, &name);
     let matches = match command.try_get_matches_from_mut(argv) {
         Ok(matches) => matches,
-        // A program that could not be declared has none of its own verbs.
+        // A program that could not be declared has no verbs of its own.
         Err(error) => match app {
             Err(app) if error.kind() == ErrorKind::InvalidSubcommand => return Err(app.into()),
             Err(_) | Ok(_) => without_secrets(error).exit(),
@@ -130,7 +130,7 @@ fn without_secrets(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// Verbs and flags of one name would be a panic of the command line.
+/// Duplicate verbs and flags would make clap panic.
 fn check_verbs(app: &Result<App>) -> Result<(), Failure> {
     let Ok(app) = app else { return Ok(()) };
     let problems: Vec<String> =
@@ -140,21 +140,25 @@ fn check_verbs(app: &Result<App>) -> Result<(), Failure> {
 
 fn run_verb(verb: &Verb, matches: &ArgMatches) -> Result<(), Failure> {
     let server = |url: &str| {
-        let client = cli::Client::open(Source::Server(url.into()), None).map_err(cli::told)?;
+        let client = cli::Client::open(Source::Server(url.into()), None).map_err(cli::to_error)?;
         Ok(Box::new(client) as Box<dyn Ask>)
     };
     let here = |app: App| {
-        let client = cli::Client::here(app).map_err(cli::told)?;
+        let client = cli::Client::here(app).map_err(cli::to_error)?;
         Ok(Box::new(client) as Box<dyn Ask>)
     };
     let code = verb.run(Cli::new(&server, &here), matches)?;
     if code == ExitCode::SUCCESS { Ok(()) } else { Err(Failure::Exit(code)) }
 }
 
-/// Declares the program. Its verbs are part of the command line, and its settings are needed for
-/// it, so that the line is first read leniently. A program whose settings are wrong still has
-/// `--help`, `config show` and verbs that ask servers.
-fn build<M, P: Program<M>>(program: &P, declared: &Declared, argv: &[OsString]) -> Result<App> {
+/// Declares the program. Its verbs are part of the command line, and declaring it needs its
+/// settings, so the line is first parsed leniently. A program with invalid settings still has
+/// `--help`, `config show` and client verbs.
+fn build<M, P: Program<M>>(
+    program: &P,
+    declared: &DeclaredSettings,
+    argv: &[OsString],
+) -> Result<App> {
     let lenient = with_settings(CommandLine::command(), declared)
         .ignore_errors(true)
         .allow_external_subcommands(true)
@@ -165,7 +169,7 @@ fn build<M, P: Program<M>>(program: &P, declared: &Declared, argv: &[OsString]) 
     program.build(settings_of(&matches))
 }
 
-fn full(declared: &Declared, nouns: &[Noun], verbs: &[Verb], name: &str) -> Command {
+fn full(declared: &DeclaredSettings, nouns: &[Noun], verbs: &[Verb], name: &str) -> Command {
     let command = with_settings(CommandLine::command(), declared).name(name.to_owned());
     let command = command.subcommands(nouns.iter().map(Noun::command));
     let of_apps = verbs.iter().map(|it| declared.of_verb(it.command.clone()));
@@ -174,7 +178,7 @@ fn full(declared: &Declared, nouns: &[Noun], verbs: &[Verb], name: &str) -> Comm
 }
 
 /// Settings are flags of `serve`, of `config show` and of the bare command.
-fn with_settings(command: Command, declared: &Declared) -> Command {
+fn with_settings(command: Command, declared: &DeclaredSettings) -> Command {
     let command = declared.add_to(command);
     let command = command.mut_subcommand("serve", |it| declared.add_to(it));
     command.mut_subcommand("config", |it| {
@@ -200,29 +204,29 @@ mod tests {
     #[derive(Args)]
     struct NoArgs {}
 
-    fn told(app: impl Fn() -> Result<App>, line: &[&str]) -> String {
+    fn failure_of(app: impl Fn() -> Result<App>, line: &[&str]) -> String {
         let argv: Vec<OsString> = line.iter().map(OsString::from).collect();
         match run(&app, &argv) {
-            Err(Failure::Told(text)) => text,
+            Err(Failure::Message(text)) => text,
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
-    fn verbs_of_one_name_are_told_with_both_sides() {
+    fn duplicate_verbs_are_reported_with_both_owners() {
         let verb = |name, app: &str| App::new(app).verb(name, |_, _: NoArgs| Ok(ExitCode::SUCCESS));
         for taken in ["serve", "queues", "help"] {
-            let text = told(|| Ok(verb(taken, "shop")), &["shop", "doctor"]);
+            let text = failure_of(|| Ok(verb(taken, "shop")), &["shop", "doctor"]);
             assert!(text.starts_with(&format!("verb `{taken}` of shop (")), "{text}");
             assert!(text.ends_with("is a verb of every program: give it another name"), "{text}");
         }
         let twice = || Ok(App::new("sum").merge(verb("buy", "one")).merge(verb("buy", "two")));
-        let text = told(twice, &["sum", "buy"]);
+        let text = failure_of(twice, &["sum", "buy"]);
         assert!(text.contains("declared by one") && text.contains("and by two"), "{text}");
     }
 
     #[test]
-    fn a_flag_of_a_verb_that_clap_has_already_is_told_with_its_owner() {
+    fn a_verb_flag_that_clap_reserves_is_reported_with_its_owner() {
         #[derive(Args)]
         struct HostArgs {
             /// The host to buy from
@@ -230,15 +234,15 @@ mod tests {
             _host: Option<String>,
         }
         let app = || Ok(App::new("shop").verb("buy", |_, _: HostArgs| Ok(ExitCode::SUCCESS)));
-        let text = told(app, &["shop", "buy"]);
+        let text = failure_of(app, &["shop", "buy"]);
         assert!(text.starts_with("verb `buy` of shop ("), "{text}");
         assert!(text.contains("has the flag `-h`"), "{text}");
     }
 
     #[test]
-    fn a_program_that_cannot_be_declared_says_why_for_verbs_of_its_own() {
+    fn a_failed_declaration_is_reported_for_its_own_verbs() {
         let broken = || Err(steadfast_core::Error::terminal("the key is missing"));
-        assert_eq!(told(broken, &["shop", "buy"]), "the key is missing");
+        assert_eq!(failure_of(broken, &["shop", "buy"]), "the key is missing");
         let shown = run(&broken, &["shop", "config", "show"].map(OsString::from));
         assert!(shown.is_ok());
     }

@@ -1,4 +1,4 @@
-//! How the routes of applications make live connections.
+//! Live connections for the routes of applications.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{api::connect::connect_to, server::Server};
 
 /// Connects as the routes of objects do.
 pub(crate) fn connector(server: &Arc<Server>) -> Connect {
-    // The routes are a part of what the server holds.
+    // Weak, because the server owns the routes.
     let server = Arc::downgrade(server);
     Arc::new(move |class, name, request: Request| {
         let server = server.clone();

@@ -1,4 +1,4 @@
-//! Looks for what is wrong, and for what will be.
+//! Checks that find current and future problems.
 
 pub(crate) mod clock;
 mod disk;
@@ -8,9 +8,9 @@ mod work;
 
 use steadfast_api::server::{Examination, Verdict};
 
-use crate::{place::Place, server::Server};
+use crate::{location::Location, server::Server};
 
-/// Makes all checks. More of them are appended here.
+/// Runs all checks. Add more of them here.
 pub(crate) async fn examine(server: &Server, deep: bool) -> Examination {
     let _one_at_a_time = server.examination.lock().await;
     let (store, works) = (server.runtime.store(), server.runtime.works());
@@ -20,7 +20,7 @@ pub(crate) async fn examine(server: &Server, deep: bool) -> Examination {
     }
     checks.push(work::unserved(&server.runtime).await);
     checks.push(clock::check(&store.clock().report()));
-    if let Place::Folder(folder) = &server.place {
+    if let Location::Folder(folder) = &server.location {
         checks.extend(disk::checks(folder.clone(), server.is_read_only.get().is_none()).await);
     }
     let ok = checks.iter().all(|it| it.status != Verdict::Failed);

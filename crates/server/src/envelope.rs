@@ -1,4 +1,4 @@
-//! Every answer gets an id, security headers and one form of errors, and is counted.
+//! Adds an id, security headers and one form of errors to every response, and counts it.
 
 use std::sync::Arc;
 
@@ -16,16 +16,16 @@ use steadfast_web::{Page, Problem, Web, console::Shell};
 
 use crate::{
     admission::base_path,
-    listener::{PATIENCE, Seat},
+    listener::{CLIENT_TIMEOUT, ConnectionSlot},
     pages, request_id,
     server::Server,
 };
 
-/// Letters of a nonce, with 5 random bits each.
+/// Length of a nonce, with 5 random bits per letter.
 const NONCE_LEN: usize = 26;
 const NONCE_LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyz234567";
 
-/// Bytes of a problem that an application describes.
+/// Maximum size in bytes of a problem that an application describes.
 const PROBLEM_BYTES: usize = 64 << 10;
 
 /// Wraps the handling of one request.
@@ -41,13 +41,13 @@ pub(crate) async fn wrap(
     let page = wants_page(&path, request.headers());
     let base = base_path(&request).to_owned();
 
-    let seat = request.extensions().get::<Seat>().cloned();
+    let slot = request.extensions().get::<ConnectionSlot>().cloned();
     let clock = server.runtime.store().clock();
     let begun = clock.elapsed();
     let waits = waits(&route, request.uri().query());
 
     let mut response = next.run(request).await;
-    if seat.is_some_and(|it| it.was_slow()) {
+    if slot.is_some_and(|it| it.was_slow()) {
         response = slow().into_response();
     }
     if let Some(problem) = problem_of(&mut response) {
@@ -65,7 +65,7 @@ pub(crate) async fn wrap(
     if !base.is_empty() {
         redirect_below(&base, response.headers_mut());
     }
-    dress(response.headers_mut(), &request_id);
+    add_headers(response.headers_mut(), &request_id);
     server.metrics.count_request(&route, &method, response.status());
     let took = (!waits).then(|| clock.elapsed().saturating_sub(begun));
     server.history.count_request(took, response.status().is_server_error());
@@ -73,7 +73,7 @@ pub(crate) async fn wrap(
     response
 }
 
-/// Whether a request asks to wait for something: the time that it takes says nothing then.
+/// Whether a request waits by design: then its duration is not a latency.
 fn waits(route: &str, query: Option<&str>) -> bool {
     let by_route = ["/connect", "/events", "/pull"].iter().any(|it| route.ends_with(it));
     by_route || query.is_some_and(|it| it.split('&').any(|it| it.starts_with("wait=")))
@@ -81,13 +81,13 @@ fn waits(route: &str, query: Option<&str>) -> bool {
 
 fn slow() -> Problem {
     let detail = format!(
-        "the body did not come in time: a client has {} s, and one more for each KiB that it sends",
-        PATIENCE.as_secs()
+        "the body did not arrive in time: a client has {} s, plus one second per KiB that it sends",
+        CLIENT_TIMEOUT.as_secs()
     );
     Problem::of(Code::SlowRequest, detail)
 }
 
-/// The problem that a handler left for us, or one for an error that did not come from a handler.
+/// The problem of a handler, or one for an error from elsewhere.
 fn problem_of(response: &mut Response) -> Option<Problem> {
     let status = response.status();
     let left = response.extensions_mut().remove::<Problem>();
@@ -97,7 +97,7 @@ fn problem_of(response: &mut Response) -> Option<Problem> {
     left.or_else(|| (is_error && !is_ours).then(|| of_status(status)))
 }
 
-/// A problem that a layer of somebody else reported by its status alone.
+/// The problem for a status that a foreign layer returned.
 fn of_status(status: StatusCode) -> Problem {
     match status {
         StatusCode::PAYLOAD_TOO_LARGE => {
@@ -127,7 +127,7 @@ fn rendered(response: Response, problem: &Problem, body: ProblemBody, page: bool
     rendered
 }
 
-/// Renders a page with the navigation of this program and a nonce of its own.
+/// Renders a page with the navigation of this program and a new nonce.
 fn in_shell(
     server: &Server,
     response: Response,
@@ -141,25 +141,25 @@ fn in_shell(
     let html = Shell { pages, base, path, nonce: &nonce }.render(page);
     let (mut parts, _) = response.into_parts();
     parts.headers.remove(header::CONTENT_LENGTH);
-    // A file that somebody has stored here is of this origin, too, but it has no nonce.
+    // A stored file has the same origin, but no nonce.
     let policy = policy(&format!("'nonce-{nonce}'"));
     parts.headers.insert(header::CONTENT_SECURITY_POLICY, policy);
     Response::from_parts(parts, Body::from(html))
 }
 
-/// Handlers redirect from `/`, whatever the path is below which a host program serves them.
+/// Handlers redirect to paths from `/`; a host program may serve them below a prefix.
 fn redirect_below(base: &str, headers: &mut HeaderMap) {
     let to = headers.get(header::LOCATION).and_then(|it| it.to_str().ok());
     let to = to.filter(|it| it.starts_with('/') && !it.starts_with("//"));
-    // axum serves the root of nested routes without a slash at its end.
+    // axum serves the root of nested routes without a trailing slash.
     let to = to.map(|it| format!("{base}{}", if it == "/" { "" } else { it }));
     if let Some(Ok(to)) = to.map(|it| HeaderValue::from_str(&it)) {
         headers.insert(header::LOCATION, to);
     }
 }
 
-/// A page may load files of this server and of no other. `code` is the source of its scripts and
-/// styles.
+/// Content security policy of a page: it may load files of this server only. `code` is the source
+/// of its scripts and styles.
 fn policy(code: &str) -> HeaderValue {
     let policy = format!(
         "default-src 'none'; style-src {code}; script-src {code}; img-src 'self'; \
@@ -175,7 +175,7 @@ fn is_problem(response: &Response) -> bool {
     kind.is_some_and(|it| it == "application/problem+json")
 }
 
-/// Adds the fields of a problem that an application cannot know or need not give.
+/// Adds the fields of a problem that an application does not know or does not set.
 async fn completed(response: Response, path: &str, request_id: &str) -> Response {
     let (mut parts, body) = response.into_parts();
     let bytes = axum::body::to_bytes(body, PROBLEM_BYTES).await.unwrap_or_default();
@@ -190,26 +190,26 @@ async fn completed(response: Response, path: &str, request_id: &str) -> Response
     Response::from_parts(parts, Body::from(Value::Object(problem).to_string()))
 }
 
-/// A person who follows a link gets a page; everything else gets JSON.
+/// Browsers that follow a link get a page; all other clients get JSON.
 fn wants_page(path: &str, headers: &HeaderMap) -> bool {
     let accept = headers.get(header::ACCEPT).and_then(|it| it.to_str().ok()).unwrap_or_default();
     !path.starts_with("/v1/") && accept.contains("text/html")
 }
 
-fn dress(headers: &mut HeaderMap, request_id: &str) {
+fn add_headers(headers: &mut HeaderMap, request_id: &str) {
     if let Ok(id) = HeaderValue::from_str(request_id) {
         headers.insert(request_id::HEADER, id);
     }
-    // The shell has set a stricter policy for its pages, and so have files that somebody stored.
+    // Pages and stored files have set a stricter policy.
     headers.entry(header::CONTENT_SECURITY_POLICY).or_insert_with(|| policy("'self'"));
     for (name, value) in [
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        // Strictly none would make a browser send `Origin: null` with our own forms.
+        // With `no-referrer`, a browser would send `Origin: null` with our own forms.
         (header::REFERRER_POLICY, "same-origin"),
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     ] {
         headers.entry(name).or_insert(HeaderValue::from_static(value));
     }
-    // Messages are private to those who ask; assets say otherwise themselves.
+    // Messages are private; assets set their own caching.
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
 }

@@ -1,36 +1,36 @@
-//! Why a verb failed, in the words that the user reads.
+//! Failures of a verb, with the text that the user reads.
 
 use std::process::ExitCode;
 
 use steadfast_core::{Error, StartError};
 use steadfast_store::{OpenError, StoreError};
 
-/// Ends the process with an exit code.
+/// A failure, which ends the process with an exit code.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Everything to say about it was printed already.
+    /// Everything was printed already.
     Quiet,
     /// The error and the next step.
-    Told(String),
-    /// With this code, and nothing to say.
+    Message(String),
+    /// An exit code without a text.
     Exit(ExitCode),
 }
 
 impl Failure {
     /// A failure with this text.
     pub(crate) fn new(text: impl Into<String>) -> Self {
-        Failure::Told(text.into())
+        Failure::Message(text.into())
     }
 }
 
-macro_rules! told {
+macro_rules! from_error {
     ($($error:ty),*) => {
         $(impl From<$error> for Failure {
             fn from(error: $error) -> Self {
-                Failure::Told(error.to_string())
+                Failure::Message(error.to_string())
             }
         })*
     };
 }
 
-told!(Error, OpenError, StoreError, StartError, std::io::Error);
+from_error!(Error, OpenError, StoreError, StartError, std::io::Error);

@@ -1,4 +1,4 @@
-//! Keeps web pages out: a browser that visits one must not reach us by a rebound name or a form.
+//! Refuses requests of foreign web pages: DNS rebinding and cross-site forms.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -13,7 +13,7 @@ use steadfast_web::Problem;
 
 use crate::server::{Policy, Server};
 
-/// Refuses what does not come from this machine's own names.
+/// Refuses requests that are not for this machine's own names.
 pub(crate) async fn check(
     State(server): State<Arc<Server>>,
     request: Request,
@@ -29,8 +29,8 @@ pub(crate) async fn check(
 }
 
 fn verdict(method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
-    // Providers come by the public name, through a proxy; each address has a secret of its own. No
-    // page can read it, so none can make a browser guess it.
+    // Providers call webhooks by the public name, through a proxy. Each URL contains a secret,
+    // which no page can read or guess.
     if uri.path().starts_with("/webhooks/") && method == Method::POST {
         return Ok(());
     }
@@ -48,10 +48,10 @@ fn verdict(method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Proble
             return Err(foreign());
         }
     }
-    // Old browsers send no Origin with a form, but none sends a form without one of the two.
+    // Old browsers send no Origin with a form, but every browser sends one of the two headers.
     let site = headers.get("sec-fetch-site").map(|it| it.as_bytes());
     let elsewhere = matches!(site, Some(b"cross-site" | b"same-site"));
-    // Connecting is a turn, though it is a GET; a page may ask for events without an Origin.
+    // Connecting is a turn, although it is a GET; a page may request events without an Origin.
     let connects = uri.path().ends_with("/connect") || uri.path().ends_with("/events");
     let reads = matches!(*method, Method::GET | Method::HEAD) && !connects;
     if elsewhere && !reads {
@@ -60,7 +60,7 @@ fn verdict(method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Proble
     Ok(())
 }
 
-/// The one name that the request is for. A name in the request line goes before the header.
+/// The name that the request is for. A name in the request line takes precedence over the header.
 fn host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
     let mut named = headers.get_all(header::HOST).into_iter();
     let (first, second) = (named.next(), named.next());
@@ -75,7 +75,7 @@ fn host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
 
 fn is_own_name(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
-        // The colons of a bare [::1] are inside of the brackets.
+        // The colons of a bare [::1] are inside the brackets.
         Some((name, port)) if !port.ends_with(']') => {
             if port.is_empty() || !port.bytes().all(|it| it.is_ascii_digit()) {
                 return false;
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_webhook_comes_by_any_name() {
+    fn a_webhook_is_accepted_for_any_host() {
         let mut public = HeaderMap::new();
         public.append(header::HOST, "gen.example.com".parse().unwrap());
         let hook = Uri::from_static("/webhooks/runware/g/t/secret");
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_without_one_own_name_is_refused() {
+    fn a_request_for_a_foreign_host_is_refused() {
         check(Method::GET, &[], Some(Code::ForeignHost));
         check(Method::GET, &[("host", "rebound.example.org")], Some(Code::ForeignHost));
         let mut twice = HeaderMap::new();

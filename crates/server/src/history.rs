@@ -1,4 +1,4 @@
-//! Figures of the last hour, in memory: one sample per 10 seconds. A restart empties them.
+//! Metrics of the last hour, in memory: one sample per 10 seconds. A restart clears them.
 
 use std::{
     collections::VecDeque,
@@ -15,30 +15,30 @@ const PERIOD: Duration = Duration::from_secs(10);
 /// Samples of one hour.
 const SAMPLES_MAX: usize = 360;
 
-/// Four ranges per power of two: a percentile is at most 25 % too high. The last range holds all
+/// Four buckets per power of two: a percentile is at most 25 % too high. The last bucket holds all
 /// durations above 3 minutes.
 const RANGES: usize = 26 * 4;
 
-/// One period: counts of what happened in it, and the backlog at its end.
+/// One period: its counts, and the backlog at its end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Sample {
     /// The end of the period.
     pub(crate) at: Timestamp,
     /// Commits per second.
     pub(crate) commits: f64,
-    /// Half of the requests were answered within this time; `None` without a request.
+    /// Median latency of requests; `None` without a request.
     pub(crate) median: Option<Duration>,
-    /// 95 of 100 requests were answered within this time.
+    /// 95th percentile of the latency.
     pub(crate) p95: Option<Duration>,
-    /// Messages to be delivered; `None` if the store did not answer.
+    /// Messages to be delivered; `None` if the store did not respond.
     pub(crate) pending: Option<u64>,
-    /// Messages that became dead, and requests that failed with a status of 500 and above.
+    /// Messages that became dead, and requests with a status of 500 and above.
     pub(crate) failures: u64,
 }
 
-/// Counters at one moment.
+/// Counters at one time.
 #[derive(Clone, Copy, Debug)]
-struct Reading {
+struct Counters {
     elapsed: Duration,
     commits: u64,
     totals: Option<Totals>,
@@ -48,11 +48,11 @@ struct Reading {
 #[derive(Debug, Default)]
 struct State {
     since: Option<Timestamp>,
-    last: Option<Reading>,
+    last: Option<Counters>,
     samples: VecDeque<Sample>,
 }
 
-/// The samples, and the counters between them.
+/// The samples, and the counters of the current period.
 #[derive(Debug)]
 pub(crate) struct History {
     state: Mutex<State>,
@@ -71,7 +71,7 @@ impl Default for History {
 }
 
 impl History {
-    /// Counts a request that was answered; without a duration if it waited by design.
+    /// Counts a request; without a duration if it waited by design.
     pub(crate) fn count_request(&self, took: Option<Duration>, is_error: bool) {
         if let Some(took) = took {
             self.durations[range(took)].fetch_add(1, Ordering::Relaxed);
@@ -79,12 +79,12 @@ impl History {
         self.errors.fetch_add(u64::from(is_error), Ordering::Relaxed);
     }
 
-    /// When it began to measure; `None` if it does not.
+    /// When measuring began; `None` if it did not.
     pub(crate) fn since(&self) -> Option<Timestamp> {
         self.lock().since
     }
 
-    /// The samples, the oldest first.
+    /// The samples, oldest first.
     pub(crate) fn samples(&self) -> Vec<Sample> {
         self.lock().samples.iter().copied().collect()
     }
@@ -94,27 +94,27 @@ impl History {
         loop {
             let commits = store.activity().commits;
             let last = self.lock().last;
-            // An idle program asks its store nothing.
+            // An idle program does not read its store.
             let totals = match last.filter(|it| it.commits == commits && it.totals.is_some()) {
                 Some(last) => last.totals,
                 None => store.totals().await.ok(),
             };
             let errors = self.errors.load(Ordering::Relaxed);
             let elapsed = clock.elapsed();
-            self.add(clock.now(), Reading { elapsed, commits, totals, errors });
+            self.add(clock.now(), Counters { elapsed, commits, totals, errors });
             clock.sleep(PERIOD).await;
         }
     }
 
-    fn add(&self, at: Timestamp, reading: Reading) {
+    fn add(&self, at: Timestamp, counters: Counters) {
         let durations = self.durations.each_ref().map(|it| it.swap(0, Ordering::Relaxed));
         let mut state = self.lock();
         state.since.get_or_insert(at);
-        if let Some(last) = state.last.replace(reading) {
+        if let Some(last) = state.last.replace(counters) {
             if state.samples.len() == SAMPLES_MAX {
                 state.samples.pop_front();
             }
-            state.samples.push_back(sample(at, last, reading, &durations));
+            state.samples.push_back(sample(at, last, counters, &durations));
         }
     }
 
@@ -123,10 +123,10 @@ impl History {
     }
 }
 
-fn sample(at: Timestamp, last: Reading, now: Reading, durations: &[u64; RANGES]) -> Sample {
+fn sample(at: Timestamp, last: Counters, now: Counters, durations: &[u64; RANGES]) -> Sample {
     let seconds = now.elapsed.saturating_sub(last.elapsed).as_secs_f64().max(0.001);
-    let dead = |it: Reading| it.totals.map(|it| it.dead);
-    // A redrive makes the number smaller.
+    let dead = |it: Counters| it.totals.map(|it| it.dead);
+    // A redrive lowers the number.
     let died = dead(now).zip(dead(last)).map_or(0, |(now, last)| (now - last).max(0));
     Sample {
         at,
@@ -138,7 +138,7 @@ fn sample(at: Timestamp, last: Reading, now: Reading, durations: &[u64; RANGES])
     }
 }
 
-/// The range of a duration: its highest bit, and the two bits below it.
+/// The bucket of a duration: its highest bit and the two bits below it.
 fn range(took: Duration) -> usize {
     let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(4);
     let octave = micros.ilog2();
@@ -146,7 +146,7 @@ fn range(took: Duration) -> usize {
     ((octave - 2) as usize * 4 + quarter as usize).min(RANGES - 1)
 }
 
-/// The end of a range.
+/// The upper bound of a bucket.
 fn end(range: usize) -> Duration {
     let (octave, quarter) = (range / 4, range as u64 % 4);
     Duration::from_micros((quarter + 5) << octave)
@@ -169,19 +169,19 @@ mod tests {
 
     use super::*;
 
-    fn reading(seconds: u64, commits: u64, dead: i64, errors: u64) -> Reading {
+    fn counters(seconds: u64, commits: u64, dead: i64, errors: u64) -> Counters {
         let totals = Some(Totals { position: 0, pending: 7, dead });
-        Reading { elapsed: Duration::from_secs(seconds), commits, totals, errors }
+        Counters { elapsed: Duration::from_secs(seconds), commits, totals, errors }
     }
 
     #[test]
-    fn a_sample_says_what_happened_since_the_one_before() {
+    fn a_sample_has_the_changes_since_the_previous_one() {
         let history = History::default();
         assert_eq!(history.since(), None);
-        history.add(Timestamp(0), reading(0, 100, 3, 0));
+        history.add(Timestamp(0), counters(0, 100, 3, 0));
         assert_eq!((history.since(), history.samples().len()), (Some(Timestamp(0)), 0));
-        history.add(Timestamp(10_000), reading(10, 350, 5, 4));
-        history.add(Timestamp(20_000), reading(20, 350, 1, 4));
+        history.add(Timestamp(10_000), counters(10, 350, 5, 4));
+        history.add(Timestamp(20_000), counters(20, 350, 1, 4));
         let samples = history.samples();
         assert_eq!(samples.len(), 2);
         assert_eq!((samples[0].commits, samples[0].failures), (25.0, 6));
@@ -190,10 +190,10 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_sample_goes_when_an_hour_is_full() {
+    fn the_oldest_sample_is_dropped_after_an_hour() {
         let history = History::default();
         for number in 0..=SAMPLES_MAX as u64 + 2 {
-            history.add(Timestamp(number as i64), reading(number, number, 0, 0));
+            history.add(Timestamp(number as i64), counters(number, number, 0, 0));
         }
         let samples = history.samples();
         assert_eq!((samples.len(), samples[0].at), (SAMPLES_MAX, Timestamp(3)));
@@ -203,12 +203,12 @@ mod tests {
     #[test]
     fn percentiles_are_those_of_the_period() {
         let history = History::default();
-        history.add(Timestamp(0), reading(0, 0, 0, 0));
+        history.add(Timestamp(0), counters(0, 0, 0, 0));
         for millis in 1..=100 {
             history.count_request(Some(Duration::from_millis(millis)), millis == 1);
         }
-        history.add(Timestamp(1), reading(10, 0, 0, 0));
-        history.add(Timestamp(2), reading(20, 0, 0, 0));
+        history.add(Timestamp(1), counters(10, 0, 0, 0));
+        history.add(Timestamp(2), counters(20, 0, 0, 0));
         let samples = history.samples();
         let near = |found: Option<Duration>, millis: u64| {
             let (found, wanted) = (found.unwrap(), Duration::from_millis(millis));
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn every_duration_has_a_range_that_ends_behind_it() {
+    fn every_duration_is_below_the_end_of_its_bucket() {
         for micros in [0, 1, 3, 4, 5, 7, 8, 100, 1_000, 999_999, 33_000_000] {
             let took = Duration::from_micros(micros);
             assert!(took < end(range(took)), "{took:?}");

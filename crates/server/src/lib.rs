@@ -1,5 +1,5 @@
 //! Serves a program: HTTP API, console, S3 port, metrics, and the command line. It knows no
-//! application; what an application adds, it adds to its `App` (see `steadfast_web::Serve`).
+//! application; applications add their parts to their `App` (see `steadfast_web::Serve`).
 
 mod admission;
 mod api;
@@ -20,11 +20,11 @@ mod live;
 mod logging;
 mod metrics;
 
+mod location;
 mod open;
 mod open_files;
 mod operation;
 mod pages;
-mod place;
 mod ports;
 mod request_id;
 mod s3;

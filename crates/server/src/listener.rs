@@ -1,9 +1,9 @@
-//! The accept loop: every connection has limits, and stopping finishes what was begun.
+//! The accept loop: every connection has limits, and a shutdown finishes requests in flight.
 //!
-//! `axum::serve` sets no timer, so half a request would hold its connection for ever.
+//! `axum::serve` sets no timeout, so half a request would hold its connection for ever.
 
-mod pace;
-mod places;
+mod slots;
+mod timeouts;
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -20,49 +20,52 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt;
 
-pub(crate) use self::{pace::PATIENCE, places::Seat};
+pub(crate) use self::{slots::ConnectionSlot, timeouts::CLIENT_TIMEOUT};
 use self::{
-    pace::{Answer, Paced, PacedStream},
-    places::Places,
+    slots::ConnectionSlots,
+    timeouts::{ResponseBody, TimedBody, TimedStream},
 };
 
-/// A request head must be complete by then; an idle connection is closed after it as well.
+/// Timeout of a request head, and of an idle connection.
 pub(crate) const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Connections at one time. A further one takes the place of the one that keeps us waiting longest.
+/// Maximum number of connections. A further one replaces the one that has kept the server waiting
+/// longest.
 const CONNECTIONS_MAX: usize = 1_024;
 
-/// Requests in flight have so long to end when the process stops.
+/// Grace period of requests in flight at a shutdown.
 pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A connection that is silent for so long is asked whether its other end is still there.
+/// Idle time after which a connection is probed.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
 
-/// Bytes that the system takes from us for a client before the network has room for them.
+/// Send buffer per connection in the system, in bytes.
 #[cfg(target_os = "linux")]
-const UNSENT_BYTES: u32 = 32 << 10;
+const SEND_BUFFER_BYTES: u32 = 32 << 10;
 
-/// It is asked again after this, three times.
-const KEEP_ALIVE_AGAIN: Duration = Duration::from_secs(10);
+/// Interval between probes; three of them.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The wait after the system could not accept, for want of files as a rule.
+/// Pause after a failed accept, which usually lacks file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How serving ended.
+/// The result of a shutdown.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Drained {
+pub(crate) enum DrainResult {
     /// Every request was answered.
     All,
-    /// So many connections were cut off at the deadline.
+    /// This many connections were closed at the deadline.
     CutOff(usize),
 }
 
-impl Drained {
-    /// How two ends together were.
+impl DrainResult {
+    /// Combines two results.
     pub(crate) fn and(self, other: Self) -> Self {
         match (self, other) {
-            (Drained::All, it) | (it, Drained::All) => it,
-            (Drained::CutOff(one), Drained::CutOff(other)) => Drained::CutOff(one + other),
+            (DrainResult::All, it) | (it, DrainResult::All) => it,
+            (DrainResult::CutOff(one), DrainResult::CutOff(other)) => {
+                DrainResult::CutOff(one + other)
+            }
         }
     }
 }
@@ -73,18 +76,18 @@ pub(crate) async fn serve(
     app: Router,
     clock: Arc<dyn Clock>,
     stop: CancellationToken,
-) -> Drained {
+) -> DrainResult {
     let connections = TaskTracker::new();
-    let places = Places::new(CONNECTIONS_MAX);
+    let slots = ConnectionSlots::new(CONNECTIONS_MAX);
     loop {
         let accepted = tokio::select! {
             biased;
             () = stop.cancelled() => break,
-            accepted = accept(&listener, &places) => accepted,
+            accepted = accept(&listener, &slots) => accepted,
         };
         match accepted {
-            Ok((stream, seat)) => {
-                connections.spawn(connection(stream, app.clone(), stop.clone(), seat));
+            Ok((stream, slot)) => {
+                connections.spawn(connection(stream, app.clone(), stop.clone(), slot));
             }
             Err(error) => {
                 tracing::warn!(%error, "connection not accepted");
@@ -95,26 +98,29 @@ pub(crate) async fn serve(
     drop(listener);
     connections.close();
     match tokio::time::timeout(DRAIN_TIMEOUT, connections.wait()).await {
-        Ok(()) => Drained::All,
-        Err(_) => Drained::CutOff(connections.len()),
+        Ok(()) => DrainResult::All,
+        Err(_) => DrainResult::CutOff(connections.len()),
     }
 }
 
-async fn accept(listener: &TcpListener, places: &Arc<Places>) -> io::Result<(TcpStream, Seat)> {
+async fn accept(
+    listener: &TcpListener,
+    slots: &Arc<ConnectionSlots>,
+) -> io::Result<(TcpStream, ConnectionSlot)> {
     let (stream, _) = listener.accept().await?;
-    Ok((stream, places.take().await))
+    Ok((stream, slots.take().await))
 }
 
-async fn connection(stream: TcpStream, app: Router, stop: CancellationToken, seat: Seat) {
-    // Small answers must not wait for the acknowledgement of the last one.
+async fn connection(stream: TcpStream, app: Router, stop: CancellationToken, slot: ConnectionSlot) {
+    // Small responses must not wait for the acknowledgement of the last one.
     let _ = stream.set_nodelay(true);
-    if let Err(error) = settle(&stream) {
+    if let Err(error) = set_options(&stream) {
         tracing::debug!(%error, "options of a socket not set");
     }
-    seat.waits_to_read();
-    let socket = TokioIo::new(PacedStream::new(stream, seat.clone()));
-    let _leaves = Leaves(seat.clone());
-    let served = seat.clone();
+    slot.waits_to_read();
+    let socket = TokioIo::new(TimedStream::new(stream, slot.clone()));
+    let _release = ReleaseOnDrop(slot.clone());
+    let served = slot.clone();
     let service = service_fn(move |request| answer(app.clone(), request, served.clone()));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
@@ -131,47 +137,47 @@ async fn connection(stream: TcpStream, app: Router, stop: CancellationToken, sea
     };
     let ended = tokio::select! {
         ended = serving => ended,
-        () = seat.is_cut() => Ok(()),
+        () = slot.closed() => Ok(()),
     };
-    // A client that goes away in the middle is its own business.
+    // A disconnected client is not an error of the server.
     if let Err(error) = ended {
         tracing::debug!(%error, "connection ended early");
     }
 }
 
-/// Frees the place when the connection ends.
-struct Leaves(Seat);
+/// Releases the slot when the connection ends.
+struct ReleaseOnDrop(ConnectionSlot);
 
-impl Drop for Leaves {
+impl Drop for ReleaseOnDrop {
     fn drop(&mut self) {
-        self.0.leave();
+        self.0.release();
     }
 }
 
-async fn answer(app: Router, request: Request<Incoming>, seat: Seat) -> Answered {
-    seat.has_read();
-    seat.note_slow(false);
+async fn answer(app: Router, request: Request<Incoming>, slot: ConnectionSlot) -> ServeResult {
+    slot.has_read();
+    slot.note_slow(false);
     let mut request = request.map(|body| {
         if body.is_end_stream() {
             return Body::empty();
         }
-        Body::new(Paced::new(body, seat.clone()))
+        Body::new(TimedBody::new(body, slot.clone()))
     });
-    request.extensions_mut().insert(seat.clone());
+    request.extensions_mut().insert(slot.clone());
     let response = app.oneshot(request).await?;
-    Ok(response.map(|body| Answer::new(body, seat)))
+    Ok(response.map(|body| ResponseBody::new(body, slot)))
 }
 
-type Answered = Result<axum::http::Response<Answer<Body>>, std::convert::Infallible>;
+type ServeResult = Result<axum::http::Response<ResponseBody<Body>>, std::convert::Infallible>;
 
-/// Finds out that the other end is gone when nothing is sent, and how fast it takes what is.
-fn settle(stream: &TcpStream) -> io::Result<()> {
+/// Sets options that detect a dead peer and bound the send buffer.
+fn set_options(stream: &TcpStream) -> io::Result<()> {
     let socket = SockRef::from(stream);
-    let keep_alive = TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE_AGAIN);
+    let keep_alive = TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE_INTERVAL);
     socket.set_tcp_keepalive(&keep_alive.with_retries(3))?;
-    // Otherwise the system takes megabytes at once, and a slow client seems to take nothing.
+    // Otherwise the system buffers megabytes, and a slow client seems to read nothing.
     #[cfg(target_os = "linux")]
-    socket.set_tcp_notsent_lowat(UNSENT_BYTES)?;
+    socket.set_tcp_notsent_lowat(SEND_BUFFER_BYTES)?;
     Ok(())
 }
 
@@ -189,9 +195,9 @@ mod tests {
     #[tokio::test]
     async fn a_request_in_flight_is_finished_before_serving_ends() {
         let (arrived, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-        let (told, waits) = (arrived.clone(), go_on.clone());
+        let (notify, waits) = (arrived.clone(), go_on.clone());
         let handler = async move || {
-            told.notify_one();
+            notify.notify_one();
             waits.notified().await;
             "finished"
         };
@@ -207,11 +213,11 @@ mod tests {
         let mut answer = String::new();
         client.read_to_string(&mut answer).await.unwrap();
         assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("finished"), "{answer}");
-        assert_eq!(serving.await.unwrap(), Drained::All);
+        assert_eq!(serving.await.unwrap(), DrainResult::All);
         assert!(TcpStream::connect(address).await.is_err(), "it must not listen any more");
     }
 
-    /// Says when it is dropped.
+    /// Notifies when it is dropped.
     struct Dropped(Arc<Notify>);
 
     impl Drop for Dropped {
@@ -221,13 +227,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_whose_client_goes_away_is_dropped() {
+    async fn a_request_is_dropped_when_its_client_disconnects() {
         let (arrived, dropped) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-        let (told, tells) = (arrived.clone(), dropped.clone());
-        // A call that waits in the mailbox of an object is such a future: dropped, it leaves.
+        let (notify, notify_drop) = (arrived.clone(), dropped.clone());
+        // A call in the mailbox of an object is such a future: dropping it removes the call.
         let handler = async move || {
-            let _waits = Dropped(tells.clone());
-            told.notify_one();
+            let _waits = Dropped(notify_drop.clone());
+            notify.notify_one();
             std::future::pending::<&str>().await
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -240,6 +246,6 @@ mod tests {
         drop(client);
         dropped.notified().await;
         stop.cancel();
-        assert_eq!(serving.await.unwrap(), Drained::All);
+        assert_eq!(serving.await.unwrap(), DrainResult::All);
     }
 }

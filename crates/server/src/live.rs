@@ -1,5 +1,4 @@
-//! Live connections on the wire: a WebSocket or server-sent events, and one end of the line to an
-//! object behind it; and the history of a run while it grows.
+//! Live connections over WebSockets and server-sent events, and followed histories of runs.
 
 pub(crate) mod events;
 pub(crate) mod history;
@@ -7,21 +6,21 @@ pub(crate) mod websocket;
 
 use std::time::Duration;
 
-/// Bytes of one text that comes in.
+/// Maximum size of an incoming text in bytes.
 pub(crate) const TEXT_BYTES_MAX: usize = 1 << 20;
 
-/// A sign of life is sent so often; who gives none back twice is gone. The object does not hear
-/// of it.
+/// Interval of heartbeats. A client that misses two is disconnected. Heartbeats cause no turn of
+/// the object.
 const HEARTBEAT: Duration = Duration::from_secs(30);
 
-/// Proxies cut what is silent for longer.
+/// Interval of comments: proxies close silent connections.
 const COMMENT: Duration = Duration::from_secs(15);
 
-/// A client that takes nothing for so long is gone.
+/// A client that reads nothing for this time is disconnected.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The object hears of an end at the latest after this.
-const GOODBYE_MOMENT: Duration = Duration::from_secs(1);
+/// Maximum delay before the object learns that the connection ended.
+const CLOSE_NOTICE_DELAY: Duration = Duration::from_secs(1);
 
-/// The other side has so long to hear why it ended, and to say goodbye as well.
-const GOODBYE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time for the client to receive the reason and close its side.
+const CLOSE_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! Logs go to stderr: text for people, JSON for machines.
+//! Logs to stderr: text on a terminal, JSON otherwise.
 
 use std::io::IsTerminal;
 
@@ -11,8 +11,8 @@ use tracing_subscriber::{
 
 /// Starts logging. Called once, before anything is logged.
 pub(crate) fn start(level: LevelFilter) {
-    // The S3 library tells refusals as errors, and requests with their signatures; what matters of
-    // it we tell ourselves.
+    // The S3 library logs refusals as errors, and requests with their signatures. This crate logs
+    // the important ones.
     let targets = Targets::new().with_default(level).with_target("s3s", LevelFilter::OFF);
     let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let layer = if std::io::stderr().is_terminal() {

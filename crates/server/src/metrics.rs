@@ -13,7 +13,7 @@ use prometheus_client::{
 use steadfast_core::queue::QueueView;
 use steadfast_store::{Activity, Totals};
 
-/// Labels from closed sets only: the route's pattern, never a path.
+/// Labels with bounded values: the pattern of a route, never a path.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Labels {
     route: String,
@@ -21,30 +21,30 @@ struct Labels {
     status: &'static str,
 }
 
-/// A bounded number: see [`Figures::queues`].
+/// Bounded: see [`Figures::queues`].
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct QueueLabels {
     queue: String,
 }
 
-/// A name, what it means, and how it is read off.
+/// Name, help and value of a metric of a queue.
 type QueueFigure = (&'static str, &'static str, fn(&QueueView) -> u64);
 
-/// The counters that live as long as the process.
+/// Counters that live as long as the process.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
     requests: Family<Labels, Counter>,
 }
 
-/// How things are at one moment.
+/// Values at one time.
 #[derive(Clone, Debug)]
 pub(crate) struct Figures {
     /// Activity of the store.
     pub(crate) activity: Activity,
-    /// Totals of the store, if it answers.
+    /// Totals of the store, if it responds.
     pub(crate) totals: Option<Totals>,
-    /// Whether it can write.
+    /// Whether the store can write.
     pub(crate) ready: bool,
     /// Objects in memory.
     pub(crate) awake: usize,
@@ -52,13 +52,12 @@ pub(crate) struct Figures {
     pub(crate) connections: usize,
     /// Counters of the applications: names, help, values.
     pub(crate) counters: Vec<(&'static str, &'static str, u64)>,
-    /// A bounded number of queues, and whether there are others; nothing if the store does not
-    /// answer.
+    /// A bounded number of queues, and whether others exist; `None` if the store does not respond.
     pub(crate) queues: Option<(Vec<QueueView>, bool)>,
 }
 
 impl Metrics {
-    /// Starts at zero.
+    /// All counters at zero.
     pub(crate) fn new() -> Self {
         let mut registry = Registry::with_prefix("steadfast");
         let requests = Family::default();
@@ -66,7 +65,7 @@ impl Metrics {
         Self { registry, requests }
     }
 
-    /// Counts one answered request.
+    /// Counts one request.
     pub(crate) fn count_request(&self, route: &str, method: &Method, status: StatusCode) {
         let labels = Labels {
             route: route.into(),
@@ -76,7 +75,7 @@ impl Metrics {
         self.requests.get_or_create(&labels).inc();
     }
 
-    /// Writes everything in the text format of Prometheus.
+    /// Encodes all metrics in the text format of Prometheus.
     pub(crate) fn write(&self, figures: &Figures) -> Result<String, std::fmt::Error> {
         let mut out = String::new();
         text::encode_registry(&mut out, &self.registry)?;
@@ -91,12 +90,12 @@ impl Figures {
         let mut registry = Registry::with_prefix("steadfast");
         let Activity { commits, batches, reads, steps, heartbeats, log_bytes } = self.activity;
         for (name, help, value) in [
-            ("commits", "Commits answered", commits),
+            ("commits", "Commits completed", commits),
             ("batches", "Transactions that the commits took", batches),
-            ("reads", "Reads answered", reads),
-            ("read_steps", "Steps that SQLite took to read", steps),
-            ("heartbeats", "Signs of life of an idle owner", heartbeats),
-            ("log_bytes", "Bytes written to the log of the database", log_bytes),
+            ("reads", "Reads completed", reads),
+            ("read_steps", "Steps of SQLite for reads", steps),
+            ("heartbeats", "Heartbeats of an idle owner", heartbeats),
+            ("log_bytes", "Bytes written to the write-ahead log", log_bytes),
         ]
         .into_iter()
         .chain(self.counters.iter().copied())
@@ -111,9 +110,9 @@ impl Figures {
         registry.register("connections", "Live connections", ConstGauge::new(connections));
         if let Some(Totals { position, pending, dead }) = self.totals {
             for (name, help, value) in [
-                ("position", "The last position", position),
+                ("position", "Last position of a message", position),
                 ("work_pending", "Messages to be delivered", pending),
-                ("work_dead", "Messages given up", dead),
+                ("work_dead", "Dead messages", dead),
             ] {
                 registry.register(name, help, ConstGauge::new(value));
             }
@@ -123,17 +122,17 @@ impl Figures {
     }
 
     fn add_queues(&self, registry: &mut Registry) {
-        let Some((queues, is_cut)) = &self.queues else { return };
+        let Some((queues, is_truncated)) = &self.queues else { return };
         let help =
-            "1 if some queues have no figures: consumed ones and those with messages go first";
-        registry.register("queues_truncated", help, ConstGauge::new(i64::from(*is_cut)));
+            "1 if some queues have no metrics: consumed queues and those with messages come first";
+        registry.register("queues_truncated", help, ConstGauge::new(i64::from(*is_truncated)));
         let figures: [QueueFigure; 5] = [
-            ("queue_depth", "Messages that wait or are in flight", |it| it.depth.waiting()),
-            ("queue_in_flight", "Messages that a consumer has", |it| {
+            ("queue_depth", "Messages that are waiting or in flight", |it| it.depth.waiting()),
+            ("queue_in_flight", "Messages held by a consumer", |it| {
                 it.depth.leased + it.running as u64
             }),
-            ("queue_dead", "Messages given up in place", |it| it.depth.dead),
-            ("queue_oldest_age_seconds", "How long the oldest message has been there", |it| {
+            ("queue_dead", "Dead messages in the queue", |it| it.depth.dead),
+            ("queue_oldest_age_seconds", "Age of the oldest message", |it| {
                 it.oldest_age.map_or(0, |it| it.as_secs())
             }),
             ("queue_paused", "1 if nothing is delivered", |it| u64::from(it.paused)),

@@ -7,83 +7,83 @@ use steadfast_store::{
     Store, private,
 };
 
-use crate::place::Place;
+use crate::location::Location;
 
-/// How often a store that another process serves is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Interval of attempts to open a store that another process owns.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How a store is opened.
+/// Options of opening a store.
 #[derive(Clone, Copy)]
-pub(crate) struct Opening {
-    /// A step of the clock beyond this is reported.
+pub(crate) struct OpenOptions {
+    /// Larger steps of the clock are reported.
     pub(crate) clock_step_max: Duration,
-    /// Go on although acknowledged commits are missing.
+    /// Start although acknowledged commits are missing.
     pub(crate) accept_loss: bool,
-    /// Only look at it.
+    /// Open it read-only.
     pub(crate) read_only: bool,
 }
 
-impl Opening {
-    /// As usual.
+impl OpenOptions {
+    /// The default options.
     pub(crate) const DEFAULT: Self =
         Self { clock_step_max: CLOCK_STEP_MAX, accept_loss: false, read_only: false };
 }
 
-/// The same as [`open_store`], but while another process serves the store it waits.
+/// Like [`open_store`], but waits while another process owns the store.
 pub(crate) async fn wait_for_store(
-    place: &Place,
+    location: &Location,
     clock: Arc<dyn Clock>,
-    opening: Opening,
+    options: OpenOptions,
 ) -> Result<Arc<dyn Store>, OpenError> {
     let mut waits_for = None;
     loop {
-        match open_store(place, clock.clone(), opening).await {
+        match open_store(location, clock.clone(), options).await {
             Err(OpenError::Taken { owner, .. }) => {
                 if waits_for.as_ref() != Some(&owner) {
-                    tracing::info!(store = %place, owner, "another process owns it; waiting");
+                    tracing::info!(store = %location, owner, "another process owns it; waiting");
                     waits_for = Some(owner);
                 }
-                clock.sleep(LOOK_EVERY).await;
+                clock.sleep(POLL_INTERVAL).await;
             }
-            // It was reachable before: a database that fails over comes back.
+            // The store was reachable before: a database that fails over returns.
             Err(error @ OpenError::Failed { .. }) if waits_for.is_some() => {
                 tracing::warn!(error = %error, "the store cannot be read; waiting");
-                clock.sleep(LOOK_EVERY).await;
+                clock.sleep(POLL_INTERVAL).await;
             }
             opened => return opened,
         }
     }
 }
 
-/// Opens or makes the store at `place`.
+/// Opens or creates the store at `location`.
 pub(crate) async fn open_store(
-    place: &Place,
+    location: &Location,
     clock: Arc<dyn Clock>,
-    Opening { clock_step_max, accept_loss, read_only }: Opening,
+    OpenOptions { clock_step_max, accept_loss, read_only }: OpenOptions,
 ) -> Result<Arc<dyn Store>, OpenError> {
-    match place {
-        Place::Folder(folder) => {
+    match location {
+        Location::Folder(folder) => {
             let options = SqliteOptions::new(folder.clone(), clock);
             let options = SqliteOptions { clock_step_max, read_only, ..options };
             let opened = tokio::task::spawn_blocking(|| SqliteStore::open(options)).await;
-            let store = opened.map_err(|error| failed(place, error.to_string()))??;
+            let store = opened.map_err(|error| failed(location, error.to_string()))??;
             Ok(Arc::new(store))
         }
-        Place::Database(url) => {
+        Location::Database(url) => {
             let options = PostgresOptions::new(url.clone(), clock);
             let options = PostgresOptions { clock_step_max, accept_loss, ..options };
             Ok(Arc::new(PostgresStore::open(options).await?))
         }
-        Place::Host => Err(failed(place, "it is already open".into())),
+        Location::Host => Err(failed(location, "it is already open".into())),
     }
 }
 
-/// Opens a store that must be there: a question must not make a folder.
+/// Opens an existing store: a client verb must not create a folder.
 pub(crate) async fn open_existing_folder(
     folder: &Path,
     clock: Arc<dyn Clock>,
 ) -> Result<Arc<dyn Store>, OpenError> {
-    let place = Place::Folder(folder.to_owned());
+    let location = Location::Folder(folder.to_owned());
     let missing = match (folder.is_dir(), folder.join("steadfast.db").is_file()) {
         (false, _) => Some("the folder does not exist"),
         (true, false) => Some("the folder has no steadfast.db"),
@@ -91,18 +91,19 @@ pub(crate) async fn open_existing_folder(
     };
     if let Some(missing) = missing {
         let reason = format!("{missing}; name the folder that `steadfast serve --data` was given");
-        return Err(failed(&place, reason));
+        return Err(failed(&location, reason));
     }
-    open_store(&place, clock, Opening::DEFAULT).await
+    open_store(&location, clock, OpenOptions::DEFAULT).await
 }
 
-/// Takes the data folder from everybody but its owner. With a database elsewhere nobody else does.
+/// Removes the permissions of other users on the data folder. The SQLite store does this itself;
+/// with PostgreSQL nothing else does.
 pub(crate) async fn tighten(data: &Path) -> io::Result<()> {
     let data = data.to_owned();
     tokio::task::spawn_blocking(move || private::tighten(&data)).await??;
     Ok(())
 }
 
-fn failed(place: &Place, reason: String) -> OpenError {
-    OpenError::Failed { what: place.to_string(), reason }
+fn failed(location: &Location, reason: String) -> OpenError {
+    OpenError::Failed { what: location.to_string(), reason }
 }

@@ -1,9 +1,8 @@
-//! A connection is an open file to the system, which allows few of them unless asked.
+//! Raises the limit of open files: every connection is one.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the limit of open files as far as we may. It is no error if we may not: connections wait
-/// then.
+/// Raises the soft limit of open files as far as permitted. Without permission, connections wait.
 pub(crate) fn allow_many() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {

@@ -1,4 +1,4 @@
-//! Routes made from operations: a request is read into its type, handled, and answered as JSON.
+//! Routes of operations: parse the request into its type, handle it, respond with JSON.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -33,10 +33,10 @@ use utoipa_axum::router::UtoipaMethodRouter;
 
 use crate::server::Server;
 
-/// The extension of an operation in the OpenAPI document that lists the codes of its errors.
+/// The OpenAPI extension with the error codes of an operation.
 pub(crate) const ERROR_CODES: &str = "x-error-codes";
 
-/// Routes with their description, as `routes!` makes them.
+/// Routes with their description, as `routes!` builds them.
 type Routes<S = Arc<Server>> = UtoipaMethodRouter<S>;
 
 /// The route of an operation.
@@ -70,8 +70,8 @@ where
     fails_with(O::codes(), (schemas, paths, on(filter, serve)))
 }
 
-/// Declares the errors that routes may answer, besides those of every request. Builds with
-/// assertions panic on an error that is not declared, so that every test proves the lists.
+/// Declares the errors of routes, besides those of every request. Debug builds panic on an
+/// undeclared error, so that every test checks the lists.
 pub(crate) fn fails_with<S: Clone + Send + Sync + 'static>(
     codes: impl IntoIterator<Item = Code>,
     (mut schemas, mut paths, mut methods): Routes<S>,
@@ -120,13 +120,13 @@ fn describe_errors(
     }
 }
 
-/// Reads an operation: its path, its query or its body, and its idempotency key.
+/// Parses an operation: its path, its query or body, and its idempotency key.
 async fn read<O: Operation>(request: Request) -> Result<O, Problem> {
     let (mut parts, body) = request.into_parts();
     let values = RawPathParams::from_request_parts(&mut parts, &()).await;
     let values = values.map_err(|error| Problem::of(Code::BadRequest, error.body_text()))?;
     let values = values.iter().map(|it| it.1.to_owned()).collect();
-    // Reads that are sent by POST ignore the header, as do GET, PUT and DELETE.
+    // Reads that use POST ignore the header, as do GET, PUT and DELETE.
     let key = if O::TAKES_KEY { IdempotencyKey::of(&parts.headers)? } else { Default::default() };
     let mut operation: O = if O::METHOD.has_body() {
         let query = parts.uri.query().unwrap_or_default().to_owned();
@@ -221,7 +221,7 @@ fn describe<O: Operation>(method: HttpMethod) -> (Schemas, PathItem) {
     }
     let answer = named::<O::Response>(&mut schemas);
     for status in [Some(O::STATUS), O::STATUS_TOO].into_iter().flatten() {
-        let mut response = ResponseBuilder::new().description("The answer");
+        let mut response = ResponseBuilder::new().description("Success");
         if status != StatusCode::NO_CONTENT.as_u16() {
             let content = ContentBuilder::new().schema(Some(answer.clone())).build();
             response = response.content(JSON, content);
@@ -234,7 +234,7 @@ fn describe<O: Operation>(method: HttpMethod) -> (Schemas, PathItem) {
 const JSON: &str = "application/json";
 const PROBLEM: &str = "application/problem+json";
 
-/// A reference to a schema, which is added to the schemas. A generic type has no name of its own.
+/// A reference to a schema, which it adds to the schemas. A generic type has no name of its own.
 fn named<T: ToSchema>(schemas: &mut Schemas) -> RefOr<Schema> {
     T::schemas(schemas);
     if std::any::type_name::<T>().contains('<') {
@@ -245,9 +245,9 @@ fn named<T: ToSchema>(schemas: &mut Schemas) -> RefOr<Schema> {
     RefOr::Ref(Ref::from_schema_name(name))
 }
 
-fn parameter(name: &str, place: ParameterIn, required: Required) -> Parameter {
+fn parameter(name: &str, location: ParameterIn, required: Required) -> Parameter {
     let text = ObjectBuilder::new().schema_type(Type::String).build();
-    let parameter = ParameterBuilder::new().name(name).parameter_in(place).required(required);
+    let parameter = ParameterBuilder::new().name(name).parameter_in(location).required(required);
     parameter.schema(Some(Schema::Object(text))).build()
 }
 
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn declared_and_general_errors_are_answered() {
+    async fn declared_and_general_errors_are_allowed() {
         assert_eq!(ask(&[Code::QueueNotFound], Code::QueueNotFound).await, StatusCode::NOT_FOUND);
         assert_eq!(ask(&[], Code::BadRequest).await, StatusCode::BAD_REQUEST);
     }

@@ -1,5 +1,5 @@
-//! Pages for people, made on the server. They read what the API reads, and need no script: one only
-//! keeps a part of a page fresh.
+//! Pages of the console, rendered on the server. They read the same data as the API, and need no
+//! script: a script only refreshes a part of a page.
 
 mod buckets;
 mod chart;
@@ -44,7 +44,7 @@ use steadfast_web::{
 
 use crate::{api, server::Server};
 
-/// Keeps a part of a page fresh.
+/// Refreshes a part of a page.
 static SCRIPT: LazyLock<Asset> =
     LazyLock::new(|| Asset::js("/assets/live.js", include_str!("../assets/live.js")));
 
@@ -52,24 +52,24 @@ static SCRIPT: LazyLock<Asset> =
 static BUCKETS: LazyLock<Asset> =
     LazyLock::new(|| Asset::js("/assets/buckets.js", include_str!("../assets/buckets.js")));
 
-/// Offers the last statements of the SQL form again.
+/// Lists the last statements in the SQL form.
 static SQL: LazyLock<Asset> =
     LazyLock::new(|| Asset::js("/assets/sql.js", include_str!("../assets/sql.js")));
 
-/// A route for people. Pages are not in the OpenAPI document.
+/// A route of a page. Pages are not in the OpenAPI document.
 pub(crate) struct PageRoute {
-    /// Where it is, with `{name}` for each parameter.
+    /// The path, with `{name}` for each parameter.
     pub(crate) path: &'static str,
     /// The method.
     pub(crate) method: &'static str,
-    /// The role that a caller needs.
+    /// The required role.
     pub(crate) needs: Needs,
-    /// Whether its body may be as large as a bucket allows.
+    /// Whether its body has no fixed limit: the bucket has one.
     pub(crate) is_large: bool,
     methods: MethodRouter<Arc<Server>>,
 }
 
-/// All routes for people.
+/// All routes of pages.
 pub(crate) fn routes() -> Vec<PageRoute> {
     let mut all = vec![get("/", start::start), get("/search", search::search)];
     all.extend(streams());
@@ -82,7 +82,7 @@ pub(crate) fn routes() -> Vec<PageRoute> {
     all
 }
 
-/// The routes as a router: those with bodies of any size, or the others.
+/// The routes as a router: those with large bodies, or the others.
 pub(crate) fn router(is_large: bool) -> Router<Arc<Server>> {
     let routes = routes().into_iter().filter(|it| it.is_large == is_large);
     let router = routes.fold(Router::new(), |all, it| all.route(it.path, it.methods));
@@ -194,7 +194,7 @@ fn post<T: 'static>(
     PageRoute { path, method, needs: needs.into(), is_large: false, methods }
 }
 
-/// A form whose fields are those of an operation. Afterwards the browser goes to `to`.
+/// A form with the fields of an operation. Afterwards the browser is redirected to `to`.
 fn form<O, F, Fut>(path: &'static str, handler: F, to: fn(&O) -> String) -> PageRoute
 where
     O: Operation,
@@ -212,8 +212,7 @@ fn asset(asset: &'static LazyLock<Asset>) -> PageRoute {
     PageRoute { needs: Needs::NOTHING, ..route }
 }
 
-/// The page that shows an entity best. The instances of a process have pages only where it is
-/// declared.
+/// The best page of an entity. Instances of a process have pages only if the program declares it.
 fn href_of(server: &Server, address: &Address) -> String {
     let (class, name) = (address.class(), address.name());
     match address.kind() == EntityKind::Process && server.runtime.processes().contains(class) {
@@ -222,7 +221,7 @@ fn href_of(server: &Server, address: &Address) -> String {
     }
 }
 
-/// The page of an entity, whatever the program declares.
+/// The page of an entity, regardless of the declarations of the program.
 fn page_of(address: &Address) -> String {
     let (class, name) = (address.class(), address.name());
     match address.kind() {
@@ -236,7 +235,7 @@ fn page_of(address: &Address) -> String {
     }
 }
 
-/// Shows what happened and the way back.
+/// Shows an error and a link to the overview.
 pub(crate) fn failure(problem: &ProblemBody) -> Page {
     let content = html! {
         div.empty {
@@ -257,7 +256,7 @@ mod roles {
     use super::*;
 
     #[test]
-    fn a_page_that_changes_something_needs_more_than_a_viewer() {
+    fn a_changing_page_needs_more_than_a_viewer() {
         for route in routes() {
             let verb = route.path.rsplit('/').next().unwrap_or_default();
             let changes = ["pause", "resume", "purge", "redrive", "edit", "revive", "retry"];

@@ -1,4 +1,4 @@
-//! Where the process listens: for pages and programs, and for S3.
+//! The ports of the process: pages and API, and S3.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -10,27 +10,27 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     args::S3Listen,
     failure::Failure,
-    listener::{self, Drained},
+    listener::{self, DrainResult},
     s3,
     server::Server,
 };
 
-/// Connections that the system keeps until they are accepted. Where it keeps fewer, a client whose
-/// connection does not fit waits for a second.
+/// Backlog of connections that wait to be accepted. With a smaller system limit, further clients
+/// wait one second.
 const BACKLOG: u32 = 4_096;
 
-/// The ports that are bound.
+/// The bound ports.
 pub(crate) struct Ports {
     listener: TcpListener,
     s3: Option<TcpListener>,
-    /// Where pages and programs come.
+    /// Address of pages and API.
     pub(crate) address: SocketAddr,
-    /// Where S3 clients come.
+    /// Address of the S3 API.
     pub(crate) s3_address: Option<SocketAddr>,
 }
 
 impl Ports {
-    /// Binds them. Giving them back leaves no trace.
+    /// Binds them. Unbinding has no side effects.
     pub(crate) fn bind(listen: SocketAddr, s3: S3Listen) -> Result<Self, Failure> {
         let listener = bind("--listen", listen)?;
         let s3 = match s3 {
@@ -49,12 +49,12 @@ impl Ports {
         server: &Arc<Server>,
         clock: &Arc<dyn Clock>,
         stop: &CancellationToken,
-    ) -> Drained {
+    ) -> DrainResult {
         let serve = |listener, app| listener::serve(listener, app, clock.clone(), stop.clone());
         let s3_serving = async {
             match self.s3 {
                 Some(listener) => serve(listener, s3::router(server)).await,
-                None => Drained::All,
+                None => DrainResult::All,
             }
         };
         let (one, other) = tokio::join!(serve(self.listener, routes), s3_serving);
@@ -64,7 +64,7 @@ impl Ports {
 
 fn listen_at(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // A port that was in use a moment ago is free.
+    // Allows binding a port that was in use a moment ago.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)

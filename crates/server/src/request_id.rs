@@ -1,17 +1,17 @@
-//! Names every request, so that an answer, a log line and a report can be matched.
+//! Request ids: they match responses, log lines and reports.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::http::{HeaderMap, HeaderName};
 use steadfast_store::{Entropy, SeededEntropy};
 
-/// Carries the id in both directions.
+/// The header of the id in requests and responses.
 pub(crate) const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Bytes of an id that we take over from a caller.
+/// Maximum length of an id from a caller, in bytes.
 const LEN_MAX: usize = 64;
 
-/// Gives out request ids: unlike those of other processes, and counted.
+/// Makes request ids, unique across processes.
 #[derive(Debug)]
 pub(crate) struct RequestIds {
     start: u64,
@@ -19,12 +19,12 @@ pub(crate) struct RequestIds {
 }
 
 impl RequestIds {
-    /// Starts at a place of its own.
+    /// Starts at a random number.
     pub(crate) fn new() -> Self {
         Self { start: SeededEntropy::from_system().next(), count: AtomicU64::new(1) }
     }
 
-    /// The id of a request: its own if it is harmless to repeat, else a new one.
+    /// The id of a request: its own if it is safe to repeat, else a new one.
     pub(crate) fn of(&self, headers: &HeaderMap) -> String {
         let given = headers.get(HEADER).and_then(|it| it.to_str().ok());
         match given.filter(|it| is_harmless(it)) {
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sane_id_is_kept_and_a_strange_one_is_replaced() {
+    fn a_valid_request_id_is_kept_and_an_invalid_one_is_replaced() {
         assert_eq!(id_for("trace-1.A_b"), "trace-1.A_b");
         for strange in [
             "",

@@ -1,22 +1,22 @@
-//! The S3 port: the same accept loop, with nothing but S3 behind it.
+//! The S3 port: the same accept loop, serving only S3.
 
 use axum::{Router, body::Body, extract::Request, response::Response};
 use steadfast_s3::{Refusal, S3Api};
 
-use crate::{budget, listener::Seat, server::Server};
+use crate::{budget, listener::ConnectionSlot, server::Server};
 
-/// Everything that the S3 port answers.
+/// The router of the S3 port.
 pub(crate) fn router(server: &Server) -> Router {
     let budget = server.budget.clone();
     let Ok(buckets) = server.buckets() else { return Router::new() };
     let api = S3Api::new(buckets.clone(), server.runtime.store().clone());
     Router::new().fallback(async move |request: Request| -> Response {
-        let seat = request.extensions().get::<Seat>().cloned();
+        let slot = request.extensions().get::<ConnectionSlot>().cloned();
         let answer = async |request| api.answer(request).await.map(Body::new);
         let answered = budget::check_s3(&budget, request, answer).await;
         match answered {
             None => api.refuse(Refusal::Busy).await.map(Body::new),
-            Some(_) if seat.is_some_and(|it| it.was_slow()) => {
+            Some(_) if slot.is_some_and(|it| it.was_slow()) => {
                 api.refuse(Refusal::Slow).await.map(Body::new)
             }
             Some(response) => response,

@@ -1,4 +1,4 @@
-//! The verb `serve`: opens the store, listens, says so, and stops in order.
+//! The verb `serve`: opens the store, listens, prints the address, and stops in order.
 
 use std::{io::Write, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -13,30 +13,30 @@ use crate::{
     app,
     args::{InspectArgs, S3Listen, SERVER, ServeArgs},
     failure::Failure,
-    listener::Drained,
+    listener::DrainResult,
+    location::{Location, StoreChoice},
     logging,
-    open::{Opening, open_store, tighten, wait_for_store},
+    open::{OpenOptions, open_store, tighten, wait_for_store},
     open_files,
-    place::{Place, StoreChoice},
     ports::Ports,
     server::Server,
     signals::Signals,
 };
 
-/// How often the store's health is looked at. That reads a flag, never the database.
+/// Interval of health checks of the store. A check reads a flag, never the database.
 const HEALTH_PERIOD: Duration = Duration::from_secs(1);
 
-/// How often the clock is looked at, and a store that cannot write is tried.
+/// Interval of clock checks, and of attempts to write to a degraded store.
 const WATCH_PERIOD: Duration = Duration::from_secs(1);
 
-/// Closing the store has so long; what was acknowledged is safe without it.
+/// Timeout of closing the store; acknowledged commits are safe without it.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Serves until a signal or until the store fails.
 pub(crate) fn run(args: ServeArgs, app: App) -> Result<(), Failure> {
     logging::start(args.log);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    // People are served from other threads than those that work off what is to be done.
+    // Requests run on other threads than background work.
     let work = background_threads()?;
     let result = runtime.block_on(serve(args, app, work.handle()));
     work.shutdown_background();
@@ -53,22 +53,22 @@ fn object_options(args: &ServeArgs) -> ObjectOptions {
 }
 
 async fn serve(args: ServeArgs, mut app: App, work: &Handle) -> Result<(), Failure> {
-    // Why it cannot start is told before anything is opened.
+    // Report conflicts before anything is opened.
     app::claim_routes(&mut app);
     app.check()?;
     let data = std::path::absolute(&args.data)?;
-    let place = match &args.store {
-        StoreChoice::Sqlite => Place::Folder(data.clone()),
-        StoreChoice::Postgres(url) => Place::Database(url.clone()),
+    let location = match &args.store {
+        StoreChoice::Sqlite => Location::Folder(data.clone()),
+        StoreChoice::Postgres(url) => Location::Database(url.clone()),
     };
     let mut signals = Signals::catch()?;
     open_files::allow_many();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let (ports, store) = tokio::select! {
-        opened = open(&args, app.name(), &place, &clock) => opened?,
+        opened = open(&args, app.name(), &location, &clock) => opened?,
         () = signals.next() => return Ok(()),
     };
-    let served = serve_on(&args, app, work, (ports, store.clone(), place, clock), signals).await;
+    let served = serve_on(&args, app, work, (ports, store.clone(), location, clock), signals).await;
     if served.is_err() {
         // Closing twice is harmless.
         store.close().await;
@@ -76,14 +76,14 @@ async fn serve(args: ServeArgs, mut app: App, work: &Handle) -> Result<(), Failu
     served
 }
 
-type Opened = (Ports, Arc<dyn Store>, Place, Arc<dyn Clock>);
+type Opened = (Ports, Arc<dyn Store>, Location, Arc<dyn Clock>);
 
-/// Serves a store that is open.
+/// Serves an open store.
 async fn serve_on(
     args: &ServeArgs,
     app: App,
     work: &Handle,
-    (ports, store, place, clock): Opened,
+    (ports, store, location, clock): Opened,
     mut signals: Signals,
 ) -> Result<(), Failure> {
     let data = std::path::absolute(&args.data)?;
@@ -93,7 +93,7 @@ async fn serve_on(
         .object_options(object_options(args))
         .retention(args.keep())
         .blob_folder(data.join("blobs"));
-    let server = Server::prepare(program, store.clone(), place).await?;
+    let server = Server::prepare(program, store.clone(), location).await?;
     tighten(&data).await?;
     let _ = server.address.set(ports.address);
     if let Some(address) = ports.s3_address {
@@ -103,8 +103,8 @@ async fn serve_on(
     let working = server.clone();
     let started = work.spawn(async move { working.runtime.work().await }).await;
     started.map_err(|error| Failure::new(format!("deliveries cannot start ({error})")))??;
-    tell_unserved(&server).await;
-    greet(&name, &server.place, ports.address, ports.s3_address);
+    log_unserved(&server).await;
+    print_greeting(&name, &server.location, ports.address, ports.s3_address);
     let stop = CancellationToken::new();
     let serving = ports.serve(routes, &server, &clock, &stop);
     let mut serving = std::pin::pin!(serving);
@@ -119,7 +119,7 @@ async fn serve_on(
     stop.cancel();
     tracing::info!("draining");
     let ending = async {
-        // Connections are told to go, so that those who stay on the line do not hold up the end.
+        // Close live connections, so that they do not delay the shutdown.
         let (drained, ()) = tokio::join!(serving, server.runtime.hang_up());
         log_drained(&drained);
         server.runtime.clone().stop().await;
@@ -135,8 +135,8 @@ async fn serve_on(
     failed.map_or(Ok(()), |reason| Err(Failure::new(format!("the store failed: {reason}"))))
 }
 
-/// Says which stored work this program does not serve.
-async fn tell_unserved(server: &Server) {
+/// Logs stored work that this program does not serve.
+async fn log_unserved(server: &Server) {
     match server.runtime.unserved().await {
         Ok(unserved) => {
             for it in server.unserved.get_or_init(|| unserved) {
@@ -147,7 +147,7 @@ async fn tell_unserved(server: &Server) {
     }
 }
 
-/// Serves a folder to look at it, until a signal.
+/// Serves a folder read-only, until a signal.
 pub(crate) fn inspect(args: &InspectArgs, name: String) -> Result<(), Failure> {
     logging::start(args.log);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -158,20 +158,20 @@ pub(crate) fn inspect(args: &InspectArgs, name: String) -> Result<(), Failure> {
 
 async fn look(args: &InspectArgs, name: String) -> Result<(), Failure> {
     let folder = std::path::absolute(&args.data)?;
-    let place = Place::Folder(folder.clone());
+    let location = Location::Folder(folder.clone());
     let mut signals = Signals::catch()?;
     open_files::allow_many();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let ports = Ports::bind(args.listen, S3Listen::Off)?;
-    let opening = Opening { read_only: true, ..Opening::DEFAULT };
-    let store = open_store(&place, clock.clone(), opening).await?;
+    let options = OpenOptions { read_only: true, ..OpenOptions::DEFAULT };
+    let store = open_store(&location, clock.clone(), options).await?;
     let name = format!("{} (read-only)", owner_of(&folder).await.unwrap_or(name));
-    // It declares nothing, so that it serves nothing: whatever is in the store can be read.
+    // The program declares nothing, so nothing is delivered: everything in the store can be read.
     let mut app = App::new(&*name).adopt().blob_folder_read_only(folder.join("blobs"));
     app::claim_routes(&mut app);
-    let server = Server::prepare(app, store.clone(), place).await?;
+    let server = Server::prepare(app, store.clone(), location).await?;
     let _ = server.is_read_only.set(());
-    greet(&name, &server.place, ports.address, None);
+    print_greeting(&name, &server.location, ports.address, None);
     let (stop, routes) = (CancellationToken::new(), app::router(server.clone())?);
     let serving = ports.serve(routes, &server, &clock, &stop);
     let mut serving = std::pin::pin!(serving);
@@ -187,27 +187,27 @@ async fn look(args: &InspectArgs, name: String) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Takes the ports and the store. The name of the store's program is read before anything is taken,
-/// then come the ports: giving them back leaves no trace, opening a store does. But nobody should
-/// knock at one that waits for its store.
+/// Binds the ports and opens the store. The name of the store's program is read first, then the
+/// ports are bound: unbinding has no side effects, opening a store does. But a process that waits
+/// for its store must not listen.
 async fn open(
     args: &ServeArgs,
     program: &str,
-    place: &Place,
+    location: &Location,
     clock: &Arc<dyn Clock>,
 ) -> Result<(Ports, Arc<dyn Store>), Failure> {
-    match place {
-        Place::Folder(folder) if !args.adopt => refuse_foreign(folder, program).await?,
-        Place::Database(url) if !args.adopt => refuse_foreign_database(url, program).await?,
-        Place::Folder(_) | Place::Database(_) | Place::Host => {}
+    match location {
+        Location::Folder(folder) if !args.adopt => refuse_foreign(folder, program).await?,
+        Location::Database(url) if !args.adopt => refuse_foreign_database(url, program).await?,
+        Location::Folder(_) | Location::Database(_) | Location::Host => {}
     }
     let clock_step_max = Duration::from_secs(args.clock_step.into());
-    let opening = Opening { clock_step_max, accept_loss: args.accept_loss, read_only: false };
+    let options = OpenOptions { clock_step_max, accept_loss: args.accept_loss, read_only: false };
     if !args.wait_for_owner {
         let ports = Ports::bind(args.listen, args.s3_listen)?;
-        return Ok((ports, open_store(place, clock.clone(), opening).await?));
+        return Ok((ports, open_store(location, clock.clone(), options).await?));
     }
-    let store = wait_for_store(place, clock.clone(), opening).await?;
+    let store = wait_for_store(location, clock.clone(), options).await?;
     match Ports::bind(args.listen, args.s3_listen) {
         Ok(ports) => Ok((ports, store)),
         Err(error) => {
@@ -227,34 +227,39 @@ async fn failure_of(health: impl Fn() -> Health, clock: &dyn Clock) -> String {
     }
 }
 
-/// Looks at the store's clock, which logs it when the wall clock was set. While the store cannot
-/// write, tries whether it can again: perhaps nobody else does.
+/// Reads the store's clock, which logs a step of the wall clock. While the store cannot write,
+/// tries an empty commit: perhaps no other caller does.
 async fn watch(store: &dyn Store) {
     loop {
         store.clock().now();
         if let Health::Degraded { .. } = store.health() {
-            // The store says itself what became of it.
+            // The store reports the result itself.
             let _ = store.commit(Commit::default()).await;
         }
         store.clock().sleep(WATCH_PERIOD).await;
     }
 }
 
-fn log_drained(drained: &Drained) {
+fn log_drained(drained: &DrainResult) {
     match drained {
-        Drained::All => tracing::debug!("all requests answered"),
-        Drained::CutOff(count) => tracing::warn!(count, "connections closed at the deadline"),
+        DrainResult::All => tracing::debug!("all requests answered"),
+        DrainResult::CutOff(count) => tracing::warn!(count, "connections closed at the deadline"),
     }
 }
 
-/// Tells a newcomer where it is and what to do next. Nobody may be reading.
-fn greet(name: &str, place: &Place, address: SocketAddr, s3: Option<SocketAddr>) {
+/// Prints the address and the next commands. Output errors are ignored.
+fn print_greeting(name: &str, location: &Location, address: SocketAddr, s3: Option<SocketAddr>) {
     let mut out = std::io::stdout().lock();
-    let _ = out.write_all(greeting(name, place, address, s3).as_bytes());
+    let _ = out.write_all(greeting(name, location, address, s3).as_bytes());
     let _ = out.flush();
 }
 
-fn greeting(name: &str, place: &Place, address: SocketAddr, s3: Option<SocketAddr>) -> String {
+fn greeting(
+    name: &str,
+    location: &Location,
+    address: SocketAddr,
+    s3: Option<SocketAddr>,
+) -> String {
     let url = format!("http://{address}");
     let program = std::env::args().next().unwrap_or_else(|| name.into());
     let title = if name == "steadfast" { "Steadfast" } else { name };
@@ -263,7 +268,7 @@ fn greeting(name: &str, place: &Place, address: SocketAddr, s3: Option<SocketAdd
     format!(
         "{title} {version} is running.\n\n  \
            {address:<12} {url}/{s3}\n  \
-           {noun:<12} {place} ({store})\n\n\
+           {noun:<12} {location} ({store})\n\n\
          Next, in another terminal:\n  \
            {program} streams list{server}\n  \
            {program} doctor{server}\n  \
@@ -271,8 +276,8 @@ fn greeting(name: &str, place: &Place, address: SocketAddr, s3: Option<SocketAdd
          Press Ctrl-C to stop.\n",
         version = env!("CARGO_PKG_VERSION"),
         address = "address",
-        noun = place.noun(),
-        store = place.store(),
+        noun = location.noun(),
+        store = location.store(),
     )
 }
 
@@ -286,7 +291,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_node_outlives_a_degraded_store_but_not_a_failed_one() {
+    async fn a_server_survives_a_degraded_store_but_not_a_failed_one() {
         let health = watch::Sender::new(Health::Ready);
         let clock = ManualClock::at(Timestamp(0));
         let mut failure = std::pin::pin!(failure_of(|| health.borrow().clone(), &clock));
@@ -302,17 +307,18 @@ mod tests {
     }
 
     #[test]
-    fn a_newcomer_is_told_the_address_the_data_folder_and_what_to_do() {
+    fn the_greeting_has_the_address_the_data_folder_and_next_commands() {
         let text = greeting(
             "steadfast",
-            &Place::Folder("/srv/data".into()),
+            &Location::Folder("/srv/data".into()),
             ([127, 0, 0, 1], 8787).into(),
             None,
         );
-        for told in ["http://127.0.0.1:8787/", "/srv/data (SQLite)", "streams list\n", "doctor\n"] {
-            assert!(text.contains(told), "{told} is missing in {text}");
+        for shown in ["http://127.0.0.1:8787/", "/srv/data (SQLite)", "streams list\n", "doctor\n"]
+        {
+            assert!(text.contains(shown), "{shown} is missing in {text}");
         }
-        let database = Place::Database("postgres://me:secret@h/d".into());
+        let database = Location::Database("postgres://me:secret@h/d".into());
         let s3 = Some(([127, 0, 0, 1], 2).into());
         let text = greeting("steadfast", &database, ([127, 0, 0, 1], 1).into(), s3);
         assert!(text.contains("S3 API       http://127.0.0.1:2/\n"), "{text}");

@@ -16,22 +16,22 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    budget::Budget, failure::Failure, history::History, metrics::Metrics, place::Place,
+    budget::Budget, failure::Failure, history::History, location::Location, metrics::Metrics,
     request_id::RequestIds,
 };
 
-/// Who watches runs at one time; half of the connections are left for others.
-const WATCHERS_MAX: usize = 512;
+/// Maximum number of clients that follow runs; half of the connections are left for others.
+const FOLLOWERS_MAX: usize = 512;
 
-/// Which requests the routes answer.
+/// Policy for requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// Those for a name of this machine (`localhost`, `127.0.0.1`, `[::1]`), and no writes from a
-    /// page of another origin: what `serve` does.
+    /// Accepts requests for a name of this machine (`localhost`, `127.0.0.1`, `[::1]`), and no
+    /// writes from a page of another origin. `serve` uses it.
     Loopback,
-    /// All that come. The host program checks callers and origins before it lets them through. It
-    /// may say who calls: `steadfast::object::Caller` in the extensions of a request is what turns
-    /// learn from `turn.caller()`.
+    /// Accepts all requests. The host program checks callers and origins first. It may set the
+    /// caller: turns see `steadfast::object::Caller` in the extensions of a request as
+    /// `turn.caller()`.
     HostDecides,
 }
 
@@ -40,65 +40,65 @@ pub(crate) struct Server {
     /// The program.
     pub(crate) runtime: Runtime,
     buckets: Option<Buckets>,
-    /// Which requests are answered.
+    /// The policy for requests.
     pub(crate) policy: Policy,
-    /// The address that it listens on, if it does.
+    /// The address that it listens on, if any.
     pub(crate) address: OnceLock<SocketAddr>,
-    /// Where the S3 port is, if there is one.
+    /// The address of the S3 port, if any.
     pub(crate) s3_address: OnceLock<SocketAddr>,
-    /// Where it is.
-    pub(crate) place: Place,
+    /// The location of the store.
+    pub(crate) location: Location,
     /// Counters of this process.
     pub(crate) metrics: Metrics,
-    /// Figures of the last hour.
+    /// Metrics of the last hour.
     pub(crate) history: History,
-    /// Names of requests.
+    /// Makes request ids.
     pub(crate) request_ids: RequestIds,
-    /// The memory for bodies of requests.
+    /// The memory for request bodies.
     pub(crate) budget: Budget,
-    /// The API's description, written when the routes are known.
+    /// The description of the API, set when the routes are known.
     pub(crate) openapi: OnceLock<String>,
-    /// One examination at a time: it writes to the disk and scans tables.
+    /// Allows one examination at a time: it writes to the disk and scans tables.
     pub(crate) examination: Mutex<()>,
-    /// Places for those who watch runs: each takes one of the connections that are served.
-    pub(crate) watchers: Arc<Semaphore>,
-    /// Ends those who would stay on the line.
+    /// Slots of clients that follow runs: each uses one connection.
+    pub(crate) followers: Arc<Semaphore>,
+    /// Ends long-lived connections.
     pub(crate) stopping: CancellationToken,
-    /// Set if the store is only looked at.
+    /// Set if the store is read-only.
     pub(crate) is_read_only: OnceLock<()>,
-    /// Stored work that the program does not serve, as it was at the start.
+    /// Stored work that the program does not serve, at the start.
     pub(crate) unserved: OnceLock<Vec<Unserved>>,
     draining: AtomicBool,
 }
 
 impl Server {
-    /// A server that serves this program, which has claimed the server's routes, on a store; it
-    /// delivers nothing yet.
+    /// Prepares a server for a program that has claimed the server's routes. It delivers nothing
+    /// yet.
     pub(crate) async fn prepare(
         app: App,
         store: Arc<dyn Store>,
-        place: Place,
+        location: Location,
     ) -> Result<Arc<Self>, Failure> {
         let runtime = app.prepare(store).await?;
-        Ok(Arc::new(Self::new(runtime, place, Policy::Loopback)))
+        Ok(Arc::new(Self::new(runtime, location, Policy::Loopback)))
     }
 
     /// A server that serves this program.
-    pub(crate) fn new(runtime: Runtime, place: Place, policy: Policy) -> Self {
+    pub(crate) fn new(runtime: Runtime, location: Location, policy: Policy) -> Self {
         Self {
             buckets: runtime.buckets(),
             policy,
             runtime,
             address: OnceLock::new(),
             s3_address: OnceLock::new(),
-            place,
+            location,
             metrics: Metrics::new(),
             history: History::default(),
             request_ids: RequestIds::new(),
             budget: Budget::default(),
             openapi: OnceLock::new(),
             examination: Mutex::new(()),
-            watchers: Arc::new(Semaphore::new(WATCHERS_MAX)),
+            followers: Arc::new(Semaphore::new(FOLLOWERS_MAX)),
             stopping: CancellationToken::new(),
             is_read_only: OnceLock::new(),
             unserved: OnceLock::new(),
@@ -114,14 +114,14 @@ impl Server {
         })
     }
 
-    /// Says that no more requests should come.
+    /// Reports that no more requests should arrive.
     pub(crate) fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
         self.runtime.drain();
         self.stopping.cancel();
     }
 
-    /// Whether the server is on its way out.
+    /// Whether the server is shutting down.
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
     }

@@ -1,6 +1,6 @@
-//! Settings: one `clap::Args` struct for the server and one for each application, which is an
-//! argument of the function that declares the program. A flag comes before its environment
-//! variable, that before the settings file, that before the default.
+//! Settings: one `clap::Args` struct for the server and one per application, each an argument of
+//! the function that declares the program. Precedence: flag, environment variable, settings file,
+//! default.
 
 use std::{
     collections::BTreeMap,
@@ -13,9 +13,9 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, parser::ValueSource};
 use steadfast_core::{App, Error, Result};
 use toml::Value;
 
-use crate::{failure::Failure, place::redacted};
+use crate::{failure::Failure, location::redacted};
 
-/// The settings file that is read if no other is named.
+/// The default settings file.
 const FILE: &str = "steadfast.toml";
 
 /// A function `fn(A, B, …) -> Result<App>` whose arguments are settings.
@@ -27,7 +27,7 @@ pub trait Program<M> {
     /// The flags of the settings, each with the type that declares it.
     fn flags() -> Vec<Flag>;
 
-    /// Declares the program with the settings that were given.
+    /// Declares the program with these settings.
     fn build(&self, matches: &ArgMatches) -> Result<App>;
 }
 
@@ -62,7 +62,7 @@ pub struct Flag {
 }
 
 /// Copies the flags but not the group that clap derives from the name of the struct: two structs
-/// called `Settings` would collide on it.
+/// called `Settings` would collide.
 pub(crate) fn flags_of<S: Args>() -> Vec<Flag> {
     let command = S::augment_args(Command::new("settings"));
     let owner = std::any::type_name::<S>();
@@ -75,14 +75,14 @@ impl Flag {
         self.arg.get_long().unwrap_or(self.arg.get_id().as_str())
     }
 
-    /// The application that declares it, by its crate; none if it is the server's.
+    /// The application that declares it, by its crate; `None` for the server.
     fn app(&self) -> Option<&str> {
         let (crate_name, _) = self.owner.split_once("::")?;
         let is_own = crate_name == env!("CARGO_CRATE_NAME");
         (!is_own).then(|| crate_name.trim_start_matches("steadfast_"))
     }
 
-    /// Why a value of the file cannot be one of this flag.
+    /// The reason why a value of the file is invalid for this flag.
     fn refuse(&self, values: &[String]) -> Option<String> {
         if self.arg.is_hide_env_set() || self.name() == "config" {
             return Some("it can be set on the command line only".into());
@@ -112,17 +112,17 @@ impl Flag {
 
 /// The settings of a program, with the values of its file.
 #[derive(Clone)]
-pub(crate) struct Declared {
+pub(crate) struct DeclaredSettings {
     flags: Vec<Flag>,
     file: BTreeMap<String, Vec<String>>,
     name: String,
-    /// Why the settings cannot be used. Verbs that ask a server do without them.
+    /// The reason why the settings are invalid. Client verbs work without them.
     pub(crate) failure: Option<String>,
 }
 
-impl Declared {
-    /// Reads the settings file. Fails if a flag is declared twice: no command line can be read
-    /// then. Every key that is no setting, and every value that cannot be one, is a `failure`.
+impl DeclaredSettings {
+    /// Reads the settings file. Fails if a flag is declared twice: then no command line can be
+    /// parsed. Unknown keys and invalid values become a `failure`.
     pub(crate) fn read(flags: Vec<Flag>, argv: &[OsString]) -> Result<Self, Failure> {
         let (path, is_named) = match named_file(argv) {
             Some(path) => (path, true),
@@ -146,14 +146,14 @@ impl Declared {
         let (mut file, mut problems) = (BTreeMap::new(), Vec::new());
         match text.parse::<toml::Table>() {
             Ok(table) => flatten("", table, &mut file),
-            // Its text would quote the line, which may hold a secret.
+            // The text of the error would quote the line, which may contain a secret.
             Err(error) => {
                 let before = error.span().and_then(|it| text.get(..it.start));
                 let line = before.map_or(1, |it| 1 + it.matches('\n').count());
                 problems.push(format!("settings file {name}, line {line}: {}", error.message()));
             }
         }
-        check_twice(&flags)?;
+        check_duplicates(&flags)?;
         let known: BTreeMap<&str, &Flag> = flags.iter().map(|it| (it.name(), it)).collect();
         for (key, values) in &file {
             match known.get(&**key) {
@@ -170,8 +170,7 @@ impl Declared {
         Ok(Self { flags, file, name, failure })
     }
 
-    /// Gives a flag of a verb the variable and the value from the file that the setting of its name
-    /// has.
+    /// Gives a flag of a verb the variable and the file value of the setting with its name.
     pub(crate) fn of_verb(&self, command: Command) -> Command {
         command.mut_args(|arg| {
             let is_same =
@@ -187,12 +186,12 @@ impl Declared {
         if let Some(name) = variable(flag) {
             arg = arg.env(name);
         }
-        // `--help` prints the value of the variable, as it stands there.
+        // `--help` prints the value of the variable.
         if arg.get_env().and_then(std::env::var_os).is_some_and(|it| has_secret(&it)) {
             arg = arg.hide_env_values(true);
         }
         match self.file.get(flag.name()) {
-            // A default does not satisfy `required` in clap, and `--help` would print it.
+            // In clap a default does not satisfy `required`, and `--help` would print it.
             Some(values) => {
                 let is_secret =
                     arg.is_hide_env_values_set() || values.iter().any(|it| has_secret(it.as_ref()));
@@ -203,7 +202,7 @@ impl Declared {
         }
     }
 
-    /// Adds the flags to a command, each with its variable and its value from the file.
+    /// Adds the flags to a command, each with its variable and its file value.
     pub(crate) fn add_to(&self, command: Command) -> Command {
         command.args(self.flags.iter().enumerate().map(|(order, flag)| {
             let mut arg = flag.arg.clone().display_order(order);
@@ -241,15 +240,15 @@ impl Declared {
     }
 }
 
-/// Whether a value is a URL with a password or the like in it.
+/// Whether a value is a URL with a secret.
 fn has_secret(value: &OsStr) -> bool {
     let value = value.to_string_lossy();
     redacted(&value) != value
 }
 
-/// Fails with the names that two flags have: long and short ones, aliases, and ids, which are the
-/// names of the fields.
-fn check_twice(flags: &[Flag]) -> Result<(), Failure> {
+/// Fails with the names that two flags share: long and short names, aliases, and ids, which are
+/// field names.
+fn check_duplicates(flags: &[Flag]) -> Result<(), Failure> {
     let mut taken: BTreeMap<String, &Flag> = BTreeMap::new();
     let mut problems = Vec::new();
     for flag in flags {
@@ -267,28 +266,28 @@ fn check_twice(flags: &[Flag]) -> Result<(), Failure> {
     if problems.is_empty() { Ok(()) } else { Err(Failure::new(problems.join("\nerror: "))) }
 }
 
-/// The variable that is made of the flag's name, if it is set: an application's `--uploads-model`
-/// is `STEADFAST_UPLOADS_MODEL` whatever shorter variable it also has.
+/// The variable derived from the flag's name, if it is set: an application's `--uploads-model` is
+/// `STEADFAST_UPLOADS_MODEL`, even if it declares a shorter one.
 fn variable_in_use(flag: &Flag) -> Option<String> {
     let name = format!("STEADFAST_{}", flag.name().to_uppercase().replace('-', "_"));
     std::env::var_os(&name).filter(|it| !it.is_empty()).map(|_| name)
 }
 
-/// The variable that a flag is read from, if it is not the one that it declares.
+/// The variable of a flag, if it is not the one that it declares.
 fn variable(flag: &Flag) -> Option<String> {
     match flag.arg.get_env() {
         Some(_) => variable_in_use(flag),
-        // A decision about one start is made on its command line.
+        // A decision about one start belongs on its command line.
         None if flag.arg.is_hide_env_set() => None,
         None => Some(format!("STEADFAST_{}", flag.name().to_uppercase().replace('-', "_"))),
     }
 }
 
-/// The file that the command line or the environment names. It has to be known before the command
-/// line can be parsed, because values of the file are defaults there.
+/// The file that the command line or the environment names. It is needed before the command line is
+/// parsed, because file values are defaults there.
 fn named_file(argv: &[OsString]) -> Option<PathBuf> {
     let verb = argv.get(1).and_then(|it| it.to_str()).unwrap_or_default();
-    // Another verb may have a flag of this name for itself.
+    // Another verb may have its own flag of this name.
     let has_settings = verb.starts_with('-') || ["serve", "config"].contains(&verb);
     let mut args = argv.iter().skip(if has_settings { 1 } else { argv.len() });
     while let Some(arg) = args.next() {
@@ -328,7 +327,7 @@ fn text(value: &Value) -> String {
         Value::Float(number) => number.to_string(),
         Value::Boolean(is) => is.to_string(),
         Value::Datetime(at) => at.to_string(),
-        // No setting is a list of lists, so that this is refused.
+        // No setting is a list of lists, so this is refused.
         Value::Array(_) | Value::Table(_) => "[…]".into(),
     }
 }
@@ -375,8 +374,8 @@ mod tests {
         shop_count: u32,
     }
 
-    fn declared(text: &str) -> Result<Declared, String> {
-        let declared = Declared::new(flags_of::<Shop>(), text, Path::new("a.toml"));
+    fn declared(text: &str) -> Result<DeclaredSettings, String> {
+        let declared = DeclaredSettings::new(flags_of::<Shop>(), text, Path::new("a.toml"));
         let declared = declared.unwrap_or_else(|_| panic!("its flags differ"));
         declared.failure.clone().map_or(Ok(declared), Err)
     }
@@ -389,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_comes_before_the_file_and_that_before_the_default() {
+    fn a_flag_overrides_the_file_and_the_file_the_default() {
         let file = "[shop]\ncount = 7\nnames = [\"a\", \"b\"]\nopen = true\nkey = \"secret\"";
         let (shop, text) = shown(file, &[]);
         assert_eq!((shop.shop_count, shop.shop_open), (7, true));
@@ -421,18 +420,18 @@ mod tests {
     }
 
     #[test]
-    fn everything_wrong_in_a_file_is_told_at_once() {
+    fn all_errors_of_a_file_are_reported_at_once() {
         let text = "[shop]\ncount = \"many\"\nopen = 3\ncolour = \"red\"\n[other]\nx = 1";
         let error = declared(text).err().unwrap();
-        for told in [
+        for shown in [
             "setting `shop-count` in a.toml: invalid value 'many'",
             "setting `shop-open` in a.toml: it must be true or false",
             "unknown setting `shop-colour` in a.toml",
             "unknown setting `other-x` in a.toml",
         ] {
-            assert!(error.contains(told), "{told} is missing in {error}");
+            assert!(error.contains(shown), "{shown} is missing in {error}");
         }
-        // A line that may hold a secret is not quoted.
+        // The line is not quoted, because it may contain a secret.
         let broken = declared("a = 1\n[shop]\nkey = \"hidden").err().unwrap();
         assert!(broken.contains("settings file a.toml, line 3"), "{broken}");
         assert!(!broken.contains("hidden"), "{broken}");
@@ -441,19 +440,19 @@ mod tests {
     }
 
     #[test]
-    fn two_applications_with_one_setting_are_told_with_both_owners() {
+    fn a_duplicate_setting_is_reported_with_both_owners() {
         let flags = [flags_of::<Shop>(), flags_of::<Other>()].concat();
-        let Err(Failure::Told(text)) = Declared::new(flags, "", Path::new("a")) else {
+        let Err(Failure::Message(text)) = DeclaredSettings::new(flags, "", Path::new("a")) else {
             panic!("it must fail")
         };
         assert!(text.contains("setting `--shop-count` is declared by"), "{text}");
         assert!(text.contains("::Shop and by") && text.contains("::Other"), "{text}");
         let flags = [flags_of::<Shop>(), flags_of::<SameField>()].concat();
-        let Err(Failure::Told(text)) = Declared::new(flags, "", Path::new("a")) else {
+        let Err(Failure::Message(text)) = DeclaredSettings::new(flags, "", Path::new("a")) else {
             panic!("it must fail")
         };
-        for told in ["field `shop_key` of settings is", "setting `--shop-open` is declared"] {
-            assert!(text.contains(told), "{told} is missing in {text}");
+        for shown in ["field `shop_key` of settings is", "setting `--shop-open` is declared"] {
+            assert!(text.contains(shown), "{shown} is missing in {text}");
         }
     }
 

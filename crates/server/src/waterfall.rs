@@ -1,32 +1,32 @@
-//! When a step worked, failed and waited: what its bar is made of, in a page and in a terminal.
+//! The activity of a step over time, for bars in pages and terminals.
 
 use steadfast_core::workflow::{RunView, StepStatus, StepView};
 use steadfast_store::Timestamp;
 
-/// The activity of a step in a part of its time.
+/// The activity of a step during a part of its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Did {
-    /// It waited: for a time, an event, its next attempt, or its branches.
-    Waited,
-    /// It worked, and that was of use.
-    Worked,
-    /// It worked, and that failed.
+pub(crate) enum Activity {
+    /// Waiting for a time, an event, the next attempt, or its branches.
+    Waiting,
+    /// A successful attempt.
+    Succeeded,
+    /// A failed attempt.
     Failed,
-    /// It works.
-    Works,
-    /// It was given up.
-    Dropped,
+    /// An attempt in progress.
+    Running,
+    /// Cancelled.
+    Cancelled,
 }
 
 /// A part of a bar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
-    pub(crate) did: Did,
+    pub(crate) activity: Activity,
     pub(crate) from: i64,
     pub(crate) to: i64,
 }
 
-/// The time that all bars of a run are over.
+/// The time range of all bars of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Range {
     pub(crate) from: i64,
@@ -34,7 +34,7 @@ pub(crate) struct Range {
 }
 
 impl Range {
-    /// From its start to its end, or to now.
+    /// From the start of the run to its end, or to now.
     pub(crate) fn of(run: &RunView, now: Timestamp) -> Self {
         let from = run.steps.iter().map(|it| it.started_at.0.0).min();
         let from = from.map_or(run.created_at.0.0, |it| it.min(run.created_at.0.0));
@@ -42,8 +42,8 @@ impl Range {
         Self { from, to: to.max(from + 1) }
     }
 
-    /// Where a time is between the ends, from 0 to 1.
-    pub(crate) fn place(self, at: i64) -> f64 {
+    /// The position of a time in the range, from 0 to 1.
+    pub(crate) fn position(self, at: i64) -> f64 {
         let (at, whole) = (at.saturating_sub(self.from), self.to.saturating_sub(self.from));
         (at as f64 / whole as f64).clamp(0.0, 1.0)
     }
@@ -52,36 +52,36 @@ impl Range {
 /// The parts of a step's bar, in order.
 pub(crate) fn spans(step: &StepView, range: Range) -> Vec<Span> {
     let (start, end) = (step.started_at.0.0, step.ended_at.map_or(range.to, |it| it.0.0));
-    let whole = |did| vec![Span { did, from: start, to: end.max(start) }];
+    let whole = |activity| vec![Span { activity, from: start, to: end.max(start) }];
     if step.status == StepStatus::Dropped && step.attempts.is_empty() {
-        return whole(Did::Dropped);
+        return whole(Activity::Cancelled);
     }
     if step.attempts.is_empty() {
         let waits = matches!(step.kind.as_str(), "sleep" | "event" | "select");
         return whole(match (waits, step.status) {
-            (true, _) => Did::Waited,
-            (false, StepStatus::Running) => Did::Works,
-            (false, StepStatus::Failed) => Did::Failed,
-            (false, StepStatus::Waiting | StepStatus::Retrying) => Did::Waited,
-            (false, StepStatus::Done | StepStatus::Dropped) => Did::Worked,
+            (true, _) => Activity::Waiting,
+            (false, StepStatus::Running) => Activity::Running,
+            (false, StepStatus::Failed) => Activity::Failed,
+            (false, StepStatus::Waiting | StepStatus::Retrying) => Activity::Waiting,
+            (false, StepStatus::Done | StepStatus::Dropped) => Activity::Succeeded,
         });
     }
     let (mut spans, mut at) = (Vec::new(), start);
     for it in &step.attempts {
         let from = it.started_at.0.0;
         if at < from {
-            spans.push(Span { did: Did::Waited, from: at, to: from });
+            spans.push(Span { activity: Activity::Waiting, from: at, to: from });
         }
         at = it.ended_at.map_or(end, |it| it.0.0).max(from);
-        let did = match (&it.error, it.ended_at) {
-            (Some(_), _) => Did::Failed,
-            (None, Some(_)) => Did::Worked,
-            (None, None) => Did::Works,
+        let activity = match (&it.error, it.ended_at) {
+            (Some(_), _) => Activity::Failed,
+            (None, Some(_)) => Activity::Succeeded,
+            (None, None) => Activity::Running,
         };
-        spans.push(Span { did, from, to: at });
+        spans.push(Span { activity, from, to: at });
     }
     if at < end && !matches!(step.status, StepStatus::Done | StepStatus::Failed) {
-        spans.push(Span { did: Did::Waited, from: at, to: end });
+        spans.push(Span { activity: Activity::Waiting, from: at, to: end });
     }
     spans
 }
@@ -93,12 +93,12 @@ pub(crate) fn label(step: &StepView) -> String {
     if *count == 1 { named } else { format!("{named} ({count})") }
 }
 
-/// How deep in branches a step is.
+/// The depth of a step in branches.
 pub(crate) fn depth(step: &StepView) -> usize {
     step.branch.split('/').filter(|it| !it.is_empty()).count()
 }
 
-/// A duration as people say it, by its two largest units.
+/// A duration for people, in its two largest units.
 pub(crate) fn words(millis: i64) -> String {
     let millis = millis.max(0);
     let (seconds, minutes, hours) = (millis / 1_000, millis / 60_000, millis / 3_600_000);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn attempts_are_parts_of_their_own_with_waits_between() {
+    fn attempts_are_separate_parts_with_waits_between() {
         let attempts = json!([
             { "number": 1, "startedAt": "1970-01-01T00:00:00.010Z",
               "endedAt": "1970-01-01T00:00:00.020Z", "error": { "code": "x", "message": "y" } },
@@ -136,17 +136,18 @@ mod tests {
         let range = Range { from: 0, to: 100 };
         let parts = |step| {
             let spans: Vec<Span> = spans(&step, range);
-            spans.iter().map(|it| (it.did, it.from, it.to)).collect::<Vec<_>>()
+            spans.iter().map(|it| (it.activity, it.from, it.to)).collect::<Vec<_>>()
         };
-        let expected = [(Did::Failed, 10, 20), (Did::Waited, 20, 30), (Did::Works, 30, 100)];
+        let expected =
+            [(Activity::Failed, 10, 20), (Activity::Waiting, 20, 30), (Activity::Running, 30, 100)];
         assert_eq!(parts(step(attempts.clone(), "running")), expected);
         let retrying = step(json!([attempts[0]]), "retrying");
-        assert_eq!(parts(retrying), [(Did::Failed, 10, 20), (Did::Waited, 20, 100)]);
-        assert_eq!(parts(step(json!([]), "dropped")), [(Did::Dropped, 10, 100)]);
+        assert_eq!(parts(retrying), [(Activity::Failed, 10, 20), (Activity::Waiting, 20, 100)]);
+        assert_eq!(parts(step(json!([]), "dropped")), [(Activity::Cancelled, 10, 100)]);
     }
 
     #[test]
-    fn a_step_is_called_by_its_kind_name_and_count() {
+    fn a_step_is_labelled_by_kind_name_and_count() {
         let step = step(json!([]), "done");
         assert_eq!((label(&step).as_str(), depth(&step)), ("step a (2)", 2));
     }

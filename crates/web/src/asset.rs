@@ -1,4 +1,4 @@
-//! Files inside of the binary: styles, scripts and drawings.
+//! Files embedded in the binary: style sheets, scripts and images.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -7,7 +7,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-/// A file inside of the binary. Browsers cache it under a URL that changes with its text.
+/// A file embedded in the binary. Browsers cache it under a URL that changes with its text.
 pub struct Asset {
     path: &'static str,
     content_type: &'static str,
@@ -26,7 +26,7 @@ impl Asset {
         Self::new(path, "text/javascript; charset=utf-8", text)
     }
 
-    /// A drawing.
+    /// An SVG image.
     pub fn svg(path: &'static str, text: &'static str) -> Self {
         Self::new(path, "image/svg+xml", text)
     }

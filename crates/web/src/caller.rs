@@ -8,7 +8,7 @@ use steadfast_core::{Client, Runtime, object};
 
 use crate::Problem;
 
-/// Acts for the caller of a route: turns learn of it by `turn.caller()`. Handlers take it as an
+/// Acts for the caller of a route: turns see it in `turn.caller()`. Handlers take it as an
 /// argument; it derefs to a [`Client`]. `State<Runtime>` acts as the program itself instead.
 ///
 /// ```
@@ -42,7 +42,7 @@ impl<S: Sync> FromRequestParts<S> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let caller = parts.extensions.get::<Self>().cloned();
-        let detail = "the caller is not known: the route must be added to the program by `routes`";
+        let detail = "the caller is unknown; add the route to the program with `routes`";
         caller.ok_or_else(|| Problem::of(Code::Internal, detail))
     }
 }

@@ -35,31 +35,31 @@ pub fn console(title: &str, section: Section, content: Markup) -> Page {
     Page::new(title, content).section(section)
 }
 
-/// The frame of every page: what the server knows and a handler does not.
+/// The frame of every page, with data that only the server knows.
 #[derive(Clone, Copy, Debug)]
 pub struct Shell<'a> {
-    /// The pages of the applications.
+    /// Pages of the applications.
     pub pages: &'a [NavLink],
-    /// The path below which a host program serves the routes; empty if it is the root.
+    /// The path prefix under which a host program serves the routes; empty for the root.
     pub base: &'a str,
-    /// The path of the request, below the base. It decides which application is the current one.
+    /// The path of the request without the base. It determines the current application.
     pub path: &'a str,
-    /// The nonce of the response, which its content security policy names.
+    /// The nonce of the response, as in its content security policy.
     pub nonce: &'a str,
 }
 
 impl Shell<'_> {
-    /// The page as a document.
+    /// Renders the page as a document.
     pub fn render(&self, page: &Page) -> String {
         let mut document = self.document(page).into_string();
-        // Pages write their links from `/`. A quotation mark in a text is escaped, so that nothing
-        // but an attribute looks like one.
+        // Pages write their links from `/`. Quotation marks in text are escaped, so only attributes
+        // match.
         for attribute in LINKS.iter().filter(|_| !self.base.is_empty()) {
             let base = html! { (self.base) }.into_string();
             let (own, root) = (format!(" {attribute}=\"/"), format!(" {attribute}=\"{base}"));
             let below = format!("{root}/");
             document = document.replace(&own, &below);
-            // axum serves the root of nested routes without a slash at its end.
+            // axum serves the root of nested routes without a trailing slash.
             for end in ['"', '?', '#'] {
                 document = document.replace(&format!("{below}{end}"), &format!("{root}{end}"));
             }
@@ -126,7 +126,7 @@ impl Shell<'_> {
         }
     }
 
-    /// Whether the request is for an application: all pages of one share their first segment.
+    /// Whether the request is for an application: its pages share their first segment.
     fn is_in(&self, link: &NavLink) -> bool {
         let first = |path: &str| path.split('/').nth(1).map(str::to_owned);
         first(self.path).is_some_and(|it| !it.is_empty() && Some(it) == first(link.path))

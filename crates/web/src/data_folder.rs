@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
-/// The folder that the server's `--data` names, as a part of the settings of an application:
-/// `#[command(flatten)] data: DataFolder`. It declares no flag: the server has one.
+/// The folder of the server's `--data`, for the settings of an application: `#[command(flatten)]
+/// data: DataFolder`. It declares no flag, because the server has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataFolder(PathBuf);
 
 impl DataFolder {
-    /// Its path, as it was given.
+    /// The path as given.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -24,7 +24,7 @@ impl Default for DataFolder {
 
 impl FromArgMatches for DataFolder {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        // A verb that has no such flag serves nothing.
+        // Verbs without this flag serve nothing.
         let given = matches.try_get_one::<PathBuf>("data").ok().flatten();
         Ok(given.cloned().map_or_else(Self::default, Self))
     }

@@ -16,16 +16,16 @@ use crate::Problem;
 const HEADER: &str = "idempotency-key";
 
 /// The idempotency key of a request, as an extractor: a repetition of the request within 24 hours
-/// changes nothing and gets the first answer.
+/// changes nothing and gets the first response.
 ///
-/// The key means nothing by itself. Give its [text](Self::text) to a call of an object, whose keys
-/// are its own: `client.call(…).maybe_key(key.text())`. For another operation,
+/// A key has no scope by itself. Pass its [text](Self::text) to a call of an object, which has its
+/// own keys: `client.call(…).maybe_key(key.text())`. For other operations,
 /// [`request`](Self::request) binds it to the operation, the principal and the body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IdempotencyKey(Option<String>);
 
 impl IdempotencyKey {
-    /// The key in these headers. One that cannot be a key is `invalid_key`.
+    /// The key in these headers. An invalid one is the error `invalid_key`.
     pub fn of(headers: &HeaderMap) -> Result<Self, Problem> {
         let Some(value) = headers.get(HEADER) else { return Ok(Self(None)) };
         let fits = |it: &str| {
@@ -51,8 +51,8 @@ impl IdempotencyKey {
         self.0
     }
 
-    /// The key of this request. `request` is the body, with everything else that tells two requests
-    /// apart, such as the values of the path.
+    /// The key of this request. `request` is the body, with everything else that distinguishes two
+    /// requests, such as the values of the path.
     pub fn request(
         &self,
         operation: &str,
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_read_and_one_that_cannot_be_is_invalid() {
+    fn a_key_is_read_and_an_invalid_one_is_refused() {
         let name = HeaderName::from_static(HEADER);
         let of = |value| IdempotencyKey::of(&HeaderMap::from_iter([(name.clone(), value)]));
         let key = of(HeaderValue::from_static("k-1")).expect("a key");

@@ -1,5 +1,5 @@
-//! The parts that an application adds to its server: routes, pages, problems, live
-//! connections, verbs of the command line.
+//! Parts that an application adds to its server: routes, pages, problems, live connections,
+//! command-line verbs.
 
 #![forbid(unsafe_code)]
 
@@ -36,8 +36,8 @@ pub use self::{
     verb::{Ask, Cli, Verb, print, printable},
 };
 
-/// Connects a request to an object of a class: as a WebSocket, or with server-sent events. Whoever
-/// serves an application knows how.
+/// Connects a request to an object of a class, as a WebSocket or with server-sent events. The
+/// server provides it.
 pub type Connect = Arc<
     dyn Fn(&'static str, String, Request) -> Pin<Box<dyn Future<Output = Response> + Send>>
         + Send

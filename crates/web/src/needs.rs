@@ -1,4 +1,4 @@
-//! The role that a route needs of its callers.
+//! The role that a route requires.
 
 use axum::routing::MethodRouter;
 use serde_json::Value;
@@ -6,13 +6,13 @@ use steadfast_api::Role;
 use utoipa::openapi::{PathItem, Paths, RefOr, Schema};
 use utoipa_axum::router::OpenApiRouter;
 
-/// The extension of an operation in the OpenAPI document that says what it needs.
+/// The OpenAPI extension with the required role.
 pub(crate) const NEEDS: &str = "x-needs-role";
 
-/// The value of the extension for routes that are open to everybody.
+/// The value for routes that are open to everybody.
 const NONE: &str = "none";
 
-/// The role that a route needs of its callers. Every route declares it; there is no default.
+/// The role that a route requires of its callers. Every route declares it; there is no default.
 /// Access control will enforce it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needs {
@@ -20,25 +20,25 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// Nothing: callers without a credential may use the route. For health checks, assets, logins,
-    /// and routes that check a secret of their own.
+    /// No role: callers without a credential may use the route. For health checks, assets, logins,
+    /// and routes that check their own secret.
     pub const NOTHING: Self = Self { role: None };
 
-    /// The role that a caller needs at least.
+    /// The minimum role.
     pub fn role(self) -> Option<Role> {
         self.role
     }
 
-    /// As it is written in the OpenAPI document: the name of a role, or `none`.
+    /// The name in the OpenAPI document: a role, or `none`.
     pub fn name(self) -> &'static str {
         self.role.map_or(NONE, Role::name)
     }
 
-    /// Reads what the operation of an OpenAPI document declares.
+    /// Reads the declaration of an operation in an OpenAPI document.
     pub(crate) fn of(operation: &Value) -> Option<Self> {
         match operation[NEEDS].as_str()? {
             NONE => Some(Self::NOTHING),
-            name => Role::ALL.into_iter().find(|it| it.name() == name).map(Self::from),
+            name => name.parse().ok().map(|role: Role| role.into()),
         }
     }
 }
@@ -49,8 +49,8 @@ impl From<Role> for Needs {
     }
 }
 
-/// Declares what routes need: those of `routes!`, all of an `OpenApiRouter` that have not declared
-/// anything else, or a whole `axum::Router`.
+/// Declares the required role of routes: those of `routes!`, those of an `OpenApiRouter` that have
+/// not declared one, or a whole `axum::Router`.
 ///
 /// ```
 /// use axum::{Router, routing::get};
@@ -71,7 +71,7 @@ pub fn needs<R: Declare>(needs: impl Into<Needs>, routes: R) -> R::Declared {
 
 /// Routes for which [`needs`] can be declared.
 pub trait Declare {
-    /// The routes with their needs.
+    /// The routes with their required roles.
     type Declared;
 
     #[doc(hidden)]

@@ -1,4 +1,4 @@
-//! A page: its content, and the files that it needs. The server renders the shell around it.
+//! A page: its content and the files that it uses. The server renders the shell around it.
 
 use axum::{
     http::header,
@@ -21,15 +21,15 @@ pub enum Section {
     Streams,
     Pending,
     Dead,
-    /// None of them: a page of an application, or an error.
+    /// No section: a page of an application, or an error.
     None,
 }
 
-/// A page of the console or of an application, as an answer of a handler.
+/// A page of the console or of an application, as a response.
 ///
-/// It travels in the extensions of the response to the server, which knows the navigation and the
-/// nonce of the response and renders the page with [`Shell`](crate::console::Shell). Scripts and
-/// styles must be given to the page: a tag in the content has no nonce, and the browser ignores it.
+/// The response carries it in its extensions to the server, which knows the navigation and the
+/// nonce and renders it with [`Shell`](crate::console::Shell). Add scripts and styles to the page:
+/// a tag in the content has no nonce, and the browser ignores it.
 #[derive(Clone, Debug)]
 pub struct Page {
     pub(crate) title: String,
@@ -57,14 +57,14 @@ impl Page {
         Self { section, ..self }
     }
 
-    /// Adds a style sheet, which goes after that of the console.
+    /// Adds a style sheet after that of the console.
     #[must_use]
     pub fn style(mut self, style: &Asset) -> Self {
         self.styles.push(style.url());
         self
     }
 
-    /// Adds a script, which runs when the page is parsed.
+    /// Adds a script, which runs after parsing.
     #[must_use]
     pub fn script(mut self, script: &Asset) -> Self {
         self.scripts.push(script.url());

@@ -1,4 +1,4 @@
-//! Errors as RFC 9457 has them. Whoever serves adds the path and the id of the request.
+//! Errors as in RFC 9457. The server adds the path and the id of the request.
 
 use axum::{
     http::{StatusCode, header},
@@ -19,12 +19,12 @@ pub fn problem(status: StatusCode, code: &str, detail: &str) -> Response {
 
 /// The error of a route: `async fn bid(…) -> Result<Json<Bid>, Problem>`.
 ///
-/// Errors of calls, runs, queues, processes and buckets convert with `?`. An object that refuses is
+/// Errors of calls, runs, queues, processes and buckets convert with `?`. A refusal by an object is
 /// 422 with the code of the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     status: StatusCode,
-    /// Whether an object refused, with a code of its own.
+    /// Whether an object refused with its own code.
     is_refusal: bool,
     code: String,
     title: &'static str,
@@ -35,7 +35,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem of an application: a stable code of its own, and an explanation.
+    /// A problem of an application, with its own stable code and an explanation.
     pub fn new(status: StatusCode, code: impl Into<String>, detail: impl Into<String>) -> Self {
         let passes = [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
         Self {
@@ -67,15 +67,15 @@ impl Problem {
         }
     }
 
-    /// The change was applied, and reading its result failed: the request must not be repeated as
-    /// if nothing had happened.
+    /// Marks that the change was applied and reading its result failed: the caller must not repeat
+    /// the request.
     pub fn after_change(self) -> Self {
         let detail = format!("applied, but the result cannot be read: {}", self.detail);
         Self::of(Code::OutcomeUnknown, detail)
     }
 
-    /// Gives the problem another status if it has this code. An object does not know of HTTP: its
-    /// refusals are 422, and a route says where one of them is something else.
+    /// Sets another status for this code. Objects do not know HTTP: their refusals are 422 unless a
+    /// route sets another status.
     ///
     /// ```
     /// use axum::{Json, http::StatusCode};
@@ -96,13 +96,13 @@ impl Problem {
         self
     }
 
-    /// Names the place in the request that it is about.
+    /// Names the part of the request that is wrong.
     pub fn at(mut self, field: impl Into<String>) -> Self {
         self.field = Some(field.into());
         self
     }
 
-    /// A refusal by code of the application, which has codes of its own.
+    /// A refusal by the application, with its own code.
     fn refused(error: &Error) -> Self {
         let problem = Self::of(Code::Refused, error.to_string());
         let (code, retryable) = (error.code().into(), !error.is_terminal());
@@ -114,12 +114,13 @@ impl Problem {
         &self.code
     }
 
-    /// The code of the platform: `Refused` if an object refused, none for an application's own.
+    /// The code of the platform: `Refused` if an object refused, `None` for a code of the
+    /// application.
     pub fn kind(&self) -> Option<Code> {
         if self.is_refusal { Some(Code::Refused) } else { Code::of_tag(&self.code) }
     }
 
-    /// Seconds after which to ask again: repeat the request, or find out what became of it.
+    /// Seconds to wait before the next request: a repetition, or a read of the outcome.
     pub fn retry_after(&self) -> Option<u32> {
         self.retry_after
     }
@@ -141,7 +142,7 @@ impl Problem {
     }
 }
 
-/// A server adds the path and the id of the request.
+/// The server adds the path and the id of the request.
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let body = serde_json::to_string(&self.body("", "")).unwrap_or_default();
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_that_cannot_be_read_after_a_change_does_not_invite_a_repetition() {
+    fn an_unreadable_result_after_a_change_is_not_retryable() {
         let full = QueueError::Full { queue: "mail".into(), max: 1 };
         assert!(Problem::from(full.clone()).body("/", "r").retryable);
         let body = Problem::from(full).after_change().body("/", "r");

@@ -1,4 +1,4 @@
-//! Routes of an application: how they are declared, and what they say about themselves.
+//! Declares the routes of an application and describes them.
 
 use axum::{
     Router,
@@ -11,18 +11,18 @@ use utoipa_axum::router::OpenApiRouter;
 
 use crate::{Declare, Needs, needs::NEEDS};
 
-/// The tag of pages and their assets. The OpenAPI document leaves them out.
+/// Tag of pages and their assets. The OpenAPI document omits them.
 const PAGES: &str = "pages";
 
-/// Routes with what each needs of its callers. For routes whose types are not described; those of
-/// an `OpenApiRouter`, with [`needs`](crate::needs), describe them.
+/// Routes with their required roles, without described types. An `OpenApiRouter` with
+/// [`needs`](crate::needs) describes them.
 ///
 /// ```
 /// use steadfast_core::App;
 /// use steadfast_web::{Role, Routes, Serve};
 ///
 /// fn routes() -> Routes {
-///     Routes::new("shop").get("/open", Role::Viewer, "Says whether it is open", async || "yes")
+///     Routes::new("shop").get("/open", Role::Viewer, "Show whether it is open", async || "yes")
 /// }
 ///
 /// fn app() -> App {
@@ -33,7 +33,7 @@ pub struct Routes<S = ()> {
     pub(crate) router: Router<S>,
     pub(crate) paths: Map<String, Value>,
     pub(crate) schemas: Map<String, Value>,
-    /// The need of a whole router whose paths are not known.
+    /// The required role of a whole router whose paths are unknown.
     pub(crate) whole: Option<Needs>,
     tag: &'static str,
     /// Method and path of the last route.
@@ -74,7 +74,7 @@ impl<S: Clone + Send + Sync + 'static> IntoRoutes for OpenApiRouter<S> {
 
     fn into_routes(self) -> Routes<S> {
         let (router, description) = self.split_for_parts();
-        // Routes of a document that cannot be written are in no table: they are not served.
+        // If the document cannot be serialized, the table has no routes, and none is served.
         let mut description = serde_json::to_value(description).unwrap_or_default();
         let mut take = |part: &str| {
             let part = description.pointer_mut(part).and_then(Value::as_object_mut);
@@ -120,7 +120,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         }
     }
 
-    /// All of a router, whatever its paths are.
+    /// A whole router with unknown paths.
     pub(crate) fn whole(router: Router<S>, needs: Needs) -> Self {
         Self { router, whole: Some(needs), ..Self::new("") }
     }
@@ -141,7 +141,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
             json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } })
         };
         let mut parameters: Vec<Value> = names.map(parameter).collect();
-        // The forms of pages and the calls of providers have no keys.
+        // Forms of pages and webhooks of providers have no idempotency keys.
         if method == "post" && self.tag != PAGES && !path.starts_with("/webhooks/") {
             let text = json!({ "type": "string" });
             parameters.push(json!({ "name": "Idempotency-Key", "in": "header", "schema": text }));
@@ -151,33 +151,33 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
             "tags": [self.tag],
             "summary": summary,
             "parameters": parameters,
-            "responses": { "200": { "description": "It is done" } },
+            "responses": { "200": { "description": "Success" } },
             NEEDS: needs.name(),
         });
         self.last = (method, path.into());
         self
     }
 
-    /// Describes the last route as one that answers with another status than 200.
+    /// Sets the success status of the last route, instead of 200.
     #[must_use]
     pub fn answers(mut self, status: u16) -> Self {
         let (method, path) = &self.last;
         if let Some(operation) = self.paths.get_mut(path).and_then(|it| it.get_mut(method)) {
-            let description = json!({ "description": "It is done" });
+            let description = json!({ "description": "Success" });
             operation["responses"] =
                 Value::Object(Map::from_iter([(status.to_string(), description)]));
         }
         self
     }
 
-    /// The routes from here on are pages and their assets: the OpenAPI document leaves them out.
+    /// The routes from here on are pages and their assets: the OpenAPI document omits them.
     #[must_use]
     pub fn pages(mut self) -> Self {
         self.tag = PAGES;
         self
     }
 
-    /// Limits the body of a request, for the routes so far.
+    /// Limits the size of request bodies, for the routes so far.
     #[must_use]
     pub fn body_limit(mut self, bytes: usize) -> Self {
         self.router = self.router.layer(DefaultBodyLimit::max(bytes));
@@ -185,7 +185,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     }
 }
 
-/// Its paths cannot be enumerated: the whole prefix needs the same.
+/// Its paths cannot be enumerated: one role for the whole prefix.
 impl<S: Clone + Send + Sync + 'static> Declare for Router<S> {
     type Declared = Routes<S>;
 
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn methods_of_one_path_stand_together_and_its_parts_are_parameters() {
+    fn methods_of_one_path_are_grouped_and_its_segments_are_parameters() {
         let routes: Routes = Routes::new("tag")
             .get("/a/{b}/{*c}", Role::Viewer, "Shows", async || "")
             .put("/a/{b}/{*c}", Role::Member, "Sets", async || "")
@@ -217,7 +217,7 @@ mod tests {
         let both = &routes.paths["/a/{b}/{*c}"];
         assert_eq!(both["get"]["parameters"][1]["name"], "c");
         assert_eq!(both["get"]["x-needs-role"], "viewer");
-        assert_eq!(both["put"]["responses"], json!({ "204": { "description": "It is done" } }));
+        assert_eq!(both["put"]["responses"], json!({ "204": { "description": "Success" } }));
         let posts: Routes = Routes::new("tag")
             .post("/b", Role::Member, "Adds", async || "")
             .pages()

@@ -13,15 +13,15 @@ use crate::{Cli, Connect, DeclaredRoutes, IntoRoutes, RouteEntry, Verb, table};
 pub struct ServerContext<'a> {
     /// The program.
     pub runtime: &'a Runtime,
-    /// How a live connection is made.
+    /// Connects live clients.
     pub connect: Connect,
-    /// The address that the server listens on, if it does.
+    /// The address that the server listens on, if any.
     pub address: Option<SocketAddr>,
 }
 
 type MakeRouter = Box<dyn Fn(&ServerContext<'_>) -> Router + Send + Sync>;
 
-/// State of handlers that every server has.
+/// State of handlers that a server can build.
 pub trait FromServer: Clone + Send + Sync + 'static {
     /// The state for the routes of this server.
     fn from_server(served: &ServerContext<'_>) -> Self;
@@ -39,8 +39,8 @@ impl FromServer for Runtime {
     }
 }
 
-/// Routes that were declared, and how they are made.
-struct Mounted {
+/// Declared routes and the function that builds them.
+struct RouteMount {
     declared: DeclaredRoutes,
     make: MakeRouter,
 }
@@ -55,36 +55,36 @@ pub struct MountedRoutes {
     pub schemas: Map<String, Value>,
 }
 
-/// A page to begin with, in the navigation of the server.
+/// A start page, in the navigation of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NavLink {
     /// Its title.
     pub title: &'static str,
-    /// Where it is.
+    /// Its path.
     pub path: &'static str,
     /// One line about it.
     pub about: &'static str,
 }
 
-/// A figure that grows.
+/// A counter for the metrics.
 pub struct Counter {
     /// Its name, without the prefix of the server.
     pub name: &'static str,
     /// Its description.
     pub help: &'static str,
-    /// How far it has counted.
+    /// Returns the current value.
     pub value: Box<dyn Fn() -> u64 + Send + Sync>,
 }
 
 /// Everything that the applications of a program add to its server.
 #[derive(Default)]
 pub struct Web {
-    mounted: Vec<Mounted>,
-    /// The routes of the server itself, if one has claimed them already.
+    mounted: Vec<RouteMount>,
+    /// The routes of the server itself, if it has declared them.
     pub server: Option<DeclaredRoutes>,
     /// Their pages, in the order in which they were declared.
     pub pages: Vec<NavLink>,
-    /// Their figures.
+    /// Their counters.
     pub counters: Vec<Counter>,
     /// Their verbs.
     pub verbs: Vec<Verb>,
@@ -99,7 +99,7 @@ impl Extension for Web {
         self.verbs.extend(other.verbs);
     }
 
-    /// Routes that cannot be together would be a panic of the router.
+    /// Conflicting routes would make the router panic.
     fn problems(&self) -> Vec<String> {
         let declared = self.declared().chain(&self.server);
         table::problems(&declared.collect::<Vec<_>>())
@@ -111,8 +111,8 @@ impl Web {
         self.mounted.iter().map(|it| &it.declared)
     }
 
-    /// Every reason why the routes of the applications cannot be beside those of a server.
-    pub fn problems_beside(&self, server: &DeclaredRoutes) -> Vec<String> {
+    /// Every conflict between the routes of the applications and those of a server.
+    pub fn conflicts_with(&self, server: &DeclaredRoutes) -> Vec<String> {
         table::problems(&self.declared().chain([server]).collect::<Vec<_>>())
     }
 
@@ -121,10 +121,10 @@ impl Web {
         self.declared().flat_map(|it| &it.entries)
     }
 
-    /// The routes of all applications, to be served.
+    /// Builds the routes of all applications.
     pub fn routes(&self, served: &ServerContext<'_>) -> MountedRoutes {
         let (mut router, mut paths, mut schemas) = (Router::new(), Map::new(), Map::new());
-        for Mounted { declared, make } in &self.mounted {
+        for RouteMount { declared, make } in &self.mounted {
             let made = make(served);
             router = match declared.prefix {
                 "" => router.merge(made),
@@ -137,19 +137,19 @@ impl Web {
     }
 }
 
-/// Adds to an [`App`] what a server serves of it.
+/// Adds routes, pages, counters and verbs to an [`App`].
 pub trait Serve: Sized {
-    /// Adds routes below a prefix: an `OpenApiRouter` or [`Routes`](crate::Routes), which are
-    /// described in `/openapi.json`, or an `axum::Router`, which is not. All declare what they
-    /// [need](crate::needs); a program with a route that does not cannot start. Nor can two
-    /// applications with one prefix, or one below the other's. The prefix of described routes may
-    /// be empty: their paths are compared one by one.
+    /// Adds routes below a prefix: an `OpenApiRouter` or [`Routes`](crate::Routes), which
+    /// `/openapi.json` describes, or an `axum::Router`, which it does not. All declare the role
+    /// that they [need](crate::needs); otherwise the program does not start. Nor does it start if
+    /// two applications have the same prefix, or one is below the other. The prefix of described
+    /// routes may be empty: their paths are compared one by one.
     #[track_caller]
     fn routes<R>(self, prefix: &'static str, routes: impl FnOnce() -> R) -> Self
     where
         R: IntoRoutes<State: FromServer>;
 
-    /// Adds routes whose handlers have a state of their own, which is made for each server.
+    /// Adds routes whose handlers have their own state, which is built for each server.
     #[track_caller]
     fn routes_with<R: IntoRoutes>(
         self,
@@ -162,7 +162,7 @@ pub trait Serve: Sized {
     #[track_caller]
     fn page(self, title: &'static str, path: &'static str, about: &'static str) -> Self;
 
-    /// Adds a figure to the metrics, under the prefix of the server.
+    /// Adds a counter to the metrics, with the prefix of the server.
     #[track_caller]
     fn counter(
         self,
@@ -171,7 +171,7 @@ pub trait Serve: Sized {
         value: impl Fn() -> u64 + Send + Sync + 'static,
     ) -> Self;
 
-    /// Adds a verb to the command line. Its flags and its help are those of `A`.
+    /// Adds a verb to the command line, with the flags and the help of `A`.
     #[track_caller]
     fn verb<A: Args>(
         self,
@@ -204,7 +204,7 @@ impl Serve for App {
         let router = routes.router;
         let make =
             Box::new(move |served: &ServerContext<'_>| router.clone().with_state(state(served)));
-        self.extension_mut::<Web>().mounted.push(Mounted { declared, make });
+        self.extension_mut::<Web>().mounted.push(RouteMount { declared, make });
         self
     }
 
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn two_applications_with_one_route_are_told_before_anything_starts() {
+    async fn two_applications_with_one_route_are_refused_before_the_start() {
         let sum = App::new("sum").merge(app("one", "/a/{id}/b")).merge(app("other", "/a/{name}/b"));
         let problems = refused(sum).await;
         assert_eq!(problems.len(), 1, "{problems:?}");
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn paths_that_the_router_refuses_beside_each_other_are_told_before_anything_starts() {
+    async fn conflicting_paths_are_refused_before_the_start() {
         let sum = App::new("sum").merge(app("one", "/a/{id}")).merge(app("other", "/a/{*rest}"));
         let problems = refused(sum).await;
         assert!(problems[0].starts_with("route `/a/{}` of one ("), "{problems:?}");
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn routes_that_cover_those_of_others_are_told_before_anything_starts() {
+    async fn routes_that_cover_other_routes_are_refused_before_the_start() {
         let mount = |name: &str, prefix| {
             App::new(name).routes(prefix, || needs(Role::Member, Router::<()>::new()))
         };
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_route_that_does_not_declare_what_it_needs_keeps_the_program_from_starting() {
+    async fn a_route_without_a_declared_role_prevents_the_start() {
         let routes = || OpenApiRouter::<()>::new().routes(routes!(open));
         let problems = refused(App::new("shop").routes("/shop", routes)).await;
         assert_eq!(problems.len(), 1, "{problems:?}");
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn schemas_of_one_name_that_differ_keep_the_program_from_starting() {
+    async fn different_schemas_with_one_name_prevent_the_start() {
         mod one {
             #[derive(utoipa::ToSchema)]
             #[expect(dead_code, reason = "only described")]
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_applications_add_is_found_in_the_program() {
+    async fn routes_pages_and_counters_of_applications_are_in_the_program() {
         let sum = App::new("sum").merge(app("one", "/a")).merge(app("other", "/b"));
         let whole = || needs(Needs::NOTHING, Router::<()>::new().route("/x", get(async || "")));
         let sum = sum.routes("/c", whole);

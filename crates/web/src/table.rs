@@ -1,4 +1,4 @@
-//! The table of a program's routes: what each needs, who declared it, and what cannot be together.
+//! The table of a program's routes: their roles, their owners and their conflicts.
 
 use std::collections::HashMap;
 
@@ -10,31 +10,31 @@ use crate::{IntoRoutes, Needs, Routes, routes::is_page};
 /// The kind of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RouteKind {
-    /// An operation for programs; the OpenAPI document has it.
+    /// An operation, described in the OpenAPI document.
     Operation,
     /// A page, or an asset of one.
     Page,
-    /// All methods and paths below the path: an `axum::Router`, which cannot be enumerated.
+    /// All methods and paths below the path: an `axum::Router`, whose routes cannot be enumerated.
     Router,
 }
 
 /// One route of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteEntry {
-    /// The method, in capitals; `*` for all.
+    /// The method, in upper case; `*` for all.
     pub method: String,
     /// The path, with `{name}` for a parameter and `{*name}` for the rest.
     pub path: String,
-    /// The role that callers need.
+    /// The required role.
     pub needs: Needs,
-    /// The application that declared it; `None`: the server itself.
+    /// The application that declared it; `None` for the server itself.
     pub owner: Option<Owner>,
     /// Its kind.
     pub kind: RouteKind,
 }
 
 impl RouteEntry {
-    /// Whether the router reaches this route by a method and the path that has matched.
+    /// Whether the router serves this method and matched path with this route.
     fn serves(&self, method: &str, path: &str) -> bool {
         match self.kind {
             RouteKind::Router => covers(&self.path, path),
@@ -52,7 +52,7 @@ pub struct RouteTable {
     entries: Vec<RouteEntry>,
     /// Indexes of the entries of a path.
     by_path: HashMap<String, Vec<usize>>,
-    /// Indexes of those that cover everything below their path.
+    /// Indexes of the entries that cover everything below their path.
     routers: Vec<usize>,
 }
 
@@ -83,18 +83,17 @@ impl RouteTable {
         exact.chain(&self.routers).map(|at| &self.entries[*at])
     }
 
-    /// Finds a route by the method of a request and the path that has matched; `None` if nobody has
-    /// declared it.
+    /// Finds a route by the method of a request and its matched path; `None` if it is not declared.
     pub fn find(&self, method: &str, path: &str) -> Option<&RouteEntry> {
         self.at(path).find(|it| it.serves(method, path))
     }
 
-    /// Whether a router, which cannot be enumerated, serves everything below a path of a request.
+    /// Whether a router whose routes cannot be enumerated serves everything below a path.
     pub fn covers(&self, path: &str) -> bool {
         self.routers.iter().any(|at| covers(&self.entries[*at].path, path))
     }
 
-    /// The methods that are declared for a path.
+    /// The declared methods of a path.
     pub fn methods(&self, path: &str) -> Vec<&str> {
         let methods = self.by_path.get(path).into_iter().flatten();
         let mut methods: Vec<_> = methods.map(|at| &*self.entries[*at].method).collect();
@@ -105,14 +104,14 @@ impl RouteTable {
     }
 }
 
-/// One declaration of routes, before any of them is served.
+/// One declaration of routes, before it is served.
 #[derive(Clone, Debug)]
 pub struct DeclaredRoutes {
     pub(crate) prefix: &'static str,
     owner: Option<Owner>,
-    /// The routes that declare a need.
+    /// The routes that declare a role.
     pub entries: Vec<RouteEntry>,
-    /// Method and path of those that do not.
+    /// Method and path of the routes that do not.
     undeclared: Vec<String>,
     /// The `paths` of their OpenAPI document, with the prefix.
     pub(crate) paths: Map<String, Value>,
@@ -127,8 +126,8 @@ impl DeclaredRoutes {
         Self::read("", None, paths, schemas)
     }
 
-    /// Adds pages and their assets, each with its method and what it needs.
-    pub fn and_pages(
+    /// Adds pages and their assets, each with its method and role.
+    pub fn with_pages(
         mut self,
         pages: impl Iterator<Item = (&'static str, &'static str, Needs)>,
     ) -> Self {
@@ -170,7 +169,7 @@ impl DeclaredRoutes {
         let (mut entries, mut undeclared) = (Vec::new(), Vec::new());
         for (path, item) in &paths {
             for (method, operation) in item.as_object().into_iter().flatten() {
-                // Other members of a path are no operations.
+                // Other members of a path are not operations.
                 if !operation["responses"].is_object() {
                     continue;
                 }
@@ -228,9 +227,9 @@ impl DeclaredRoutes {
                 found.push(format!("routes `{prefix}` of {by} cover `{path}` of {with}"));
             }
         }
-        // Two equal prefixes are a problem by themselves.
-        let is_told = self.prefix == other.prefix && !self.prefix.is_empty();
-        let ours = if is_told { Vec::new() } else { self.paths_once() };
+        // Two equal prefixes are reported separately.
+        let is_reported = self.prefix == other.prefix && !self.prefix.is_empty();
+        let ours = if is_reported { Vec::new() } else { self.paths_once() };
         for path in ours {
             for theirs in other.paths_once().into_iter().filter(|it| overlap(path, it)) {
                 let path = pattern(path);
@@ -267,7 +266,7 @@ pub(crate) fn problems(all: &[&DeclaredRoutes]) -> Vec<String> {
     found
 }
 
-/// The same for paths that differ in the names of their parameters alone: they match the same.
+/// The path without parameter names: paths that differ only in these names match the same requests.
 pub(crate) fn pattern(path: &str) -> String {
     let segment = |it: &str| match Segment::of(it) {
         Segment::Text => it.to_owned(),
@@ -277,7 +276,7 @@ pub(crate) fn pattern(path: &str) -> String {
     path.split('/').map(segment).collect::<Vec<_>>().join("/")
 }
 
-/// Whether a path is the prefix or below it, whatever the parameters of both are called.
+/// Whether a path is the prefix or below it, regardless of parameter names.
 fn covers(prefix: &str, path: &str) -> bool {
     let (prefix, path) = (pattern(prefix), pattern(path));
     path.strip_prefix(&prefix).is_some_and(|it| it.is_empty() || it.starts_with('/'))
@@ -300,8 +299,8 @@ impl Segment {
     }
 }
 
-/// Whether the router refuses one path beside the other. A fixed segment takes precedence over a
-/// parameter; the rest of a path and a parameter at one place are ambiguous.
+/// Whether the router refuses both paths together. A fixed segment takes precedence over a
+/// parameter; a wildcard and a parameter at the same position are ambiguous.
 fn overlap(one: &str, other: &str) -> bool {
     let (mut ours, mut theirs) = (one.split('/'), other.split('/'));
     loop {

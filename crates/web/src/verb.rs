@@ -1,4 +1,4 @@
-//! Verbs that an application adds to the command line of its program.
+//! Verbs that an application adds to the command line.
 
 use std::{
     io::{ErrorKind, Write},
@@ -8,38 +8,38 @@ use std::{
 use clap::{ArgMatches, Args, Command};
 use steadfast_core::{App, Error, Owner, Result};
 
-/// The routes of a server, or of a program in this process.
+/// Sends requests to a server, or to a program in this process.
 pub trait Ask {
-    /// Gets a path. Returns the body of a response that is a success; any other is an error, which
-    /// is also printed if JSON is wanted.
+    /// Sends GET. Returns the body of a successful response; any other is an error, which is also
+    /// printed if JSON is requested.
     fn get(&self, path: &str, json: bool) -> Result<String>;
 
-    /// Posts JSON to a path.
+    /// Sends POST with JSON.
     fn post(&self, path: &str, body: &str, json: bool) -> Result<String>;
 }
 
-type AskServer<'a> = &'a dyn Fn(&str) -> Result<Box<dyn Ask>>;
-type AskHere<'a> = &'a dyn Fn(App) -> Result<Box<dyn Ask>>;
+type ConnectServer<'a> = &'a dyn Fn(&str) -> Result<Box<dyn Ask>>;
+type RunInProcess<'a> = &'a dyn Fn(App) -> Result<Box<dyn Ask>>;
 
 /// Gives a verb access to servers and programs.
 #[derive(Clone, Copy)]
 pub struct Cli<'a> {
-    server: AskServer<'a>,
-    here: AskHere<'a>,
+    server: ConnectServer<'a>,
+    here: RunInProcess<'a>,
 }
 
 impl<'a> Cli<'a> {
-    /// For the command line: reaches servers and programs by these functions.
-    pub fn new(server: AskServer<'a>, here: AskHere<'a>) -> Self {
+    /// For the command line: connects to servers and programs with these functions.
+    pub fn new(server: ConnectServer<'a>, here: RunInProcess<'a>) -> Self {
         Self { server, here }
     }
 
-    /// The routes of a server.
+    /// Connects to a server.
     pub fn server(&self, url: &str) -> Result<Box<dyn Ask>> {
         (self.server)(url)
     }
 
-    /// The routes of a program that works in this process, in memory, until this is dropped.
+    /// Runs a program in this process, in memory, until the value is dropped.
     pub fn here(&self, app: App) -> Result<Box<dyn Ask>> {
         (self.here)(app)
     }
@@ -49,7 +49,7 @@ type Run = Box<dyn Fn(Cli<'_>, &ArgMatches) -> Result<ExitCode> + Send + Sync>;
 
 /// A verb of the command line.
 pub struct Verb {
-    /// Its name, its flags and its help.
+    /// Name, flags and help.
     pub command: Command,
     /// The application that declared it.
     pub owner: Owner,
@@ -69,7 +69,7 @@ impl Verb {
         Self { command: A::augment_args(Command::new(name)), owner, run: Box::new(read) }
     }
 
-    /// Why the command line cannot have it beside its own verbs and flags.
+    /// Conflicts with the verbs and flags of the command line.
     pub fn problems(&self, taken: &[String]) -> Vec<String> {
         let (name, owner) = (self.command.get_name(), &self.owner);
         let is_taken = taken.iter().any(|it| it == name);
@@ -90,13 +90,13 @@ impl Verb {
         verb.into_iter().chain(flags).collect()
     }
 
-    /// Runs it.
+    /// Runs the verb.
     pub fn run(&self, cli: Cli<'_>, matches: &ArgMatches) -> Result<ExitCode> {
         (self.run)(cli, matches)
     }
 }
 
-/// Prints to stdout; `false` if the reader is gone, as `head` is when it has seen enough.
+/// Prints to stdout. Returns `false` if the reader has closed the pipe, as `head` does.
 pub fn print(text: &str) -> Result<bool> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -106,8 +106,8 @@ pub fn print(text: &str) -> Result<bool> {
     }
 }
 
-/// Replaces control and format characters by spaces: stored text must not steer a terminal, end a
-/// line or turn the direction of what is read.
+/// Replaces control and format characters by spaces: stored text must not control a terminal, end a
+/// line or change the text direction.
 pub fn printable(text: &str) -> String {
     let steers = |it: char| {
         let is_format = matches!(it, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stored_text_cannot_steer_the_terminal() {
+    fn stored_text_cannot_control_the_terminal() {
         assert_eq!(printable("a\u{1b}[2Jb\nc\u{202e}d"), "a [2Jb c d");
     }
 }

@@ -1,11 +1,11 @@
-//! The auction house over HTTP. Its unit tests turn a clock; here the time is real.
+//! The auction house over HTTP. Its unit tests use a virtual clock; here the time is real.
 
 use serde_json::{Value, json};
 
 use crate::harness::{Server, until};
 
 #[test]
-fn an_auction_takes_bids_and_photos_over_http_and_mails_the_bidder_before() {
+fn an_auction_accepts_bids_and_photos_over_http_and_mails_the_outbid_bidder() {
     let server = Server::start(env!("CARGO_BIN_EXE_auction"));
     let clock = json!({ "title": "Clock", "seller": "sue", "minutes": 60 });
     let bid = |bidder: &str, cents: u32| {
@@ -37,7 +37,7 @@ fn an_auction_without_time_ends_at_once_and_is_unsold_after_a_kill() {
     until(&json!("unsold"), || server.get("/auctions/7").json()["state"].clone());
 }
 
-/// The newest mail in the outbox for somebody.
+/// The newest mail in the outbox for a recipient.
 fn last_mail(server: &Server, to: &str) -> Value {
     let list = server.get(&format!("/v1/buckets/outbox/objects?prefix={to}/")).json();
     let newest = list["items"].as_array().and_then(|it| it.last());

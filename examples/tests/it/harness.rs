@@ -1,4 +1,4 @@
-//! Starts an example and talks to it over HTTP.
+//! Starts an example and sends HTTP requests to it.
 
 use std::{
     io::{BufRead, BufReader},
@@ -16,7 +16,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// Requests until a condition counts as never met: about 30 seconds.
 const ATTEMPTS_MAX: usize = 6_000;
 
-/// A running example with a data folder of its own. Dropping it kills it.
+/// A running example with its own data folder. Dropping it kills it.
 pub(crate) struct Server {
     program: &'static str,
     child: Child,
@@ -81,7 +81,7 @@ impl Server {
         lines.map_while(Result::ok)
     }
 
-    /// Posts as `curl -d` does: without a content type that says JSON.
+    /// Posts like `curl -d`: without a JSON content type.
     pub(crate) fn post(&self, path: &str, body: &Value) -> Response {
         Response::of(agent().post(format!("{}{path}", self.url)).send(body.to_string()))
     }
@@ -105,13 +105,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The program, with nothing of the environment of the test, in its own folder.
+/// The program without the environment of the test, in its own folder.
 fn command(program: &str, folder: &Path) -> Command {
     let mut command = Command::new(program);
     command.env_clear().current_dir(folder).stdin(Stdio::null());
@@ -152,7 +152,7 @@ impl Response {
     }
 }
 
-/// Asks until the answer is the wanted one, for a bounded time.
+/// Polls until the response is the wanted one, for a bounded time.
 #[track_caller]
 pub(crate) fn until(wanted: &Value, ask: impl Fn() -> Value) {
     for _ in 0..ATTEMPTS_MAX {

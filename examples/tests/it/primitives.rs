@@ -23,7 +23,7 @@ fn an_account_keeps_its_balance_over_a_kill_and_refuses_to_go_below_zero() {
 }
 
 #[test]
-fn an_order_goes_on_after_a_kill_without_a_second_invoice() {
+fn an_order_continues_after_a_kill_without_a_second_invoice() {
     let server = Server::start(env!("CARGO_BIN_EXE_workflow"));
     let run = "/v1/workflows/order/runs/o-1";
     let start = json!({ "id": "o-1", "input": { "cents": 900 } });
@@ -40,7 +40,7 @@ fn an_order_goes_on_after_a_kill_without_a_second_invoice() {
 }
 
 #[test]
-fn a_seat_is_charged_once_and_then_taken() {
+fn a_seat_is_charged_once_and_then_booked() {
     let server = Server::start(env!("CARGO_BIN_EXE_process"));
     let reserve = json!({ "type": "Reserve", "data": "12a" });
     let decided = server.post("/v1/processes/booking/12a/inputs", &reserve).json();
@@ -54,7 +54,7 @@ fn a_seat_is_charged_once_and_then_taken() {
 }
 
 #[test]
-fn mail_reaches_its_mailbox_once_and_mail_without_a_recipient_is_set_aside() {
+fn mail_reaches_its_mailbox_once_and_mail_without_a_recipient_is_a_dead_letter() {
     let server = Server::start(env!("CARGO_BIN_EXE_queue"));
     let send = |to: &str| {
         let mail = json!({ "body": { "to": to, "text": "hello" } });
@@ -138,7 +138,7 @@ fn event(lines: &mut impl Iterator<Item = String>) -> Value {
 }
 
 #[test]
-fn a_reminder_rings_once_after_a_kill() {
+fn a_reminder_fires_once_after_a_kill() {
     let server = Server::start(env!("CARGO_BIN_EXE_later"));
     let tea = json!({ "of": "tea", "seconds": 1 });
     server.post("/v1/objects/desk/ada/calls/remind", &tea).json();

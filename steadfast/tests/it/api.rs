@@ -1,4 +1,4 @@
-//! The HTTP API: what it answers to good and to bad questions.
+//! The HTTP API: responses to valid and invalid requests.
 
 use std::collections::BTreeSet;
 
@@ -28,8 +28,8 @@ fn metrics_count_messages_and_requests() {
     let metrics = server.get("/metrics");
     assert!(metrics.header("content-type").starts_with("application/openmetrics-text"));
     for line in [
-        // At its first start a store gets the name of its program, a name that its buckets carry,
-        // two of them, a rule, and the session of its files.
+        // The first start of a store commits the name of its program, the account of its buckets,
+        // two buckets, a rule, and the session of its files.
         "steadfast_commits_total 6",
         "steadfast_batches_total 6",
         "steadfast_work_pending 1",
@@ -177,7 +177,7 @@ fn streams_are_listed_in_pages_without_gap_or_repetition() {
 }
 
 #[test]
-fn a_listed_stream_says_what_it_is() {
+fn a_listed_stream_has_its_address_and_counts() {
     let server = Server::seeded();
     let list = server.json("/v1/streams?limit=1");
     let stream = &list["items"][0];
@@ -204,7 +204,7 @@ fn a_stream_is_found_by_id_and_by_address_in_either_spelling() {
 }
 
 #[test]
-fn a_stream_shows_its_messages_and_how_far_they_are() {
+fn a_stream_shows_its_messages_and_their_states() {
     let server = Server::seeded();
     let stream = server.json(&format!("/v1/streams/{ORDER}"));
     let items = stream["items"].as_array().unwrap();
@@ -254,7 +254,7 @@ fn a_stream_is_read_in_pages() {
 }
 
 #[test]
-fn a_page_of_large_messages_ends_early_and_goes_on() {
+fn a_page_of_large_messages_ends_early_with_a_cursor() {
     let folder = tempfile::tempdir().unwrap();
     seed::fill_large(folder.path(), 10);
     let server = Server::on(folder);
@@ -296,7 +296,7 @@ fn a_message_shows_its_failed_attempts() {
 }
 
 #[test]
-fn bad_questions_get_a_problem_with_a_code() {
+fn invalid_requests_get_a_problem_with_a_code() {
     let server = Server::seeded();
     for (path, status, code) in [
         ("/v1/streams?limit=0", 400, "bad_request"),

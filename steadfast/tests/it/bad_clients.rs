@@ -1,5 +1,4 @@
-//! Clients that keep the server waiting, and questions that would keep it busy: the others are
-//! served meanwhile.
+//! Clients that keep the server waiting, and expensive queries: other clients are still served.
 
 use std::{
     io::{ErrorKind, Read, Write},
@@ -16,7 +15,7 @@ use crate::{
     object_views::increment,
 };
 
-/// More than there are places on a port.
+/// More than the connection slots of a port.
 const CLIENTS: usize = 1_100;
 
 /// Sends a part of a request and waits.
@@ -27,7 +26,7 @@ fn begin(host: &str, part: &str) -> TcpStream {
     stream
 }
 
-/// What the server said before it ended the connection.
+/// Everything that the server sent before it closed the connection.
 fn end(mut stream: TcpStream) -> String {
     let mut answer = Vec::new();
     match stream.read_to_end(&mut answer) {
@@ -46,7 +45,7 @@ fn serves(server: &Server) {
 }
 
 #[test]
-fn clients_that_send_one_byte_and_wait_lose_their_places_to_others() {
+fn clients_that_send_one_byte_and_wait_lose_their_slots() {
     let server = Server::empty();
     let part = "POST /v1/objects/counter/a/calls/increment HTTP/1.1\r\nHost: localhost\r\n\
         Content-Length: 100\r\n\r\n{";
@@ -63,7 +62,7 @@ fn clients_that_send_one_byte_and_wait_lose_their_places_to_others() {
 }
 
 #[test]
-fn s3_clients_that_send_one_byte_and_wait_lose_their_places_to_others() {
+fn s3_clients_that_send_one_byte_and_wait_lose_their_slots() {
     let server = with_bucket("files");
     put(&server, "files/k", b"first");
     let presign = |method: &str| {
@@ -87,13 +86,13 @@ fn s3_clients_that_send_one_byte_and_wait_lose_their_places_to_others() {
 }
 
 #[test]
-fn a_client_that_sends_too_few_bytes_each_second_loses_its_place() {
+fn a_client_with_a_low_send_rate_is_disconnected() {
     let server = Server::empty();
     let part = "POST /v1/objects/counter/a/calls/increment HTTP/1.1\r\nHost: localhost\r\n\
         Content-Length: 100000\r\n\r\n{";
     let mut slow = begin(server.host(), part);
     slow.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
-    // It never pauses for long, but its bytes are too few.
+    // It never pauses for long, but its rate is too low.
     let mut answer = [0; 1_024];
     let read = loop {
         match slow.read(&mut answer) {
@@ -109,23 +108,23 @@ fn a_client_that_sends_too_few_bytes_each_second_loses_its_place() {
 }
 
 #[test]
-fn a_client_that_takes_no_bytes_loses_its_place() {
+fn a_client_that_reads_nothing_is_disconnected() {
     let server = with_bucket("files");
-    // More than the system keeps for a socket on both sides.
+    // More than the socket buffers of both sides.
     let bytes = vec![b'x'; 64 << 20];
     let path = "/v1/buckets/files/objects/large";
     assert!(server.put_bytes(path, &bytes, &[]).status < 300);
     let ask = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let stuck = begin(server.host(), &ask);
     let port = stuck.local_addr().unwrap().port();
-    // Nothing is read here: the server must end it alone.
+    // Nothing is read here: the server must close the connection by itself.
     server.text_until("/metrics", |_| !has_connection(&server, port));
     assert!(end(stuck).len() < bytes.len(), "it was cut in the middle");
     assert_eq!(server.get_with(path, &[("range", "bytes=0-3")]).body, "xxxx");
 }
 
 #[test]
-fn a_client_that_takes_bytes_slowly_keeps_its_place() {
+fn a_client_that_reads_slowly_stays_connected() {
     let server = with_bucket("files");
     let bytes = vec![b'x'; 64 << 20];
     let path = "/v1/buckets/files/objects/large";
@@ -133,7 +132,7 @@ fn a_client_that_takes_bytes_slowly_keeps_its_place() {
     let ask = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let mut slow = begin(server.host(), &ask);
     let port = slow.local_addr().unwrap().port();
-    // 16 KiB a second, for longer than one who takes nothing has.
+    // 16 KiB per second, for longer than the timeout of a client that reads nothing.
     let mut piece = vec![0; 16 << 10];
     for _ in 0..35 {
         slow.read_exact(&mut piece).expect("it goes on");
@@ -142,7 +141,7 @@ fn a_client_that_takes_bytes_slowly_keeps_its_place() {
     assert!(has_connection(&server, port), "it was cut");
 }
 
-/// Whether the server still has the connection from a port of ours: its end of it is established.
+/// Whether the server still has the connection from this port: its end is established.
 fn has_connection(server: &Server, port: u16) -> bool {
     sockets(server, port).is_some_and(|it| it.established)
 }
@@ -152,7 +151,7 @@ struct Socket {
     keeps_alive: bool,
 }
 
-/// The server's end of the connection from a port of ours, as the system sees it.
+/// The server's end of the connection from this port, as the system reports it.
 fn sockets(server: &Server, port: u16) -> Option<Socket> {
     let (_, own) = server.host().rsplit_once(':').expect("a port");
     let own: u16 = own.parse().expect("a port");
@@ -169,7 +168,7 @@ fn sockets(server: &Server, port: u16) -> Option<Socket> {
 }
 
 #[test]
-fn a_connection_asks_whether_its_other_end_is_there() {
+fn a_connection_has_keepalive_probes() {
     let server = Server::empty();
     // The beginning of a head, so that the server waits.
     let stream = begin(server.host(), "GET / HTTP/1.1\r\n");
@@ -178,10 +177,10 @@ fn a_connection_asks_whether_its_other_end_is_there() {
 }
 
 #[test]
-fn ten_thousand_idle_connections_keep_nobody_out() {
+fn ten_thousand_idle_connections_block_no_client() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
-    // Where the system allows fewer open files, there are fewer connections, but more than places.
+    // With a lower limit of open files there are fewer connections, but more than slots.
     let count = maximum.map_or(10_000, |it| usize::try_from(it).unwrap().saturating_sub(1_000));
     let server = Server::empty();
     let idle: Vec<_> = (0..count.min(10_000)).map(|_| begin(server.host(), "")).collect();
@@ -192,7 +191,7 @@ fn ten_thousand_idle_connections_keep_nobody_out() {
 }
 
 #[test]
-fn costly_questions_end_in_time_and_pages_do_not_wait_for_them() {
+fn expensive_queries_time_out_and_do_not_delay_pages() {
     let server = Server::empty();
     increment(&server, "a", 1);
     let big = "hex(zeroblob(2000000))";
@@ -225,7 +224,7 @@ fn costly_questions_end_in_time_and_pages_do_not_wait_for_them() {
             assert!([422, 429].contains(&answer.status), "{sql:.40}: {}", answer.body);
         }
     });
-    // Four that run for as long as they may, and pages that are answered before they end.
+    // Four queries run until their timeout; pages are answered before.
     let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) \
          SELECT count(*) FROM n";
     let body = json!({ "sql": endless }).to_string();
@@ -242,11 +241,11 @@ fn costly_questions_end_in_time_and_pages_do_not_wait_for_them() {
             stream.set_nonblocking(true).unwrap();
             stream.peek(&mut [0]).is_err()
         };
-        // On a machine that is busy otherwise the four may have ended by now.
+        // On a busy machine the four may have ended by now.
         asked.iter().all(waits)
     };
     assert!((0..20).any(|_| is_first()), "pages wait for questions");
-    // The four were given up, so their places are free.
+    // The four queries timed out, so their slots are free.
     let body = json!({ "sql": "SELECT 1" }).to_string();
     assert_eq!(server.post_json("/v1/objects/counter/a/sql", &body, &[]).status, 200);
 }

@@ -1,5 +1,5 @@
-//! A Chromium for tests, driven over the pipe of its DevTools protocol: no port, no other program.
-//! The pipe ends with the test's process, however that ends, and the browser ends with the pipe.
+//! Drives Chromium over the pipe of its DevTools protocol, without a port or another program. The
+//! pipe ends with the process of the test, and the browser ends with the pipe.
 
 mod pipe;
 
@@ -17,11 +17,11 @@ use tempfile::TempDir;
 use self::pipe::Pipe;
 use crate::harness::spawn;
 
-/// Looks at a page until we do not believe in the wished state any more: about 30 seconds.
+/// Polls until a page is as expected: about 30 seconds.
 const LOOKS_MAX: usize = 3_000;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
-/// Nothing is drawn on a screen, nothing is kept, and nothing but this machine is reached.
+/// Headless, without persistence, and limited to this machine.
 const FLAGS: &[&str] = &[
     "--headless=new",
     "--remote-debugging-pipe",
@@ -43,7 +43,7 @@ const FLAGS: &[&str] = &[
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 ];
 
-/// A browser with a profile of its own.
+/// A browser with its own profile.
 pub(crate) struct Browser {
     child: Child,
     pipe: RefCell<Pipe>,
@@ -52,7 +52,7 @@ pub(crate) struct Browser {
 }
 
 impl Browser {
-    /// Starts one, if there is any: `./test` says which, or that there is none.
+    /// Starts a browser, if there is one: `./test` names it, or says that there is none.
     pub(crate) fn start() -> Option<Self> {
         let Some(program) = std::env::var_os("STEADFAST_TEST_BROWSER") else {
             eprintln!("skipped: STEADFAST_TEST_BROWSER names no browser; `tests/browser` gets one");
@@ -61,7 +61,7 @@ impl Browser {
         let profile = tempfile::tempdir().expect("a temporary folder");
         let errors = profile.path().join("errors");
         let mut command = Command::new("sh");
-        // It wants its pipe as files 3 and 4, which only a shell can arrange.
+        // Chromium expects its pipe as file descriptors 3 and 4, which a shell can set up.
         command.args(["-c", "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null", "sh"]).arg(program);
         command.args(FLAGS).arg(format!("--user-data-dir={}", profile.path().display()));
         command.env("HOME", profile.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -75,7 +75,7 @@ impl Browser {
         Some(browser)
     }
 
-    /// Opens a window that shares nothing with the others, as if it were of another person.
+    /// Opens a window with its own cookies and storage.
     pub(crate) fn open(&self, url: &str) -> Window<'_> {
         let call = |method, params| self.call(None, method, params).expect(method);
         let context = call("Target.createBrowserContext", json!({}));
@@ -96,8 +96,8 @@ impl Browser {
         window
     }
 
-    /// Says that no window has complained: errors and warnings of scripts and of the browser, such
-    /// as what its content security policy forbids. A complaint with one of these words is allowed.
+    /// Asserts that no window has logged errors or warnings, such as violations of its content
+    /// security policy. Messages with one of these words are allowed.
     #[track_caller]
     pub(crate) fn assert_quiet_but(&self, allowed: &[&str]) {
         let complaints = self.pipe.borrow_mut().complaints();
@@ -106,7 +106,7 @@ impl Browser {
         assert!(complaints.is_empty(), "the browser complains: {complaints:#?}");
     }
 
-    /// The same, with nothing allowed.
+    /// The same, without exceptions.
     #[track_caller]
     pub(crate) fn assert_quiet(&self) {
         self.assert_quiet_but(&[]);
@@ -123,13 +123,13 @@ impl Drop for Browser {
         if self.call(None, "Browser.close", json!({})).is_ok() {
             self.pipe.get_mut().wait_for_end();
         }
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A window. If its test fails, a picture of it is kept.
+/// A window. If its test fails, it saves a screenshot.
 pub(crate) struct Window<'a> {
     browser: &'a Browser,
     target: Value,
@@ -137,7 +137,7 @@ pub(crate) struct Window<'a> {
 }
 
 impl Window<'_> {
-    /// Goes to an address and waits until it is there.
+    /// Opens a URL and waits until it is loaded.
     #[track_caller]
     pub(crate) fn go(&self, url: &str) {
         let error = self.call("Page.navigate", json!({ "url": url }))["errorText"].clone();
@@ -145,7 +145,7 @@ impl Window<'_> {
         self.wait_for("document.readyState === 'complete' && location.href !== 'about:blank'");
     }
 
-    /// The value of an expression; a promise is waited for.
+    /// Evaluates an expression; waits for a promise.
     #[track_caller]
     pub(crate) fn evaluate(&self, expression: &str) -> Value {
         self.try_evaluate(expression).unwrap_or_else(|error| panic!("{expression}: {error}"))
@@ -156,7 +156,7 @@ impl Window<'_> {
     pub(crate) fn wait_for(&self, expression: &str) {
         let mut last = Ok(Value::Null);
         for _ in 0..LOOKS_MAX {
-            // While a page goes and another comes, nothing can be asked.
+            // During navigation nothing can be evaluated.
             last = self.try_evaluate(expression);
             if last == Ok(Value::Bool(true)) {
                 return;
@@ -166,14 +166,14 @@ impl Window<'_> {
         panic!("never true: {expression}; it was {last:?}");
     }
 
-    /// Writes into a field as a keyboard would, instead of what was in it.
+    /// Types into a field and replaces its text.
     #[track_caller]
     pub(crate) fn write(&self, selector: &str, text: &str) {
         self.evaluate(&format!("document.querySelector({selector:?}).select()"));
         self.call("Input.insertText", json!({ "text": text }));
     }
 
-    /// Presses Enter where the keyboard is.
+    /// Presses Enter in the focused element.
     #[track_caller]
     pub(crate) fn press_enter(&self) {
         for kind in ["keyDown", "keyUp"] {
@@ -185,7 +185,7 @@ impl Window<'_> {
         }
     }
 
-    /// Clicks into the middle of what can be seen there.
+    /// Clicks into the middle of the element.
     #[track_caller]
     pub(crate) fn click(&self, selector: &str) {
         let middle = self.evaluate(&format!(
@@ -202,7 +202,7 @@ impl Window<'_> {
         }
     }
 
-    /// Makes it another size.
+    /// Resizes the window.
     pub(crate) fn resize(&self, width: u32, height: u32) {
         let size = json!({
             "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false,
@@ -210,7 +210,7 @@ impl Window<'_> {
         self.call("Emulation.setDeviceMetricsOverride", size);
     }
 
-    /// Makes it prefer dark colours, or light ones.
+    /// Sets the preferred colour scheme.
     pub(crate) fn prefer(&self, scheme: &str) {
         let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
         self.call("Emulation.setEmulatedMedia", json!({ "features": features }));
@@ -222,7 +222,7 @@ impl Window<'_> {
         self.browser.call(None, "Target.closeTarget", target).expect("it can be closed");
     }
 
-    /// Keeps a picture of it.
+    /// Saves a screenshot.
     pub(crate) fn screenshot(&self, file: &Path) -> Result<(), String> {
         let picture = self.try_call("Page.captureScreenshot", json!({ "format": "png" }))?;
         let picture = picture["data"].as_str().ok_or("no picture")?;

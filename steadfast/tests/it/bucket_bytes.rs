@@ -1,4 +1,4 @@
-//! Blobs over HTTP: bytes in, bytes out, and what goes wrong between.
+//! Blobs over HTTP: writes, reads and failures between.
 
 use std::io::Write;
 
@@ -14,9 +14,9 @@ fn items(server: &Server) -> Vec<Value> {
 }
 
 #[test]
-fn a_blob_comes_back_as_it_went_in_also_after_a_kill() {
+fn a_blob_round_trips_and_survives_a_kill() {
     let server = with_bucket("files");
-    // More than one piece of everything on the way, and more than other bodies may have.
+    // More than one piece of every buffer, and more than other bodies may have.
     let bytes: Vec<u8> = (0..5_000_000_u32).map(|it| (it % 251) as u8).collect();
     let headers =
         [("content-type", "image/png"), ("x-blob-meta-author", "Ada"), ("content-language", "en")];
@@ -61,7 +61,7 @@ fn a_blob_comes_back_as_it_went_in_also_after_a_kill() {
 }
 
 #[test]
-fn a_range_is_a_part_and_one_behind_the_end_is_refused() {
+fn a_range_is_partial_content_and_one_after_the_end_is_refused() {
     let server = with_bucket("files");
     put(&server, "files/x", b"0123456789");
     let get = |range: &str| server.get_with("/v1/buckets/files/objects/x", &[("range", range)]);
@@ -85,7 +85,7 @@ fn a_range_is_a_part_and_one_behind_the_end_is_refused() {
 }
 
 #[test]
-fn what_is_not_as_expected_is_neither_read_nor_replaced_nor_deleted() {
+fn an_unmet_condition_prevents_reads_writes_and_deletes() {
     let server = with_bucket("files");
     let path = "/v1/buckets/files/objects/x";
     let absent = [("if-none-match", "*")];
@@ -152,7 +152,7 @@ fn a_key_is_any_text_and_never_a_path() {
 }
 
 #[test]
-fn a_body_that_is_too_large_or_breaks_off_leaves_neither_blob_nor_event() {
+fn a_too_large_or_incomplete_body_stores_neither_blob_nor_event() {
     let server = with_bucket("files");
     let rule = json!({ "events": ["object-create"], "queue": "q" });
     ok(&server.put_json("/v1/buckets/files/rules/all", &rule));
@@ -185,7 +185,7 @@ fn a_body_that_is_too_large_or_breaks_off_leaves_neither_blob_nor_event() {
         connection.write_all(cut.as_bytes()).unwrap();
         connection.shutdown(std::net::Shutdown::Write).unwrap();
         let mut answer = String::new();
-        // It may be told, or the line may just end.
+        // The client may get an error, or the connection may just end.
         let _ = std::io::Read::read_to_string(&mut connection, &mut answer);
         assert!(!answer.starts_with("HTTP/1.1 2"), "{answer}");
     }
@@ -201,7 +201,7 @@ fn a_body_that_is_too_large_or_breaks_off_leaves_neither_blob_nor_event() {
 }
 
 #[test]
-fn headers_that_are_too_large_are_refused_and_other_origins_are() {
+fn too_large_headers_and_other_origins_are_refused() {
     let server = with_bucket("files");
     let path = "/v1/buckets/files/objects/x";
     let much = "m".repeat(2_049);
@@ -240,7 +240,7 @@ fn a_presigned_url_reads_or_writes_one_blob_until_its_key_is_revoked() {
 }
 
 #[test]
-fn what_cannot_be_presigned_is_a_problem() {
+fn an_invalid_presign_request_is_a_problem() {
     let server = with_bucket("files");
     let presign = |body: &str| server.post_json("/v1/buckets/files/presign", body, &[]);
     presign("").assert_problem(400, "bad_request");

@@ -9,9 +9,9 @@ use crate::{
     harness::{Server, assert_fails_with, get_url, run, stderr, stdout},
 };
 
-/// Asks, and says what was printed.
+/// Runs a verb and returns its output.
 #[track_caller]
-fn said(server: &Server, args: &[&str]) -> String {
+fn output_of(server: &Server, args: &[&str]) -> String {
     let output = server.ask(&[&["buckets"], args].concat());
     assert!(output.status.success(), "{args:?}: {}", stderr(&output));
     stdout(&output)
@@ -22,54 +22,57 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
-fn every_verb_prints_what_people_read() {
+fn every_verb_prints_plain_text() {
     let server = Server::empty();
-    let said = |args: &[&str]| said(&server, args);
+    let output_of = |args: &[&str]| output_of(&server, args);
     for ours in ["uploads", "generations"] {
-        said(&["delete", ours, "--yes"]);
+        output_of(&["delete", ours, "--yes"]);
     }
     let none = "no buckets; create one with `steadfast buckets create`\n";
-    assert_eq!(said(&["list"]), none);
-    assert_eq!(said(&["create", "photos"]), "created bucket photos\n");
-    let set = said(&["create", "photos", "--max-blob-bytes", "20"]);
+    assert_eq!(output_of(&["list"]), none);
+    assert_eq!(output_of(&["create", "photos"]), "created bucket photos\n");
+    let set = output_of(&["create", "photos", "--max-blob-bytes", "20"]);
     assert_eq!(set, "updated bucket photos; at most 20 bytes per blob\n");
-    let list = said(&["list"]);
+    let list = output_of(&["list"]);
     assert!(list.lines().nth(1).unwrap().starts_with("photos  "), "{list}");
-    assert_eq!(said(&["rules", "list", "photos"]), "bucket photos has no rules\n");
+    assert_eq!(output_of(&["rules", "list", "photos"]), "bucket photos has no rules\n");
     let rule = ["rules", "put", "photos", "all", "--queue", "q", "--prefix", "in/"];
-    assert_eq!(said(&rule), "set rule all of bucket photos; it sends events to queue q\n");
+    assert_eq!(output_of(&rule), "set rule all of bucket photos; it sends events to queue q\n");
     let both = ["--event", "object-create", "--event", "object-delete"];
-    said(&[&rule[..], &both].concat());
-    let rules = said(&["rules", "list", "photos"]);
+    output_of(&[&rule[..], &both].concat());
+    let rules = output_of(&["rules", "list", "photos"]);
     assert!(rules.contains("all   object-create object-delete  in/             q\n"), "{rules}");
-    assert_eq!(said(&["lifecycle", "list", "photos"]), "bucket photos has no lifecycle rules\n");
+    assert_eq!(
+        output_of(&["lifecycle", "list", "photos"]),
+        "bucket photos has no lifecycle rules\n"
+    );
     let old = ["lifecycle", "put", "photos", "old", "--delete-after", "30d"];
-    assert_eq!(said(&old), "set lifecycle rule old of bucket photos\n");
-    let rules = said(&["lifecycle", "list", "photos"]);
+    assert_eq!(output_of(&old), "set lifecycle rule old of bucket photos\n");
+    let rules = output_of(&["lifecycle", "list", "photos"]);
     assert!(rules.contains("old           30 d 0 h"), "{rules}");
     put(&server, "photos/in/a.txt", b"12345");
     put(&server, "photos/top", b"1");
-    let ls = said(&["ls", "photos"]);
+    let ls = output_of(&["ls", "photos"]);
     assert!(ls.contains("\nin/  ") && ls.contains("\ntop  1  "), "{ls}");
-    let ls = said(&["ls", "photos/in/"]);
+    let ls = output_of(&["ls", "photos/in/"]);
     assert!(ls.contains("\nin/a.txt  5  ") && ls.contains("text/plain"), "{ls}");
     let none = "bucket photos has no keys that begin with `none/`\n";
-    assert_eq!(said(&["ls", "photos/none/"]), none);
-    let gone = said(&["rm", "photos/in/a.txt", "--yes"]);
+    assert_eq!(output_of(&["ls", "photos/none/"]), none);
+    let gone = output_of(&["rm", "photos/in/a.txt", "--yes"]);
     assert_eq!(gone, "deleted photos/in/a.txt; sequence 2\n");
-    let link = said(&["presign", "photos/top", "--expires", "10m"]);
+    let link = output_of(&["presign", "photos/top", "--expires", "10m"]);
     assert_eq!(get_url(link.trim_end()).body, "1");
-    said(&["rm", "photos/top", "--yes"]);
-    assert_eq!(said(&["ls", "photos"]), "bucket photos is empty\n");
-    let gone = said(&["rules", "delete", "photos", "all", "--yes"]);
+    output_of(&["rm", "photos/top", "--yes"]);
+    assert_eq!(output_of(&["ls", "photos"]), "bucket photos is empty\n");
+    let gone = output_of(&["rules", "delete", "photos", "all", "--yes"]);
     assert_eq!(gone, "deleted rule all of bucket photos\n");
-    let gone = said(&["lifecycle", "delete", "photos", "old", "--yes"]);
+    let gone = output_of(&["lifecycle", "delete", "photos", "old", "--yes"]);
     assert_eq!(gone, "deleted lifecycle rule old of bucket photos\n");
-    assert_eq!(said(&["delete", "photos", "--yes"]), "deleted bucket photos\n");
+    assert_eq!(output_of(&["delete", "photos", "--yes"]), "deleted bucket photos\n");
 }
 
 #[test]
-fn what_cannot_be_done_is_said_in_one_line() {
+fn failures_are_reported_in_one_line() {
     let server = with_bucket("photos");
     let ask = |args: &[&str]| server.ask(&[&["buckets"], args].concat());
     assert_fails_with(&ask(&["ls", "none"]), &["bucket `none` does not exist", "bucket_not_found"]);
@@ -78,7 +81,10 @@ fn what_cannot_be_done_is_said_in_one_line() {
     assert_eq!(no_blob.status.code(), Some(2));
     assert!(stderr(&no_blob).contains("`photos` names no blob"), "{}", stderr(&no_blob));
     assert_fails_with(&ask(&["rm", "photos/x"]), &["Delete blob photos/x?", "--yes"]);
-    assert_fails_with(&ask(&["rm", "photos/x", "--yes"]), &["there is no `x`", "blob_not_found"]);
+    assert_fails_with(
+        &ask(&["rm", "photos/x", "--yes"]),
+        &["blob `x` does not exist", "blob_not_found"],
+    );
     assert_fails_with(&ask(&["cp", "a", "b"]), &["`a` and `b` are both files"]);
     assert_fails_with(&ask(&["cp", "./none", "photos/x"]), &["./none cannot be read"]);
     assert_fails_with(&ask(&["cp", "/", "photos/x"]), &["/ is not a file"]);
@@ -96,35 +102,35 @@ fn what_cannot_be_done_is_said_in_one_line() {
 }
 
 #[test]
-fn files_go_in_and_out_as_they_are_and_what_fails_leaves_nothing() {
+fn files_are_copied_unchanged_and_failures_leave_nothing() {
     let server = with_bucket("photos");
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
     // Larger than other bodies may be, and than one piece.
     let bytes: Vec<u8> = (0..3_000_000_u32).map(|it| (it % 253) as u8).collect();
     fs::write(file("cat.png"), &bytes).unwrap();
-    let told = said(&server, &["cp", text(&file("cat.png")), "photos/2026/"]);
+    let told = output_of(&server, &["cp", text(&file("cat.png")), "photos/2026/"]);
     assert_eq!(told, "copied 3.0 MB to photos/2026/cat.png; sequence 1\n");
     let blob = server.json("/v1/buckets/photos/objects")["items"][0].clone();
     assert_eq!((&blob["size"], &blob["contentType"]), (&json!(3_000_000), &json!("image/png")));
     let copy = file("copy.png");
-    let told = said(&server, &["cp", "photos/2026/cat.png", text(&copy)]);
+    let told = output_of(&server, &["cp", "photos/2026/cat.png", text(&copy)]);
     assert_eq!(told, format!("copied 3.0 MB to {}\n", copy.display()));
     assert!(fs::read(&copy).unwrap() == bytes);
-    let json = said(&server, &["cp", "photos/2026/cat.png", text(folder.path()), "--json"]);
+    let json = output_of(&server, &["cp", "photos/2026/cat.png", text(folder.path()), "--json"]);
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["file"], text(&file("cat.png")));
     fs::write(file("empty"), "").unwrap();
-    said(&server, &["cp", text(&file("empty")), "photos/empty"]);
-    said(&server, &["cp", "photos/empty", text(&copy)]);
+    output_of(&server, &["cp", text(&file("empty")), "photos/empty"]);
+    output_of(&server, &["cp", "photos/empty", text(&copy)]);
     assert_eq!(fs::read(&copy).unwrap(), b"", "what was there is replaced");
     let set = ["create", "photos", "--max-blob-bytes", "1000"];
-    said(&server, &set);
+    output_of(&server, &set);
     let ask = |args: &[&str]| server.ask(&[&["buckets"], args].concat());
     let large = ask(&["cp", text(&file("cat.png")), "photos/large"]);
-    assert_fails_with(&large, &["may have 1000 bytes at most", "too_large"]);
+    assert_fails_with(&large, &["may have at most 1000 bytes", "too_large"]);
     let none = ask(&["cp", "photos/none", text(&copy)]);
-    assert_fails_with(&none, &["there is no `none`", "blob_not_found"]);
+    assert_fails_with(&none, &["blob `none` does not exist", "blob_not_found"]);
     assert_eq!(fs::read(&copy).unwrap(), b"", "what fails changes nothing");
     let mut left: Vec<_> =
         fs::read_dir(folder.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
@@ -133,9 +139,9 @@ fn files_go_in_and_out_as_they_are_and_what_fails_leaves_nothing() {
 }
 
 #[test]
-fn a_folder_that_no_server_holds_is_asked_alike() {
+fn a_folder_without_a_server_gives_the_same_output() {
     let server = with_bucket("photos");
-    said(&server, &["rules", "put", "photos", "all", "--queue", "q"]);
+    output_of(&server, &["rules", "put", "photos", "all", "--queue", "q"]);
     put(&server, "photos/in/a", b"12345");
     let questions: [&[&str]; 3] = [
         &["buckets", "list", "--json"],

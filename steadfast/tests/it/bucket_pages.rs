@@ -65,7 +65,13 @@ fn a_bucket_is_browsed_level_by_level_with_everything_escaped() {
     let page = server.get("/buckets/photos/blob?key=2026%2F05%2Fa.txt").body;
     shows(
         &page,
-        &["<code>&lt;b&gt;&amp;</code>", "4 bytes", "text/plain", "Delete it", "Create a link"],
+        &[
+            "<code>&lt;b&gt;&amp;</code>",
+            "4 bytes",
+            "text/plain",
+            "Delete the blob",
+            "Create a link",
+        ],
     );
     let link = press(&server, "/buckets/photos/blob/link", "key=top&expires=60");
     let url = link.body.split("<code id=\"link\">").nth(1).unwrap().split('<').next().unwrap();
@@ -89,7 +95,7 @@ fn a_bucket_is_browsed_level_by_level_with_everything_escaped() {
 }
 
 #[test]
-fn what_can_be_shown_is_shown_and_what_could_run_is_not() {
+fn previews_show_images_and_text_and_run_no_scripts() {
     let server = with_bucket("files");
     let put = |key: &str, kind: &str, bytes: &[u8]| {
         let path = format!("/v1/buckets/files/objects/{key}");
@@ -194,7 +200,7 @@ fn a_form_uploads_files_of_any_size_without_a_script() {
     assert_eq!(server.json("/v1/buckets/photos/objects")["items"].as_array().unwrap().len(), 2);
 }
 
-/// Chooses files that the page makes itself: a text, and a picture of 60 by 40 points.
+/// Selects files that the page creates itself: a text, and an image of 60 by 40 pixels.
 const CHOOSE: &str = "(async () => {
     const canvas = document.createElement('canvas');
     [canvas.width, canvas.height] = [60, 40];
@@ -209,7 +215,7 @@ const CHOOSE: &str = "(async () => {
 })()";
 
 #[test]
-fn a_browser_uploads_looks_and_deletes() {
+fn a_browser_uploads_views_and_deletes() {
     let Some(browser) = Browser::start() else { return };
     let server = Server::empty();
     let window = browser.open(&format!("{}/buckets", server.url));
@@ -240,7 +246,7 @@ fn a_browser_uploads_looks_and_deletes() {
     window.click(".confirm button");
     window.wait_for(&format!("{rows} === 2"));
     window.wait_for("document.documentElement.scrollWidth <= 400");
-    // What somebody has stored is shown, and does not run.
+    // A stored page is shown, and its scripts do not run.
     let page = b"<h1>Hi</h1><script>document.querySelector('h1').textContent = 'ran'</script>";
     let html = [("content-type", "text/html")];
     ok(&server.put_bytes("/v1/buckets/photos/objects/x.html", page, &html));

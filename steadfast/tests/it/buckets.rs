@@ -1,4 +1,4 @@
-//! Buckets over HTTP: what they are set to, what is in them, and what they tell.
+//! Buckets over HTTP: settings, blobs and events.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ pub(crate) fn with_bucket(bucket: &str) -> Server {
     server
 }
 
-/// Puts a blob, and says what is known of it.
+/// Puts a blob, and returns its description.
 #[track_caller]
 pub(crate) fn put(server: &Server, path: &str, bytes: &[u8]) -> Value {
     let (bucket, key) = path.split_once('/').expect("bucket/key");
@@ -36,7 +36,7 @@ fn keys(list: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn buckets_are_made_listed_set_and_deleted_when_they_are_empty() {
+fn buckets_are_created_listed_configured_and_deleted_when_empty() {
     let server = Server::empty();
     for ours in ["uploads", "generations"] {
         assert_eq!(server.delete(&format!("/v1/buckets/{ours}")).status, 200);
@@ -72,7 +72,7 @@ fn buckets_are_made_listed_set_and_deleted_when_they_are_empty() {
 }
 
 #[test]
-fn what_cannot_be_a_bucket_is_a_problem_and_leaves_none() {
+fn an_invalid_bucket_is_a_problem_and_creates_nothing() {
     let server = Server::empty();
     let put = |bucket: &str, body: &str| {
         server.put_bytes(&format!("/v1/buckets/{bucket}"), body.as_bytes(), &[])
@@ -105,7 +105,7 @@ fn what_cannot_be_a_bucket_is_a_problem_and_leaves_none() {
 }
 
 #[test]
-fn a_list_has_prefixes_up_to_the_delimiter_and_goes_on_page_by_page() {
+fn a_list_has_common_prefixes_and_pages() {
     let server = with_bucket("files");
     for key in ["a.txt", "in/1", "in/2", "in/deep/3", "out/1", "z"] {
         put(&server, &format!("files/{key}"), key.as_bytes());
@@ -177,10 +177,11 @@ fn a_put_and_a_deletion_are_events_in_a_queue_that_can_be_pulled() {
     let acked = json!({ "acks": [{ "leaseId": lease }] }).to_string();
     ok(&server.post_json("/v1/queues/thumbnails/messages/ack", &acked, &[]));
     let events = server.json("/v1/buckets/photos/events");
-    let told: Vec<[&Value; 4]> = events["items"].as_array().unwrap().iter().map(told).collect();
+    let event_fields: Vec<[&Value; 4]> =
+        events["items"].as_array().unwrap().iter().map(event_fields).collect();
     let (first, second) = (&items[0]["id"], &items[1]["id"]);
     assert_eq!(
-        told,
+        event_fields,
         [
             [&json!("DeleteObject"), &json!("thumbnails"), &json!("in flight"), second],
             [&json!("PutObject"), &json!("thumbnails"), &json!("done"), first],
@@ -190,12 +191,12 @@ fn a_put_and_a_deletion_are_events_in_a_queue_that_can_be_pulled() {
     let newest = server.json("/v1/buckets/photos/events?limit=1");
     let next = newest["next"].as_str().unwrap();
     let older = server.json(&format!("/v1/buckets/photos/events?cursor={next}"));
-    assert_eq!((told_of(&older), &older["next"]), (vec!["PutObject"], &Value::Null));
+    assert_eq!((event_keys(&older), &older["next"]), (vec!["PutObject"], &Value::Null));
     server.get("/v1/buckets/photos/events?cursor=6e41").assert_problem(400, "bad_request");
 }
 
 #[test]
-fn an_event_that_was_given_up_is_shown_where_it_lies() {
+fn a_dead_event_is_shown_with_its_queue() {
     let server = with_bucket("photos");
     let rule = json!({ "events": ["object-create"], "queue": "q" });
     ok(&server.put_json("/v1/buckets/photos/rules/all", &rule));
@@ -223,11 +224,11 @@ fn an_event_that_was_given_up_is_shown_where_it_lies() {
     page("href=\"/queues/q?state=dead\"");
 }
 
-fn told(it: &Value) -> [&Value; 4] {
+fn event_fields(it: &Value) -> [&Value; 4] {
     [&it["event"]["action"], &it["queue"], &it["state"], &it["messageId"]]
 }
 
-fn told_of(list: &Value) -> Vec<&str> {
+fn event_keys(list: &Value) -> Vec<&str> {
     let items = list["items"].as_array().expect("items").iter();
     items.map(|it| it["event"]["action"].as_str().expect("an action")).collect()
 }

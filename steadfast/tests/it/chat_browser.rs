@@ -9,10 +9,10 @@ use crate::{
 
 const CONNECTED: &str = "document.querySelector('#state').textContent === 'connected'";
 const AGAIN: &str = "document.querySelector('#state').textContent === 'reconnecting…'";
-/// What the browser says of a server that is not there; a page cannot prevent it.
+/// Messages of the browser about an unreachable server; a page cannot prevent them.
 const GONE: &[&str] = &["ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "WebSocket connection"];
 
-/// Goes into a room under a name, by the door.
+/// Enters a room under a name, through the form.
 fn enter<'a>(browser: &'a Browser, server: &Server, room: &str, name: &str) -> Window<'a> {
     let window = browser.open(&format!("{}/chat", server.url));
     window.write("#room", room);
@@ -22,7 +22,7 @@ fn enter<'a>(browser: &'a Browser, server: &Server, room: &str, name: &str) -> W
     window
 }
 
-/// Stands before a room; no name was said yet, and nothing is connected.
+/// Opens a room without entering it: no name is set, and nothing is connected.
 fn before<'a>(browser: &'a Browser, server: &Server, room: &str) -> Window<'a> {
     browser.open(&format!("{}/chat/{room}", server.url))
 }
@@ -47,7 +47,7 @@ fn wait_for_texts(window: &Window<'_>, selector: &str, expected: &[&str]) {
     window.wait_for(&format!("JSON.stringify({}) === JSON.stringify({expected})", all(selector)));
 }
 
-/// Says so many lines without a window.
+/// Says this many lines without a window.
 fn say_from_outside(server: &Server, count: usize) -> Vec<String> {
     let texts: Vec<String> = (0..count).map(|it| format!("line {it}")).collect();
     for text in &texts {
@@ -57,7 +57,7 @@ fn say_from_outside(server: &Server, count: usize) -> Vec<String> {
     texts
 }
 
-/// Every line of a room, asked from the server.
+/// Every line of a room, from the server.
 fn lines(server: &Server, room: &str) -> Vec<String> {
     let path = format!("/v1/objects/chat/{room}/calls/history");
     let (mut all, mut before) = (Vec::new(), Value::Null);
@@ -73,7 +73,7 @@ fn lines(server: &Server, room: &str) -> Vec<String> {
 }
 
 #[test]
-fn two_windows_talk_and_see_who_is_there() {
+fn two_windows_chat_and_show_who_is_present() {
     let Some(browser) = Browser::start() else { return };
     let server = Server::empty();
     let ann = enter(&browser, &server, "lobby", "ann");
@@ -96,7 +96,7 @@ fn two_windows_talk_and_see_who_is_there() {
 }
 
 #[test]
-fn what_others_write_is_shown_as_text() {
+fn lines_of_others_are_shown_as_text() {
     let Some(browser) = Browser::start() else { return };
     let server = Server::empty();
     let room = "a/b <i>?#%2F 🦀";
@@ -113,8 +113,7 @@ fn what_others_write_is_shown_as_text() {
     browser.assert_quiet();
 }
 
-/// Says lines, one every few milliseconds, until `window.stopped` or there are many; connected or
-/// not.
+/// Says lines, one every few milliseconds, until `window.stopped` or a maximum; connected or not.
 fn go_on_saying(window: &Window<'_>, who: &str) {
     window.evaluate(&format!(
         "window.said = []; setInterval(() => {{ \
@@ -127,7 +126,7 @@ fn go_on_saying(window: &Window<'_>, who: &str) {
 }
 
 #[test]
-fn after_a_kill_both_windows_come_back_and_show_every_line_once() {
+fn after_a_kill_both_windows_reconnect_and_show_every_line_once() {
     let Some(browser) = Browser::start() else { return };
     let server = Server::empty();
     let host = server.host().to_owned();
@@ -144,7 +143,7 @@ fn after_a_kill_both_windows_come_back_and_show_every_line_once() {
         let folder = server.kill();
         for window in &windows {
             window.wait_for(AGAIN);
-            // More are said while nobody hears them than a newcomer is told.
+            // More lines than a newcomer receives are said while nobody is connected.
             window.wait_for("60 <= document.querySelectorAll('#pending li').length");
         }
         server = Server::again_at(&host, folder);
@@ -173,12 +172,12 @@ fn after_a_kill_both_windows_come_back_and_show_every_line_once() {
 }
 
 #[test]
-fn what_was_not_sent_yet_survives_a_reload() {
+fn unsent_lines_survive_a_reload() {
     let Some(browser) = Browser::start() else { return };
     let server = Server::empty();
     let ann = enter(&browser, &server, "lobby", "ann");
     let expected: Vec<String> = (0..20).map(|it| format!("line {it}")).collect();
-    // No answer can come before the page goes.
+    // No response can arrive before the page is unloaded.
     ann.evaluate(
         "for (let i = 0; i < 20; i++) { \
              document.querySelector('#text').value = `line ${i}`; \
@@ -194,7 +193,7 @@ fn what_was_not_sent_yet_survives_a_reload() {
 }
 
 #[test]
-fn earlier_lines_are_a_click_away() {
+fn earlier_lines_are_loaded_with_a_click() {
     let Some(browser) = Browser::start() else { return };
     let server = Server::empty();
     let all = say_from_outside(&server, 120);
@@ -210,7 +209,7 @@ fn earlier_lines_are_a_click_away() {
 }
 
 #[test]
-fn a_refused_line_is_explained_and_given_back() {
+fn a_refused_line_is_explained_and_restored() {
     let Some(browser) = Browser::start() else { return };
     let server = Server::empty();
     let ann = enter(&browser, &server, "lobby", "ann");
@@ -240,7 +239,7 @@ fn enter_to_leave<'a>(browser: &'a Browser, server: &Server) -> Window<'a> {
 }
 
 #[test]
-fn who_left_by_being_idle_comes_back_with_a_click_or_a_line() {
+fn an_idle_guest_rejoins_with_a_click_or_a_line() {
     let Some(browser) = Browser::start() else { return };
     let server = Server::empty();
     let ann = enter_to_leave(&browser, &server);
@@ -257,7 +256,7 @@ fn who_left_by_being_idle_comes_back_with_a_click_or_a_line() {
 }
 
 #[test]
-fn who_was_away_for_long_misses_nothing() {
+fn a_guest_misses_nothing_after_a_long_absence() {
     let Some(browser) = Browser::start() else { return };
     let server = Server::empty();
     let ann = enter_to_leave(&browser, &server);
@@ -275,7 +274,7 @@ fn who_was_away_for_long_misses_nothing() {
 }
 
 #[test]
-fn silence_is_taken_for_a_broken_connection() {
+fn silence_counts_as_a_broken_connection() {
     let Some(browser) = Browser::start() else { return };
     let server = Server::empty();
     let ann = before(&browser, &server, "lobby");

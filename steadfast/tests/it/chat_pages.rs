@@ -3,7 +3,7 @@
 use crate::harness::Server;
 
 #[test]
-fn a_room_of_any_name_has_a_page_without_markup_of_its_own() {
+fn a_room_name_is_escaped_on_its_page() {
     let server = Server::empty();
     for (room, shown) in [
         ("lobby", "data-room=\"lobby\""),
@@ -19,7 +19,7 @@ fn a_room_of_any_name_has_a_page_without_markup_of_its_own() {
 }
 
 #[test]
-fn the_script_of_the_rooms_is_our_own_and_the_overview_leads_there() {
+fn the_room_script_is_served_here_and_the_overview_links_to_the_rooms() {
     let server = Server::empty();
     assert!(server.get("/").body.contains("href=\"/chat\""));
     for path in ["/chat", "/chat/lobby"] {

@@ -37,7 +37,7 @@ fn offline_and_online_print_the_same_json() {
 }
 
 #[test]
-fn tables_have_the_id_first_and_cut_nothing_off() {
+fn tables_have_the_id_first_and_truncate_nothing() {
     let server = Server::seeded();
     let list = stdout(&server.ask(&["streams", "list"]));
     let id = seed::address(ORDER).id().to_string();
@@ -52,7 +52,7 @@ fn tables_have_the_id_first_and_cut_nothing_off() {
 }
 
 #[test]
-fn a_list_that_goes_on_says_how() {
+fn a_list_with_more_rows_names_the_cursor() {
     let server = Server::seeded();
     let first = server.ask(&["streams", "list", "--limit", "60"]);
     let advice = stderr(&first);
@@ -75,7 +75,7 @@ fn a_problem_is_one_line_and_with_json_also_json() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_named() {
+fn an_unreachable_server_is_named() {
     let server = Server::seeded();
     let url = server.url.clone();
     std::fs::remove_dir_all(server.stop()).unwrap();
@@ -85,7 +85,7 @@ fn a_server_that_is_not_there_is_named() {
 }
 
 #[test]
-fn a_folder_that_is_not_there_is_not_made() {
+fn a_missing_folder_is_not_created() {
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("missing");
     let path = missing.to_str().unwrap();
@@ -97,7 +97,7 @@ fn a_folder_that_is_not_there_is_not_made() {
 }
 
 #[test]
-fn a_folder_that_a_server_holds_is_refused_with_advice() {
+fn a_folder_in_use_by_a_server_is_refused_with_advice() {
     let server = Server::seeded();
     let folder = server.folder().to_str().unwrap();
     let output = run(&["streams", "list", "--data", folder]);
@@ -105,7 +105,7 @@ fn a_folder_that_a_server_holds_is_refused_with_advice() {
 }
 
 #[test]
-fn a_flag_goes_before_a_variable() {
+fn a_flag_overrides_a_variable() {
     let server = Server::seeded();
     let ask = |data: &str, args: &[&str]| {
         let mut command = steadfast();
@@ -138,7 +138,7 @@ fn the_doctor_succeeds_on_a_sound_store_and_fails_on_a_damaged_one() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_failure() {
+fn a_closed_output_pipe_is_no_failure() {
     let server = Server::seeded();
     let mut command = steadfast();
     command.args(["streams", "list", "--server", &server.url]);
@@ -219,9 +219,9 @@ fn help_shows_an_example_and_the_variable_of_every_flag() {
         let output = run(&[verb, &["--help"][..]].concat());
         let text = stdout(&output);
         assert!(output.status.success() && text.contains("Example"), "{text}");
-        // The help of a long flag stands below it.
+        // The help of a long flag is below it.
         let flags = text.split("\n      --").skip(1);
-        // A decision about one start must not stay in an environment.
+        // A decision about one start must not stay in the environment.
         let is_once = |it: &&str| it.starts_with("accept-loss ") || it.starts_with("adopt ");
         for flag in flags.filter(|it| !is_once(it)) {
             assert!(flag.contains("[env: STEADFAST_"), "{flag}");

@@ -1,4 +1,4 @@
-//! The real binary under a wall clock that is set while it runs.
+//! The real binary with a wall clock that is set while it runs.
 
 use std::path::{Path, PathBuf};
 
@@ -10,14 +10,14 @@ use crate::{
     queues::{letters, mail, post, send},
 };
 
-/// A wall clock that the test sets, by a file with how far it is ahead.
+/// A wall clock that the test sets, through a file with its offset.
 struct Wall {
     library: String,
     folder: TempDir,
 }
 
 impl Wall {
-    /// `None` where there is no libfaketime: `./test` says so.
+    /// `None` without libfaketime: `./test` says so.
     fn of() -> Option<Self> {
         let library = std::env::var("STEADFAST_TEST_FAKETIME").ok()?;
         let wall = Self { library, folder: tempfile::tempdir().expect("a temporary folder") };
@@ -29,14 +29,14 @@ impl Wall {
         self.folder.path().join("ahead")
     }
 
-    /// Sets it ahead of the true time by so many seconds, or behind it.
+    /// Sets the clock ahead of the true time by this many seconds, or behind it.
     fn ahead(&self, seconds: i64) {
         let new = self.folder.path().join("new");
         std::fs::write(&new, format!("{seconds:+}\n")).expect("a file is written");
         std::fs::rename(new, self.file()).expect("a file is renamed");
     }
 
-    /// Serves a folder under it.
+    /// Serves a folder with this clock.
     fn serve(&self, folder: TempDir) -> Server {
         let mut command = steadfast();
         command.args(["--listen", "127.0.0.1:0"]);
@@ -47,7 +47,7 @@ impl Wall {
     }
 }
 
-/// What is due now is done: mail is delivered, a message is pulled, a run ends.
+/// Checks that due work is done: mail is delivered, a message is pulled, a run ends.
 fn works(server: &Server, round: &str) {
     let address = format!("{round}@example.org");
     mail(server, &address);
@@ -64,7 +64,7 @@ fn works(server: &Server, round: &str) {
     assert_eq!(ended["status"], "complete", "{ended}");
 }
 
-/// Waits until the doctor says this of the clock.
+/// Waits until the doctor reports this about the clock.
 fn clock_until(server: &Server, status: &str, words: &str) {
     server.json_until("/v1/doctor", |found| {
         let checks = found["checks"].as_array().expect("checks");
@@ -75,7 +75,7 @@ fn clock_until(server: &Server, status: &str, words: &str) {
 }
 
 #[test]
-fn a_server_whose_clock_is_set_ahead_and_back_goes_on_and_says_so() {
+fn a_server_continues_and_reports_when_its_clock_is_set() {
     let Some(wall) = Wall::of() else { return };
     let server = wall.serve(tempfile::tempdir().expect("a temporary folder"));
     works(&server, "at-first");

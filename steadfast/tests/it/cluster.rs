@@ -1,4 +1,4 @@
-//! A PostgreSQL of a test's own, to be taken away.
+//! A private PostgreSQL cluster, which a test can stop.
 
 use std::{
     os::unix::fs::PermissionsExt,
@@ -13,7 +13,7 @@ use crate::harness;
 /// A private cluster.
 pub(crate) struct Cluster {
     folder: TempDir,
-    /// How to reach it.
+    /// Its URL.
     pub(crate) url: String,
 }
 
@@ -24,7 +24,7 @@ impl Cluster {
         Self { folder, url }
     }
 
-    /// A standby of it, which follows.
+    /// A standby that replicates it.
     pub(crate) fn standby(&self, settings: &[&str]) -> Self {
         let folder = open_folder();
         let of = self.folder();
@@ -33,22 +33,22 @@ impl Cluster {
         Self { folder, url }
     }
 
-    /// Makes a standby a primary.
+    /// Promotes a standby to a primary.
     pub(crate) fn promote(&self) {
         run(&["promote"], self.folder.path(), &[]);
     }
 
-    /// Where its socket is.
+    /// The folder of its socket.
     pub(crate) fn folder(&self) -> PathBuf {
         self.folder.path().join("pg")
     }
 
-    /// The name of a standby to its primary.
+    /// The name of a standby for its primary.
     pub(crate) fn name(&self) -> &'static str {
         "pg"
     }
 
-    /// Asks in SQL; the first column of the first row as text.
+    /// Runs SQL; returns the first column of the first row as text.
     pub(crate) fn sql(&self, statement: &str) -> String {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.expect("a runtime").block_on(async {
@@ -64,7 +64,7 @@ impl Cluster {
         })
     }
 
-    /// Waits until a standby has all that this one has.
+    /// Waits until a standby has replicated everything.
     pub(crate) fn caught_up(&self, standby: &Self) {
         let here = self.sql("SELECT pg_current_wal_lsn()");
         let there = format!("SELECT pg_last_wal_replay_lsn() >= '{here}'::pg_lsn");
@@ -77,12 +77,12 @@ impl Cluster {
         panic!("the standby does not follow");
     }
 
-    /// Takes it away without a goodbye.
+    /// Stops it immediately.
     pub(crate) fn stop(&self) {
         run(&["stop"], self.folder.path(), &["immediate"]);
     }
 
-    /// Brings it back with its data.
+    /// Starts it again with its data.
     pub(crate) fn start_again(&self) {
         run(&["start"], self.folder.path(), &[]);
     }
@@ -96,7 +96,7 @@ impl Drop for Cluster {
 
 fn open_folder() -> TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    // PostgreSQL refuses to run as root, so another user must be able to look in.
+    // PostgreSQL refuses to run as root, so another user must have access.
     let open = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(folder.path(), open).expect("permissions are set");
     folder

@@ -1,4 +1,4 @@
-//! Every screen of the console with real data, on a desk and on a phone.
+//! Every screen of the console with real data, at the size of a desktop and of a phone.
 
 use std::path::Path;
 
@@ -36,7 +36,7 @@ fn make_runs(server: &Server) {
     server.json_until(&format!("/api/compare/{id}"), |it| it["status"] != "running");
 }
 
-/// Queues with messages that wait, are delayed, and are dead.
+/// Queues with waiting, delayed and dead messages.
 fn make_queues(server: &Server) {
     for to in ["nobody", "a name without a sign", "noone"] {
         mail(server, to);
@@ -59,7 +59,7 @@ fn make_instance(server: &Server) {
     server.json_until(path, |it| it["status"] == "completed");
 }
 
-/// Whether each part of each path stands on one line.
+/// Whether each segment of each path is on one line.
 const WHOLE: &str = "[...document.querySelectorAll('.path')].every(path => {
     const parts = document.createTreeWalker(path, NodeFilter.SHOW_TEXT);
     const range = document.createRange();
@@ -70,7 +70,7 @@ const WHOLE: &str = "[...document.querySelectorAll('.path')].every(path => {
     return true;
 })";
 
-/// Looks at a screen at both sizes, with everything closed and with everything open.
+/// Checks a screen at both sizes, with everything closed and with everything open.
 fn look(browser: &Browser, window: &Window<'_>, name: &str) {
     let fits = "document.documentElement.scrollWidth <= innerWidth";
     for (width, height) in SIZES {
@@ -86,7 +86,7 @@ fn look(browser: &Browser, window: &Window<'_>, name: &str) {
     }
 }
 
-/// Keeps a picture for the documentation if a folder for it is named.
+/// Saves a screenshot for the documentation if a folder for it is named.
 fn keep(window: &Window<'_>, name: &str) {
     if let Some(folder) = std::env::var_os("STEADFAST_TEST_PICTURES") {
         window.screenshot(&Path::new(&folder).join(format!("{name}.png"))).expect("a picture");
@@ -94,7 +94,7 @@ fn keep(window: &Window<'_>, name: &str) {
 }
 
 #[test]
-fn every_screen_fits_a_desk_and_a_phone_and_the_browser_has_no_complaint() {
+fn every_screen_fits_a_desktop_and_a_phone_without_browser_errors() {
     let Some(browser) = Browser::start() else { return };
     let server = Server::seeded();
     make_runs(&server);

@@ -1,4 +1,4 @@
-//! The screens of objects and buckets: what they cost in a large store, and what they look like.
+//! The screens of objects and buckets: their cost in a large store, and their content.
 
 use std::{ops::Range, path::Path};
 
@@ -13,11 +13,11 @@ use crate::{
     seed,
 };
 
-/// More than a page has rows.
+/// More than the rows of a page.
 const FEW: usize = 60;
 const MANY: usize = 10 * FEW;
 
-/// Leaves objects of one class behind, and one object each of many classes.
+/// Creates objects of one class, and one object each of many classes.
 fn leave_objects(folder: &Path, numbers: Range<usize>) {
     let _alone = seed::alone();
     seed::block_on(async {
@@ -44,7 +44,7 @@ fn leave_blobs(server: &Server, numbers: Range<usize>) {
     }
 }
 
-/// The steps that SQLite takes to read a page; the least of a few, since sweeps read as well.
+/// The steps of SQLite for a page; the minimum of a few reads, since sweeps read too.
 fn steps(server: &Server, path: &str) -> u64 {
     let so_far = || -> u64 {
         let metrics = server.get("/metrics").body;
@@ -52,7 +52,7 @@ fn steps(server: &Server, path: &str) -> u64 {
         line.expect("the figure").trim().parse().expect("a number")
     };
     let cost = || {
-        // To read the figure costs something, too.
+        // Reading the counter has a cost too.
         let (first, before) = (so_far(), so_far());
         assert_eq!(server.get(path).status, 200, "{path}");
         (so_far() - before).saturating_sub(before - first)
@@ -92,7 +92,7 @@ fn a_page_of_objects_or_blobs_costs_no_more_in_a_store_ten_times_as_large() {
     leave_blobs(&server, FEW..MANY);
     for (page, few) in pages.into_iter().zip(few) {
         let many = steps(&server, page);
-        // Reads go in parts, which may be fuller now.
+        // Pages of rows may be fuller now.
         assert!(many <= few + few / 2 + 500, "{page}: {few} steps, then {many}");
         assert!(many < 100_000, "{page}: {many} steps");
     }
@@ -112,7 +112,7 @@ fn classes_are_listed_page_by_page() {
     server.get("/v1/objects?cursor=6e00").assert_problem(400, "bad_request");
 }
 
-/// Fills a server with objects and blobs that people would look at.
+/// Fills a server with realistic objects and blobs.
 pub(crate) fn fill(server: &Server) {
     for (name, by) in [("visitors", 41), ("visitors", 1), ("orders/2026", 7), ("signups", 3)] {
         increment(server, &name.replace('/', "%2F"), by);
@@ -144,7 +144,7 @@ pub(crate) fn fill(server: &Server) {
     put(server, "photos/a%20very%20long%20name%20that%20does%20not%20fit%20into%20a%20line", b"x");
 }
 
-/// The screens of objects and buckets, by the names of their pictures.
+/// The screens of objects and buckets, by the names of their screenshots.
 pub(crate) const SCREENS: [(&str, &str); 12] = [
     ("classes", "/objects"),
     ("objects", "/objects/counter"),
@@ -161,7 +161,7 @@ pub(crate) const SCREENS: [(&str, &str); 12] = [
 ];
 
 #[test]
-fn a_browser_calls_a_message_with_fields_and_sees_what_the_turn_changed() {
+fn a_browser_calls_a_message_with_fields_and_shows_the_changed_rows() {
     let Some(browser) = Browser::start() else { return };
     let server = Server::empty();
     increment(&server, "visitors", 41);
@@ -182,7 +182,7 @@ fn a_browser_calls_a_message_with_fields_and_sees_what_the_turn_changed() {
 }
 
 #[test]
-fn an_event_names_its_rule_its_queue_and_how_far_its_message_is() {
+fn an_event_names_its_rule_its_queue_and_its_state() {
     let server = with_bucket("photos");
     for (rule, prefix, queue) in [("images", "in/", "thumbnails"), ("logs", "log/", "archive")] {
         let rule_of = json!({ "events": ["object-create"], "prefix": prefix, "queue": queue });
@@ -190,7 +190,7 @@ fn an_event_names_its_rule_its_queue_and_how_far_its_message_is() {
     }
     put(&server, "photos/in/a.png", b"x");
     put(&server, "photos/log/b.txt", b"x");
-    // A rule that is gone was still the one that sent it.
+    // The event still names a deleted rule.
     ok(&server.delete("/v1/buckets/photos/rules/images"));
     let events = server.json("/v1/buckets/photos/events");
     let sent = |number: usize| {

@@ -1,4 +1,4 @@
-//! The example: to its end, and killed on the way.
+//! The example, run to its end and killed in between.
 
 use std::{
     io::{BufRead, BufReader, Read},
@@ -13,7 +13,7 @@ fn example(folder: &std::path::Path) -> Command {
     command
 }
 
-/// The rows of the table that is printed at the end.
+/// The rows of the table that it prints at the end.
 fn rows(text: &str) -> Vec<Vec<&str>> {
     let (_, end) = text.split_once("The stream when it ended:").expect("it ends with the stream");
     let lines = end.lines().map(|it| it.split_whitespace().collect::<Vec<_>>());
@@ -36,7 +36,7 @@ fn name(text: &str) -> &str {
 }
 
 #[test]
-fn it_goes_on_where_it_was_killed_and_then_begins_anew() {
+fn the_example_continues_after_a_kill_and_then_starts_again() {
     let folder = tempfile::tempdir().unwrap();
     let mut child = spawn(example(folder.path()).stdout(Stdio::piped()));
     let mut printed = BufReader::new(child.stdout.take().unwrap());
@@ -64,7 +64,7 @@ fn it_goes_on_where_it_was_killed_and_then_begins_anew() {
 }
 
 #[test]
-fn it_has_a_folder_of_its_own_beside_a_server() {
+fn the_example_has_its_own_folder_next_to_a_server() {
     let server = Server::on(tempfile::tempdir().unwrap());
     let here = tempfile::tempdir().unwrap();
     let mut command = steadfast();

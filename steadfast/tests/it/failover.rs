@@ -1,5 +1,5 @@
-//! PostgreSQL that fails over, and servers that take over from each other. What a client was told
-//! holds: no answer is older than what another client was told before.
+//! PostgreSQL failover, and servers that take over from each other. Acknowledged changes hold: no
+//! response is older than an earlier response to another client.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
@@ -28,7 +28,7 @@ fn increment(server: &Server, key: &str) -> Result<Answer, ureq::Error> {
     server.try_post_json(INCREMENT, r#"{"by": 1}"#, &[("idempotency-key", key)])
 }
 
-/// Increments once, however often it has to be asked for.
+/// Increments once, with as many retries as needed.
 fn increment_surely(server: &Server, key: &str) -> u64 {
     for _ in 0..6_000 {
         match increment(server, key) {
@@ -45,7 +45,7 @@ fn number(answer: &Answer) -> u64 {
     answer.body.parse().expect("a number")
 }
 
-/// What a client is told, if anything.
+/// The value that a client reads, if any.
 fn read(server: &Server) -> Option<u64> {
     let answer = server.try_post_json(READ, "", &[]).ok()?;
     (answer.status == 200).then(|| number(&answer))
@@ -63,7 +63,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 #[test]
-fn a_promoted_replica_that_lacks_acknowledged_commits_is_noticed_and_needs_a_decision() {
+fn a_promoted_replica_without_acknowledged_commits_is_detected_and_needs_a_decision() {
     let primary = Cluster::start();
     let standby = primary.standby(&[]);
     let proxy = Proxy::to(&primary.folder());
@@ -72,7 +72,7 @@ fn a_promoted_replica_that_lacks_acknowledged_commits_is_noticed_and_needs_a_dec
         increment_surely(&server, &format!("kept-{key}"));
     }
     primary.caught_up(&standby);
-    // From here on the replica hears nothing.
+    // From here on the replica receives nothing.
     standby.stop();
     for key in 0..20 {
         increment_surely(&server, &format!("lost-{key}"));
@@ -87,12 +87,12 @@ fn a_promoted_replica_that_lacks_acknowledged_commits_is_noticed_and_needs_a_dec
     proxy.lead_to(&standby.folder());
     proxy.cut();
 
-    // Not one answer that takes back what was told, and an end that says why.
+    // No response contradicts an earlier one, and the process ends with the reason.
     until("it has noticed", || {
         match server.try_post_json(READ, "", &[]) {
             Ok(answer) if answer.status == 200 => assert_eq!(answer.body, "25"),
             Ok(answer) => return answer.json()["code"] == "commits_lost",
-            // It may be gone already.
+            // The process may have ended already.
             Err(_) => return true,
         }
         false
@@ -113,7 +113,7 @@ fn a_promoted_replica_that_lacks_acknowledged_commits_is_noticed_and_needs_a_dec
     assert_eq!(increment_surely(&server, "lost-0"), 6, "a lost key is a new one");
     assert_eq!(increment_surely(&server, "kept-0"), 1, "a kept key is kept");
     assert_eq!(server.get("/readyz").status, 200);
-    // What was being delivered ends nothing else: no id is given out twice.
+    // No message id is used twice.
     let id = send(&server);
     assert!(lost_id < id, "{lost_id} and {id}");
     let acks = json!({ "acks": [{ "leaseId": lease }] }).to_string();
@@ -135,7 +135,7 @@ fn pull(server: &Server) -> Value {
 }
 
 #[test]
-fn a_replica_that_has_all_that_was_acknowledged_takes_over_under_load_without_a_restart() {
+fn a_complete_replica_takes_over_under_load_without_a_restart() {
     let primary = Cluster::start();
     let standby = primary.standby(&[]);
     primary.sql(&format!("ALTER SYSTEM SET synchronous_standby_names = '{}'", standby.name()));
@@ -145,20 +145,20 @@ fn a_replica_that_has_all_that_was_acknowledged_takes_over_under_load_without_a_
     });
     let proxy = Proxy::to(&primary.folder());
     let server = serve(&proxy.url(), &[]);
-    let told = Told::default();
+    let observed = Observations::default();
     std::thread::scope(|scope| {
-        let _over = OnDrop(&told.is_over);
-        let (server, told) = (&server, &told);
+        let _over = OnDrop(&observed.is_over);
+        let (server, observed) = (&server, &observed);
         let writers = (0..4).map(|writer| {
             scope.spawn(move || {
                 for key in 0..50 {
-                    told.hear(increment_surely(server, &format!("{writer}/{key}")));
+                    observed.observe(increment_surely(server, &format!("{writer}/{key}")));
                 }
             })
         });
         let writers: Vec<_> = writers.collect();
-        scope.spawn(move || told.read(server));
-        until("it is in the middle", || 50 <= told.newest.load(Ordering::SeqCst));
+        scope.spawn(move || observed.read(server));
+        until("it is in the middle", || 50 <= observed.newest.load(Ordering::SeqCst));
         primary.stop();
         standby.promote();
         standby.sql("ALTER SYSTEM SET synchronous_standby_names = ''");
@@ -169,32 +169,32 @@ fn a_replica_that_has_all_that_was_acknowledged_takes_over_under_load_without_a_
     assert_eq!(read(&server), Some(200), "each one once");
 }
 
-/// What all clients together were told, and asked for.
+/// The values that all clients have received, and their requests.
 #[derive(Default)]
-struct Told {
+struct Observations {
     newest: AtomicU64,
     acknowledged: AtomicU64,
     unknown: AtomicU64,
     is_over: AtomicBool,
 }
 
-impl Told {
-    fn hear(&self, value: u64) {
+impl Observations {
+    fn observe(&self, value: u64) {
         self.newest.fetch_max(value, Ordering::SeqCst);
     }
 
-    /// Reads until it is over: no answer may be older than what anybody was told before.
+    /// Reads until the end: no response may be older than any earlier response.
     fn read(&self, server: &Server) {
         while !self.is_over.load(Ordering::SeqCst) {
             let before = self.newest.load(Ordering::SeqCst);
             if let Some(value) = read(server) {
-                assert!(before <= value, "{value} is told after {before}");
-                self.hear(value);
+                assert!(before <= value, "{value} is observed after {before}");
+                self.observe(value);
             }
         }
     }
 
-    /// Increments until it is over.
+    /// Increments until the end.
     fn increment(&self, server: &Server, who: &str) {
         for number in 0_u64.. {
             if self.is_over.load(Ordering::SeqCst) {
@@ -203,7 +203,7 @@ impl Told {
             match increment(server, &format!("{who}/{number}")) {
                 Ok(answer) if answer.status == 200 => {
                     self.acknowledged.fetch_add(1, Ordering::SeqCst);
-                    self.hear(self::number(&answer));
+                    self.observe(self::number(&answer));
                 }
                 _ => drop(self.unknown.fetch_add(1, Ordering::SeqCst)),
             }
@@ -211,8 +211,8 @@ impl Told {
     }
 }
 
-/// A second server waits and takes over from one that is under load. Nobody is told anything old,
-/// neither meanwhile nor when the first one comes back.
+/// A second server waits and takes over from one under load. No client reads an old value, neither
+/// meanwhile nor when the first server returns.
 fn take_over(
     silence: impl FnOnce(&Server),
     come_back: impl FnOnce(&Server),
@@ -225,38 +225,39 @@ fn take_over(
     let mut waiting = steadfast();
     waiting.args(["--listen", "127.0.0.1:0", "--store", direct, "--wait-for-owner"]);
     let second = std::thread::spawn(move || Server::begin(waiting, folder).expect("it greets"));
-    let told = Told::default();
-    told.acknowledged.store(1, Ordering::SeqCst);
+    let observed = Observations::default();
+    observed.acknowledged.store(1, Ordering::SeqCst);
     let second = std::thread::scope(|scope| {
-        let _over = OnDrop(&told.is_over);
+        let _over = OnDrop(&observed.is_over);
         for reader in 0..4 {
-            let (told, first) = (&told, &first);
+            let (observed, first) = (&observed, &first);
             scope.spawn(move || match reader {
-                0 => told.increment(first, "first"),
-                _ => told.read(first),
+                0 => observed.increment(first, "first"),
+                _ => observed.read(first),
             });
         }
-        // The first one is not disturbed by one that waits.
-        until("it works", || 50 <= told.newest.load(Ordering::SeqCst));
+        // A waiting server does not disturb the first one.
+        until("it works", || 50 <= observed.newest.load(Ordering::SeqCst));
         let began = SystemClock.elapsed();
         silence(&first);
         let second = second.join().expect("it greets");
         for key in 0..20 {
-            told.hear(increment_surely(&second, &format!("second-{key}")));
-            told.acknowledged.fetch_add(1, Ordering::SeqCst);
+            observed.observe(increment_surely(&second, &format!("second-{key}")));
+            observed.acknowledged.fetch_add(1, Ordering::SeqCst);
         }
         eprintln!("taken over after {:?}", SystemClock.elapsed() - began);
         come_back(&first);
-        // Until it has ended there is time to tell something old.
+        // Until it has ended it could return an old value.
         until("it has ended", || first.try_get("/healthz").is_err());
         second
     });
-    let (acknowledged, unknown) = (told.acknowledged.into_inner(), told.unknown.into_inner());
+    let (acknowledged, unknown) =
+        (observed.acknowledged.into_inner(), observed.unknown.into_inner());
     let found = read(&second).expect("it answers");
     assert!(acknowledged <= found && found <= acknowledged + unknown, "{acknowledged} <= {found}");
 }
 
-/// Says so when it goes, whatever the reason is.
+/// Sets the flag when it is dropped.
 struct OnDrop<'a>(&'a AtomicBool);
 
 impl Drop for OnDrop<'_> {
@@ -266,19 +267,19 @@ impl Drop for OnDrop<'_> {
 }
 
 #[test]
-fn an_owner_that_is_cut_off_is_succeeded_and_tells_nothing_old() {
+fn a_disconnected_owner_is_replaced_and_returns_no_stale_reads() {
     let cluster = Cluster::start();
     let proxy = Proxy::to(&cluster.folder());
     let swallow = |first: &Server| {
         proxy.swallow(true);
-        // It stops answering by itself, before anybody else may answer.
+        // It stops responding by itself, before another server may respond.
         until("it answers nothing", || first.get("/readyz").status == 503);
     };
     take_over(swallow, |_| proxy.swallow(false), &proxy.url(), &cluster.url);
 }
 
 #[test]
-fn an_owner_that_was_stopped_is_succeeded_and_tells_nothing_old_when_it_goes_on() {
+fn a_stopped_owner_is_replaced_and_returns_no_stale_reads_after_it_resumes() {
     let cluster = Cluster::start();
     let stop = |first: &Server| first.signal(Signal::STOP);
     let go_on = |first: &Server| first.signal(Signal::CONT);
@@ -286,7 +287,7 @@ fn an_owner_that_was_stopped_is_succeeded_and_tells_nothing_old_when_it_goes_on(
 }
 
 #[test]
-fn a_second_server_is_refused_and_the_first_one_goes_on() {
+fn a_second_server_is_refused_and_the_first_one_continues() {
     let cluster = Cluster::start();
     let first = serve(&cluster.url, &[]);
     assert_eq!(increment_surely(&first, "k-1"), 1);
@@ -298,13 +299,13 @@ fn a_second_server_is_refused_and_the_first_one_goes_on() {
 }
 
 #[test]
-fn a_primary_that_becomes_read_only_with_open_connections_is_left_for_the_new_one() {
+fn a_read_only_primary_with_open_connections_is_replaced_by_the_new_one() {
     let primary = Cluster::start();
     let standby = primary.standby(&[]);
     let proxy = Proxy::to(&primary.folder());
     let server = serve(&proxy.url(), &[]);
     assert_eq!(increment_surely(&server, "k-1"), 1);
-    // Its connections stay as they are; new ones lead to the new primary.
+    // Existing connections stay; new ones reach the new primary.
     primary.sql("ALTER SYSTEM SET default_transaction_read_only = on");
     primary.sql("SELECT pg_reload_conf()");
     primary.caught_up(&standby);
@@ -312,7 +313,7 @@ fn a_primary_that_becomes_read_only_with_open_connections_is_left_for_the_new_on
     proxy.lead_to(&standby.folder());
     assert_eq!(increment_surely(&server, "k-2"), 2);
     assert_eq!(read(&server), Some(2));
-    // Nor is anything read from the old one, over connections that are still open.
+    // Nothing is read from the old primary over connections that are still open.
     for key in 3..8 {
         assert_eq!(increment_surely(&server, &format!("k-{key}")), key);
         let turns = server.json("/v1/objects/counter/a/turns?limit=1");
@@ -321,7 +322,7 @@ fn a_primary_that_becomes_read_only_with_open_connections_is_left_for_the_new_on
 }
 
 #[test]
-fn a_commit_that_no_standby_confirmed_is_not_answered_although_somebody_ended_the_wait() {
+fn an_unconfirmed_commit_is_not_acknowledged_when_its_wait_is_cancelled() {
     let cluster = Cluster::start();
     let server = serve(&cluster.url, &[]);
     assert_eq!(increment_surely(&server, "k-1"), 1);
@@ -335,7 +336,7 @@ fn a_commit_that_no_standby_confirmed_is_not_answered_although_somebody_ended_th
         let ended = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity \
             WHERE wait_event = 'SyncRep'";
         cluster.sql(ended);
-        // The server asks again, and that waits as well.
+        // The server retries, and that waits too.
         until("it waits again", || waits() != "0");
         assert!(!answer.is_finished(), "nobody has confirmed it");
         cluster.sql("ALTER SYSTEM RESET synchronous_standby_names");
@@ -346,7 +347,7 @@ fn a_commit_that_no_standby_confirmed_is_not_answered_although_somebody_ended_th
 }
 
 #[test]
-fn a_slow_way_to_the_database_slows_down_and_loses_nothing() {
+fn a_slow_connection_to_the_database_loses_nothing() {
     let cluster = Cluster::start();
     let proxy = Proxy::to(&cluster.folder());
     let server = serve(&proxy.url(), &[]);

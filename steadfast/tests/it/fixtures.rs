@@ -35,12 +35,12 @@ fn a_postgres_database_of_version_1_is_opened_and_its_work_continues() {
 }
 
 #[test]
-fn keys_leases_and_timers_in_a_sqlite_folder_of_version_1_end_in_their_time() {
+fn keys_leases_and_timers_in_a_sqlite_folder_of_version_1_expire_on_time() {
     continue_at_writing(Fixture::sqlite());
 }
 
 #[test]
-fn keys_leases_and_timers_in_a_postgres_database_of_version_1_end_in_their_time() {
+fn keys_leases_and_timers_in_a_postgres_database_of_version_1_expire_on_time() {
     continue_at_writing(Fixture::postgres());
 }
 

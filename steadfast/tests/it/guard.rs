@@ -1,4 +1,4 @@
-//! What never reaches a handler, and what every answer carries.
+//! Requests that reach no handler, and headers of every response.
 
 use std::io::{Read, Write};
 
@@ -79,7 +79,7 @@ fn every_answer_has_the_security_headers_and_an_id() {
 }
 
 #[test]
-fn every_page_has_a_nonce_of_its_own_for_all_of_its_scripts_and_styles() {
+fn every_page_has_its_own_nonce_for_scripts_and_styles() {
     let server = Server::empty();
     let mut nonces = Vec::new();
     for path in ["/", "/queues", "/chat", "/drift", "/generations", "/uploads/demo", "/drift"] {

@@ -14,17 +14,17 @@ use tempfile::TempDir;
 
 use crate::seed;
 
-/// A wait that ends a test that would hang.
+/// Timeout that ends a hanging test.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Questions until we do not believe in the wished answer any more: about 30 seconds.
+/// Requests until a condition counts as never met: about 30 seconds.
 const ASKED_MAX: usize = 6_000;
 
-/// The program, with nothing of the test's own environment.
+/// The program, without the environment of the test.
 pub(crate) fn steadfast() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_steadfast"));
     command.env_clear().stdin(Stdio::null());
-    // Tests run side by side, so that each needs a port of its own for S3, too.
+    // Tests run in parallel, so each needs its own port for S3 too.
     command.env("STEADFAST_S3_LISTEN", "127.0.0.1:0");
     command
 }
@@ -42,24 +42,24 @@ pub(crate) fn output(command: &mut Command) -> Output {
 
 /// Starts a command while no store is open in this process.
 ///
-/// A new process has our locks until it has become the program: a store that another test closes in
-/// that moment stays locked for a moment longer, and the server that should open it is refused.
+/// A new process holds our locks until it executes the program. A store that another test closes in
+/// that moment would stay locked a moment longer, and the next server would be refused.
 pub(crate) fn spawn(command: &mut Command) -> Child {
     let _alone = seed::alone();
     command.spawn().expect("the program starts")
 }
 
-/// What it printed.
+/// Its standard output.
 pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// What it complained about.
+/// Its standard error.
 pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Says that the program failed with one clear line.
+/// Asserts that the program failed with one clear line.
 #[track_caller]
 pub(crate) fn assert_fails_with(output: &Output, words: &[&str]) {
     let text = stderr(output);
@@ -71,7 +71,7 @@ pub(crate) fn assert_fails_with(output: &Output, words: &[&str]) {
     }
 }
 
-/// Arguments that the command line does not take.
+/// Asserts that the command line refused its arguments.
 pub(crate) fn assert_usage_error(output: &Output, words: &[&str]) {
     let text = stderr(output);
     assert_eq!(output.status.code(), Some(2), "{text}");
@@ -80,11 +80,11 @@ pub(crate) fn assert_usage_error(output: &Output, words: &[&str]) {
     }
 }
 
-/// A running server on a folder of its own.
+/// A running server on its own folder.
 pub(crate) struct Server {
     child: Child,
     folder: TempDir,
-    /// What it printed at its start.
+    /// Its output at the start.
     pub(crate) greeting: String,
     /// Its address, without a slash at the end.
     pub(crate) url: String,
@@ -108,12 +108,12 @@ impl Server {
         Self::on(tempfile::tempdir().expect("a temporary folder"))
     }
 
-    /// Serves this folder, or what these flags say.
+    /// Serves this folder, or as these flags say.
     pub(crate) fn with(folder: TempDir, flags: &[&str]) -> Self {
         Self::at("127.0.0.1:0", folder, flags)
     }
 
-    /// Serves this folder where a server was that is gone.
+    /// Serves this folder at the address of a server that has ended.
     pub(crate) fn again_at(host: &str, folder: TempDir) -> Self {
         Self::at(host, folder, &[])
     }
@@ -125,14 +125,14 @@ impl Server {
         Self::begin(command, folder).expect("it greets before it ends")
     }
 
-    /// Serves this folder as a command says; gives it back if the server is killed before it
-    /// greets.
+    /// Serves this folder with a command; returns the folder if the server is killed before it
+    /// prints its greeting.
     pub(crate) fn begin(mut command: Command, folder: TempDir) -> Result<Self, TempDir> {
         command.arg("--data").arg(folder.path());
         Self::greet(command, folder)
     }
 
-    /// Waits until a server that serves another folder greets.
+    /// Waits for the greeting of a server that serves another folder.
     pub(crate) fn greet(mut command: Command, folder: TempDir) -> Result<Self, TempDir> {
         let mut child = spawn(command.stdout(Stdio::piped()).stderr(Stdio::null()));
         let mut lines = BufReader::new(child.stdout.take().expect("stdout is piped")).lines();
@@ -161,29 +161,29 @@ impl Server {
         self.url.trim_start_matches("http://")
     }
 
-    /// Where its S3 API is.
+    /// The URL of its S3 API.
     pub(crate) fn s3_url(&self) -> &str {
         let line = self.greeting.lines().find(|it| it.trim_start().starts_with("S3 API"));
         let url = line.and_then(|it| it.split_whitespace().last());
         url.expect("it prints the address of its S3 API").trim_end_matches('/')
     }
 
-    /// Asks it from the command line.
+    /// Runs a client verb against it.
     pub(crate) fn ask(&self, args: &[&str]) -> Output {
         output(steadfast().args(args).args(["--server", &self.url]))
     }
 
-    /// Gets a path.
+    /// Sends GET.
     pub(crate) fn get(&self, path: &str) -> Answer {
         Answer::of(agent().get(format!("{}{path}", self.url)).call())
     }
 
-    /// Gets a path; it may be gone before it has answered.
+    /// Sends GET; the server may end before it responds.
     pub(crate) fn try_get(&self, path: &str) -> Result<Answer, ureq::Error> {
         Answer::try_of(agent().get(format!("{}{path}", self.url)).call())
     }
 
-    /// Gets a path that answers with JSON and 200.
+    /// Sends GET; expects JSON and 200.
     #[track_caller]
     pub(crate) fn json(&self, path: &str) -> Value {
         let answer = self.get(path);
@@ -191,7 +191,7 @@ impl Server {
         answer.json()
     }
 
-    /// Gets a path that answers with bytes and 200, and its headers.
+    /// Sends GET; expects bytes and 200, and returns the headers.
     #[track_caller]
     pub(crate) fn bytes(&self, path: &str) -> (Vec<u8>, ureq::http::HeaderMap) {
         let mut response = agent().get(format!("{}{path}", self.url)).call().expect("it answers");
@@ -199,17 +199,17 @@ impl Server {
         (response.body_mut().read_to_vec().expect("a body"), response.headers().clone())
     }
 
-    /// Deletes what is at a path.
+    /// Sends DELETE.
     pub(crate) fn delete(&self, path: &str) -> Answer {
         self.try_delete(path).expect("it answers")
     }
 
-    /// The same; it may be gone before it has answered.
+    /// The same; the server may end before it responds.
     pub(crate) fn try_delete(&self, path: &str) -> Result<Answer, ureq::Error> {
         Answer::try_of(agent().delete(format!("{}{path}", self.url)).call())
     }
 
-    /// Posts to a path, without a body.
+    /// Sends POST without a body.
     pub(crate) fn post(&self, path: &str, headers: &[(&str, &str)]) -> Answer {
         let mut request = agent().post(format!("{}{path}", self.url));
         for (name, value) in headers {
@@ -218,23 +218,23 @@ impl Server {
         Answer::of(request.send_empty())
     }
 
-    /// Posts JSON to a path.
+    /// Sends POST with JSON.
     pub(crate) fn post_json(&self, path: &str, body: &str, headers: &[(&str, &str)]) -> Answer {
         self.try_post_json(path, body, headers).expect("it answers")
     }
 
-    /// Puts JSON at a path.
+    /// Sends PUT with JSON.
     pub(crate) fn put_json(&self, path: &str, body: &Value) -> Answer {
         let request = agent().put(format!("{}{path}", self.url));
         Answer::of(request.header("content-type", "application/json").send(body.to_string()))
     }
 
-    /// Puts bytes at a path.
+    /// Sends PUT with bytes.
     pub(crate) fn put_bytes(&self, path: &str, bytes: &[u8], headers: &[(&str, &str)]) -> Answer {
         self.try_put_bytes(path, bytes, headers).expect("it answers")
     }
 
-    /// The same; it may be gone before it has answered.
+    /// The same; the server may end before it responds.
     pub(crate) fn try_put_bytes(
         &self,
         path: &str,
@@ -248,12 +248,12 @@ impl Server {
         Answer::try_of(request.send(bytes))
     }
 
-    /// Posts bytes to a path.
+    /// Sends POST with bytes.
     pub(crate) fn post_bytes(&self, path: &str, bytes: &[u8], headers: &[(&str, &str)]) -> Answer {
         self.try_post_bytes(path, bytes, headers).expect("it answers")
     }
 
-    /// The same; it may be gone before it has answered.
+    /// The same; the server may end before it responds.
     pub(crate) fn try_post_bytes(
         &self,
         path: &str,
@@ -267,7 +267,7 @@ impl Server {
         Answer::try_of(request.send(bytes))
     }
 
-    /// Gets a path with these headers.
+    /// Sends GET with these headers.
     pub(crate) fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> Answer {
         let mut request = agent().get(format!("{}{path}", self.url));
         for (name, value) in headers {
@@ -276,7 +276,7 @@ impl Server {
         Answer::of(request.call())
     }
 
-    /// Posts JSON to a path; it may be gone before it has answered.
+    /// Sends POST with JSON; the server may end before it responds.
     pub(crate) fn try_post_json(
         &self,
         path: &str,
@@ -290,7 +290,7 @@ impl Server {
         Answer::try_of(request.header("content-type", "application/json").send(body))
     }
 
-    /// Posts a form to a path.
+    /// Sends POST with a form.
     pub(crate) fn post_form(&self, path: &str, form: &str, headers: &[(&str, &str)]) -> Answer {
         let mut request = agent().post(format!("{}{path}", self.url));
         for (name, value) in headers {
@@ -299,7 +299,7 @@ impl Server {
         Answer::of(request.send(form))
     }
 
-    /// Asks for a path until the answer is as wished, for a bounded time.
+    /// Polls a path until its JSON is as expected, for a bounded time.
     #[track_caller]
     pub(crate) fn json_until(&self, path: &str, wished: impl Fn(&Value) -> bool) -> Value {
         for _ in 0..ASKED_MAX {
@@ -312,7 +312,7 @@ impl Server {
         panic!("{path} never became what was wished: {}", self.json(path));
     }
 
-    /// Asks for a path until something is as wished, for a bounded time.
+    /// Polls a path until its text is as expected, for a bounded time.
     #[track_caller]
     pub(crate) fn text_until(&self, path: &str, wished: impl Fn(&str) -> bool) {
         for _ in 0..ASKED_MAX {
@@ -324,12 +324,12 @@ impl Server {
         panic!("{path} never became what was wished: {}", self.get(path).body);
     }
 
-    /// Sends bytes as they are and reads what comes until the connection ends.
+    /// Sends raw text and reads until the connection ends.
     pub(crate) fn raw(&self, bytes: &str) -> String {
         self.raw_bytes(bytes.as_bytes())
     }
 
-    /// The same, with what need not be text.
+    /// The same with raw bytes.
     pub(crate) fn raw_bytes(&self, bytes: &[u8]) -> String {
         let mut stream = self.connect();
         stream.write_all(bytes).expect("it takes the request");
@@ -351,7 +351,7 @@ impl Server {
         kill_process(id.expect("it has an id"), signal).expect("it can be signalled");
     }
 
-    /// Waits for its end.
+    /// Waits for its end; returns the exit code.
     pub(crate) fn wait(&mut self) -> Option<i32> {
         self.child.wait().expect("it ends").code()
     }
@@ -364,14 +364,14 @@ impl Server {
         folder.keep()
     }
 
-    /// Kills it without a warning; returns its folder.
+    /// Kills it; returns its folder.
     pub(crate) fn kill(mut self) -> TempDir {
         self.child.kill().expect("it can be killed");
         self.child.wait().expect("it ends");
         self.into_folder()
     }
 
-    /// The folder of one that has ended.
+    /// The folder of a server that has ended.
     pub(crate) fn into_folder(mut self) -> TempDir {
         std::mem::replace(&mut self.folder, tempfile::tempdir().expect("a folder"))
     }
@@ -379,18 +379,18 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Gets what is at an address of another port.
+/// Sends GET to a URL of another port.
 pub(crate) fn get_url(url: &str) -> Answer {
     Answer::of(agent().get(url).call())
 }
 
-/// Puts bytes at an address of another port.
+/// Sends PUT with bytes to a URL of another port.
 pub(crate) fn put_url(url: &str, bytes: &[u8]) -> Answer {
     Answer::of(agent().put(url).send(bytes))
 }
@@ -401,7 +401,7 @@ fn agent() -> ureq::Agent {
     config.timeout_global(Some(PATIENCE)).build().into()
 }
 
-/// An HTTP answer.
+/// An HTTP response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -433,7 +433,7 @@ impl Answer {
         self.headers.get(name).map_or("", |it| it.to_str().expect("a text"))
     }
 
-    /// Says that this is a problem with a code, in full.
+    /// Asserts that this is a complete problem with this code.
     #[track_caller]
     pub(crate) fn assert_problem(&self, status: u16, code: &str) {
         assert_eq!(self.header("content-type"), "application/problem+json", "{}", self.body);

@@ -1,5 +1,5 @@
-//! `Idempotency-Key` on every POST: the same request gets the same answer and is applied once,
-//! another request with its key is refused.
+//! `Idempotency-Key` on every POST: a repeated request gets the same response and is applied once;
+//! another request with the same key is refused.
 
 use std::collections::BTreeSet;
 
@@ -11,13 +11,13 @@ use crate::{
     sight::{BLUE, RED, form, picture},
 };
 
-/// What a repetition gets.
+/// The response to a repetition.
 enum Repeat {
-    /// The first answer.
+    /// The first response.
     Same,
-    /// A refusal that names what was made: the answer had a secret.
+    /// A refusal that names the created item: the response had a secret.
     Secret,
-    /// An answer of its own: it is a read.
+    /// A new response: it is a read.
     Ignored,
     /// The same refusal: nothing was applied, so nothing is recorded.
     Refused(&'static str),
@@ -44,7 +44,7 @@ impl Walk {
         self.server.post_bytes(&it.0, &it.1, &headers)
     }
 
-    /// A request without a key, to prepare something.
+    /// A request without a key, as preparation.
     fn prepare(&self, path: &str, body: &Value) -> Value {
         let answer = self.server.post_json(path, &body.to_string(), &[]);
         assert!(answer.status < 300, "{path}: {}", answer.body);
@@ -52,7 +52,7 @@ impl Walk {
     }
 
     /// Sends a request twice with one key, and another one with the same key. The body is the first
-    /// answer.
+    /// response.
     #[track_caller]
     fn post(&mut self, route: &'static str, one: &Request, other: &Request, then: Repeat) -> Value {
         assert!(self.tried.insert(route), "{route} is tried twice");
@@ -81,12 +81,12 @@ impl Walk {
 }
 
 #[test]
-fn every_post_is_applied_once_under_its_key() {
+fn every_post_is_applied_once_per_key() {
     every_post(Server::empty());
 }
 
 #[test]
-fn every_post_is_applied_once_under_its_key_on_postgres() {
+fn every_post_is_applied_once_per_key_on_postgres() {
     let cluster = Cluster::start();
     let folder = tempfile::tempdir().expect("a folder");
     every_post(Server::with(folder, &["--store", &cluster.url]));
@@ -121,7 +121,7 @@ fn a_repetition_after_a_kill_gets_the_recorded_answer() {
 }
 
 #[test]
-fn the_command_line_gives_the_same_keys() {
+fn the_command_line_accepts_the_same_keys() {
     let server = Server::empty();
     server.post_json("/v1/queues/q/messages", r#"{"body": 1}"#, &[]);
     let ask = |args: &[&str]| {
@@ -150,7 +150,7 @@ fn every_post(server: Server) {
     uploads(&mut walk);
     // From here on uploads need the token.
     secrets(&mut walk);
-    // Providers that call back repeat themselves as they like: a task ends once.
+    // Providers may repeat callbacks freely: a task ends once.
     walk.tried.insert("/webhooks/{provider}/{generation}/{task}/{token}");
     let described = walk.server.json("/openapi.json");
     let paths = described["paths"].as_object().expect("paths");
@@ -271,7 +271,7 @@ fn queues(walk: &mut Walk) {
     assert_eq!(depth(walk, "q"), 2, "what was sent since stays");
 }
 
-/// A message whose attempts are used up.
+/// A message without attempts left.
 fn dead(walk: &Walk) -> String {
     let sent = walk.prepare("/v1/queues/strict/messages", &json!({ "body": 1 }));
     let pulled = walk.prepare("/v1/queues/strict/messages/pull", &json!({ "batchSize": 1 }));
@@ -326,7 +326,7 @@ fn runs(walk: &mut Walk) {
         assert_eq!(view["status"], status, "{verb}: {view}");
     }
     assert_eq!(walk.server.json(run)["restarts"], 1);
-    // No step of it waits for its next attempt.
+    // None of its steps waits for its next attempt.
     let retry = request("/v1/workflows/order/runs/o-2/retry", &Value::Null);
     let route = "/v1/workflows/{workflow}/runs/{id}/retry";
     walk.post(route, &retry, &retry, Repeat::Refused("wrong_status"));
@@ -352,7 +352,7 @@ fn generations_and_drift(walk: &mut Walk) {
     let list = walk.server.json("/api/generations");
     assert_eq!(list["items"].as_array().expect("a list").len(), 1, "{list}");
     let verb = |verb: &str| request(format!("{path}/{verb}"), &Value::Null);
-    // A generation has keys of its own, for all its verbs.
+    // A generation has its own keys, for all its verbs.
     let (cancel, retry) = (verb("cancel"), verb("retry"));
     walk.post("/api/generations/{id}/cancel", &cancel, &retry, Repeat::Same);
     let nothing = Repeat::Refused("nothing_to_retry");
@@ -376,7 +376,7 @@ fn uploads(walk: &mut Walk) {
     let (one, other) = (send(uploads, &picture(RED)), send(uploads, &picture(BLUE)));
     let route = "/api/organizations/{organization}/uploads";
     let first = walk.post(route, &one, &other, Repeat::Same);
-    // Another organization has keys of its own.
+    // Another organization has its own keys.
     let theirs = send("/api/organizations/other/uploads", &picture(BLUE));
     assert_eq!(walk.send(&theirs, route).status, 202);
     let events = walk.server.json(&format!("{uploads}/cat.png"));

@@ -12,7 +12,7 @@ fn json_of(text: &str) -> Value {
 }
 
 #[test]
-fn a_key_is_made_listed_without_its_secret_and_revoked() {
+fn a_key_is_created_listed_without_its_secret_and_revoked() {
     let server = Server::empty();
     let made = stdout(&server.ask(&[
         "keys",
@@ -48,7 +48,7 @@ fn a_key_is_made_listed_without_its_secret_and_revoked() {
 }
 
 #[test]
-fn a_scope_that_is_none_is_refused() {
+fn an_invalid_scope_is_refused() {
     let server = Server::empty();
     let bad = server.ask(&["keys", "create", "--bucket", "No Bucket"]);
     assert_fails_with(&bad, &["No Bucket", "invalid_name"]);
@@ -57,7 +57,7 @@ fn a_scope_that_is_none_is_refused() {
 }
 
 #[test]
-fn a_key_can_be_made_in_a_folder_that_no_server_holds() {
+fn a_key_can_be_created_in_a_folder_without_a_server() {
     let folder = tempfile::tempdir().unwrap();
     seed::fill(folder.path());
     let data = folder.path().to_str().unwrap();

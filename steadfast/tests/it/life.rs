@@ -14,7 +14,7 @@ use crate::{
 };
 
 #[test]
-fn a_newcomer_reads_address_data_folder_and_next_steps() {
+fn the_greeting_shows_address_data_folder_and_next_steps() {
     let server = Server::seeded();
     let greeting = &server.greeting;
     assert!(greeting.contains(&format!("{}/", server.url)), "{greeting}");
@@ -23,7 +23,7 @@ fn a_newcomer_reads_address_data_folder_and_next_steps() {
 }
 
 #[test]
-fn a_folder_is_made_where_there_is_none() {
+fn a_missing_data_folder_is_created() {
     let outer = tempfile::tempdir().unwrap();
     let folder = tempfile::Builder::new().tempdir_in(outer.path()).unwrap();
     std::fs::remove_dir(folder.path()).unwrap();
@@ -42,7 +42,7 @@ fn both_signals_stop_it_in_order() {
     }
 }
 
-/// A client that has asked for some megabytes and has read the first line of the answer.
+/// A client that has requested some megabytes and has read the first line of the response.
 fn slow_reader(server: &Server) -> BufReader<TcpStream> {
     let mut stream = server.connect();
     stream

@@ -1,4 +1,4 @@
-//! Live connections over the wire: WebSockets and server-sent events.
+//! Live connections over WebSockets and server-sent events.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -16,12 +16,12 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    /// Comes into a room.
+    /// Joins a room.
     pub(crate) fn come(server: &Server, room: &str, query: &str) -> Self {
         Self::over(server.connect(), server, room, query)
     }
 
-    /// The same, over a connection that is there.
+    /// The same, over an existing connection.
     pub(crate) fn over(stream: TcpStream, server: &Server, room: &str, query: &str) -> Self {
         let url = format!("ws://{}/v1/objects/chat/{room}/connect?{query}", server.host());
         let (socket, _) = tungstenite::client(url, stream).expect("it is accepted");
@@ -33,13 +33,13 @@ impl Guest {
         self.socket.send(Message::text(said)).expect("it is sent");
     }
 
-    /// The next event, or how it ended.
+    /// The next event, or the close frame.
     pub(crate) fn event(&mut self) -> Result<Value, Option<CloseFrame>> {
         loop {
             match self.socket.read() {
                 Ok(Message::Text(text)) => return Ok(serde_json::from_str(&text).expect("JSON")),
                 Ok(Message::Close(frame)) => {
-                    // Reading on answers the goodbye.
+                    // Reading answers the close frame.
                     let _ = self.socket.read();
                     return Err(frame);
                 }
@@ -51,7 +51,7 @@ impl Guest {
     }
 
     /// The next event of a kind.
-    pub(crate) fn hears(&mut self, kind: &str) -> Value {
+    pub(crate) fn expect_event(&mut self, kind: &str) -> Value {
         loop {
             let event = self.event().expect("the connection is open");
             if event["kind"] == kind || !event[kind].is_null() {
@@ -72,7 +72,7 @@ impl Guest {
     }
 }
 
-/// Somebody who only listens.
+/// A client of server-sent events.
 pub(crate) struct Listener(BufReader<TcpStream>);
 
 impl Listener {
@@ -80,7 +80,7 @@ impl Listener {
         Self::at(server, &format!("/v1/objects/chat/lobby/connect?{query}"), headers)
     }
 
-    /// Listens to a path.
+    /// Subscribes to a path.
     pub(crate) fn at(server: &Server, path: &str, headers: &str) -> Self {
         let mut stream = server.connect();
         let head = format!(
@@ -129,29 +129,29 @@ impl Listener {
 }
 
 #[test]
-fn what_one_says_over_a_websocket_is_heard_by_all_in_the_room_and_by_nobody_else() {
+fn a_line_over_a_websocket_reaches_everyone_in_its_room_only() {
     let server = Server::empty();
     let mut ann = Guest::come(&server, "a%2Fb%20%C3%A9", "name=ann");
     let mut bob = Guest::come(&server, "a%2Fb%20%C3%A9", "name=bob%20b");
     let mut other = Guest::come(&server, "elsewhere", "name=cy");
-    assert_eq!(ann.hears("here")["names"], json!(["ann"]));
-    assert_eq!(bob.hears("here")["names"], json!(["ann", "bob b"]));
+    assert_eq!(ann.expect_event("here")["names"], json!(["ann"]));
+    assert_eq!(bob.expect_event("here")["names"], json!(["ann", "bob b"]));
     bob.say("k1", "hello <b>");
     for guest in [&mut ann, &mut bob] {
-        let line = guest.hears("line");
+        let line = guest.expect_event("line");
         assert_eq!(
             (&line["id"], &line["who"], &line["text"]),
             (&json!(1), &json!("bob b"), &json!("hello <b>"))
         );
     }
     other.say("k1", "alone");
-    assert_eq!(other.hears("line")["id"], 1);
+    assert_eq!(other.expect_event("line")["id"], 1);
     let metrics = server.get("/metrics").body;
     assert!(metrics.contains("steadfast_connections 3"), "{metrics}");
 }
 
 #[test]
-fn connections_outlive_the_sleep_of_their_object() {
+fn connections_survive_the_eviction_of_their_object() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let server = Server::with(folder, &["--object-idle", "1"]);
     let mut ann = Guest::come(&server, "lobby", "name=ann");
@@ -160,15 +160,15 @@ fn connections_outlive_the_sleep_of_their_object() {
     asleep();
     ann.say("k1", "still here");
     assert_eq!(listener.line().1["text"], "still here");
-    assert_eq!(ann.hears("line")["id"], 1);
+    assert_eq!(ann.expect_event("line")["id"], 1);
     asleep();
     let body = json!({ "key": "k2", "who": "x", "text": "woken" }).to_string();
     server.post_json("/v1/objects/chat/lobby/calls/say", &body, &[]);
-    assert_eq!(ann.hears("line")["text"], "woken");
+    assert_eq!(ann.expect_event("line")["text"], "woken");
 }
 
 #[test]
-fn who_only_listens_gets_events_with_numbers_and_goes_on_behind_the_last() {
+fn server_sent_events_have_ids_and_continue_after_the_last_one() {
     let server = Server::empty();
     let say = |number: usize| {
         let body = json!({ "key": format!("k{number}"), "who": "x", "text": "…" }).to_string();
@@ -182,18 +182,18 @@ fn who_only_listens_gets_events_with_numbers_and_goes_on_behind_the_last() {
     say(4);
     assert_eq!(first.line().0, "4");
     drop(first);
-    // The room hears of it, though nothing was told meanwhile.
+    // The object sees the disconnect, although nothing was sent meanwhile.
     let is_empty = |it: &Value| it["connections"] == json!([]);
     server.json_until("/v1/objects/chat/lobby", is_empty);
     say(5);
-    // As a browser does: the query is that of the first visit, the header is newer.
+    // Like a browser: the query is that of the first request, the header is newer.
     let mut again = Listener::come(&server, "name=ann&after=1", "Last-Event-ID: 4\r\n");
     let (id, line) = again.line();
     assert_eq!((&*id, &line["id"]), ("5", &json!(5)));
 }
 
 #[test]
-fn a_connection_that_is_not_accepted_is_an_ordinary_problem() {
+fn a_refused_connection_is_an_ordinary_problem() {
     let server = Server::empty();
     let upgrade = "Connection: upgrade, close\r\nUpgrade: websocket\r\n\
          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
@@ -218,7 +218,7 @@ fn a_connection_that_is_not_accepted_is_an_ordinary_problem() {
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{path}: {answer}");
         assert!(answer.contains(&format!("\"code\":\"{code}\"")), "{path}: {answer}");
     }
-    // A page elsewhere may not connect, nor ask for events, which needs no Origin.
+    // A foreign page may neither connect nor request events, which needs no Origin.
     let events = "Accept: text/event-stream\r\nSec-Fetch-Site: cross-site\r\nConnection: close\r\n";
     for foreign in [&*format!("{upgrade}Origin: http://example.org\r\n"), events] {
         let answer = asks("chat/lobby/connect?name=a", foreign);
@@ -229,20 +229,20 @@ fn a_connection_that_is_not_accepted_is_an_ordinary_problem() {
 }
 
 #[test]
-fn a_text_that_is_refused_is_answered_and_the_connection_stays() {
+fn a_refused_text_gets_an_error_and_the_connection_stays() {
     let server = Server::empty();
     let mut ann = Guest::come(&server, "lobby", "name=ann");
     ann.say("k1", " ");
-    let problem = &ann.hears("problem")["problem"];
+    let problem = &ann.expect_event("problem")["problem"];
     assert_eq!((&problem["code"], &problem["status"]), (&json!("invalid_text"), &json!(422)));
     ann.socket.send(Message::text("ping")).unwrap();
-    ann.hears("pong");
+    ann.expect_event("pong");
     ann.say("k1", "fine");
-    assert_eq!(ann.hears("line")["id"], 1);
+    assert_eq!(ann.expect_event("line")["id"], 1);
 }
 
 #[test]
-fn what_is_no_text_or_too_long_ends_the_connection_with_its_code() {
+fn binary_or_too_long_frames_close_the_connection_with_a_code() {
     let server = Server::empty();
     let mut ann = Guest::come(&server, "lobby", "name=ann");
     let mut bob = Guest::come(&server, "lobby", "name=bob");
@@ -252,16 +252,16 @@ fn what_is_no_text_or_too_long_ends_the_connection_with_its_code() {
     ann.socket.send(Message::text("x".repeat((1 << 20) + 1))).unwrap();
     assert_eq!(ann.end().0, 1009);
     loop {
-        if bob.hears("here")["names"] == json!(["bob"]) {
+        if bob.expect_event("here")["names"] == json!(["bob"]) {
             break;
         }
     }
     bob.socket.close(None).unwrap();
     while bob.event().is_ok() {}
-    // The room hears of it: nobody is left.
+    // The object sees the disconnect: the room is empty.
     let mut cy = Guest::come(&server, "lobby", "name=cy");
     loop {
-        if cy.hears("here")["names"] == json!(["cy"]) {
+        if cy.expect_event("here")["names"] == json!(["cy"]) {
             break;
         }
     }

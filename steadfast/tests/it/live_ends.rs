@@ -1,4 +1,4 @@
-//! How live connections end: with the server, by a kill, and for who does not read.
+//! The end of live connections: shutdown, kill, and slow readers.
 
 use std::{collections::BTreeMap, thread};
 
@@ -11,7 +11,7 @@ use crate::{
 };
 
 #[test]
-fn a_server_that_stops_says_goodbye_and_every_room_hears_of_it() {
+fn a_shutdown_closes_connections_and_every_room_sees_it() {
     let mut server = Server::empty();
     let mut guests: Vec<Guest> =
         (0..20).map(|number| Guest::come(&server, "lobby", &format!("name=n{number}"))).collect();
@@ -22,11 +22,11 @@ fn a_server_that_stops_says_goodbye_and_every_room_hears_of_it() {
     assert_eq!(server.wait(), Some(0));
     let server = Server::on(server.into_folder());
     let mut ann = Guest::come(&server, "lobby", "name=ann");
-    assert_eq!(ann.hears("here")["names"], json!(["ann"]), "nobody was forgotten");
+    assert_eq!(ann.expect_event("here")["names"], json!(["ann"]), "nobody was forgotten");
 }
 
 #[test]
-fn after_a_kill_who_comes_again_finds_every_line_once_and_nobody_who_is_gone() {
+fn after_a_kill_reconnected_clients_see_every_line_once_and_no_ghosts() {
     let mut server = Server::empty();
     let mut heard: BTreeMap<i64, String> = BTreeMap::new();
     let mut sent = 0;
@@ -34,14 +34,14 @@ fn after_a_kill_who_comes_again_finds_every_line_once_and_nobody_who_is_gone() {
         let last = heard.keys().next_back().copied().unwrap_or(0);
         let mut ann = Guest::come(&server, "lobby", &format!("name=ann&after={last}"));
         let _bob = Guest::come(&server, "lobby", "name=bob");
-        // Those whose answer was never heard are said again, under the same key.
+        // Lines without a response are sent again with the same key.
         let first = heard.len();
         for number in first..first + 20 {
             ann.say(&format!("k{number}"), &format!("line {number}"));
         }
         sent = sent.max(first + 20);
         while heard.len() < first + 3 + round {
-            let line = ann.hears("line");
+            let line = ann.expect_event("line");
             let (id, text) = (line["id"].as_i64().unwrap(), line["text"].as_str().unwrap());
             let before = heard.insert(id, text.to_owned());
             assert!(before.is_none_or(|it| it == text), "line {id} is another one now");
@@ -59,10 +59,10 @@ fn after_a_kill_who_comes_again_finds_every_line_once_and_nobody_who_is_gone() {
     let expected: Vec<String> = (0..found.len()).map(|number| format!("line {number}")).collect();
     assert_eq!(texts, expected, "each once, in the order in which they were said");
     let mut cy = Guest::come(&server, "lobby", "name=cy");
-    assert_eq!(cy.hears("here")["names"], json!(["cy"]), "the others went with the server");
+    assert_eq!(cy.expect_event("here")["names"], json!(["cy"]), "the others went with the server");
 }
 
-/// Has somebody say long lines until who does not read is no longer in the room.
+/// Sends long lines until the client that does not read has left the room.
 fn say_until_it_is_gone(mut writer: Guest) -> usize {
     let text = "é".repeat(2_000);
     for number in 0.. {
@@ -82,17 +82,17 @@ fn say_until_it_is_gone(mut writer: Guest) -> usize {
 }
 
 #[test]
-fn who_does_not_read_is_closed_with_1013_and_the_others_do_not_wait() {
+fn a_client_that_does_not_read_is_closed_with_1013_and_others_are_not_delayed() {
     let server = Server::empty();
     let mut slow = Guest::come(&server, "lobby", "name=slow");
     let mut ann = Guest::come(&server, "lobby", "name=ann");
     let writer = Guest::come(&server, "lobby", "name=writer");
     let says = thread::spawn(move || say_until_it_is_gone(writer));
     let reads = thread::spawn(move || {
-        // Two are here before the writer comes, and when the slow one is gone.
+        // Two are in the room before the writer joins, and after the slow one has left.
         let mut seen = 0;
         while seen < 3 {
-            let here = ann.hears("here");
+            let here = ann.expect_event("here");
             let count = here["names"].as_array().map_or(0, Vec::len);
             seen = if count == 3 || seen == 2 { seen.max(2) + usize::from(count == 2) } else { 1 };
         }
@@ -105,12 +105,12 @@ fn who_does_not_read_is_closed_with_1013_and_the_others_do_not_wait() {
 }
 
 #[test]
-fn who_listens_to_events_and_does_not_read_them_is_cut_off() {
+fn an_event_client_that_does_not_read_is_disconnected() {
     let mut server = Server::empty();
     let slow = Listener::come(&server, "name=slow", "");
     let writer = Guest::come(&server, "lobby", "name=writer");
     assert!(10 < say_until_it_is_gone(writer));
-    // Nor does it hold up the end.
+    // Nor does it delay the shutdown.
     server.signal(Signal::TERM);
     assert_eq!(server.wait(), Some(0));
     drop(slow);

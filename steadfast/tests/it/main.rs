@@ -1,4 +1,5 @@
-//! What a user can see: the real binary on a free port, asked over HTTP and from the command line.
+//! The behaviour that users see: the real binary on a free port, over HTTP and from the command
+//! line.
 
 mod api;
 mod bad_clients;

@@ -1,4 +1,4 @@
-//! A newcomer: writes a project, builds it, uses it, kills it, and goes on.
+//! The first steps of a new user: create a project, build it, use it, kill it, continue.
 
 use std::{
     path::{Path, PathBuf},
@@ -20,12 +20,12 @@ fn cargo(folder: &Path, verb: &str) -> Command {
 }
 
 #[test]
-fn a_new_project_is_tested_served_used_killed_and_goes_on() {
+fn a_new_project_is_tested_served_used_killed_and_continues() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let demo = written(folder.path());
     let mut again = steadfast();
     again.args(["new", "demo", "--path"]).arg(root()).current_dir(folder.path());
-    assert_fails_with(&output(&mut again), &["demo exists already"]);
+    assert_fails_with(&output(&mut again), &["demo already exists"]);
     for file in ["Cargo.toml", "src/main.rs", "Dockerfile", "demo.service", ".gitignore"] {
         assert!(demo.join(file).is_file(), "{file}");
     }
@@ -71,7 +71,7 @@ fn a_new_project_is_tested_served_used_killed_and_goes_on() {
     assert!(help.contains("demo streams list") && !help.contains("steadfast drift"), "{help}");
 }
 
-/// Writes the project `demo` into a folder.
+/// Creates the project `demo` in a folder.
 fn written(folder: &Path) -> PathBuf {
     let mut new = steadfast();
     new.args(["new", "demo", "--path"]).arg(root()).current_dir(folder);
@@ -84,11 +84,11 @@ fn read(folder: &Path, file: &str) -> String {
     std::fs::read_to_string(folder.join(file)).expect("it is written")
 }
 
-/// Says that `serve` takes these flags, and serves this data folder with them.
+/// Asserts that `serve` accepts these flags, and serves this data folder with them.
 fn assert_serves(args: &[String], data: &str) {
     let [verb, flags @ ..] = args else { panic!("no verb") };
     assert_eq!(verb, "serve");
-    // It takes every flag of `serve`, and serves nothing.
+    // It accepts every flag of `serve`, and serves nothing.
     let shown = output(steadfast().args(["config", "show"]).args(flags));
     assert!(shown.status.success(), "{flags:?}: {}", stderr(&shown));
     let line = format!("data = {data}  (flag)");
@@ -149,7 +149,7 @@ fn the_dockerfile_of_a_new_project_copies_and_runs_what_the_project_builds() {
 }
 
 #[test]
-fn the_unit_of_a_new_project_serves_a_folder_that_systemd_makes() {
+fn the_unit_of_a_new_project_serves_a_folder_of_systemd() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let unit = read(&written(folder.path()), "demo.service");
     let mut settings = Vec::new();
@@ -178,13 +178,13 @@ fn the_unit_of_a_new_project_serves_a_folder_that_systemd_makes() {
 }
 
 #[test]
-fn a_project_is_not_written_for_a_bad_name_or_a_folder_that_is_no_checkout() {
+fn a_project_needs_a_valid_name_and_a_checkout() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let new = |args: &[&str]| {
         let mut command = steadfast();
         output(command.arg("new").args(args).current_dir(folder.path()))
     };
     assert_eq!(new(&["Über"]).status.code(), Some(2));
-    assert_fails_with(&new(&["demo", "--path", "."]), &["is no checkout of Steadfast"]);
+    assert_fails_with(&new(&["demo", "--path", "."]), &["is not a checkout of Steadfast"]);
     assert_eq!(std::fs::read_dir(folder.path()).expect("it is there").count(), 0);
 }

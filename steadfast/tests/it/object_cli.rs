@@ -35,7 +35,7 @@ fn offline_and_online_print_the_same_json_of_objects() {
 }
 
 #[test]
-fn every_verb_prints_what_people_read() {
+fn every_verb_prints_plain_text() {
     let server = Server::empty();
     let ask = |args: &[&str]| server.ask(&[&["objects"], args].concat());
     let said = |args: &[&str]| {
@@ -81,7 +81,7 @@ fn every_verb_prints_what_people_read() {
 }
 
 #[test]
-fn an_export_is_written_once_and_never_over_another_file() {
+fn an_export_never_overwrites_a_file() {
     let server = Server::empty();
     increment(&server, "a%2Fb", 2);
     increment(&server, "a%2Fb", 5);
@@ -107,7 +107,7 @@ fn an_export_is_written_once_and_never_over_another_file() {
 }
 
 #[test]
-fn a_folder_can_be_called_and_deleted_from() {
+fn objects_of_a_folder_can_be_called_and_deleted() {
     let server = Server::empty();
     increment(&server, "a", 2);
     let data = server.stop();

@@ -1,4 +1,4 @@
-//! Messages that objects send, as everybody else sees them.
+//! Messages that objects send, as other clients see them.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ fn message(action: &'static str, message_type: &str, data: &Value, target: &str)
     message.metadata(json(&beside)).expect("a message").to(&seed::address(target))
 }
 
-/// A folder that a program with more classes has left behind.
+/// A folder of a program with more classes.
 fn fill(folder: &std::path::Path) {
     let _alone = seed::alone();
     let messages = vec![
@@ -78,7 +78,7 @@ fn pages_command_line_and_doctor_show_messages_of_objects() {
         assert!(page.body.contains(word), "{word}");
         assert!(stdout(&shown).contains(word), "{}{}", stdout(&shown), stderr(&shown));
     }
-    // An object that has sent nothing is no stream of the list, but nobody stumbles over it.
+    // An object that has sent nothing is not in the list of streams, and its pages work.
     server.post_json("/v1/objects/counter/b/calls/increment", r#"{"by": 1}"#, &[]);
     assert_eq!(server.json("/v1/streams")["items"].as_array().unwrap().len(), 1);
     assert_eq!(server.json("/v1/streams/object/counter/b")["items"], json!([]));

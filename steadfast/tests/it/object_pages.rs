@@ -38,7 +38,7 @@ fn an_object_shows_its_tables_turns_and_last_error_escaped() {
 }
 
 #[test]
-fn names_are_found_by_their_beginning_page_by_page() {
+fn names_are_found_by_prefix_in_pages() {
     let server = Server::empty();
     for number in 0..52 {
         increment(&server, &format!("n%26{number:02}"), 1);
@@ -81,7 +81,7 @@ fn a_turn_shows_its_rows_before_and_after() {
 }
 
 #[test]
-fn a_question_is_answered_on_the_page_or_refused_there() {
+fn a_query_is_answered_or_refused_on_the_page() {
     let server = Server::empty();
     increment(&server, NAME, 2);
     increment(&server, NAME, 5);
@@ -107,7 +107,7 @@ fn a_question_is_answered_on_the_page_or_refused_there() {
     assert!(ask("turn=1").body.contains("value=\"1\""));
     assert_eq!(ask("sql=SELECT+1&turn=x").status, 400);
     assert_eq!(ask("nonsense=1").status, 400);
-    // Any page may have a link, so a link runs nothing. It fills in the form.
+    // Any page may link here, so a link runs nothing. It fills in the form.
     let link = server.get(&format!("{path}/sql?sql=SELECT+41%2B1&turn=1")).body;
     assert!(link.contains("SELECT 41+1") && link.contains("value=\"1\""), "{link}");
     assert!(!link.contains("1 row after turn"), "{link}");
@@ -145,10 +145,10 @@ fn the_form_calls_a_public_message_and_shows_the_reply() {
         let kind = [("content-type", "application/x-www-form-urlencoded")];
         server.post_form(&format!("{path}/call"), form, &kind)
     };
-    // The second is the same form again, as from a page that is loaded again.
+    // The second request is the same form, as from a reloaded page.
     for _ in 0..2 {
         let done = call("message=increment&body=%7B%22by%22%3A3%7D&key=k-1");
-        assert!(done.status == 200 && done.body.contains("the reply is durable"), "{}", done.body);
+        assert!(done.status == 200 && done.body.contains("the result is durable"), "{}", done.body);
     }
     assert!(server.get(&format!("{path}/tables/counter")).body.contains("<span>5</span>"));
     let done = call("message=increment&field.by=4&key=k-2");
@@ -164,7 +164,7 @@ fn the_form_calls_a_public_message_and_shows_the_reply() {
 }
 
 #[test]
-fn a_browser_offers_the_last_statements_of_a_class_again() {
+fn a_browser_lists_the_last_statements_of_a_class() {
     let Some(browser) = Browser::start() else { return };
     let server = Server::empty();
     increment(&server, "a", 2);

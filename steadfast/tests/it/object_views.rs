@@ -1,10 +1,10 @@
-//! Objects over HTTP: which there are, what is in them, and what happened to them.
+//! Objects over HTTP: lists, content and history.
 
 use serde_json::{Value, json};
 
 use crate::{harness::Server, seed};
 
-/// A name that means something to HTTP, HTML, SQL, files and terminals, and as it stands in a URL.
+/// A name with a meaning in HTTP, HTML, SQL, files and terminals, and its URL form.
 const ODD: &str = "a/../<b>'\" %2F?#ü";
 const ODD_URL: &str = "a%2F..%2F%3Cb%3E%27%22%20%252F%3F%23%C3%BC";
 
@@ -25,7 +25,7 @@ fn sql(server: &Server, name: &str, body: &Value) -> crate::harness::Answer {
 }
 
 #[test]
-fn classes_and_objects_are_listed_in_parts() {
+fn classes_and_objects_are_listed_in_pages() {
     let folder = tempfile::tempdir().unwrap();
     seed::fill_parrot(folder.path());
     let server = Server::on(folder);
@@ -69,7 +69,7 @@ fn classes_and_objects_are_listed_in_parts() {
 }
 
 #[test]
-fn an_object_with_an_odd_name_is_seen_from_all_sides() {
+fn an_object_with_an_unusual_name_is_shown_everywhere() {
     let server = Server::empty();
     increment(&server, ODD_URL, 2);
     increment(&server, ODD_URL, 5);
@@ -105,7 +105,7 @@ fn an_object_with_an_odd_name_is_seen_from_all_sides() {
 }
 
 #[test]
-fn sql_reads_now_and_then_and_nothing_else() {
+fn sql_only_reads_current_and_past_states() {
     let server = Server::empty();
     increment(&server, "a", 2);
     increment(&server, "a", 5);

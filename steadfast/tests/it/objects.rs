@@ -13,7 +13,7 @@ use crate::{
     seed,
 };
 
-/// Calls the counter `name`, which is written as it stands in a URL.
+/// Calls the counter `name`, which is in URL form.
 fn call(server: &Server, name: &str, message: &str, body: &str, key: Option<&str>) -> Answer {
     let headers: Vec<(&str, &str)> = key.map(|it| ("idempotency-key", it)).into_iter().collect();
     server.post_json(&format!("/v1/objects/counter/{name}/calls/{message}"), body, &headers)
@@ -23,7 +23,7 @@ fn increment(server: &Server, name: &str, by: i64, key: Option<&str>) -> Answer 
     call(server, name, "increment", &json!({ "by": by }).to_string(), key)
 }
 
-/// Says that an answer is this reply.
+/// Asserts that a response is this reply.
 #[track_caller]
 fn assert_reply(answer: &Answer, reply: &str) {
     assert_eq!((answer.status, answer.body.as_str()), (200, reply));
@@ -59,7 +59,7 @@ fn a_message_without_fields_needs_no_body() {
 }
 
 #[test]
-fn a_read_makes_nothing() {
+fn a_read_creates_no_object() {
     let server = Server::empty();
     assert_value(&server, "a", 0);
     assert_eq!(server.json("/v1/streams")["items"], json!([]));
@@ -108,7 +108,7 @@ fn a_malformed_message_names_its_field() {
 }
 
 #[test]
-fn what_is_not_there_is_not_found() {
+fn unknown_objects_and_messages_are_not_found() {
     let server = Server::empty();
     let post = |path: &str| server.post_json(path, r#"{"by": 1}"#, &[]);
     post("/v1/objects/nonsense/a/calls/increment").assert_problem(404, "class_not_found");
@@ -183,7 +183,7 @@ fn a_refusal_has_the_code_of_the_object_and_may_be_repeated() {
         assert_eq!((body["type"].as_str().unwrap(), body["retryable"] == true), expected);
         assert_eq!(body.get("field"), None);
     }
-    // A refusal is no reply: the key is free for a call that works.
+    // A refusal is not recorded: the key is free for a successful call.
     assert_reply(&increment(&server, "a", -1, Some("k")), &(i64::MAX - 1).to_string());
 }
 
@@ -223,7 +223,7 @@ fn callers_of_one_object_are_served_one_after_the_other() {
     assert_eq!(replies, (1..=200).collect::<Vec<i64>>(), "each value was given out once");
 }
 
-/// Increments with keys of its own until the server is gone; returns what was acknowledged.
+/// Increments with its own keys until the server has ended; returns the acknowledged ones.
 fn count_until_it_dies(server: &Server, writer: usize, acked: &AtomicUsize) -> Vec<(String, i64)> {
     let mut replies = Vec::new();
     for number in 0.. {
@@ -242,7 +242,7 @@ fn count_until_it_dies(server: &Server, writer: usize, acked: &AtomicUsize) -> V
 }
 
 #[test]
-fn what_was_acknowledged_survives_a_kill() {
+fn acknowledged_calls_survive_a_kill() {
     let mut folder = tempfile::tempdir().unwrap();
     for round in 0..3 {
         let server = Server::on(folder);
@@ -276,7 +276,7 @@ fn what_was_acknowledged_survives_a_kill() {
             let acked: usize = replies.iter().skip(name).step_by(2).map(Vec::len).sum();
             let value = call(&server, &name.to_string(), "read", "", None).json().as_i64().unwrap();
             let added = usize::try_from(value - before).unwrap();
-            // Of each of the two writers one more may have arrived unanswered.
+            // One more call of each of the two writers may be applied without a response.
             assert!((acked..=acked + 2).contains(&added), "{acked} acknowledged, {added} there");
         }
         let doctor = server.json("/v1/doctor");
@@ -286,7 +286,7 @@ fn what_was_acknowledged_survives_a_kill() {
 }
 
 #[test]
-fn a_damaged_object_is_out_of_service_and_the_others_go_on() {
+fn a_damaged_object_fails_and_others_continue() {
     let server = Server::empty();
     increment(&server, "a", 1, None);
     increment(&server, "b", 2, None);

@@ -1,4 +1,4 @@
-//! A store that goes away and comes back.
+//! A store that becomes unavailable and returns.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn increment(server: &Server, key: &str) -> Answer {
 }
 
 #[test]
-fn an_outage_of_the_store_is_told_and_ends_without_a_restart() {
+fn an_outage_of_the_store_is_reported_and_ends_without_a_restart() {
     let cluster = Cluster::start();
     let folder = tempfile::tempdir().unwrap();
     let server = Server::with(folder, &["--store", &cluster.url]);
@@ -26,7 +26,7 @@ fn an_outage_of_the_store_is_told_and_ends_without_a_restart() {
         assert_eq!(answer.header("retry-after"), "1");
         assert_eq!(answer.json()["retryable"], true);
     }
-    // An object that is not awake cannot be read either.
+    // An object that is not in memory cannot be read either.
     let path = "/v1/objects/counter/b/calls/read";
     server.post(path, &[]).assert_problem(503, "store_unavailable");
     assert_eq!(server.get("/readyz").status, 503);

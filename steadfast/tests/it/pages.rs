@@ -1,4 +1,4 @@
-//! The pages: what a person sees, with everything escaped.
+//! The pages of the console, with everything escaped.
 
 use crate::{
     harness::Server,
@@ -6,7 +6,7 @@ use crate::{
 };
 
 #[test]
-fn the_start_page_says_what_runs_and_where_to_go() {
+fn the_start_page_shows_the_program_and_links() {
     let server = Server::seeded();
     let page = server.get("/");
     assert_eq!(page.header("content-type"), "text/html; charset=utf-8");
@@ -23,7 +23,7 @@ fn the_start_page_says_what_runs_and_where_to_go() {
         "href=\"/docs\"",
         "href=\"/uploads/demo\"",
         "Measured every 10 s since",
-        "in memory: a restart empties these charts",
+        "in memory: a restart clears these charts",
         "card declined",
         "data-every=\"10\"",
     ] {
@@ -39,7 +39,7 @@ fn the_start_page_names_commands_only_while_the_store_is_empty() {
 }
 
 #[test]
-fn a_search_finds_things_of_every_noun_by_id_and_name() {
+fn a_search_finds_every_noun_by_id_and_name() {
     let server = Server::seeded();
     let call = "/v1/objects/counter/invoice%207/calls/increment";
     server.post_json(call, r#"{"by":1}"#, &[]);
@@ -125,7 +125,7 @@ fn a_long_list_has_a_next_page() {
 }
 
 #[test]
-fn an_empty_list_says_what_to_do() {
+fn an_empty_list_shows_the_next_step() {
     let server = Server::on(tempfile::tempdir().unwrap());
     assert!(server.get("/streams").body.contains("streams.append("));
     assert!(server.get("/streams/pending").body.contains("No pending messages"));
@@ -147,7 +147,7 @@ fn a_browser_gets_its_errors_as_a_page() {
 }
 
 #[test]
-fn the_style_is_kept_by_the_browser_until_it_changes() {
+fn the_style_sheet_is_cached_until_it_changes() {
     let server = Server::seeded();
     let style = server.get("/assets/steadfast.css");
     assert_eq!(style.header("content-type"), "text/css; charset=utf-8");

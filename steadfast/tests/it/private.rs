@@ -1,4 +1,4 @@
-//! The data folder is nobody else's business.
+//! Only its owner has access to the data folder.
 
 use std::{
     fs::{self, Permissions},
@@ -9,7 +9,7 @@ use std::{
 
 use crate::harness::{Server, steadfast};
 
-/// All that is in a folder, and the folder, with what everybody may do.
+/// A folder and everything in it, with the permissions of others.
 fn modes(folder: &Path) -> Vec<(PathBuf, u32)> {
     let mode = fs::symlink_metadata(folder).expect("it is there").permissions().mode() & 0o777;
     let mut all = vec![(folder.to_owned(), mode)];
@@ -29,7 +29,7 @@ fn assert_private(folder: &Path) {
 }
 
 #[test]
-fn others_may_nothing_with_the_data_whatever_the_umask_and_the_rights_of_before() {
+fn other_users_have_no_access_to_the_data_whatever_the_umask_and_earlier_permissions() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).expect("it is ours");
     let program = steadfast();
@@ -43,7 +43,7 @@ fn others_may_nothing_with_the_data_whatever_the_umask_and_the_rights_of_before(
     assert!(server.get("/v1/buckets").status < 300);
     assert_private(server.folder());
 
-    // A folder of an earlier version, or of somebody's hand.
+    // A folder of an earlier version, or created by hand.
     let folder = server.kill();
     let files = ["steadfast.db", "steadfast.lock", "blobs/store", "blobs"];
     for (path, mode) in files.iter().zip([0o644, 0o666, 0o604, 0o755]) {

@@ -1,4 +1,4 @@
-//! The pages of processes, and the button that revives.
+//! The pages of processes, and the button that revives a message.
 
 use crate::{
     harness::Server,
@@ -40,7 +40,7 @@ fn an_instance_shows_its_state_and_its_stream() {
 }
 
 #[test]
-fn a_page_is_live_only_while_something_is_to_be_done() {
+fn a_page_is_refreshed_only_while_work_is_pending() {
     let server = Server::seeded();
     let busy = server.get(&format!("/streams/{ORDER}")).body;
     assert!(busy.contains("<div id=\"live\" data-busy>"), "{busy}");
@@ -52,7 +52,7 @@ fn a_page_is_live_only_while_something_is_to_be_done() {
 }
 
 #[test]
-fn the_button_revives_and_leads_back_to_the_stream() {
+fn the_button_revives_and_redirects_to_the_stream() {
     let server = Server::seeded();
     let stream = format!("/streams/{}", seed::address(ORDER).id());
     let action = format!("/messages/{DEAD}/revive");

@@ -33,7 +33,7 @@ fn column(instance: &Value, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn an_input_is_answered_with_what_was_decided() {
+fn an_input_gets_its_decision() {
     let server = server();
     let answer = send(&server, "group-checkout/g-1", &initiate("g-1", &["a", "b"]), None);
     assert_eq!(answer.status, 200, "{}", answer.body);
@@ -48,7 +48,7 @@ fn an_input_is_answered_with_what_was_decided() {
 }
 
 #[test]
-fn the_server_executes_what_a_process_sends() {
+fn the_server_executes_commands_of_a_process() {
     let server = server();
     for (group, guests, end) in [
         ("g-1", &["a", "b"][..], "GroupCheckoutCompleted"),
@@ -70,7 +70,7 @@ fn the_server_executes_what_a_process_sends() {
 }
 
 #[test]
-fn what_a_group_publishes_is_on_the_notice_board_and_a_second_clerk_gets_a_reply() {
+fn events_of_a_group_are_on_the_notice_board_and_a_second_clerk_gets_a_reply() {
     let server = server();
     let path = "group-checkout/g-1";
     let first = send(&server, path, &initiate("g-1", &["a", "absent"]), None).json();
@@ -108,7 +108,7 @@ fn a_speeding_report_becomes_a_fine_and_a_parking_one_does_not() {
     assert_eq!((late.status, &late.json()["ignored"]), (200, &json!(true)));
 }
 
-/// Says that a repetition gets the same bytes, at once and after the end.
+/// Asserts that a repetition gets the same bytes, at once and after the end.
 #[track_caller]
 fn assert_repeatable(server: &Server, path: &str, input: &Value) {
     let first = send(server, path, input, Some("k"));
@@ -137,7 +137,7 @@ fn a_repetition_gets_the_same_bytes() {
 }
 
 #[test]
-fn what_is_not_taken_says_why() {
+fn a_refused_input_names_its_reason() {
     let server = server();
     let good = initiate("g-1", &["a"]);
     let check = |path: &str, body: &Value, status: u16, code: &str| {
@@ -217,7 +217,7 @@ fn an_id_may_be_any_text() {
 }
 
 #[test]
-fn the_command_line_says_what_http_says() {
+fn the_command_line_matches_http() {
     let server = server();
     let input = report("r-1", &json!("parkingViolation"));
     let data = input["data"].to_string();

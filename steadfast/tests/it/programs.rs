@@ -1,4 +1,4 @@
-//! Stores of other programs, folders that are only looked at, and settings.
+//! Stores of other programs, read-only folders, and settings.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,7 @@ use crate::{
 };
 
 const LOST: Queue<u32> = Queue::named("lost-property");
-/// Bytes of a blob that is kept in a file, not in the store.
+/// Size of a blob that is stored in a file, not in the store.
 const LARGE: usize = 3 << 20;
 const PHOTOS: Bucket = Bucket::named("photos");
 
@@ -63,7 +63,7 @@ fn a_folder_of_another_program_is_refused_and_stays_as_it_is() {
     assert_fails_with(&run(&["--listen", "127.0.0.1:0", "--data", data(&folder)]), &told);
     assert_fails_with(&run(&["objects", "list", "counter", "--data", data(&folder)]), &told);
     assert_eq!(epoch(&folder), before, "nothing was written");
-    // One of an earlier version is not brought up to date by a stranger.
+    // A folder of an earlier version is not migrated by another program.
     let store = rusqlite::Connection::open(folder.path().join("steadfast.db")).expect("it opens");
     store.execute("UPDATE meta SET value = 9 WHERE key = 'schema'", ()).expect("it is written");
     assert_fails_with(&run(&["--listen", "127.0.0.1:0", "--data", data(&folder)]), &told);
@@ -73,7 +73,7 @@ fn a_folder_of_another_program_is_refused_and_stays_as_it_is() {
 }
 
 #[test]
-fn a_wrong_setting_stops_work_before_anything_is_opened_and_no_questions() {
+fn a_wrong_setting_stops_serve_before_anything_is_opened_and_no_client_verb() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = folder.path().join("store");
     let wrong = |args: &[&str]| {
@@ -93,7 +93,7 @@ fn a_wrong_setting_stops_work_before_anything_is_opened_and_no_questions() {
 }
 
 #[test]
-fn an_adopted_folder_is_the_new_programs_and_its_unserved_work_is_told() {
+fn an_adopted_folder_belongs_to_the_new_program_and_unserved_work_is_reported() {
     let folder = folder_of_other();
     let server = Server::with(folder, &["--adopt"]);
     let checks: Value = serde_json::from_str(&server.get("/v1/doctor").body).expect("JSON");
@@ -186,7 +186,7 @@ fn inspect_shows_buckets_and_changes_none_of_their_files() {
 }
 
 #[test]
-fn inspect_says_which_schema_a_folder_has_and_what_to_do_if_it_is_an_older_one() {
+fn inspect_reports_the_schema_of_a_folder_and_the_next_step() {
     let folder = folder_of_other();
     let store = rusqlite::Connection::open(folder.path().join("steadfast.db")).expect("it opens");
     let schema = "SELECT value FROM meta WHERE key = 'schema'";
@@ -199,7 +199,7 @@ fn inspect_says_which_schema_a_folder_has_and_what_to_do_if_it_is_an_older_one()
 }
 
 #[test]
-fn settings_come_from_flag_variable_file_and_default_in_this_order() {
+fn settings_have_the_precedence_flag_variable_file_default() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("settings.toml");
     let text = "retention = 5\n[uploads]\nimage-bytes = 1000\nimage-frames = 7\n\
@@ -234,7 +234,7 @@ fn settings_come_from_flag_variable_file_and_default_in_this_order() {
     assert!(stderr(&wrong).contains("me:***@host") && !stderr(&wrong).contains("hidden"));
     let silent = run(&["streams", "list", "--server", "http://me:hidden@127.0.0.1:1"]);
     assert!(stderr(&silent).contains("no answer") && !stderr(&silent).contains("hidden"));
-    // The name that the variable and the flag had before.
+    // The previous names of the variable and the flag.
     let mut command = steadfast();
     command.args(["config", "show", "--image-frames", "3"]).env("STEADFAST_IMAGE_BYTES", "4");
     let shown = stdout(&output(&mut command));
@@ -243,7 +243,7 @@ fn settings_come_from_flag_variable_file_and_default_in_this_order() {
 }
 
 #[test]
-fn a_settings_file_with_mistakes_is_refused_with_all_of_them_before_anything_is_opened() {
+fn a_settings_file_is_refused_with_all_its_errors_before_anything_is_opened() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (file, store) = (folder.path().join("settings.toml"), folder.path().join("store"));
     fs::write(&file, "listen = 3\ncolour = \"red\"\n[uploads]\nclassifier = \"crystal\"")
@@ -261,7 +261,7 @@ fn a_settings_file_with_mistakes_is_refused_with_all_of_them_before_anything_is_
         assert!(stderr(&refused).contains(told), "`{told}` is missing in {}", stderr(&refused));
     }
     assert!(!store.exists(), "nothing was opened");
-    // What needs no settings works all the same.
+    // Verbs that need no settings still work.
     fs::write(folder.path().join("steadfast.toml"), "colour = 1").expect("it is written");
     for args in [&["--help"][..], &["new", "--help"], &["streams", "list", "--help"]] {
         let mut command = steadfast();

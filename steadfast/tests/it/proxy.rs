@@ -1,4 +1,4 @@
-//! A way to PostgreSQL that can be cut, slowed down, led elsewhere, or swallow everything.
+//! A proxy to PostgreSQL that can disconnect, delay, redirect, or drop all traffic.
 
 use std::{
     io::{Read, Write},
@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-/// Listens on a port of this machine and leads to the socket of a cluster.
+/// Listens on a local port and forwards to the socket of a cluster.
 pub(crate) struct Proxy {
     port: u16,
     shared: Arc<Shared>,
@@ -21,18 +21,18 @@ struct Shared {
 }
 
 struct State {
-    /// Where new connections lead to.
+    /// The target of new connections.
     target: PathBuf,
-    /// Nothing goes through, and nobody is told.
+    /// Drops all traffic silently.
     is_hole: bool,
-    /// How long each piece takes.
+    /// The delay of each piece.
     delay: Duration,
-    /// Connections of an earlier time are over.
+    /// Connections of an earlier generation are over.
     time: u64,
 }
 
 impl Proxy {
-    /// To the socket in this folder.
+    /// Forwards to the socket in this folder.
     pub(crate) fn to(folder: &Path) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("an address").port();
@@ -49,29 +49,29 @@ impl Proxy {
         Self { port, shared }
     }
 
-    /// How a server reaches its database through it.
+    /// The URL of the database through the proxy.
     pub(crate) fn url(&self) -> String {
         format!("postgres://steadfast@127.0.0.1:{}/postgres", self.port)
     }
 
-    /// Leads new connections to the socket in this folder.
+    /// Forwards new connections to the socket in this folder.
     pub(crate) fn lead_to(&self, folder: &Path) {
         self.shared.state().target = folder.join(".s.PGSQL.5432");
     }
 
-    /// Ends all connections that there are.
+    /// Ends all existing connections.
     pub(crate) fn cut(&self) {
         self.shared.state().time += 1;
         self.shared.changed.notify_all();
     }
 
-    /// Whether everything is swallowed.
+    /// Sets whether all traffic is dropped.
     pub(crate) fn swallow(&self, is_hole: bool) {
         self.shared.state().is_hole = is_hole;
         self.shared.changed.notify_all();
     }
 
-    /// How long each piece takes on its way.
+    /// Sets the delay of each piece.
     pub(crate) fn delay(&self, delay: Duration) {
         self.shared.state().delay = delay;
     }
@@ -93,13 +93,13 @@ impl Shared {
         let (up, down) = (self.clone(), self.clone());
         let up = std::thread::spawn(move || up.carry(c1, s1, time));
         let down = std::thread::spawn(move || down.carry(s2, c2, time));
-        // Whoever hangs up, or a cut, ends both ways.
+        // A disconnect of either side, or a cut, ends both directions.
         let mut state = self.state();
         while state.time == time && !up.is_finished() && !down.is_finished() {
             let looked = self.changed.wait_timeout(state, Duration::from_millis(20));
             state = looked.expect("no panic").0;
         }
-        // One that is swallowed does not hear that the other end is gone.
+        // While traffic is dropped, an end does not see that the other end has disconnected.
         while state.time == time && state.is_hole {
             state = self.changed.wait(state).expect("no panic");
         }
@@ -117,7 +117,7 @@ impl Shared {
         }
     }
 
-    /// Waits as long as it takes; `false` if the connection is over.
+    /// Waits for the delay; `false` if the connection is over.
     fn lets_through(&self, time: u64) -> bool {
         let mut state = self.state();
         if !state.delay.is_zero() {

@@ -7,8 +7,8 @@ use crate::{
     queues::{depth_until, letters, mail, post, send},
 };
 
-/// Asks, and says what was printed.
-fn said(server: &Server, args: &[&str]) -> String {
+/// Runs a verb and returns its output.
+fn output_of(server: &Server, args: &[&str]) -> String {
     let output = server.ask(&[&["queues"], args].concat());
     assert!(output.status.success(), "{args:?}: {}", stderr(&output));
     stdout(&output)
@@ -17,38 +17,41 @@ fn said(server: &Server, args: &[&str]) -> String {
 const ADA: &str = r#"{"to": "ada@example.org", "subject": "Hello"}"#;
 
 #[test]
-fn every_verb_prints_what_people_read() {
+fn every_verb_prints_plain_text() {
     let server = Server::empty();
     let ask = |args: &[&str]| server.ask(&[&["queues"], args].concat());
-    let said = |args: &[&str]| said(&server, args);
+    let output_of = |args: &[&str]| output_of(&server, args);
     let cells = |text: &str, name: &str| -> Vec<String> {
         let line = text.lines().find(|it| it.split_whitespace().next() == Some(name));
         let line = line.unwrap_or_else(|| panic!("{name} is missing in {text}"));
         line.split_whitespace().map(str::to_owned).collect()
     };
-    assert_eq!(cells(&said(&["list"]), "mail")[1..4], ["consumed", "0", "0"]);
-    assert!(said(&["send", "mail", "--body", ADA]).ends_with(" to mail\n"));
+    assert_eq!(cells(&output_of(&["list"]), "mail")[1..4], ["consumed", "0", "0"]);
+    assert!(output_of(&["send", "mail", "--body", ADA]).ends_with(" to mail\n"));
     depth_until(&server, "mail", 0);
     assert_eq!(letters(&server, "ada@example.org").len(), 1);
-    assert_eq!(said(&["pause", "mail"]), "paused queue mail; it holds 0 messages\n");
-    said(&["send", "mail", "--body", ADA, "--delay-ms", "3600000"]);
-    said(&["send", "mail", "--body", ADA]);
-    let show = said(&["show", "mail"]);
+    assert_eq!(output_of(&["pause", "mail"]), "paused queue mail; it holds 0 messages\n");
+    output_of(&["send", "mail", "--body", ADA, "--delay-ms", "3600000"]);
+    output_of(&["send", "mail", "--body", ADA]);
+    let show = output_of(&["show", "mail"]);
     for shown in ["queue", "paused", "2 (1 ready, 1 delayed, 0 in flight)", "deadLetterQueue"] {
         assert!(show.contains(shown), "{shown} is missing in {show}");
     }
-    let peek = said(&["peek", "mail"]);
+    let peek = output_of(&["peek", "mail"]);
     assert_eq!(peek.lines().count(), 3, "{peek}");
     assert!(peek.lines().nth(1).unwrap().ends_with(ADA), "{peek}");
-    assert!(said(&["peek", "mail", "--limit", "1"]).lines().count() == 2);
-    assert_eq!(said(&["peek", "mail", "--state", "dead"]), "queue mail has no dead messages\n");
+    assert!(output_of(&["peek", "mail", "--limit", "1"]).lines().count() == 2);
     assert_eq!(
-        said(&["purge", "mail", "--state", "dead", "--yes"]),
+        output_of(&["peek", "mail", "--state", "dead"]),
+        "queue mail has no dead messages\n"
+    );
+    assert_eq!(
+        output_of(&["purge", "mail", "--state", "dead", "--yes"]),
         "removed 0 messages from mail\n"
     );
     assert_fails_with(&ask(&["purge", "mail"]), &["Remove messages from queue mail?", "--yes"]);
-    assert_eq!(said(&["purge", "mail", "--yes"]), "removed 2 messages from mail\n");
-    assert_eq!(said(&["resume", "mail"]), "resumed queue mail; it holds 0 messages\n");
+    assert_eq!(output_of(&["purge", "mail", "--yes"]), "removed 2 messages from mail\n");
+    assert_eq!(output_of(&["resume", "mail"]), "resumed queue mail; it holds 0 messages\n");
     assert_fails_with(&ask(&["show", "none"]), &["there is no queue `none`", "queue_not_found"]);
     assert_usage_error(&ask(&["send", "q", "--body", "{"]), &["--body <JSON>", "not JSON"]);
     assert_usage_error(
@@ -60,31 +63,32 @@ fn every_verb_prints_what_people_read() {
 }
 
 #[test]
-fn a_repeated_send_with_a_key_is_one() {
+fn a_repeated_send_with_a_key_sends_once() {
     let server = Server::empty();
     let send = ["send", "q", "--body", "1", "--idempotency-key", "k"];
-    assert_eq!(said(&server, &send), said(&server, &send));
+    assert_eq!(output_of(&server, &send), output_of(&server, &send));
     depth_until(&server, "q", 1);
 }
 
 #[test]
-fn dead_letters_are_found_wherever_they_are_and_get_another_chance() {
+fn dead_letters_are_listed_from_all_queues_and_redriven() {
     let server = Server::empty();
-    assert_eq!(said(&server, &["dlq", "mail"]), "queue mail has no dead letters\n");
+    assert_eq!(output_of(&server, &["dlq", "mail"]), "queue mail has no dead letters\n");
     let moved = mail(&server, "nobody");
-    // Of another queue, in the same place.
+    // A message of another queue, in the same dead-letter queue.
     let other = send(&server, "mail-dead", &json!("other"));
     depth_until(&server, "mail-dead", 2);
-    let dlq = said(&server, &["dlq", "mail"]);
+    let dlq = output_of(&server, &["dlq", "mail"]);
     let row = dlq.lines().nth(1).unwrap();
     assert!(row.starts_with(&moved) && row.contains("`nobody` is no address"), "{dlq}");
     assert!(row.contains("  mail-dead  ") && row.contains("  0 + 1  "), "{dlq}");
     assert!(!dlq.contains(&format!("\n{other} ")), "{dlq}");
     assert!(dlq.ends_with("with `steadfast queues redrive mail-dead`\n"), "{dlq}");
-    let json: Value = serde_json::from_str(&said(&server, &["dlq", "mail", "--json"])).unwrap();
+    let json: Value =
+        serde_json::from_str(&output_of(&server, &["dlq", "mail", "--json"])).unwrap();
     let one = &json["items"][0];
     assert_eq!((&one["id"], &one["queue"]), (&json!(moved), &json!("mail-dead")));
-    let redrive = |args: &[&str]| said(&server, &[&["redrive", "mail-dead"], args].concat());
+    let redrive = |args: &[&str]| output_of(&server, &[&["redrive", "mail-dead"], args].concat());
     let dry = redrive(&["--dry-run", "--error-contains", "no address"]);
     assert_eq!(
         dry,
@@ -100,7 +104,7 @@ fn dead_letters_are_found_wherever_they_are_and_get_another_chance() {
 }
 
 #[test]
-fn dead_letters_without_a_place_are_found_in_their_queue() {
+fn dead_letters_without_a_dead_letter_queue_stay_in_their_queue() {
     let server = Server::empty();
     let set = server.put_json("/v1/queues/q", &json!({ "maxRetries": 0 }));
     assert_eq!(set.status, 200);
@@ -108,20 +112,20 @@ fn dead_letters_without_a_place_are_found_in_their_queue() {
     let pulled = post(&server, "q/messages/pull", &json!({})).json();
     let lease = &pulled["items"][0]["leaseId"];
     post(&server, "q/messages/ack", &json!({ "retries": [{ "leaseId": lease }] }));
-    let dlq = said(&server, &["dlq", "q"]);
+    let dlq = output_of(&server, &["dlq", "q"]);
     assert!(dlq.contains("the consumer asked for a retry"), "{dlq}");
     assert!(dlq.ends_with("redrive q`\n"), "{dlq}");
     assert_eq!(
-        said(&server, &["redrive", "q"]),
+        output_of(&server, &["redrive", "q"]),
         "moved 1 message to the queues they were sent to\n"
     );
     assert_eq!(depth_until(&server, "q", 1)["dead"], 0);
 }
 
 #[test]
-fn a_folder_that_no_server_holds_is_asked_alike_and_consumes_nothing() {
+fn a_folder_without_a_server_gives_the_same_output_and_consumes_nothing() {
     let server = Server::empty();
-    said(&server, &["pause", "mail"]);
+    output_of(&server, &["pause", "mail"]);
     mail(&server, "ada@example.org");
     let questions: [&[&str]; 2] =
         [&["queues", "peek", "mail", "--json"], &["queues", "dlq", "mail", "--json"]];

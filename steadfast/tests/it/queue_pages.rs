@@ -19,14 +19,14 @@ fn press(server: &Server, path: &str, form: &str) -> Answer {
 }
 
 #[test]
-fn the_queues_are_listed_with_pictures_and_one_shows_its_messages_escaped() {
+fn the_queues_are_listed_with_sparklines_and_a_queue_shows_its_messages_escaped() {
     let server = Server::empty();
     send(&server, "q", &json!({ "text": "<b>&" }));
     let list = server.get("/queues").body;
     for shown in [
         "href=\"/queues/q\">q<",
         "href=\"/queues/q?state=pending\">1<",
-        "<span class=\"badge quiet\">to pull<",
+        "<span class=\"badge quiet\">pull only<",
         "<span class=\"badge done\">consumed<",
         "<svg class=\"spark\" viewBox=\"0 0 100 24\"",
         "<svg class=\"spark calm\"",
@@ -73,7 +73,7 @@ fn a_queue_is_read_page_by_page() {
 }
 
 #[test]
-fn the_buttons_do_what_they_say_and_lead_back() {
+fn the_buttons_act_and_redirect_back() {
     let server = Server::empty();
     let done = |path: &str, form: &str, location: &str| {
         let answer = press(&server, path, form);
@@ -111,7 +111,7 @@ fn the_buttons_do_what_they_say_and_lead_back() {
 }
 
 #[test]
-fn a_page_follows_its_queue_and_keeps_what_is_typed() {
+fn a_page_is_refreshed_and_keeps_typed_text() {
     let Some(browser) = Browser::start() else { return };
     let server = Server::empty();
     let window = browser.open(&format!("{}/queues", server.url));
@@ -127,7 +127,7 @@ fn a_page_follows_its_queue_and_keeps_what_is_typed() {
     window.write(".mend textarea", r#"{"to": "ada@example.org", "subject": "Mended"}"#);
     mail(&server, "noone");
     depth_until(&server, "mail-dead", 2);
-    // The page has looked again, and would have replaced it.
+    // The page has refreshed, and would have replaced the text.
     let looks = "performance.getEntriesByType('resource')\
                  .filter((it) => it.initiatorType === 'fetch').length";
     let before = window.evaluate(looks).as_u64().unwrap();
@@ -150,6 +150,6 @@ fn a_page_follows_its_queue_and_keeps_what_is_typed() {
     window.click("form[action$='/pause'] button");
     window.wait_for("document.querySelector('.lead .badge').textContent === 'paused'");
     window.click("form[action$='/resume'] button");
-    window.wait_for("document.querySelector('.lead .badge').textContent === 'to pull'");
+    window.wait_for("document.querySelector('.lead .badge').textContent === 'pull only'");
     browser.assert_quiet();
 }

@@ -8,7 +8,7 @@ pub(crate) fn post(server: &Server, path: &str, body: &Value) -> Answer {
     server.post_json(&format!("/v1/queues/{path}"), &body.to_string(), &[])
 }
 
-/// Sends a message; says its id.
+/// Sends a message; returns its id.
 #[track_caller]
 pub(crate) fn send(server: &Server, queue: &str, body: &Value) -> String {
     let answer = post(server, &format!("{queue}/messages"), &json!({ "body": body }));
@@ -21,13 +21,13 @@ pub(crate) fn mail(server: &Server, to: &str) -> String {
     send(server, "mail", &json!({ "to": to, "subject": "Hello" }))
 }
 
-/// What is in a mailbox, by subject.
+/// The subjects in a mailbox.
 pub(crate) fn letters(server: &Server, address: &str) -> Vec<Value> {
     let answer = server.post(&format!("/v1/objects/mailbox/{address}/calls/letters"), &[]);
     answer.json().as_array().expect("letters").clone()
 }
 
-/// Waits until a queue holds so many.
+/// Waits until a queue has this depth.
 pub(crate) fn depth_until(server: &Server, queue: &str, depth: u64) -> Value {
     server.json_until(&format!("/v1/queues/{queue}"), |it| it["depth"] == depth)
 }
@@ -49,7 +49,7 @@ fn ack(server: &Server, queue: &str, body: &Value) -> Value {
 }
 
 #[test]
-fn mail_is_delivered_into_its_mailbox_once_also_after_a_kill() {
+fn mail_is_delivered_once_despite_a_kill() {
     let server = Server::empty();
     let ids: Vec<String> = (0..5).map(|_| mail(&server, "ada@example.org")).collect();
     let server = Server::on(server.kill());
@@ -76,7 +76,7 @@ fn mail_is_delivered_into_its_mailbox_once_also_after_a_kill() {
 }
 
 #[test]
-fn a_queue_says_how_it_is() {
+fn a_queue_shows_its_state() {
     let server = Server::empty();
     send(&server, "q", &json!(1));
     let delayed = post(&server, "q/messages", &json!({ "body": 2, "delayMs": 3_600_000 }));
@@ -147,7 +147,7 @@ fn settings_are_put_and_stay_and_a_full_queue_refuses() {
 }
 
 #[test]
-fn what_is_sent_twice_with_one_key_is_sent_once() {
+fn two_sends_with_one_key_send_once() {
     let server = Server::empty();
     let send = |body: &Value, key: &str| {
         let key = [("idempotency-key", key)];
@@ -164,7 +164,7 @@ fn what_is_sent_twice_with_one_key_is_sent_once() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_a_problem() {
+fn an_invalid_send_is_a_problem() {
     let server = Server::empty();
     let send = |body: &str| server.post_json("/v1/queues/q/messages", body, &[]);
     for body in [
@@ -197,7 +197,7 @@ fn what_cannot_be_sent_is_a_problem() {
 }
 
 #[test]
-fn messages_are_pulled_acknowledged_and_tried_again() {
+fn messages_are_pulled_acknowledged_and_retried() {
     let server = Server::empty();
     let ids: Vec<String> = (0..3).map(|it| send(&server, "q", &json!(it))).collect();
     let pulled = pull(&server, "q", &json!({}));
@@ -228,7 +228,7 @@ fn messages_are_pulled_acknowledged_and_tried_again() {
 }
 
 #[test]
-fn what_cannot_be_pulled_or_acknowledged_is_a_problem() {
+fn an_invalid_pull_or_acknowledgement_is_a_problem() {
     let server = Server::empty();
     let call = |path: &str, body: &str| server.post_json(&format!("/v1/queues/{path}"), body, &[]);
     call("q/messages/pull", "{}").assert_problem(404, "queue_not_found");
@@ -248,7 +248,7 @@ fn what_cannot_be_pulled_or_acknowledged_is_a_problem() {
 }
 
 #[test]
-fn a_queue_is_looked_into_page_by_page_without_consuming() {
+fn a_queue_is_peeked_in_pages_without_consuming() {
     let server = Server::empty();
     let ids: Vec<String> = (0..5).map(|it| send(&server, "q", &json!(it))).collect();
     pull(&server, "q", &json!({ "batchSize": 2 }));
@@ -308,7 +308,7 @@ fn a_paused_queue_delivers_nothing_until_it_is_resumed() {
 }
 
 #[test]
-fn dead_letters_have_a_reason_and_are_mended_or_driven_back() {
+fn dead_letters_have_an_error_and_are_edited_or_redriven() {
     let server = Server::empty();
     let (nobody, noone) = (mail(&server, "nobody"), mail(&server, "noone"));
     depth_until(&server, "mail-dead", 2);

@@ -15,7 +15,7 @@ use steadfast::{
     store::StoreError,
     workflow::Status,
 };
-use steadfast_bucket::{Attributes, Condition, Expected, ListOptions, Match, PutOptions};
+use steadfast_bucket::{Attributes, Condition, ExpectedContent, ListOptions, Match, PutOptions};
 use steadfast_checkout::group_checkout::{GroupCheckout, Input};
 use steadfast_counter::{Counter, Increment, Read};
 use steadfast_mail::{MAIL, Mail};
@@ -49,7 +49,7 @@ async fn objects_are_called_with_their_types_and_refuse_with_their_codes() {
 }
 
 #[tokio::test]
-async fn runs_are_started_told_of_events_and_waited_for() {
+async fn runs_are_started_sent_events_and_awaited() {
     let server = Server::empty();
     let client = connect(&server.url).client();
     let started = client.start(Order::at("o-1"), order("o-1")).await.unwrap();
@@ -73,7 +73,7 @@ async fn runs_are_started_told_of_events_and_waited_for() {
 }
 
 #[tokio::test]
-async fn queues_and_processes_take_what_a_client_sends() {
+async fn queues_and_processes_accept_messages_of_a_client() {
     let server = Server::empty();
     let client = connect(&server.url).client();
     let mail = Mail { to: "ada@example.org".into(), subject: "Hello".into() };
@@ -124,7 +124,7 @@ async fn blobs_are_written_read_listed_and_deleted() {
     assert_eq!((key(&first), key(&second)), ("2026/a ü.txt".into(), "2026/b".into()));
     assert_eq!(photos.delete("2026/b").await.unwrap(), Some(2));
     assert_eq!(photos.delete("2026/b").await.unwrap(), None);
-    let expected = Expected { size: Some(9), ..Expected::default() };
+    let expected = ExpectedContent { size: Some(9), ..ExpectedContent::default() };
     let put = PutOptions { expected, ..PutOptions::default() };
     let unchecked = photos.put_with("d", "x", put).await.unwrap_err();
     assert_eq!(unchecked.code(), "bad_request", "what cannot be checked is not written");
@@ -135,7 +135,7 @@ async fn blobs_are_written_read_listed_and_deleted() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_surely_did_nothing() {
+async fn an_unreachable_program_certainly_did_nothing() {
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let client = connect(format!("http://{nobody}/")).client();
     let error = client.call(Counter::at("a"), Read {}).await.unwrap_err();
@@ -148,7 +148,7 @@ async fn a_program_that_is_not_there_surely_did_nothing() {
     }
 }
 
-/// Counts until the program is gone.
+/// Counts until the program has ended.
 async fn count(client: &Client, heard: &AtomicI64, unknown: &AtomicI64) {
     loop {
         match client.call(Counter::at("a"), Increment { by: 1 }).await {
@@ -160,7 +160,7 @@ async fn count(client: &Client, heard: &AtomicI64, unknown: &AtomicI64) {
 }
 
 #[tokio::test]
-async fn what_a_client_heard_of_is_there_after_a_kill() {
+async fn acknowledged_changes_of_a_client_survive_a_kill() {
     let server = Server::empty();
     let client = connect(&server.url).client();
     let (heard, unknown) = (AtomicI64::new(0), AtomicI64::new(0));
@@ -179,14 +179,14 @@ async fn what_a_client_heard_of_is_there_after_a_kill() {
     assert!(heard <= found && found <= heard + unknown, "{heard} {found} {unknown}");
 }
 
-/// Sends operations, and notes which.
+/// Sends operations, and records which.
 struct Walk {
     program: Connection,
     seen: BTreeSet<(String, String)>,
 }
 
 impl Walk {
-    /// Makes an operation from the fields of its path and its query or body, and sends it.
+    /// Builds an operation from the fields of its path and its query or body, and sends it.
     async fn send<O: Operation>(&mut self, path: &[&str], fields: Value) -> O::Response {
         let answer = self.try_send::<O>(path, fields).await;
         answer.unwrap_or_else(|error| panic!("{}: {error}", O::PATH))
@@ -210,7 +210,7 @@ impl Walk {
         self.program.send(&operation).await
     }
 
-    /// Sends a request that is no operation: its answer has bytes, or does not end.
+    /// Sends a request that is not an operation: its response has bytes, or does not end.
     async fn open(&mut self, method: &str, route: &str, path: &str, body: &'static str) {
         self.seen.insert((method.to_lowercase(), route.into()));
         let request = self.program.start(method, path).body(payload(body)).expect("a request");
@@ -325,8 +325,8 @@ impl Walk {
 }
 
 #[tokio::test]
-async fn the_typed_client_walks_every_route_of_the_description() {
-    // The seed waits in a runtime of its own.
+async fn the_typed_client_uses_every_route_of_the_document() {
+    // The seed blocks in its own runtime.
     let server = tokio::task::spawn_blocking(Server::seeded).await.unwrap();
     let program = connect(&server.url);
     let mut walk = Walk { program: program.clone(), seen: BTreeSet::new() };
@@ -335,7 +335,7 @@ async fn the_typed_client_walks_every_route_of_the_description() {
     walk.objects().await;
     walk.runs().await;
     walk.buckets().await;
-    // A connection is made by an upgrade, which this client does not make.
+    // A connection needs an upgrade, which this client does not support.
     walk.seen.insert(("get".into(), "/v1/objects/{class}/{name}/connect".into()));
     let described = server.json("/openapi.json");
     let paths: BTreeMap<String, BTreeMap<String, Value>> =
@@ -345,7 +345,7 @@ async fn the_typed_client_walks_every_route_of_the_description() {
         all.partition(|it| !it.1.starts_with("/api/") && it.1.starts_with("/v1/"));
     let walked = walk.seen.iter().filter(|it| it.1.starts_with("/v1/")).cloned();
     assert_eq!(walked.collect::<BTreeSet<_>>(), own);
-    // Applications: each route answers, with a problem if there is no such thing.
+    // Applications: each route responds, with a problem for an unknown item.
     for (method, path) in others {
         let named = |it: &str| if it.starts_with('{') { "x".to_owned() } else { it.to_owned() };
         let uri = path.split('/').map(named).collect::<Vec<_>>().join("/");

@@ -1,4 +1,4 @@
-//! Reviving: only what is dead or cancelled, and once for each key.
+//! Reviving: only dead or cancelled messages, and once per key.
 
 use crate::{
     harness::{Server, assert_fails_with, stdout},
@@ -17,14 +17,14 @@ fn a_dead_and_a_cancelled_message_become_pending() {
         assert_eq!(answer.status, 200, "{}", answer.body);
         assert_eq!(answer.json()["state"], "pending");
         assert_eq!(answer.json()["globalPosition"], position);
-        // Nobody handles it here, which is found out at once.
+        // No program handles it here, so it fails at once.
         let state = server.json(&format!("/v1/messages/{position}"))["state"].clone();
         assert!(state == "pending" || state == "in flight", "{state}");
     }
 }
 
 #[test]
-fn what_is_not_dead_or_cancelled_is_not_revived() {
+fn only_dead_or_cancelled_messages_are_revived() {
     let server = Server::seeded();
     for position in [1, DONE, PENDING] {
         server.post(&path(position), &[]).assert_problem(409, "wrong_status");

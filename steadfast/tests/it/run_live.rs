@@ -1,4 +1,4 @@
-//! The history of a run while it grows: server-sent events over a real socket.
+//! The history of a run while it grows, as server-sent events over a real socket.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -13,14 +13,14 @@ use crate::{
     runs::{pay, run_until, start},
 };
 
-/// Somebody who watches a run.
-struct Watcher(BufReader<TcpStream>);
+/// A client that follows a run.
+struct Follower(BufReader<TcpStream>);
 
 /// An event: its name, its id and its data.
-type Told = (String, String, Value);
+type EventFields = (String, String, Value);
 
-impl Watcher {
-    fn come(server: &Server, path: &str, headers: &str) -> Self {
+impl Follower {
+    fn connect(server: &Server, path: &str, headers: &str) -> Self {
         let mut stream = server.connect();
         let head = format!("GET /v1/workflows/order/runs/{path} HTTP/1.1\r\nHost: localhost\r\n");
         stream.write_all(format!("{head}{headers}\r\n").as_bytes()).expect("it takes the request");
@@ -31,7 +31,7 @@ impl Watcher {
         it
     }
 
-    /// What comes until then; `None` at the end of the connection.
+    /// Reads up to a text; `None` at the end of the connection.
     fn until(&mut self, end: &str) -> Option<String> {
         let mut text = String::new();
         while !text.ends_with(end) {
@@ -43,7 +43,7 @@ impl Watcher {
     }
 
     /// The next event; `None` if there is no more.
-    fn next(&mut self) -> Option<Told> {
+    fn next(&mut self) -> Option<EventFields> {
         loop {
             let event = self.until("\n\n")?;
             let field = |name: &str| event.lines().find_map(|it| it.strip_prefix(name));
@@ -54,17 +54,17 @@ impl Watcher {
         }
     }
 
-    fn rest(&mut self) -> Vec<Told> {
+    fn rest(&mut self) -> Vec<EventFields> {
         std::iter::from_fn(|| self.next()).collect()
     }
 }
 
 #[test]
-fn a_run_is_told_while_it_goes_on_and_the_line_ends_with_it() {
+fn a_followed_run_streams_its_entries_until_it_ends() {
     let server = Server::empty();
     start(&server, "", "o-1");
-    let mut watcher = Watcher::come(&server, "o-1/live", "");
-    let (_, id, first) = watcher.next().unwrap();
+    let mut follower = Follower::connect(&server, "o-1/live", "");
+    let (_, id, first) = follower.next().unwrap();
     assert_eq!(
         (id.as_str(), &first["number"], &first["entry"]),
         ("1", &json!(1), &json!("started"))
@@ -73,7 +73,7 @@ fn a_run_is_told_while_it_goes_on_and_the_line_ends_with_it() {
     assert!(first["at"].as_str().is_some_and(|it| it.ends_with('Z')), "{first}");
     run_until(&server, "o-1", "waiting");
     pay(&server, "o-1");
-    let rest = watcher.rest();
+    let rest = follower.rest();
     let (name, _, end) = rest.last().unwrap();
     assert_eq!((name.as_str(), end), ("end", &json!({ "entry": "completed" })));
     let entries = &rest[..rest.len() - 1];
@@ -85,50 +85,50 @@ fn a_run_is_told_while_it_goes_on_and_the_line_ends_with_it() {
 }
 
 #[test]
-fn who_comes_again_hears_only_what_was_not_heard() {
+fn a_reconnect_receives_only_missed_entries() {
     let server = Server::empty();
     start(&server, "", "o-1");
     run_until(&server, "o-1", "waiting");
-    let mut watcher = Watcher::come(&server, "o-1/live", "");
-    let seen: Vec<Told> = (0..3).filter_map(|_| watcher.next()).collect();
-    drop(watcher);
+    let mut follower = Follower::connect(&server, "o-1/live", "");
+    let seen: Vec<EventFields> = (0..3).filter_map(|_| follower.next()).collect();
+    drop(follower);
     pay(&server, "o-1");
     run_until(&server, "o-1", "complete");
     let last = format!("Last-Event-ID: {}\r\n", seen[2].1);
-    // The query is that of the first visit; the header is newer.
-    let mut again = Watcher::come(&server, "o-1/live?after=1", &last);
+    // The query is that of the first request; the header is newer.
+    let mut again = Follower::connect(&server, "o-1/live?after=1", &last);
     let rest = again.rest();
     assert_eq!(rest[0].1, "4");
     assert_eq!(rest.last().unwrap().0, "end");
     let number = &rest[rest.len() - 2].1;
-    let mut late = Watcher::come(&server, "o-1/live", &format!("Last-Event-ID: {number}\r\n"));
+    let mut late = Follower::connect(&server, "o-1/live", &format!("Last-Event-ID: {number}\r\n"));
     assert_eq!(late.rest(), [("end".into(), String::new(), json!({ "entry": "completed" }))]);
 }
 
 #[test]
-fn a_restarted_run_is_told_on() {
+fn a_restarted_run_is_still_followed() {
     let server = Server::empty();
     start(&server, "", "o-1");
     run_until(&server, "o-1", "waiting");
     server.post("/v1/workflows/order/runs/o-1/terminate", &[]);
     server.post("/v1/workflows/order/runs/o-1/restart", &[]);
     run_until(&server, "o-1", "waiting");
-    let mut watcher = Watcher::come(&server, "o-1/live", "");
-    let mut entries = std::iter::from_fn(|| watcher.next()).map(|it| it.2["entry"].clone());
+    let mut follower = Follower::connect(&server, "o-1/live", "");
+    let mut entries = std::iter::from_fn(|| follower.next()).map(|it| it.2["entry"].clone());
     assert!(entries.any(|it| it == "terminated"));
     assert!(entries.any(|it| it == "restarted"), "an end that was not the last is no end");
 }
 
 #[test]
-fn a_server_that_stops_says_so_and_does_not_wait_for_who_watches() {
+fn a_shutdown_tells_followers_and_does_not_wait_for_them() {
     let mut server = Server::empty();
     start(&server, "", "o-1");
     run_until(&server, "o-1", "waiting");
-    let mut watcher = Watcher::come(&server, "o-1/live?after=1", "");
-    let silent = Watcher::come(&server, "o-1/live", "");
-    watcher.next().unwrap();
+    let mut follower = Follower::connect(&server, "o-1/live?after=1", "");
+    let silent = Follower::connect(&server, "o-1/live", "");
+    follower.next().unwrap();
     server.signal(Signal::TERM);
-    let rest = watcher.rest();
+    let rest = follower.rest();
     let (name, _, why) = rest.last().unwrap();
     assert_eq!((name.as_str(), &why["code"]), ("closed", &json!("stopping")));
     assert_eq!(server.wait(), Some(0));
@@ -136,7 +136,7 @@ fn a_server_that_stops_says_so_and_does_not_wait_for_who_watches() {
 }
 
 #[test]
-fn what_cannot_be_watched_is_a_problem() {
+fn an_unknown_run_cannot_be_followed() {
     let server = Server::empty();
     start(&server, "", "o-1");
     let get = |path: &str| server.get(&format!("/v1/workflows/{path}"));
@@ -150,20 +150,20 @@ fn what_cannot_be_watched_is_a_problem() {
 }
 
 #[test]
-fn too_many_who_watch_are_told_so_and_a_place_comes_back() {
+fn too_many_followers_are_refused_and_slots_are_released() {
     let server = Server::empty();
     start(&server, "", "o-1");
     run_until(&server, "o-1", "waiting");
     let path = "/v1/workflows/order/runs/o-1/live";
-    let mut watchers: Vec<Watcher> =
-        (0..512).map(|_| Watcher::come(&server, "o-1/live", "")).collect();
+    let mut watchers: Vec<Follower> =
+        (0..512).map(|_| Follower::connect(&server, "o-1/live", "")).collect();
     let refused = server.get(path);
     refused.assert_problem(429, "busy");
     assert_eq!(refused.header("retry-after"), "1");
     drop(watchers.pop());
     pay(&server, "o-1");
-    for mut watcher in watchers {
-        assert_eq!(watcher.rest().last().unwrap().0, "end", "each hears it to its end");
+    for mut follower in watchers {
+        assert_eq!(follower.rest().last().unwrap().0, "end", "each hears it to its end");
     }
     let again = server.get(path);
     assert_eq!(again.status, 200, "{}", again.body);

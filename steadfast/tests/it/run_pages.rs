@@ -19,7 +19,7 @@ fn press(server: &Server, id: &str, verb: &str, form: &str) -> Answer {
 }
 
 #[test]
-fn a_run_shows_its_steps_and_why_it_waits_escaped() {
+fn a_run_shows_its_steps_and_its_waits_escaped() {
     let server = Server::empty();
     let empty = server.get("/workflows/order").body;
     assert!(empty.contains("No runs") && empty.contains("runs start order"), "{empty}");
@@ -61,7 +61,7 @@ fn a_run_shows_its_steps_and_why_it_waits_escaped() {
 }
 
 #[test]
-fn the_overview_says_which_run_is_stuck_and_why() {
+fn the_overview_shows_stuck_runs_with_the_reason() {
     let server = Server::empty();
     start(&server, "", "o-1");
     run_until(&server, "o-1", "waiting");
@@ -78,7 +78,7 @@ fn the_overview_says_which_run_is_stuck_and_why() {
 }
 
 #[test]
-fn the_buttons_do_what_they_say_and_lead_back() {
+fn the_buttons_act_and_redirect_back() {
     let server = Server::empty();
     start(&server, "", "o-1");
     run_until(&server, "o-1", "waiting");
@@ -99,7 +99,7 @@ fn the_buttons_do_what_they_say_and_lead_back() {
 }
 
 #[test]
-fn a_run_is_deleted_when_it_has_ended_and_the_list_says_so_while_it_is_true() {
+fn an_ended_run_is_deleted_and_the_list_confirms_it() {
     let server = Server::empty();
     start(&server, "", "o-1");
     run_until(&server, "o-1", "waiting");
@@ -140,7 +140,7 @@ fn the_forms_send_an_event_and_restart_from_a_step() {
 }
 
 #[test]
-fn runs_are_found_by_status_id_and_time_page_by_page() {
+fn runs_are_found_by_status_id_and_time_in_pages() {
     let server = Server::empty();
     for id in ["a-1", "a-2", "b-1"] {
         start(&server, "", id);
@@ -171,7 +171,7 @@ fn runs_are_found_by_status_id_and_time_page_by_page() {
 }
 
 #[test]
-fn a_page_follows_its_run_and_keeps_open_what_was_opened() {
+fn a_page_is_refreshed_and_keeps_details_open() {
     let Some(browser) = Browser::start() else { return };
     let server = Server::empty();
     start(&server, "", "o-1");
@@ -187,7 +187,7 @@ fn a_page_follows_its_run_and_keeps_open_what_was_opened() {
     assert_eq!(window.evaluate("document.querySelector('.step').open"), true);
     window.click("form[action$='/resume'] button");
     window.wait_for(&status("waiting"));
-    // The action is beside the reason. What is typed there stays while the page is kept fresh.
+    // The action is beside the reason. Typed text stays while the page is refreshed.
     window.evaluate("document.querySelector('.act summary').click()");
     window.wait_for("document.querySelector('.act').open");
     window.evaluate("document.querySelector('.act textarea').focus()");

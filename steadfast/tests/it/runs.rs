@@ -19,7 +19,7 @@ pub(crate) fn run_until(server: &Server, id: &str, status: &str) -> Value {
     server.json_until(&format!("/v1/workflows/order/runs/{id}"), |it| it["status"] == status)
 }
 
-/// What is told of a workflow.
+/// The entry of a workflow in the list.
 pub(crate) fn workflow(server: &Server, name: &str) -> Value {
     let all = server.json("/v1/workflows");
     let items = all["items"].as_array().expect("a list");
@@ -104,7 +104,7 @@ fn a_run_that_has_ended_is_deleted_and_its_id_is_free() {
 }
 
 #[test]
-fn what_is_asked_for_in_vain_is_a_problem() {
+fn an_impossible_request_for_a_run_is_a_problem() {
     let server = Server::empty();
     let post = |path: &str, body: &str| server.post_json(path, body, &[]);
     post("/v1/workflows/none/runs", "{}").assert_problem(404, "workflow_not_found");
@@ -121,7 +121,7 @@ fn what_is_asked_for_in_vain_is_a_problem() {
 }
 
 #[test]
-fn a_run_shows_its_steps_and_why_it_does_not_go_on() {
+fn a_run_shows_its_steps_and_what_it_is_blocked_on() {
     let server = Server::empty();
     start(&server, "", "o-1");
     let run = run_until(&server, "o-1", "waiting");
@@ -154,7 +154,7 @@ fn a_run_shows_its_steps_and_why_it_does_not_go_on() {
 }
 
 #[test]
-fn runs_are_listed_newest_first_page_by_page() {
+fn runs_are_listed_newest_first_in_pages() {
     let server = Server::empty();
     for id in ["a-1", "a-2", "b-1"] {
         start(&server, "", id);
@@ -194,7 +194,7 @@ fn runs_are_listed_newest_first_page_by_page() {
 }
 
 #[test]
-fn a_key_that_cannot_be_one_and_an_unknown_query_are_refused() {
+fn an_invalid_key_and_an_unknown_query_are_refused() {
     let server = Server::empty();
     start(&server, "", "o-1");
     let event = "/v1/workflows/order/runs/o-1/events/payment";
@@ -209,7 +209,7 @@ fn a_key_that_cannot_be_one_and_an_unknown_query_are_refused() {
 }
 
 #[test]
-fn a_start_that_waits_tells_the_end() {
+fn a_start_that_waits_returns_the_end() {
     let server = Server::empty();
     let body = json!({ "id": "r-1", "input": 3 }).to_string();
     let failed = server.post_json("/v1/workflows/reminder/runs?wait=30", &body, &[]);
@@ -224,7 +224,7 @@ fn a_start_that_waits_tells_the_end() {
 }
 
 #[test]
-fn an_invoice_is_whole_in_the_answer_to_its_start() {
+fn the_response_to_a_start_has_the_whole_invoice() {
     let server = Server::empty();
     let body = json!({ "id": "i-1", "input": { "customer": "Ada", "amounts": [1200, 800] } });
     let post = || {

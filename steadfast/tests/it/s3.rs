@@ -1,5 +1,4 @@
-//! The S3 API, tried with the clients that people have: boto3, awscli, rclone and s3cmd,
-//! unmodified.
+//! The S3 API with common, unmodified clients: boto3, awscli, rclone and s3cmd.
 
 use std::process::{Command, Stdio};
 
@@ -7,8 +6,8 @@ use serde_json::Value;
 
 use crate::harness::{Server, assert_fails_with, run, stdout};
 
-/// Tries the claims of a client against a server with a new key, if there are clients at all:
-/// `./test` says where, or that there are none.
+/// Runs the script of a client against a server with a new key, if clients are installed: `./test`
+/// says where, or that there are none.
 fn try_with(client: &str) {
     let Some(bin) = std::env::var_os("STEADFAST_TEST_S3_CLIENTS") else {
         eprintln!(

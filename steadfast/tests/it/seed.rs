@@ -1,4 +1,4 @@
-//! The messages that the tests find: written through the store, as an application would.
+//! Messages for the tests, written through the store as an application would.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -17,13 +17,13 @@ pub(crate) const ODD: &str = "stream/odd/<b>&\"x\"/%2F?#";
 /// Streams in the list, with `ORDER` and `ODD`.
 pub(crate) const STREAMS: usize = 62;
 
-/// Where the messages of `ORDER` stand in the store.
+/// Positions of the messages of `ORDER` in the store.
 pub(crate) const DONE: Position = 2;
 pub(crate) const DEAD: Position = 3;
 pub(crate) const CANCELLED: Position = 4;
 pub(crate) const PENDING: Position = 5;
 
-/// Keeps starting processes and open stores apart, see `harness::spawn`.
+/// Prevents processes from starting while a store is open, see `harness::spawn`.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock()
@@ -60,7 +60,7 @@ pub(crate) fn fill(folder: &Path) {
     });
 }
 
-/// Fills a folder with an instance whose command is about another one, which refuses the answer;
+/// Fills a folder with an instance whose command names another instance, which refuses the result;
 /// returns the position of the command.
 pub(crate) fn fill_misled(folder: &Path) -> Position {
     let _alone = alone();
@@ -138,15 +138,15 @@ async fn fill_order(store: &dyn Store, streams: &Streams) {
     }
 }
 
-/// Leaves a message behind whose delivery was under way, in a folder that is for copying: it stays
-/// open. Returns its position.
+/// Creates a message with a delivery in flight, in a folder that stays open and can only be copied.
+/// Returns its position.
 pub(crate) fn fill_claimed(folder: &Path) -> Position {
     let _alone = alone();
     block_on(async {
         let store: Arc<dyn Store> = Arc::new(open(folder));
         let greet = message("greet", "null").to(&address("object/warehouse/main"));
         let stream = address("stream/claimed/a");
-        // So many that the log does not fit into the file as it is.
+        // Enough bytes that the write-ahead log is not checkpointed.
         let long = format!("\"{}\"", "x".repeat(4_000));
         let mut messages = vec![greet];
         messages.extend((0..100).map(|_| message("noted", &long).event()));
@@ -156,13 +156,13 @@ pub(crate) fn fill_claimed(folder: &Path) -> Position {
         let claim = Write::Claim { position, lease, lasts: Duration::from_mins(1) };
         let outcome = store.commit(Commit::of(claim)).await.expect("answered");
         outcome.committed().expect("committed");
-        // As a process leaves it that is killed.
+        // Like a killed process.
         std::mem::forget(store);
         position
     })
 }
 
-/// Leaves an object behind of a class that the server does not know.
+/// Creates an object of a class that the server does not know.
 pub(crate) fn fill_parrot(folder: &Path) {
     let _alone = alone();
     block_on(async {
@@ -176,14 +176,14 @@ pub(crate) fn fill_parrot(folder: &Path) {
     });
 }
 
-/// Takes a message away from under its work, as a disk might.
+/// Deletes a message of pending work, as a disk error might.
 pub(crate) fn damage(folder: &Path) {
     let database = rusqlite::Connection::open(folder.join("steadfast.db")).expect("a database");
     let removed = database.execute("DELETE FROM message WHERE position = ?1", [PENDING]);
     assert_eq!(removed.expect("the statement runs"), 1);
 }
 
-/// Changes what the first turn of a store changed, as a disk might.
+/// Changes the first turn of a store, as a disk error might.
 pub(crate) fn damage_turn(folder: &Path) {
     let database = rusqlite::Connection::open(folder.join("steadfast.db")).expect("a database");
     let zeros = "UPDATE turn SET delta = zeroblob(length(delta)) WHERE position = 1";

@@ -1,7 +1,7 @@
-//! A disk that is full: the real binary on a real file system of a few megabytes.
+//! A full disk: the real binary on a real file system of a few megabytes.
 //!
-//! The file system is in memory, and mounted where only the processes of the test see it. That
-//! needs Linux, and a system that lets its users have name spaces of their own.
+//! The file system is in memory, and mounted only for the processes of the test. That needs Linux,
+//! and permission for user namespaces.
 
 use std::{
     collections::BTreeMap,
@@ -23,7 +23,7 @@ use crate::{
     seed,
 };
 
-/// A small file system, for as long as it lives.
+/// A small file system, mounted while this value exists.
 struct SmallDisk {
     keeper: Child,
     folder: TempDir,
@@ -31,7 +31,7 @@ struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// Makes one; `None` where the system does not let us.
+    /// Creates one; `None` without permission.
     fn new() -> Option<Self> {
         let mount = "mount -t tmpfs -o size=8m,mode=755 small \"$0\" && echo mounted && exec cat";
         for as_user in [false, true] {
@@ -53,7 +53,7 @@ impl SmallDisk {
         None
     }
 
-    /// A command that sees it.
+    /// A command that sees the file system.
     fn command(&self, program: &Path) -> Command {
         let mut command = Command::new("nsenter");
         command.arg(format!("--target={}", self.keeper.id())).arg("--mount");
@@ -70,7 +70,7 @@ impl SmallDisk {
         spawn(&mut command).wait().expect("it ends").success()
     }
 
-    /// Writes until nothing fits any more.
+    /// Writes until the disk is full.
     fn fill(&self) {
         assert!(!self.shell("exec cat /dev/zero >> \"$0/filler\""), "it is full now");
     }
@@ -98,12 +98,12 @@ impl Drop for SmallDisk {
     }
 }
 
-/// What clients know of the counters: what was added for sure, and what perhaps.
+/// Certain and possible increments of the counters, as clients know them.
 #[derive(Default)]
 struct Ledger(Mutex<BTreeMap<usize, (i64, i64)>>);
 
 impl Ledger {
-    /// Adds one to a counter. The answer is that of the server, if there was one.
+    /// Adds one to a counter. Returns the status of the response, if there was one.
     fn add(&self, server: &Server, counter: usize) -> Option<u16> {
         let path = format!("/v1/objects/counter/{counter}/calls/increment");
         let answer = server.try_post_json(&path, r#"{"by": 1}"#, &[]).ok();
@@ -134,7 +134,7 @@ impl Ledger {
     }
 }
 
-/// Ends the load, also if the test fails.
+/// Ends the load, even if the test fails.
 struct StopOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {
@@ -148,7 +148,7 @@ fn is_ready(server: &Server) -> bool {
 }
 
 #[test]
-fn a_full_disk_under_load_loses_nothing_and_a_server_starts_and_reads_on_it() {
+fn a_full_disk_under_load_loses_nothing_and_a_server_starts_on_it() {
     let Some(disk) = SmallDisk::new() else { return };
     let (mut server, ledger) = (disk.serve(), Ledger::default());
     assert!(server.put_json("/v1/buckets/files", &json!({})).status < 300);
@@ -178,7 +178,7 @@ fn a_full_disk_under_load_loses_nothing_and_a_server_starts_and_reads_on_it() {
                 disk.fill();
                 said.contains("disk is full")
             });
-            // In one round it is killed in the middle, in the others it goes on.
+            // In one round it is killed in the middle; in the others it continues.
             if round == 1 {
                 server.signal(rustix::process::Signal::KILL);
             }
@@ -198,7 +198,7 @@ fn a_full_disk_under_load_loses_nothing_and_a_server_starts_and_reads_on_it() {
             put.assert_problem(507, "disk_full");
         }
         disk.make_space();
-        // Nobody writes, and still it notices.
+        // Nothing writes, and it still recovers.
         server.text_until("/readyz", |_| is_ready(&server));
         assert_eq!(ledger.add(&server, 0), Some(200));
         // The session of the files may begin a moment later.
@@ -207,14 +207,15 @@ fn a_full_disk_under_load_loses_nothing_and_a_server_starts_and_reads_on_it() {
         });
         ledger.check(&server);
     }
-    // The doctor says that so small a disk is nearly full, and that all is in order otherwise.
+    // The doctor reports that such a small disk is nearly full, and that everything else is in
+    // order.
     let doctor = server.json("/v1/doctor?deep=true");
     let wrong = doctor["checks"].as_array().unwrap().iter().filter(|it| it["status"] != "ok");
     assert_eq!(wrong.map(|it| &it["name"]).collect::<Vec<_>>(), ["disk space"], "{doctor}");
 }
 
 #[test]
-fn a_server_that_has_work_to_take_over_starts_on_a_full_disk_and_works_when_there_is_space() {
+fn a_server_with_pending_work_starts_on_a_full_disk_and_recovers_with_space() {
     let Some(disk) = SmallDisk::new() else { return };
     let seeded = Server::empty().kill();
     let position = seed::fill_claimed(seeded.path());

@@ -1,5 +1,5 @@
-//! What people and programs depend on, kept as files: `--help` of every verb, the OpenAPI document,
-//! and a problem for each error code. With `STEADFAST_UPDATE_SNAPSHOTS=1` the files are written.
+//! Texts that people and programs depend on, as files: `--help` of every verb, the OpenAPI
+//! document, and a problem for each error code. `STEADFAST_UPDATE_SNAPSHOTS=1` writes the files.
 
 use std::{collections::BTreeSet, fmt::Write, fs, path::Path};
 
@@ -65,7 +65,7 @@ fn add_help(verb: &[String], text: &mut String) {
 }
 
 #[test]
-fn the_help_of_every_verb_is_as_it_was() {
+fn the_help_of_every_verb_matches_its_snapshot() {
     let top = help(&[]);
     let nouns = verbs(&top);
     assert!(nouns.len() > 10, "{nouns:?}");
@@ -78,14 +78,14 @@ fn the_help_of_every_verb_is_as_it_was() {
 }
 
 #[test]
-fn the_openapi_document_is_as_it_was() {
+fn the_openapi_document_matches_its_snapshot() {
     let mut document = Server::empty().json("/openapi.json");
     document["info"]["version"] = json!("VERSION");
     let text = serde_json::to_string_pretty(&document).expect("JSON");
     assert_kept("openapi.json", &format!("{text}\n"));
 }
 
-/// A request whose answer is a problem.
+/// A request whose response is a problem.
 #[derive(Default)]
 struct Provocation {
     line: String,
@@ -108,7 +108,7 @@ impl Provocation {
         self
     }
 
-    /// Whether its operation may answer this code, as the document says.
+    /// Whether the document declares this code for its operation.
     fn declares(&self, document: &Value, code: Code) -> bool {
         let (method, path) = self.line.split_once(' ').expect("a method and a path");
         let path = path.split('?').next().unwrap_or_default();
@@ -132,7 +132,7 @@ impl Provocation {
         codes.contains(&json!(code.tag()))
     }
 
-    /// Sends it, and says what was answered.
+    /// Sends the request, and returns the response.
     fn problem(&self, server: &Server, code: Code) -> String {
         let Self { line, headers, body } = self;
         let is_host = |it: &&str| it.starts_with("host:");
@@ -162,7 +162,7 @@ impl Provocation {
     }
 }
 
-/// A store with one of everything that the requests are about.
+/// A store with one item of everything that the requests need.
 fn furnished() -> Server {
     let server = Server::seeded();
     let ok = |status: u16| assert!(status < 300, "{status}");
@@ -270,7 +270,7 @@ const UNPROVOKED: &[(Code, &str)] = &[
 ];
 
 #[test]
-fn each_problem_is_as_it_was_and_no_code_is_left_out() {
+fn each_problem_matches_its_snapshot_and_every_code_is_covered() {
     let provocations = provocations();
     let asked = provocations.iter().map(|it| it.0).chain(UNPROVOKED.iter().map(|it| it.0));
     let asked: Vec<Code> = asked.collect();
@@ -291,7 +291,7 @@ fn each_problem_is_as_it_was_and_no_code_is_left_out() {
 }
 
 #[test]
-fn a_store_in_trouble_answers_as_it_did() {
+fn problems_of_a_failing_store_match_their_snapshot() {
     let server = Server::empty();
     let counted = server.post_json("/v1/objects/counter/a/calls/increment", "{\"by\":1}", &[]);
     assert_eq!(counted.status, 200, "{}", counted.body);
@@ -306,7 +306,7 @@ fn a_store_in_trouble_answers_as_it_did() {
     let damaged = ask("GET /v1/objects/counter/a/export");
     let text =
         read_only.problem(&server, Code::ReadOnly) + &damaged.problem(&server, Code::Corrupt);
-    // It changes messages in many commits, and the first is refused.
+    // A purge takes many commits, and the first is refused.
     let purge = ask("POST /v1/queues/q/purge");
     let text = text + &purge.problem(&server, Code::ReadOnly);
     assert_kept("problems_of_trouble.txt", &text);

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use steadfast_ai::classify::{ImageLimits, thumbnail};
 use steadfast_core::{
     BucketError,
-    bucket::{ByteRange, GetOptions, Reading},
+    bucket::{BlobReader, ByteRange, GetOptions},
 };
 use tokio::sync::Semaphore;
 
@@ -162,7 +162,7 @@ fn range(text: &str) -> Option<ByteRange> {
     }
 }
 
-fn pieces(reading: Reading) -> impl Stream<Item = Result<Bytes, BucketError>> {
+fn pieces(reading: BlobReader) -> impl Stream<Item = Result<Bytes, BucketError>> {
     try_unfold(reading, async |mut reading| {
         let next = reading.next().await?;
         Ok(next.map(|it| (it, reading)))

@@ -59,16 +59,16 @@ impl Blobs for CountedBlobs {
         self.inner.remove(names)
     }
 
-    fn shelves(&self) -> io::Result<Vec<(String, Timestamp)>> {
-        self.inner.shelves()
+    fn subfolders(&self) -> io::Result<Vec<(String, Timestamp)>> {
+        self.inner.subfolders()
     }
 
-    fn shelf(&self, shelf: &str) -> io::Result<Vec<FileName>> {
-        self.inner.shelf(shelf)
+    fn files_in(&self, subfolder: &str) -> io::Result<Vec<FileName>> {
+        self.inner.files_in(subfolder)
     }
 
-    fn remove_shelf(&self, shelf: &str) {
-        self.inner.remove_shelf(shelf);
+    fn remove_subfolder(&self, subfolder: &str) {
+        self.inner.remove_subfolder(subfolder);
     }
 
     fn session(&self) -> io::Result<Option<String>> {
@@ -79,7 +79,7 @@ impl Blobs for CountedBlobs {
         self.inner.set_session(id)
     }
 
-    fn is_quick(&self) -> bool {
+    fn is_in_memory(&self) -> bool {
         true
     }
 }

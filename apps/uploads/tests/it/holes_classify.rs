@@ -5,7 +5,7 @@ use std::{ops::Range, sync::atomic::Ordering, time::Duration};
 use steadfast_ai::classify::Label;
 use steadfast_core::{
     Object, Perform, Workflow,
-    bucket::{Attributes, BlobKey, BucketName, Condition, Expected, PartTag},
+    bucket::{Attributes, BlobKey, BucketName, Condition, ExpectedContent, PartTag},
     test::TestApp,
 };
 use steadfast_uploads::{
@@ -193,7 +193,7 @@ async fn put_parts(app: &TestApp, name: &str, parts: &[&[u8]]) {
     for (number, bytes) in (1..).zip(parts) {
         let mut part = buckets.part_writer(&uploads, &key, &begun.id, number).await.unwrap();
         part.write(bytes).await.unwrap();
-        let etag = Some(part.finish(Expected::default()).await.unwrap().etag);
+        let etag = Some(part.finish(ExpectedContent::default()).await.unwrap().etag);
         tags.push(PartTag { number, etag, ..PartTag::default() });
     }
     let done = buckets.complete_upload(&uploads, &key, &begun.id, &tags, Condition::default());

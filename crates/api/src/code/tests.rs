@@ -1,8 +1,8 @@
-//! Every error of ours keeps its code on the wire.
+//! Every error keeps its code on the wire.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use steadfast_bucket::PartTrouble;
+use steadfast_bucket::PartError;
 use steadfast_core::process::{CodecError, Refused};
 use steadfast_store::{AddressError, CommitsLost};
 
@@ -48,7 +48,7 @@ fn every_error_of_a_process_keeps_its_code_and_says_whether_to_retry() {
 }
 
 #[test]
-fn every_error_of_a_look_at_objects_keeps_its_code() {
+fn every_error_of_an_inspection_keeps_its_code() {
     let check = |error: InspectError, status: u16| {
         let code = Code::of_inspect(&error);
         assert_eq!((code.tag(), code.status()), (error.code(), status));
@@ -155,7 +155,7 @@ fn every_error_of_a_bucket_keeps_its_code() {
     check(BucketError::Checksum { algorithm: "MD5" }, 400);
     check(BucketError::TooLarge { max: 1 }, 413);
     check(BucketError::Metadata { len: 2, max: 1 }, 413);
-    check(BucketError::Part { number: 1, reason: PartTrouble::Small }, 400);
+    check(BucketError::Part { number: 1, reason: PartError::Small }, 400);
     check(BucketError::Argument { field: "x", rule: text() }, 400);
     check(BucketError::Overlap { rule: text(), other: text(), action: "x" }, 409);
     check(BucketError::Repeated { answer: text() }, 409);

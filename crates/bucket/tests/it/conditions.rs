@@ -1,4 +1,4 @@
-//! What requests expect of blobs, and what keys may do.
+//! Conditions of requests, and scopes of access keys.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use steadfast_bucket::{
     create_key, delete_key, find_key, list_keys,
 };
 
-use crate::lab::{Lab, START, bucket, key};
+use crate::setup::{START, Setup, bucket, key};
 
-crate::lab::laws!(
-    what_is_read_is_what_was_expected,
-    what_is_changed_is_what_was_expected,
-    a_copy_goes_from_bucket_to_bucket_if_both_are_as_expected,
+crate::setup::laws!(
+    reads_check_their_conditions,
+    writes_check_their_conditions,
+    a_copy_between_buckets_checks_both_conditions,
     access_keys_are_found_until_they_are_revoked,
 );
 
@@ -20,12 +20,12 @@ fn etag(etag: &str) -> Option<Match> {
     Some(Match::Etag(vec!["other".into(), etag.into()]))
 }
 
-async fn what_is_read_is_what_was_expected(lab: Lab) {
-    lab.pass(Duration::from_millis(500));
-    let blob = lab.put("k", b"bytes").await;
+async fn reads_check_their_conditions(setup: Setup) {
+    setup.pass(Duration::from_millis(500));
+    let blob = setup.put("k", b"bytes").await;
     let read = async |condition: Condition| {
         let get = GetOptions { condition, ..GetOptions::default() };
-        lab.buckets.get(&bucket(), &key("k"), get).await.map(drop).map_err(|it| it.code())
+        setup.buckets.get(&bucket(), &key("k"), get).await.map(drop).map_err(|it| it.code())
     };
     let (none, second) = (Condition::default(), Duration::from_secs(1));
     let (before, after) = (steadfast_store::Timestamp(START.0 - 1), START.after(second));
@@ -42,7 +42,7 @@ async fn what_is_read_is_what_was_expected(lab: Lab) {
         (Condition { if_modified_since: Some(before), ..none.clone() }, Ok(())),
         (Condition { if_unmodified_since: Some(START), ..none.clone() }, Ok(())),
         (Condition { if_unmodified_since: Some(before), ..none.clone() }, failed),
-        // A tag has precedence over a time.
+        // An ETag takes precedence over a time.
         (
             Condition {
                 if_match: etag(&blob.etag),
@@ -60,12 +60,12 @@ async fn what_is_read_is_what_was_expected(lab: Lab) {
     }
 }
 
-async fn what_is_changed_is_what_was_expected(lab: Lab) {
+async fn writes_check_their_conditions(setup: Setup) {
     let put = async |condition: Condition| {
         let put = PutOptions { condition, ..PutOptions::default() };
-        lab.buckets.put(&bucket(), &key("k"), b"bytes", put).await
+        setup.buckets.put(&bucket(), &key("k"), b"bytes", put).await
     };
-    let delete = async |condition| lab.buckets.delete(&bucket(), &key("k"), condition).await;
+    let delete = async |condition| setup.buckets.delete(&bucket(), &key("k"), condition).await;
     let is = |it: &str| Condition { if_match: etag(it), ..Condition::default() };
     let is_not = |it: &str| Condition { if_none_match: etag(it), ..Condition::default() };
     assert!(matches!(put(is("x")).await, Err(BucketError::UnknownBlob { .. })));
@@ -81,18 +81,18 @@ async fn what_is_changed_is_what_was_expected(lab: Lab) {
     assert_eq!(put(is_not("x")).await.unwrap().sequence, 3);
     assert_eq!(delete(is(&blob.etag)).await.unwrap(), Some(4));
     assert_eq!(put(Condition::absent()).await.unwrap().sequence, 5, "what is deleted is absent");
-    assert_eq!(lab.all_files().len(), 1);
+    assert_eq!(setup.all_files().len(), 1);
 }
 
-async fn a_copy_goes_from_bucket_to_bucket_if_both_are_as_expected(lab: Lab) {
+async fn a_copy_between_buckets_checks_both_conditions(setup: Setup) {
     let (here, there) = (bucket(), BucketName::new("there").unwrap());
     let (from, to) = (key("from"), key("to"));
-    let blob = lab.put("from", b"bytes").await;
+    let blob = setup.put("from", b"bytes").await;
     let copy = async |copy: CopyOptions| {
-        lab.buckets.copy((&here, &from), (&there, &to), copy).await.map_err(|it| it.code())
+        setup.buckets.copy((&here, &from), (&there, &to), copy).await.map_err(|it| it.code())
     };
     assert_eq!(copy(CopyOptions::default()).await.unwrap_err(), "bucket_not_found");
-    lab.buckets.create(&there).await.unwrap();
+    setup.buckets.create(&there).await.unwrap();
     let is = |it: &str| Condition { if_match: etag(it), ..Condition::default() };
     let is_not = |it: &str| Condition { if_none_match: etag(it), ..Condition::default() };
     for source in [is("x"), is_not(&blob.etag)] {
@@ -102,28 +102,28 @@ async fn a_copy_goes_from_bucket_to_bucket_if_both_are_as_expected(lab: Lab) {
     let absent = || CopyOptions { condition: Condition::absent(), ..CopyOptions::default() };
     assert_eq!(copy(absent()).await.unwrap().sequence, 1);
     assert_eq!(copy(absent()).await.unwrap_err(), "precondition_failed");
-    assert_eq!(lab.all_files().len(), 2);
-    let onto_itself = lab.buckets.copy((&here, &from), (&here, &from), CopyOptions::default());
+    assert_eq!(setup.all_files().len(), 2);
+    let onto_itself = setup.buckets.copy((&here, &from), (&here, &from), CopyOptions::default());
     assert_eq!(onto_itself.await.unwrap().sequence, 2);
-    assert_eq!(lab.get("from").await, b"bytes");
-    lab.delete("from").await;
-    let error = lab.buckets.delete_bucket(&there).await.unwrap_err();
+    assert_eq!(setup.get("from").await, b"bytes");
+    setup.delete("from").await;
+    let error = setup.buckets.delete_bucket(&there).await.unwrap_err();
     assert!(matches!(error, BucketError::NotEmpty { .. }));
-    let reading = lab.buckets.get(&there, &to, GetOptions::default()).await.unwrap();
+    let reading = setup.buckets.get(&there, &to, GetOptions::default()).await.unwrap();
     assert_eq!(reading.bytes().await.unwrap(), b"bytes");
 }
 
-async fn access_keys_are_found_until_they_are_revoked(lab: Lab) {
+async fn access_keys_are_found_until_they_are_revoked(setup: Setup) {
     let scope =
         Scope { bucket: Some("photos".into()), prefix: Some("in/".into()), read_only: true };
-    let one = create_key(&*lab.store, scope.clone(), None).await.unwrap();
-    let all = create_key(&*lab.store, Scope::default(), None).await.unwrap();
+    let one = create_key(&*setup.store, scope.clone(), None).await.unwrap();
+    let all = create_key(&*setup.store, Scope::default(), None).await.unwrap();
     assert_ne!((&one.id, &one.secret), (&all.id, &all.secret));
     assert_eq!((one.id.len(), one.secret.len()), (20, 40));
     assert!(!format!("{one:?}").contains(&one.secret));
-    assert_eq!(find_key(&*lab.store, &one.id).await.unwrap().as_ref(), Some(&one));
+    assert_eq!(find_key(&*setup.store, &one.id).await.unwrap().as_ref(), Some(&one));
     for unknown in ["", "SF", "\0", &"x".repeat(2_000), &one.id.to_lowercase()] {
-        assert_eq!(find_key(&*lab.store, unknown).await.unwrap(), None, "{unknown}");
+        assert_eq!(find_key(&*setup.store, unknown).await.unwrap(), None, "{unknown}");
     }
     assert!(all.scope.is_all() && !scope.is_all());
     assert!(scope.covers_blob("photos", "in/a") && scope.covers_list("photos", "in/a/"));
@@ -132,17 +132,17 @@ async fn access_keys_are_found_until_they_are_revoked(lab: Lab) {
         assert!(all.scope.covers_blob(bucket, at));
     }
     let wrong = Scope { bucket: Some("No".into()), ..Scope::default() };
-    assert!(create_key(&*lab.store, wrong, None).await.is_err());
+    assert!(create_key(&*setup.store, wrong, None).await.is_err());
     let mut ids = [one.id.clone(), all.id.clone()];
     ids.sort();
     let list = async |after: Option<&str>, limit| {
-        let found = list_keys(&*lab.store, after, limit).await.unwrap();
+        let found = list_keys(&*setup.store, after, limit).await.unwrap();
         found.into_iter().map(|it| it.id).collect::<Vec<_>>()
     };
     assert_eq!(list(None, 10).await, ids);
     assert_eq!(list(Some(&ids[0]), 1).await, ids[1..]);
-    assert!(delete_key(&*lab.store, &one.id).await.unwrap());
-    assert!(!delete_key(&*lab.store, &one.id).await.unwrap());
-    assert_eq!(find_key(&*lab.store, &one.id).await.unwrap(), None);
+    assert!(delete_key(&*setup.store, &one.id).await.unwrap());
+    assert!(!delete_key(&*setup.store, &one.id).await.unwrap());
+    assert_eq!(find_key(&*setup.store, &one.id).await.unwrap(), None);
     assert_eq!(list(None, 10).await, [all.id]);
 }

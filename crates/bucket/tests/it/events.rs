@@ -1,4 +1,4 @@
-//! Events: which changes are told, to whom, and in which words.
+//! Events: which changes are sent, to which queue, with which content.
 
 use steadfast_bucket::{
     Attributes, BlobEvent, BucketError, BucketName, CopyOptions, EventType, LifecycleRule,
@@ -6,14 +6,14 @@ use steadfast_bucket::{
 };
 use steadfast_store::{DueCursor, Timestamp, queue_address};
 
-use crate::lab::{Lab, bucket, key};
+use crate::setup::{Setup, bucket, key};
 
-crate::lab::laws!(
-    every_action_is_told_with_all_that_is_known_of_it,
-    a_rule_is_about_types_prefixes_and_suffixes_and_has_a_queue,
+crate::setup::laws!(
+    every_action_sends_a_complete_event,
+    a_rule_selects_by_type_prefix_and_suffix,
     a_change_of_a_rule_is_in_order_with_the_writes,
     the_last_events_are_shown_newest_first,
-    a_clock_that_goes_back_changes_no_order,
+    a_clock_that_is_set_back_changes_no_order,
 );
 
 fn rule(id: &str, events: &[EventType], prefix: &str, suffix: &str, queue: &str) -> Rule {
@@ -25,8 +25,8 @@ const CREATE: &[EventType] = &[EventType::ObjectCreate];
 const DELETE: &[EventType] = &[EventType::ObjectDelete];
 const BOTH: &[EventType] = &[EventType::ObjectCreate, EventType::ObjectDelete];
 
-impl Lab {
-    async fn told_to(&self, queue: &str) -> Vec<String> {
+impl Setup {
+    async fn sent_to(&self, queue: &str) -> Vec<String> {
         let queue = queue_address(queue).unwrap().id();
         let found = self.store.queue_messages(queue, DueCursor::START, Timestamp::MAX, 100).await;
         let mut found: Vec<_> = found.unwrap().into_iter().map(|it| it.message).collect();
@@ -37,33 +37,33 @@ impl Lab {
     }
 }
 
-async fn every_action_is_told_with_all_that_is_known_of_it(lab: Lab) {
-    lab.listen().await;
+async fn every_action_sends_a_complete_event(setup: Setup) {
+    setup.listen().await;
     let (delete_after_ms, abort_uploads_after_ms) = (Some(60_000), None);
     let (id, prefix) = ("old".into(), "copy".into());
     let rule = LifecycleRule { id, prefix, delete_after_ms, abort_uploads_after_ms };
-    lab.buckets.put_lifecycle(&bucket(), rule).await.unwrap();
+    setup.buckets.put_lifecycle(&bucket(), rule).await.unwrap();
     let mut attributes = Attributes::of_type("image/png");
     attributes.metadata.insert("owner".into(), "ü".into());
     let put = PutOptions { attributes: attributes.clone(), ..PutOptions::default() };
-    let blob = lab.buckets.put(&bucket(), &key("put"), b"bytes", put).await.unwrap();
+    let blob = setup.buckets.put(&bucket(), &key("put"), b"bytes", put).await.unwrap();
     let (bucket, from, to) = (bucket(), key("put"), key("copy"));
-    let copy = lab.buckets.copy((&bucket, &from), (&bucket, &to), CopyOptions::default());
+    let copy = setup.buckets.copy((&bucket, &from), (&bucket, &to), CopyOptions::default());
     let copy = copy.await.unwrap();
-    let upload = lab.begin("parts").await;
-    lab.part(&upload, 7, b"part").await.unwrap();
-    let parts = lab.complete(&upload, &[7]).await.unwrap();
-    lab.delete("put").await;
-    lab.pass(std::time::Duration::from_mins(1));
-    lab.buckets.sweep().await.unwrap();
-    let events = lab.events().await;
+    let upload = setup.begin("parts").await;
+    setup.part(&upload, 7, b"part").await.unwrap();
+    let parts = setup.complete(&upload, &[7]).await.unwrap();
+    setup.delete("put").await;
+    setup.pass(std::time::Duration::from_mins(1));
+    setup.buckets.sweep().await.unwrap();
+    let events = setup.events().await;
     let names: Vec<&str> = events.iter().map(|it| it.action.name()).collect();
     let (made, gone) = (["PutObject", "CopyObject", "CompleteMultipartUpload"], "DeleteObject");
     assert_eq!(names, [&made[..], &[gone, "LifecycleDeletion"]].concat());
     for (event, blob) in events.iter().zip([&blob, &copy, &parts]) {
         assert_eq!(
             (event.account.as_str(), event.bucket.as_str()),
-            (lab.buckets.account(), "photos")
+            (setup.buckets.account(), "photos")
         );
         assert_eq!((event.key(), &event.version), (blob.key.as_str(), &blob.version()));
         assert_eq!(
@@ -80,44 +80,44 @@ async fn every_action_is_told_with_all_that_is_known_of_it(lab: Lab) {
     assert!(events[3..].iter().all(|it| it.object.size.is_none() && it.metadata.is_empty()));
 }
 
-async fn a_rule_is_about_types_prefixes_and_suffixes_and_has_a_queue(lab: Lab) {
-    let put = async |rule: Rule| lab.buckets.put_rule(&bucket(), rule).await;
+async fn a_rule_selects_by_type_prefix_and_suffix(setup: Setup) {
+    let put = async |rule: Rule| setup.buckets.put_rule(&bucket(), rule).await;
     put(rule("png", CREATE, "in/", ".png", "images")).await.unwrap();
     put(rule("gone", DELETE, "in/", "", "deletions")).await.unwrap();
     put(rule("txt", CREATE, "in/", ".txt", "texts")).await.unwrap();
     let overlap = put(rule("any", BOTH, "in/deep/", "", "all")).await.unwrap_err();
     assert!(matches!(overlap, BucketError::Overlap { .. }), "{overlap}");
     for at in ["in/a.png", "in/b.txt", "in/c.gif", "out/d.png"] {
-        lab.put(at, b"").await;
-        lab.delete(at).await;
+        setup.put(at, b"").await;
+        setup.delete(at).await;
     }
-    assert_eq!(lab.told_to("images").await, ["PutObject in/a.png"]);
-    assert_eq!(lab.told_to("texts").await, ["PutObject in/b.txt"]);
+    assert_eq!(setup.sent_to("images").await, ["PutObject in/a.png"]);
+    assert_eq!(setup.sent_to("texts").await, ["PutObject in/b.txt"]);
     let gone = ["in/a.png", "in/b.txt", "in/c.gif"].map(|it| format!("DeleteObject {it}"));
-    assert_eq!(lab.told_to("deletions").await, gone);
+    assert_eq!(setup.sent_to("deletions").await, gone);
     put(rule("png", CREATE, "out/", "", "images")).await.unwrap();
-    lab.put("in/a.png", b"").await;
-    lab.put("out/d.png", b"").await;
-    assert_eq!(lab.told_to("images").await[1..], ["PutObject out/d.png"], "it was replaced");
-    lab.buckets.delete_rule(&bucket(), "png").await.unwrap();
-    let error = lab.buckets.delete_rule(&bucket(), "png").await.unwrap_err();
+    setup.put("in/a.png", b"").await;
+    setup.put("out/d.png", b"").await;
+    assert_eq!(setup.sent_to("images").await[1..], ["PutObject out/d.png"], "it was replaced");
+    setup.buckets.delete_rule(&bucket(), "png").await.unwrap();
+    let error = setup.buckets.delete_rule(&bucket(), "png").await.unwrap_err();
     assert!(matches!(error, BucketError::UnknownRule { .. }));
     let other = BucketName::new("other").unwrap();
-    lab.buckets.create(&other).await.unwrap();
-    lab.buckets.put(&other, &key("in/x.txt"), b"", PutOptions::default()).await.unwrap();
-    assert_eq!(lab.told_to("texts").await.len(), 1, "each bucket has its own rules");
+    setup.buckets.create(&other).await.unwrap();
+    setup.buckets.put(&other, &key("in/x.txt"), b"", PutOptions::default()).await.unwrap();
+    assert_eq!(setup.sent_to("texts").await.len(), 1, "each bucket has its own rules");
 }
 
-/// Whoever was told that the rule is there, or gone, can rely on it.
-async fn a_change_of_a_rule_is_in_order_with_the_writes(lab: Lab) {
+/// A caller that was told of a new or deleted rule can rely on it.
+async fn a_change_of_a_rule_is_in_order_with_the_writes(setup: Setup) {
     let mut expected = 0;
     for round in 0..10 {
-        lab.listen().await;
-        let during = tokio::join!(lab.put("k", b"1"), lab.put("k", b"2"), async {
-            lab.buckets.delete_rule(&bucket(), "all").await.unwrap();
-            lab.put("k", b"after").await.sequence
+        setup.listen().await;
+        let during = tokio::join!(setup.put("k", b"1"), setup.put("k", b"2"), async {
+            setup.buckets.delete_rule(&bucket(), "all").await.unwrap();
+            setup.put("k", b"after").await.sequence
         });
-        let events = lab.events().await;
+        let events = setup.events().await;
         assert!(events.iter().all(|it| it.sequence != during.2), "round {round}");
         let told = |sequence| usize::from(events.iter().any(|it| it.sequence == sequence));
         expected += told(during.0.sequence) + told(during.1.sequence);
@@ -125,14 +125,14 @@ async fn a_change_of_a_rule_is_in_order_with_the_writes(lab: Lab) {
     }
 }
 
-async fn the_last_events_are_shown_newest_first(lab: Lab) {
-    lab.put("before", b"").await;
-    lab.listen().await;
+async fn the_last_events_are_shown_newest_first(setup: Setup) {
+    setup.put("before", b"").await;
+    setup.listen().await;
     for at in ["a", "b", "c"] {
-        lab.put(at, b"").await;
+        setup.put(at, b"").await;
     }
     let shown = async |before: Option<i64>, limit: usize| {
-        let found = lab.buckets.events(&bucket(), before, limit).await.unwrap();
+        let found = setup.buckets.events(&bucket(), before, limit).await.unwrap();
         found.into_iter().map(|it| (it.event.object.key, it.message.version)).collect::<Vec<_>>()
     };
     let newest = [("c".to_owned(), 3), ("b".to_owned(), 2)];
@@ -142,14 +142,14 @@ async fn the_last_events_are_shown_newest_first(lab: Lab) {
     assert_eq!(shown(None, 0).await, []);
 }
 
-async fn a_clock_that_goes_back_changes_no_order(lab: Lab) {
-    lab.listen().await;
-    let first = lab.put("k", b"1").await;
-    lab.clock.set(Timestamp(first.modified_at.0 - 86_400_000));
-    let second = lab.put("k", b"2").await;
+async fn a_clock_that_is_set_back_changes_no_order(setup: Setup) {
+    setup.listen().await;
+    let first = setup.put("k", b"1").await;
+    setup.clock.set(Timestamp(first.modified_at.0 - 86_400_000));
+    let second = setup.put("k", b"2").await;
     assert!(first.modified_at <= second.modified_at);
-    assert_eq!(lab.buckets.sweep().await.unwrap(), Default::default());
-    assert_eq!(lab.get("k").await, b"2");
-    let numbers: Vec<i64> = lab.events().await.iter().map(|it| it.sequence).collect();
+    assert_eq!(setup.buckets.sweep().await.unwrap(), Default::default());
+    assert_eq!(setup.get("k").await, b"2");
+    let numbers: Vec<i64> = setup.events().await.iter().map(|it| it.sequence).collect();
     assert_eq!(numbers, [1, 2]);
 }

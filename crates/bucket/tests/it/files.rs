@@ -1,4 +1,4 @@
-//! Files: what the disk refuses or loses is an error with a name, and nothing else suffers.
+//! Files: disk errors are typed errors, and affect no other blob.
 
 use std::{collections::BTreeSet, fs, io, path::Path, sync::Arc, time::Duration};
 
@@ -7,68 +7,69 @@ use steadfast_bucket::{
 };
 use steadfast_store::SeededEntropy;
 
-use crate::lab::{Lab, bucket, key};
+use crate::setup::{Setup, bucket, key};
 
-crate::lab::laws!(
-    a_disk_that_is_full_at_any_call_leaves_nothing_and_no_event,
-    a_file_that_is_cut_short_or_missing_is_an_error_of_that_blob_alone,
+crate::setup::laws!(
+    a_full_disk_at_any_call_leaves_no_file_and_no_event,
+    a_truncated_or_missing_file_is_an_error_of_its_blob_only,
 );
 
-async fn a_disk_that_is_full_at_any_call_leaves_nothing_and_no_event(lab: Lab) {
-    lab.put("kept", b"kept").await;
-    lab.listen().await;
-    let (lab, trouble) = lab.troubled().await;
-    let upload = lab.begin("big").await;
+async fn a_full_disk_at_any_call_leaves_no_file_and_no_event(setup: Setup) {
+    setup.put("kept", b"kept").await;
+    setup.listen().await;
+    let (setup, faulty_blobs) = setup.with_faults().await;
+    let upload = setup.begin("big").await;
     let (bucket, from, to) = (bucket(), key("kept"), key("k"));
     for nth in 1..=4 {
-        trouble.fail_from(nth, io::ErrorKind::StorageFull);
-        let put = lab.buckets.put(&bucket, &to, b"bytes", PutOptions::default()).await;
-        trouble.fail_from(nth, io::ErrorKind::StorageFull);
-        let part = lab.part(&upload, 1, b"bytes").await;
+        faulty_blobs.fail_from(nth, io::ErrorKind::StorageFull);
+        let put = setup.buckets.put(&bucket, &to, b"bytes", PutOptions::default()).await;
+        faulty_blobs.fail_from(nth, io::ErrorKind::StorageFull);
+        let part = setup.part(&upload, 1, b"bytes").await;
         assert_eq!(put.unwrap_err().code(), "disk_full");
         assert_eq!(part.unwrap_err().code(), "disk_full");
         if nth <= 2 {
-            trouble.fail_from(nth, io::ErrorKind::StorageFull);
+            faulty_blobs.fail_from(nth, io::ErrorKind::StorageFull);
             let places = ((&bucket, &from), (&bucket, &to));
-            let copy = lab.buckets.copy(places.0, places.1, CopyOptions::default()).await;
+            let copy = setup.buckets.copy(places.0, places.1, CopyOptions::default()).await;
             assert_eq!(copy.unwrap_err().code(), "disk_full");
         }
     }
-    trouble.off();
-    assert_eq!(lab.events().await, []);
-    lab.pass(Duration::from_hours(2));
-    lab.buckets.sweep().await.unwrap();
-    lab.buckets.abort_upload(&bucket, &key("big"), &upload.id).await.unwrap();
-    lab.buckets.sweep().await.unwrap();
-    assert_eq!(lab.all_files().len(), 1, "what got its name is swept");
-    assert_eq!(lab.put("k", b"bytes").await.sequence, 1);
-    assert_eq!(lab.get("kept").await, b"kept");
+    faulty_blobs.off();
+    assert_eq!(setup.events().await, []);
+    setup.pass(Duration::from_hours(2));
+    setup.buckets.sweep().await.unwrap();
+    setup.buckets.abort_upload(&bucket, &key("big"), &upload.id).await.unwrap();
+    setup.buckets.sweep().await.unwrap();
+    assert_eq!(setup.all_files().len(), 1, "what got its name is swept");
+    assert_eq!(setup.put("k", b"bytes").await.sequence, 1);
+    assert_eq!(setup.get("kept").await, b"kept");
 }
 
-async fn a_file_that_is_cut_short_or_missing_is_an_error_of_that_blob_alone(lab: Lab) {
-    if !lab.is_on_disk() {
+async fn a_truncated_or_missing_file_is_an_error_of_its_blob_only(setup: Setup) {
+    if !setup.is_on_disk() {
         return;
     }
-    lab.put("short", b"0123456789").await;
-    let path = lab.paths().pop().unwrap();
-    lab.put("gone", b"bytes").await;
-    let other = lab.paths().into_iter().find(|it| *it != path).unwrap();
-    lab.put("kept", b"kept").await;
+    setup.put("short", b"0123456789").await;
+    let path = setup.paths().pop().unwrap();
+    setup.put("gone", b"bytes").await;
+    let other = setup.paths().into_iter().find(|it| *it != path).unwrap();
+    setup.put("kept", b"kept").await;
     fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(5).unwrap();
     fs::remove_file(other).unwrap();
     for at in ["short", "gone"] {
-        let read = lab.buckets.get(&bucket(), &key(at), GetOptions::default()).await;
+        let read = setup.buckets.get(&bucket(), &key(at), GetOptions::default()).await;
         assert_eq!(read.err().unwrap().code(), "storage_failed");
     }
-    let error = lab.buckets.get(&bucket(), &key("short"), GetOptions::default()).await.err();
+    let error = setup.buckets.get(&bucket(), &key("short"), GetOptions::default()).await.err();
     assert!(error.unwrap().to_string().contains("too short"));
     let (from, to) = (key("gone"), key("copy"));
-    let copy = lab.buckets.copy((&bucket(), &from), (&bucket(), &to), CopyOptions::default()).await;
+    let copy =
+        setup.buckets.copy((&bucket(), &from), (&bucket(), &to), CopyOptions::default()).await;
     assert_eq!(copy.unwrap_err().code(), "storage_failed");
-    assert_eq!(lab.get("kept").await, b"kept");
-    lab.put("gone", b"again").await;
-    assert_eq!(lab.delete("short").await, Some(2));
-    assert_eq!(lab.get("gone").await, b"again");
+    assert_eq!(setup.get("kept").await, b"kept");
+    setup.put("gone", b"again").await;
+    assert_eq!(setup.delete("short").await, Some(2));
+    assert_eq!(setup.get("gone").await, b"again");
 }
 
 fn name(number: u8) -> FileName {
@@ -86,7 +87,7 @@ fn read(blobs: &dyn Blobs, name: FileName, len: u64) -> Vec<u8> {
 }
 
 #[test]
-fn a_folder_serves_one_process_and_one_store() {
+fn a_folder_belongs_to_one_process_and_one_store() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("new/and/deep/blobs");
     let blobs = FileBlobs::open(&place, "one").unwrap();
@@ -99,7 +100,7 @@ fn a_folder_serves_one_process_and_one_store() {
 }
 
 #[test]
-fn a_folder_whose_first_process_ended_at_any_time_is_opened() {
+fn a_folder_opens_after_a_crash_at_any_point_of_its_creation() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("store.new"), "on").unwrap();
     let blobs = FileBlobs::open(folder.path(), "one").unwrap();
@@ -108,15 +109,15 @@ fn a_folder_whose_first_process_ended_at_any_time_is_opened() {
 }
 
 #[test]
-fn what_a_killed_process_was_writing_is_an_orphan_and_what_is_being_written_is_not() {
+fn files_of_a_killed_process_are_orphans_and_files_being_written_are_not() {
     let folder = tempfile::tempdir().unwrap();
     let blobs = FileBlobs::open(folder.path(), "one").unwrap();
     write(&blobs, name(1), b"whole").unwrap();
-    let (shelf, _) = blobs.shelves().unwrap().remove(0);
-    fs::write(folder.path().join(&shelf).join(name(2).to_string()), "half").unwrap();
+    let (subfolder, _) = blobs.subfolders().unwrap().remove(0);
+    fs::write(folder.path().join(&subfolder).join(name(2).to_string()), "half").unwrap();
     let mut draft = blobs.create(name(3)).unwrap();
     draft.write(b"wh").unwrap();
-    let files: BTreeSet<_> = blobs.shelf(&shelf).unwrap().into_iter().collect();
+    let files: BTreeSet<_> = blobs.files_in(&subfolder).unwrap().into_iter().collect();
     assert_eq!(files, BTreeSet::from([name(1), name(2)]), "nobody will go on with the second");
     draft.write(b"ole").unwrap();
     draft.seal().unwrap();
@@ -124,7 +125,7 @@ fn what_a_killed_process_was_writing_is_an_orphan_and_what_is_being_written_is_n
 }
 
 #[test]
-fn content_is_never_written_again() {
+fn content_is_never_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let blobs: [Arc<dyn Blobs>; 2] = [
         Arc::new(FileBlobs::open(folder.path(), "one").unwrap()),
@@ -142,35 +143,35 @@ fn content_is_never_written_again() {
 }
 
 #[test]
-fn a_folder_that_was_swept_is_made_again() {
+fn a_removed_folder_is_created_again() {
     let folder = tempfile::tempdir().unwrap();
     let blobs = FileBlobs::open(folder.path(), "one").unwrap();
     write(&blobs, name(1), b"bytes").unwrap();
     blobs.remove(&[name(1)]).unwrap();
-    let shelf = blobs.shelves().unwrap().remove(0).0;
-    blobs.remove_shelf(&shelf);
-    assert!(!folder.path().join(&shelf).exists());
+    let subfolder = blobs.subfolders().unwrap().remove(0).0;
+    blobs.remove_subfolder(&subfolder);
+    assert!(!folder.path().join(&subfolder).exists());
     write(&blobs, name(1), b"bytes").unwrap();
-    // As if it was swept between the two looks.
+    // As if the sweep had removed it in between.
     blobs.remove(&[name(1)]).unwrap();
-    fs::remove_dir_all(folder.path().join(Path::new(&shelf).parent().unwrap())).unwrap();
+    fs::remove_dir_all(folder.path().join(Path::new(&subfolder).parent().unwrap())).unwrap();
     write(&blobs, name(1), b"bytes").unwrap();
     assert_eq!(read(&blobs, name(1), 5), b"bytes");
 }
 
 #[tokio::test]
 async fn a_store_keeps_its_name() {
-    let lab = Lab::memory().await;
-    let name = account(&*lab.store, &SeededEntropy::new(9)).await.unwrap();
-    assert_eq!((name.as_str(), name.len()), (lab.buckets.account(), 32));
+    let setup = Setup::memory().await;
+    let name = account(&*setup.store, &SeededEntropy::new(9)).await.unwrap();
+    assert_eq!((name.as_str(), name.len()), (setup.buckets.account(), 32));
 }
 
-/// Runs itself again where 4 MiB are all there is, which needs no rights but a kernel that lets
-/// users have namespaces of their own.
+/// Runs itself again in a namespace with a disk of 4 MiB, which needs no permissions but a kernel
+/// with user namespaces.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_disk_that_is_really_full_refuses_and_goes_on_when_there_is_room() {
+async fn a_really_full_disk_refuses_and_recovers_with_space() {
     const FOLDER: &str = "STEADFAST_TEST_SMALL_DISK";
-    const NAME: &str = "files::a_disk_that_is_really_full_refuses_and_goes_on_when_there_is_room";
+    const NAME: &str = "files::a_really_full_disk_refuses_and_recovers_with_space";
     if let Ok(folder) = std::env::var(FOLDER) {
         return fill(Path::new(&folder)).await;
     }
@@ -190,26 +191,26 @@ async fn a_disk_that_is_really_full_refuses_and_goes_on_when_there_is_room() {
 }
 
 async fn fill(folder: &Path) {
-    let lab = Lab::memory_with_files(folder).await;
-    lab.listen().await;
+    let setup = Setup::memory_with_files(folder).await;
+    setup.listen().await;
     let bytes = vec![7; 700 << 10];
     let mut stored = 0;
     let error = loop {
         let at = key(&stored.to_string());
-        match lab.buckets.put(&bucket(), &at, &bytes, PutOptions::default()).await {
+        match setup.buckets.put(&bucket(), &at, &bytes, PutOptions::default()).await {
             Ok(_) => stored += 1,
             Err(error) => break error,
         }
     };
     assert_eq!((error.code(), stored), ("disk_full", 5));
-    let mut writer = lab.buckets.writer(&bucket(), &key("large")).await.unwrap();
+    let mut writer = setup.buckets.writer(&bucket(), &key("large")).await.unwrap();
     let written = writer.write(&vec![0; 5 << 20]).await;
     assert_eq!(written.unwrap_err().code(), "disk_full");
     assert!(writer.finish(PutOptions::default()).await.is_err());
-    assert_eq!((lab.events().await.len(), lab.all_files().len()), (5, 5));
-    assert_eq!(lab.delete("0").await, Some(2));
-    assert_eq!(lab.put("again", &bytes).await.sequence, 1);
+    assert_eq!((setup.events().await.len(), setup.all_files().len()), (5, 5));
+    assert_eq!(setup.delete("0").await, Some(2));
+    assert_eq!(setup.put("again", &bytes).await.sequence, 1);
     for at in ["1", "2", "3", "4", "again"] {
-        assert_eq!(lab.get(at).await, bytes);
+        assert_eq!(setup.get(at).await, bytes);
     }
 }

@@ -1,4 +1,4 @@
-//! What buckets promise, on every store.
+//! Guarantees of buckets, on every store.
 
 #![expect(clippy::unwrap_used, reason = "a test that meets something else has failed")]
 
@@ -7,15 +7,15 @@ mod wrapper;
 
 mod blobs;
 mod conditions;
+mod crashing_store;
 mod events;
+mod faulty_blobs;
 mod files;
-mod lab;
 mod lists;
 mod model;
-mod mortal;
 mod races;
 mod sessions;
 mod settings;
+mod setup;
 mod sweeps;
-mod trouble;
 mod uploads;

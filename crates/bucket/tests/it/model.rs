@@ -1,7 +1,7 @@
-//! Random changes of a bucket, with full disks and ends of the process in between, against a small
-//! model: whatever is found is exactly what some moment of the last step left.
+//! Random changes of a bucket, with full disks and crashes in between, compared with a model: the
+//! state found is always one that some moment of the last step left.
 
-mod album;
+mod bucket_state;
 mod steps;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -12,14 +12,14 @@ use steadfast_store::{
     SeededEntropy, Store, Timestamp,
 };
 
-use self::album::{Album, DAY};
+use self::bucket_state::{BucketState, DAY};
 use crate::{
-    lab::{self, START, bucket},
-    mortal::Mortal,
-    trouble::Trouble,
+    crashing_store::CrashingStore,
+    faulty_blobs::FaultyBlobs,
+    setup::{self, START, bucket},
 };
 
-/// Where a world is kept, and how it is opened again.
+/// The kind of store, and how it is reopened.
 enum Ground {
     Memory(Arc<MemoryStore>, MemoryBlobs),
     Sqlite(tempfile::TempDir),
@@ -28,29 +28,29 @@ enum Ground {
 
 struct World {
     ground: Ground,
-    store: Arc<Mortal>,
+    store: Arc<CrashingStore>,
     buckets: Option<Buckets>,
     files: Arc<dyn Blobs>,
-    trouble: Trouble,
+    faulty_blobs: FaultyBlobs,
     clock: ManualClock,
     chance: SeededEntropy,
-    model: Album,
+    model: BucketState,
     /// When each upload began, and by which step.
     begun: BTreeMap<String, (Timestamp, String)>,
     begun_by: String,
     /// The sizes of parts, by their CRC-32.
     sizes: BTreeMap<u32, u64>,
     steps: u64,
-    /// All that nobody needs has just been old enough to go.
+    /// A sweep has just run after every retention period.
     is_swept: bool,
-    /// How often the process ended in the middle of a step.
+    /// Number of crashes in the middle of a step.
     crashes: usize,
 }
 
-async fn open_store(ground: &Ground, clock: &ManualClock) -> Arc<Mortal> {
-    Mortal::new(match ground {
+async fn open_store(ground: &Ground, clock: &ManualClock) -> Arc<CrashingStore> {
+    CrashingStore::new(match ground {
         Ground::Memory(store, _) => Arc::new(store.restart()),
-        Ground::Sqlite(folder) => lab::open_sqlite(folder.path(), clock),
+        Ground::Sqlite(folder) => setup::open_sqlite(folder.path(), clock),
         Ground::Postgres(url, _) => {
             let options = PostgresOptions::new(url.clone(), Arc::new(clock.clone()));
             Arc::new(PostgresStore::open(options).await.unwrap())
@@ -67,17 +67,17 @@ async fn open_files(ground: &Ground, store: &dyn Store) -> Arc<dyn Blobs> {
     Arc::new(FileBlobs::open(folder, &name).unwrap())
 }
 
-async fn open_buckets(store: &Arc<Mortal>, files: &Trouble, seed: u64) -> Buckets {
+async fn open_buckets(store: &Arc<CrashingStore>, files: &FaultyBlobs, seed: u64) -> Buckets {
     let store: Arc<dyn Store> = store.clone();
-    lab::open(&store, Arc::new(files.clone()), seed).await
+    setup::open(&store, Arc::new(files.clone()), seed).await
 }
 
 impl World {
     async fn new(ground: Ground, clock: ManualClock, seed: u64) -> Self {
         let store = open_store(&ground, &clock).await;
         let files = open_files(&ground, &*store).await;
-        let trouble = Trouble::new(files.clone());
-        let buckets = open_buckets(&store, &trouble, seed).await;
+        let faulty_blobs = FaultyBlobs::new(files.clone());
+        let buckets = open_buckets(&store, &faulty_blobs, seed).await;
         buckets.create(&bucket()).await.unwrap();
         let (id, prefix) = ("old".into(), "old/".into());
         let (delete_after_ms, abort_uploads_after_ms) = (Some(DAY.as_millis() as u64), None);
@@ -88,10 +88,10 @@ impl World {
             store,
             buckets: Some(buckets),
             files,
-            trouble,
+            faulty_blobs,
             clock,
             chance: SeededEntropy::new(seed),
-            model: Album::default(),
+            model: BucketState::default(),
             begun: BTreeMap::new(),
             begun_by: String::new(),
             sizes: BTreeMap::new(),
@@ -109,8 +109,8 @@ impl World {
         self.buckets.as_ref().unwrap()
     }
 
-    async fn found(&self) -> Album {
-        Album::read(&*self.store, self.buckets()).await
+    async fn found(&self) -> BucketState {
+        BucketState::read(&*self.store, self.buckets()).await
     }
 
     fn crash_soon(&self) {
@@ -118,21 +118,21 @@ impl World {
         self.store.crash_at(1 + self.below(3) as usize, moment);
     }
 
-    /// The process ends, wherever it is, and the next one begins.
+    /// Ends the process at any point, and starts the next one.
     async fn restart(&mut self) {
-        self.trouble.off();
+        self.faulty_blobs.off();
         self.store.crash().await;
         drop(self.buckets.take());
         let nothing = Arc::new(MemoryBlobs::default());
-        (self.trouble, self.files) = (Trouble::new(nothing.clone()), nothing);
+        (self.faulty_blobs, self.files) = (FaultyBlobs::new(nothing.clone()), nothing);
         self.store = open_store(&self.ground, &self.clock).await;
         self.files = open_files(&self.ground, &*self.store).await;
-        self.trouble = Trouble::new(self.files.clone());
+        self.faulty_blobs = FaultyBlobs::new(self.files.clone());
         let seed = self.chance.next();
-        self.buckets = Some(open_buckets(&self.store, &self.trouble, seed).await);
+        self.buckets = Some(open_buckets(&self.store, &self.faulty_blobs, seed).await);
     }
 
-    /// A step, and what must be so after it.
+    /// Runs a step, and checks the state after it.
     async fn go(&mut self) {
         self.steps += 1;
         self.is_swept = false;
@@ -140,10 +140,10 @@ impl World {
             self.crash_soon();
         }
         let (states, answer) = self.step().await;
-        self.trouble.off();
+        self.faulty_blobs.off();
         let mut possible = vec![self.model.clone()];
         if self.store.has_crashed() {
-            // Any moment of it may have been the last one.
+            // Any moment of the step may have been the last one.
             possible.extend(states);
             self.crashes += 1;
             self.restart().await;
@@ -161,7 +161,7 @@ impl World {
         self.compare(possible).await;
     }
 
-    async fn compare(&mut self, possible: Vec<Album>) {
+    async fn compare(&mut self, possible: Vec<BucketState>) {
         let found = self.found().await;
         for id in found.uploads.keys() {
             let began = || (self.clock.now(), self.begun_by.clone());
@@ -174,8 +174,8 @@ impl World {
         self.model = found;
         if self.is_swept {
             let mut files: BTreeMap<String, usize> = BTreeMap::new();
-            for (shelf, _) in self.files.shelves().unwrap() {
-                for file in self.files.shelf(&shelf).unwrap() {
+            for (subfolder, _) in self.files.subfolders().unwrap() {
+                for file in self.files.files_in(&subfolder).unwrap() {
                     *files.entry(file.content.to_string()).or_default() += 1;
                 }
             }
@@ -185,12 +185,12 @@ impl World {
 }
 
 /// A new upload gets the id under which it is found.
-fn named(mut album: Album, found: &Album) -> Album {
-    if let Some(upload) = album.uploads.remove("") {
-        let id = found.uploads.keys().find(|it| !album.uploads.contains_key(*it));
-        album.uploads.insert(id.cloned().unwrap_or_default(), upload);
+fn named(mut bucket_state: BucketState, found: &BucketState) -> BucketState {
+    if let Some(upload) = bucket_state.uploads.remove("") {
+        let id = found.uploads.keys().find(|it| !bucket_state.uploads.contains_key(*it));
+        bucket_state.uploads.insert(id.cloned().unwrap_or_default(), upload);
     }
-    album
+    bucket_state
 }
 
 /// The seed is in the message of a failure.
@@ -214,7 +214,7 @@ fn soak() -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_happens_blobs_and_events_are_those_of_one_moment_on_memory() {
+async fn blobs_and_events_match_the_model_on_memory() {
     for seed in 0..40 * soak() {
         let clock = ManualClock::at(START);
         let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
@@ -224,7 +224,7 @@ async fn whatever_happens_blobs_and_events_are_those_of_one_moment_on_memory() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_happens_blobs_and_events_are_those_of_one_moment_on_sqlite() {
+async fn blobs_and_events_match_the_model_on_sqlite() {
     for seed in 100_000..100_000 + 3 * soak() {
         let ground = Ground::Sqlite(tempfile::tempdir().unwrap());
         play(ground, ManualClock::at(START), seed, 60).await;
@@ -232,7 +232,7 @@ async fn whatever_happens_blobs_and_events_are_those_of_one_moment_on_sqlite() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_happens_blobs_and_events_are_those_of_one_moment_on_postgres() {
-    let ground = Ground::Postgres(lab::database().await, tempfile::tempdir().unwrap());
+async fn blobs_and_events_match_the_model_on_postgres() {
+    let ground = Ground::Postgres(setup::database().await, tempfile::tempdir().unwrap());
     play(ground, ManualClock::at(START), 200_000, 60).await;
 }

@@ -1,4 +1,4 @@
-//! What meets something else in the middle: a sweep, a reader, one who gives up.
+//! Races: with a sweep, a reader, and dropped futures.
 
 use std::{pin::pin, task::Poll, time::Duration};
 
@@ -6,20 +6,20 @@ use steadfast_bucket::{BucketError, Condition, CopyOptions, GetOptions, PutOptio
 use tokio::runtime::Handle;
 
 use crate::{
-    lab::{Lab, bucket, key},
-    trouble::At,
+    faulty_blobs::At,
+    setup::{Setup, bucket, key},
 };
 
-crate::lab::laws!(
-    a_sweep_leaves_alone_what_was_begun_long_ago_and_is_about_to_be_put,
-    a_blob_in_parts_is_read_to_its_end_though_it_is_deleted,
-    what_is_given_up_is_done_or_not_and_leaves_no_files,
+crate::setup::laws!(
+    a_sweep_keeps_the_files_of_a_slow_write,
+    a_multipart_blob_is_read_to_its_end_after_a_deletion,
+    a_dropped_operation_is_applied_or_not_and_leaves_no_files,
     readers_outlive_a_replacement_and_a_sweep,
-    a_copy_of_what_is_being_deleted_is_whole_or_not_there,
-    writers_of_one_key_take_numbers_one_by_one,
+    a_copy_during_a_deletion_is_complete_or_missing,
+    concurrent_writers_of_a_key_take_consecutive_numbers,
 );
 
-/// Does it until it was asked so many times.
+/// Polls a future this many times, then drops it.
 async fn give_up_after<T>(polls: usize, work: impl Future<Output = T>) -> Option<T> {
     let (mut work, mut left) = (pin!(work), polls);
     std::future::poll_fn(|context| {
@@ -36,123 +36,124 @@ async fn give_up_after<T>(polls: usize, work: impl Future<Output = T>) -> Option
     .await
 }
 
-/// Waits until so many files are left.
-async fn until_files(lab: &Lab, count: usize) {
+/// Waits until this many files are left.
+async fn until_files(setup: &Setup, count: usize) {
     let waiting = async {
-        while lab.all_files().len() != count {
+        while setup.all_files().len() != count {
             tokio::task::yield_now().await;
         }
     };
     let waited = tokio::time::timeout(Duration::from_secs(10), waiting).await;
-    assert!(waited.is_ok(), "{:?} instead of {count}", lab.all_files());
+    assert!(waited.is_ok(), "{:?} instead of {count}", setup.all_files());
 }
 
-async fn a_sweep_leaves_alone_what_was_begun_long_ago_and_is_about_to_be_put(lab: Lab) {
-    let (lab, trouble) = lab.troubled().await;
-    let (buckets, runtime) = (lab.buckets.clone(), Handle::current());
-    trouble.on(move |at, _| {
+async fn a_sweep_keeps_the_files_of_a_slow_write(setup: Setup) {
+    let (setup, faulty_blobs) = setup.with_faults().await;
+    let (buckets, runtime) = (setup.buckets.clone(), Handle::current());
+    faulty_blobs.on(move |at, _| {
         if [At::Sealed, At::Linked].contains(&at) {
             runtime.block_on(buckets.sweep()).unwrap();
         }
         Ok(())
     });
-    let mut writer = lab.buckets.writer(&bucket(), &key("slow")).await.unwrap();
+    let mut writer = setup.buckets.writer(&bucket(), &key("slow")).await.unwrap();
     writer.write(b"bytes").await.unwrap();
-    let upload = lab.begin("big").await;
-    lab.pass(Duration::from_hours(2));
+    let upload = setup.begin("big").await;
+    setup.pass(Duration::from_hours(2));
     writer.finish(PutOptions::default()).await.unwrap();
-    assert_eq!(lab.get("slow").await, b"bytes");
-    lab.part(&upload, 1, b"part").await.unwrap();
-    lab.complete(&upload, &[1]).await.unwrap();
-    assert_eq!(lab.get("big").await, b"part");
+    assert_eq!(setup.get("slow").await, b"bytes");
+    setup.part(&upload, 1, b"part").await.unwrap();
+    setup.complete(&upload, &[1]).await.unwrap();
+    assert_eq!(setup.get("big").await, b"part");
     let (from, to) = (key("slow"), key("copy"));
     let places = ((&bucket(), &from), (&bucket(), &to));
-    lab.buckets.copy(places.0, places.1, CopyOptions::default()).await.unwrap();
-    assert_eq!(lab.get("copy").await, b"bytes");
-    trouble.off();
+    setup.buckets.copy(places.0, places.1, CopyOptions::default()).await.unwrap();
+    assert_eq!(setup.get("copy").await, b"bytes");
+    faulty_blobs.off();
 }
 
-async fn a_blob_in_parts_is_read_to_its_end_though_it_is_deleted(lab: Lab) {
+async fn a_multipart_blob_is_read_to_its_end_after_a_deletion(setup: Setup) {
     let first = vec![1; 5 << 20];
     let whole = [&first[..], b"end"].concat();
     for _ in 0..2 {
-        let upload = lab.begin("k").await;
-        lab.part(&upload, 1, &first).await.unwrap();
-        lab.part(&upload, 2, b"end").await.unwrap();
-        lab.complete(&upload, &[1, 2]).await.unwrap();
+        let upload = setup.begin("k").await;
+        setup.part(&upload, 1, &first).await.unwrap();
+        setup.part(&upload, 2, b"end").await.unwrap();
+        setup.complete(&upload, &[1, 2]).await.unwrap();
         let (bucket, at) = (bucket(), key("k"));
-        let read = lab.buckets.get(&bucket, &at, GetOptions::default());
-        let (reading, deleted) = tokio::join!(read, lab.delete("k"));
+        let read = setup.buckets.get(&bucket, &at, GetOptions::default());
+        let (reading, deleted) = tokio::join!(read, setup.delete("k"));
         assert!(deleted.is_some());
         match reading {
             Ok(reading) => assert_eq!(reading.bytes().await.unwrap(), whole),
             Err(error) => assert!(matches!(error, BucketError::UnknownBlob { .. }), "{error}"),
         }
-        until_files(&lab, 0).await;
+        until_files(&setup, 0).await;
     }
 }
 
-async fn what_is_given_up_is_done_or_not_and_leaves_no_files(lab: Lab) {
-    lab.listen().await;
+async fn a_dropped_operation_is_applied_or_not_and_leaves_no_files(setup: Setup) {
+    setup.listen().await;
     let (bucket, at, to) = (bucket(), key("k"), key("copy"));
     for polls in 0..12 {
-        give_up_after(polls, lab.buckets.put(&bucket, &at, b"bytes", PutOptions::default())).await;
-        let copy = lab.buckets.copy((&bucket, &at), (&bucket, &to), CopyOptions::default());
+        give_up_after(polls, setup.buckets.put(&bucket, &at, b"bytes", PutOptions::default()))
+            .await;
+        let copy = setup.buckets.copy((&bucket, &at), (&bucket, &to), CopyOptions::default());
         give_up_after(polls, copy).await;
     }
-    lab.put("k", b"last").await;
-    lab.put("copy", b"last").await;
-    until_files(&lab, 2).await;
+    setup.put("k", b"last").await;
+    setup.put("copy", b"last").await;
+    until_files(&setup, 2).await;
     for polls in 0..8 {
-        give_up_after(polls, lab.buckets.delete(&bucket, &at, Condition::default())).await;
-        give_up_after(polls, lab.buckets.delete(&bucket, &to, Condition::default())).await;
+        give_up_after(polls, setup.buckets.delete(&bucket, &at, Condition::default())).await;
+        give_up_after(polls, setup.buckets.delete(&bucket, &to, Condition::default())).await;
     }
-    until_files(&lab, 0).await;
+    until_files(&setup, 0).await;
     for at in ["k", "copy"] {
-        let events = lab.events().await;
+        let events = setup.events().await;
         let told: Vec<i64> =
             events.iter().filter(|it| it.key() == at).map(|it| it.sequence).collect();
-        let last = lab.put(at, b"").await.sequence;
+        let last = setup.put(at, b"").await.sequence;
         assert_eq!(told, (1..last).collect::<Vec<_>>());
     }
 }
 
-async fn readers_outlive_a_replacement_and_a_sweep(lab: Lab) {
+async fn readers_outlive_a_replacement_and_a_sweep(setup: Setup) {
     let bytes = vec![7; 1 << 20];
-    lab.put("k", &bytes).await;
+    setup.put("k", &bytes).await;
     let (bucket, at) = (bucket(), key("k"));
-    let read = || lab.buckets.get(&bucket, &at, GetOptions::default());
+    let read = || setup.buckets.get(&bucket, &at, GetOptions::default());
     let (one, two) = (read().await.unwrap(), read().await.unwrap());
-    lab.put("k", b"new").await;
-    lab.pass(Duration::from_hours(2));
-    assert_eq!(lab.buckets.sweep().await.unwrap().files, 0);
+    setup.put("k", b"new").await;
+    setup.pass(Duration::from_hours(2));
+    assert_eq!(setup.buckets.sweep().await.unwrap().files, 0);
     assert_eq!(one.bytes().await.unwrap(), bytes);
     assert_eq!(two.bytes().await.unwrap(), bytes);
-    until_files(&lab, 1).await;
-    assert_eq!(lab.get("k").await, b"new");
+    until_files(&setup, 1).await;
+    assert_eq!(setup.get("k").await, b"new");
 }
 
-async fn a_copy_of_what_is_being_deleted_is_whole_or_not_there(lab: Lab) {
+async fn a_copy_during_a_deletion_is_complete_or_missing(setup: Setup) {
     let (bucket, from, to) = (bucket(), key("from"), key("to"));
     for _ in 0..10 {
-        lab.put("from", b"bytes").await;
-        let copy = lab.buckets.copy((&bucket, &from), (&bucket, &to), CopyOptions::default());
-        let delete = lab.buckets.delete(&bucket, &from, Condition::default());
+        setup.put("from", b"bytes").await;
+        let copy = setup.buckets.copy((&bucket, &from), (&bucket, &to), CopyOptions::default());
+        let delete = setup.buckets.delete(&bucket, &from, Condition::default());
         let (copied, deleted) = tokio::join!(copy, delete);
         assert!(deleted.unwrap().is_some());
         match copied {
-            Ok(_) => assert_eq!(lab.get("to").await, b"bytes"),
+            Ok(_) => assert_eq!(setup.get("to").await, b"bytes"),
             Err(error) => assert!(matches!(error, BucketError::UnknownBlob { .. }), "{error}"),
         }
-        lab.buckets.delete(&bucket, &to, Condition::default()).await.unwrap();
+        setup.buckets.delete(&bucket, &to, Condition::default()).await.unwrap();
     }
-    until_files(&lab, 0).await;
+    until_files(&setup, 0).await;
 }
 
-async fn writers_of_one_key_take_numbers_one_by_one(lab: Lab) {
-    lab.listen().await;
+async fn concurrent_writers_of_a_key_take_consecutive_numbers(setup: Setup) {
+    setup.listen().await;
     let writers = (0..8_u8).map(|writer| {
-        let buckets = lab.buckets.clone();
+        let buckets = setup.buckets.clone();
         tokio::spawn(async move {
             for _ in 0..5 {
                 let (bucket, at) = (bucket(), key("k"));
@@ -164,9 +165,9 @@ async fn writers_of_one_key_take_numbers_one_by_one(lab: Lab) {
     for writer in writers.collect::<Vec<_>>() {
         writer.await.unwrap();
     }
-    let events = lab.events().await;
+    let events = setup.events().await;
     let numbers: Vec<i64> = events.iter().map(|it| it.sequence).collect();
     assert_eq!(numbers, (1..=events.len() as i64).collect::<Vec<_>>());
     assert_eq!(events.iter().filter(|it| !it.action.is_deletion()).count(), 40);
-    until_files(&lab, 0).await;
+    until_files(&setup, 0).await;
 }

@@ -1,47 +1,47 @@
-//! Sessions: files are looked for after an end that was not clean, and files that a newer store may
-//! need are kept.
+//! Sessions: orphans are searched after an unclean end, and files that a newer store may need are
+//! kept.
 
 use std::{io, sync::Arc, time::Duration};
 
 use steadfast_bucket::{
-    BucketError, Buckets, ContentId, FileName, LifecycleRule, PutOptions, Swept,
+    BucketError, Buckets, ContentId, FileName, LifecycleRule, PutOptions, SweepCounts,
 };
 use steadfast_store::{Clock, Commit, Entry, EntryKey, Put, Write};
 
 use crate::{
-    lab::{Lab, bucket, key, open_sqlite},
-    trouble::{At, Trouble},
+    faulty_blobs::{At, FaultyBlobs},
+    setup::{Setup, bucket, key, open_sqlite},
 };
 
-crate::lab::laws!(
+crate::setup::laws!(
     an_older_store_beside_newer_files_deletes_nothing_for_a_week,
-    files_that_a_process_left_at_its_end_are_kept_for_a_week_and_then_go,
-    ends_again_and_again_do_not_keep_files_for_ever,
-    after_clean_ends_no_folder_is_listed_and_a_sweep_costs_the_same_whatever_is_kept,
-    what_a_process_leaves_while_it_lives_goes_without_a_walk,
-    an_end_with_something_under_way_is_not_clean,
-    an_end_after_a_panic_in_the_middle_of_a_put_is_not_clean,
-    an_end_between_the_two_writes_of_an_id_is_an_end_like_others,
-    buckets_that_are_opened_on_a_full_disk_are_read_and_changed_when_there_is_space,
-    a_rule_meets_a_blob_again_that_was_written_again_and_all_when_its_prefix_changes,
+    files_of_an_ended_process_are_kept_for_a_week,
+    repeated_crashes_do_not_keep_files_for_ever,
+    after_clean_ends_no_folder_is_listed_and_the_cost_of_a_sweep_is_constant,
+    orphans_of_a_living_process_are_removed_without_a_walk,
+    an_end_with_a_change_in_progress_is_not_clean,
+    an_end_after_a_panic_during_a_put_is_not_clean,
+    a_crash_between_the_two_writes_of_an_id_is_recovered,
+    buckets_opened_on_a_full_disk_are_readable_and_recover_with_space,
+    a_rule_revisits_rewritten_blobs_and_all_blobs_after_a_new_prefix,
 );
 
 const HOUR: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);
 
-impl Lab {
+impl Setup {
     /// Opens the buckets again with the usual options, as the next process does.
-    async fn next_session(&mut self) -> Trouble {
-        let trouble = Trouble::new(self.blobs.clone());
-        self.buckets = self.try_open(&trouble).await.unwrap();
-        trouble
+    async fn next_session(&mut self) -> FaultyBlobs {
+        let faulty_blobs = FaultyBlobs::new(self.blobs.clone());
+        self.buckets = self.try_open(&faulty_blobs).await.unwrap();
+        faulty_blobs
     }
 
-    async fn try_open(&self, trouble: &Trouble) -> Result<Buckets, BucketError> {
-        Buckets::builder(self.store.clone()).open(Arc::new(trouble.clone())).await
+    async fn try_open(&self, faulty_blobs: &FaultyBlobs) -> Result<Buckets, BucketError> {
+        Buckets::builder(self.store.clone()).open(Arc::new(faulty_blobs.clone())).await
     }
 
-    /// A file as a process leaves it that ended before its commit.
+    /// A file of a process that ended before its commit.
     fn lose_a_file(&self, number: u8) -> FileName {
         let mut id = [number; 16];
         id[..6].copy_from_slice(&self.clock.now().0.to_be_bytes()[2..]);
@@ -65,7 +65,7 @@ impl Lab {
         self.entry("system", b"blob-session").await
     }
 
-    /// Puts an entry back to what it was.
+    /// Restores an entry.
     async fn put_back(&self, before: &Entry) {
         let Entry { entry, value, reference, .. } = before.clone();
         let put = Put { entry, value, reference, expires: None };
@@ -85,103 +85,103 @@ impl Lab {
     }
 }
 
-async fn swept(lab: &Lab) -> Swept {
-    lab.buckets.sweep().await.unwrap()
+async fn swept(setup: &Setup) -> SweepCounts {
+    setup.buckets.sweep().await.unwrap()
 }
 
-async fn an_older_store_beside_newer_files_deletes_nothing_for_a_week(mut lab: Lab) {
-    lab.delete_after_a_day("old", "old/").await;
-    lab.put("kept", b"kept").await;
-    lab.put("old/a", b"old").await;
-    lab.buckets.close().await;
-    let copy = lab.session().await;
-    lab.next_session().await;
-    lab.pass(HOUR);
-    lab.put("new", b"newer").await;
-    lab.pass(HOUR);
-    lab.buckets.close().await;
-    // As if the copy of then was restored, which does not know the new blob.
-    let newer = lab.entry("blob/photos", b"new").await;
-    lab.put_back(&copy).await;
-    lab.put_back(&Entry { value: None, reference: None, ..newer.clone() }).await;
-    lab.next_session().await;
+async fn an_older_store_beside_newer_files_deletes_nothing_for_a_week(mut setup: Setup) {
+    setup.delete_after_a_day("old", "old/").await;
+    setup.put("kept", b"kept").await;
+    setup.put("old/a", b"old").await;
+    setup.buckets.close().await;
+    let copy = setup.session().await;
+    setup.next_session().await;
+    setup.pass(HOUR);
+    setup.put("new", b"newer").await;
+    setup.pass(HOUR);
+    setup.buckets.close().await;
+    // As if an older copy was restored, which lacks the new blob.
+    let newer = setup.entry("blob/photos", b"new").await;
+    setup.put_back(&copy).await;
+    setup.put_back(&Entry { value: None, reference: None, ..newer.clone() }).await;
+    setup.next_session().await;
     for _ in 0..7 {
-        assert_eq!(swept(&lab).await, Swept::default());
-        // A session in between does not let anybody forget it.
-        lab.buckets.close().await;
-        lab.next_session().await;
-        lab.pass(DAY - Duration::from_millis(1));
+        assert_eq!(swept(&setup).await, SweepCounts::default());
+        // A session in between does not end the retention.
+        setup.buckets.close().await;
+        setup.next_session().await;
+        setup.pass(DAY - Duration::from_millis(1));
     }
-    assert_eq!(swept(&lab).await, Swept::default());
-    assert_eq!(lab.all_files().len(), 3);
-    // The newer one is back, and lacks nothing.
-    lab.put_back(&newer).await;
-    assert_eq!(lab.get("new").await, b"newer");
-    lab.put_back(&Entry { value: None, reference: None, ..newer }).await;
-    lab.pass(HOUR);
-    let done = swept(&lab).await;
+    assert_eq!(swept(&setup).await, SweepCounts::default());
+    assert_eq!(setup.all_files().len(), 3);
+    // The newer copy is back, and lacks nothing.
+    setup.put_back(&newer).await;
+    assert_eq!(setup.get("new").await, b"newer");
+    setup.put_back(&Entry { value: None, reference: None, ..newer }).await;
+    setup.pass(HOUR);
+    let done = swept(&setup).await;
     assert_eq!((done.blobs, done.files), (1, 1), "the old blob, and the file without a row");
-    assert_eq!(lab.get("kept").await, b"kept");
-    assert_eq!(lab.all_files().len(), 1);
+    assert_eq!(setup.get("kept").await, b"kept");
+    assert_eq!(setup.all_files().len(), 1);
 }
 
-async fn files_that_a_process_left_at_its_end_are_kept_for_a_week_and_then_go(mut lab: Lab) {
-    lab.put("kept", b"kept").await;
-    lab.next_session().await;
-    let lost = lab.lose_a_file(1);
-    lab.next_session().await;
-    // A clean end does not shorten the time, and does not forget that a walk is owed.
-    lab.pass(3 * DAY);
-    lab.buckets.close().await;
-    lab.next_session().await;
-    lab.pass(4 * DAY - Duration::from_millis(1));
-    assert_eq!((swept(&lab).await.files, lab.has(lost)), (0, true));
-    lab.pass(Duration::from_millis(1));
-    assert_eq!((swept(&lab).await.files, lab.has(lost)), (1, false));
-    assert_eq!(lab.get("kept").await, b"kept");
+async fn files_of_an_ended_process_are_kept_for_a_week(mut setup: Setup) {
+    setup.put("kept", b"kept").await;
+    setup.next_session().await;
+    let lost = setup.lose_a_file(1);
+    setup.next_session().await;
+    // A clean end does not shorten the time, and the walk stays due.
+    setup.pass(3 * DAY);
+    setup.buckets.close().await;
+    setup.next_session().await;
+    setup.pass(4 * DAY - Duration::from_millis(1));
+    assert_eq!((swept(&setup).await.files, setup.has(lost)), (0, true));
+    setup.pass(Duration::from_millis(1));
+    assert_eq!((swept(&setup).await.files, setup.has(lost)), (1, false));
+    assert_eq!(setup.get("kept").await, b"kept");
 }
 
-async fn ends_again_and_again_do_not_keep_files_for_ever(mut lab: Lab) {
+async fn repeated_crashes_do_not_keep_files_for_ever(mut setup: Setup) {
     let mut lost = Vec::new();
     for day in 0..12 {
-        lab.next_session().await;
-        lost.push(lab.lose_a_file(day));
-        lab.pass(DAY);
-        swept(&lab).await;
+        setup.next_session().await;
+        lost.push(setup.lose_a_file(day));
+        setup.pass(DAY);
+        swept(&setup).await;
     }
-    let left: Vec<bool> = lost.iter().map(|it| lab.has(*it)).collect();
-    // That of a day is noticed at the next opening, a day later.
+    let left: Vec<bool> = lost.iter().map(|it| setup.has(*it)).collect();
+    // The gap of a day is noticed at the next opening, a day later.
     assert_eq!(left, [vec![false; 5], vec![true; 7]].concat());
 }
 
-async fn after_clean_ends_no_folder_is_listed_and_a_sweep_costs_the_same_whatever_is_kept(
-    mut lab: Lab,
+async fn after_clean_ends_no_folder_is_listed_and_the_cost_of_a_sweep_is_constant(
+    mut setup: Setup,
 ) {
-    lab.delete_after_a_day("logs", "logs/").await;
-    lab.delete_after_a_day("tmp", "tmp/").await;
-    lab.delete_after_days("year", "", 365).await;
+    setup.delete_after_a_day("logs", "logs/").await;
+    setup.delete_after_a_day("tmp", "tmp/").await;
+    setup.delete_after_days("year", "", 365).await;
     for number in 0..5 {
-        lab.put(&format!("kept/{number}"), b"kept").await;
+        setup.put(&format!("kept/{number}"), b"kept").await;
     }
-    let upload = lab.begin("open").await;
-    lab.part(&upload, 1, b"part").await.unwrap();
-    lab.buckets.close().await;
-    let trouble = lab.next_session().await;
+    let upload = setup.begin("open").await;
+    setup.part(&upload, 1, b"part").await.unwrap();
+    setup.buckets.close().await;
+    let faulty_blobs = setup.next_session().await;
     let cost = async |files| {
-        lab.pass(DAY);
-        // Each rule passes what is new.
-        assert_eq!(swept(&lab).await, Swept::default());
-        assert_eq!(lab.all_files().len(), files);
-        let before = lab.store.activity();
-        lab.pass(HOUR);
-        assert_eq!(swept(&lab).await, Swept::default());
-        let after = lab.store.activity();
+        setup.pass(DAY);
+        // Each rule passes new blobs.
+        assert_eq!(swept(&setup).await, SweepCounts::default());
+        assert_eq!(setup.all_files().len(), files);
+        let before = setup.store.activity();
+        setup.pass(HOUR);
+        assert_eq!(swept(&setup).await, SweepCounts::default());
+        let after = setup.store.activity();
         assert_eq!(after.commits, before.commits, "nothing is written when nothing is done");
         after.reads - before.reads
     };
     let few = cost(6).await;
-    // Rows of 2,000 more blobs, whose bytes are those of the first.
-    let row = lab.entry("blob/photos", b"kept/0").await;
+    // Rows of 2,000 more blobs, with the content of the first.
+    let row = setup.entry("blob/photos", b"kept/0").await;
     for page in 0..4 {
         let mut commit = Commit::default();
         for number in 0..500 {
@@ -191,173 +191,172 @@ async fn after_clean_ends_no_folder_is_listed_and_a_sweep_costs_the_same_whateve
             let put = Put { entry, value, reference, expires: None };
             commit = commit.write(Write::Put(put));
         }
-        lab.store.commit(commit).await.unwrap();
+        setup.store.commit(commit).await.unwrap();
     }
     for number in 5..15 {
-        lab.put(&format!("kept/{number}"), b"kept").await;
+        setup.put(&format!("kept/{number}"), b"kept").await;
     }
     assert_eq!(cost(16).await, few);
-    assert_eq!(trouble.lists(), 0);
+    assert_eq!(faulty_blobs.lists(), 0);
 }
 
-async fn what_a_process_leaves_while_it_lives_goes_without_a_walk(mut lab: Lab) {
-    lab.buckets.close().await;
-    let trouble = lab.next_session().await;
-    lab.put("k", b"first").await;
-    trouble.on(|at, _| match at == At::Remove {
+async fn orphans_of_a_living_process_are_removed_without_a_walk(mut setup: Setup) {
+    setup.buckets.close().await;
+    let faulty_blobs = setup.next_session().await;
+    setup.put("k", b"first").await;
+    faulty_blobs.on(|at, _| match at == At::Remove {
         true => Err(io::ErrorKind::PermissionDenied.into()),
         false => Ok(()),
     });
-    lab.put("k", b"second").await;
-    lab.delete("k").await;
-    trouble.off();
-    let mut writer = lab.buckets.writer(&bucket(), &key("given up")).await.unwrap();
+    setup.put("k", b"second").await;
+    setup.delete("k").await;
+    faulty_blobs.off();
+    let mut writer = setup.buckets.writer(&bucket(), &key("given up")).await.unwrap();
     writer.write(&vec![1; 3 << 20]).await.unwrap();
     drop(writer);
-    assert_eq!(lab.all_files().len(), 2, "of what was given up nothing is left");
-    lab.pass(HOUR - Duration::from_millis(1));
-    assert_eq!(swept(&lab).await.files, 0);
-    lab.pass(Duration::from_millis(1));
-    assert_eq!(swept(&lab).await.files, 2);
-    assert_eq!(lab.all_files(), []);
-    lab.buckets.close().await;
-    let last = lab.next_session().await;
-    lab.pass(8 * DAY);
-    assert_eq!(swept(&lab).await.files, 0);
-    assert_eq!((trouble.lists(), last.lists()), (0, 0));
+    assert_eq!(setup.all_files().len(), 2, "of what was given up nothing is left");
+    setup.pass(HOUR - Duration::from_millis(1));
+    assert_eq!(swept(&setup).await.files, 0);
+    setup.pass(Duration::from_millis(1));
+    assert_eq!(swept(&setup).await.files, 2);
+    assert_eq!(setup.all_files(), []);
+    setup.buckets.close().await;
+    let last = setup.next_session().await;
+    setup.pass(8 * DAY);
+    assert_eq!(swept(&setup).await.files, 0);
+    assert_eq!((faulty_blobs.lists(), last.lists()), (0, 0));
 }
 
-async fn an_end_with_something_under_way_is_not_clean(mut lab: Lab) {
-    lab.buckets.close().await;
-    lab.next_session().await;
-    lab.put("k", b"kept").await;
-    let mut writer = lab.buckets.writer(&bucket(), &key("slow")).await.unwrap();
+async fn an_end_with_a_change_in_progress_is_not_clean(mut setup: Setup) {
+    setup.buckets.close().await;
+    setup.next_session().await;
+    setup.put("k", b"kept").await;
+    let mut writer = setup.buckets.writer(&bucket(), &key("slow")).await.unwrap();
     writer.write(b"slow").await.unwrap();
-    lab.buckets.close().await;
-    let late = lab.buckets.put(&bucket(), &key("late"), b"late", PutOptions::default()).await;
+    setup.buckets.close().await;
+    let late = setup.buckets.put(&bucket(), &key("late"), b"late", PutOptions::default()).await;
     assert_eq!(
         late.unwrap_err().code(),
         BucketError::from(steadfast_store::StoreError::Closed).code()
     );
-    assert_eq!(lab.get("k").await, b"kept", "reading goes on");
+    assert_eq!(setup.get("k").await, b"kept", "reading goes on");
     drop(writer);
-    let lost = lab.lose_a_file(1);
-    lab.next_session().await;
-    lab.pass(7 * DAY);
-    assert_eq!((swept(&lab).await.files, lab.has(lost)), (1, false));
+    let lost = setup.lose_a_file(1);
+    setup.next_session().await;
+    setup.pass(7 * DAY);
+    assert_eq!((swept(&setup).await.files, setup.has(lost)), (1, false));
 }
 
-async fn an_end_after_a_panic_in_the_middle_of_a_put_is_not_clean(mut lab: Lab) {
-    lab.buckets.close().await;
-    let trouble = lab.next_session().await;
-    trouble.on(|at, _| {
+async fn an_end_after_a_panic_during_a_put_is_not_clean(mut setup: Setup) {
+    setup.buckets.close().await;
+    let faulty_blobs = setup.next_session().await;
+    faulty_blobs.on(|at, _| {
         assert!(at != At::Sealed, "as the test wants it");
         Ok(())
     });
-    let put = lab.buckets.put(&bucket(), &key("k"), b"bytes", PutOptions::default()).await;
-    assert_eq!((put.unwrap_err().code(), lab.all_files().len()), ("storage_failed", 1));
-    trouble.off();
-    lab.buckets.close().await;
-    lab.next_session().await;
-    lab.pass(7 * DAY);
-    assert_eq!((swept(&lab).await.files, lab.all_files().len()), (1, 0));
+    let put = setup.buckets.put(&bucket(), &key("k"), b"bytes", PutOptions::default()).await;
+    assert_eq!((put.unwrap_err().code(), setup.all_files().len()), ("storage_failed", 1));
+    faulty_blobs.off();
+    setup.buckets.close().await;
+    setup.next_session().await;
+    setup.pass(7 * DAY);
+    assert_eq!((swept(&setup).await.files, setup.all_files().len()), (1, 0));
 }
 
-async fn an_end_between_the_two_writes_of_an_id_is_an_end_like_others(mut lab: Lab) {
-    lab.delete_after_a_day("old", "old/").await;
-    lab.put("old/a", b"old").await;
-    lab.buckets.close().await;
-    let trouble = Trouble::new(lab.blobs.clone());
-    trouble.on(|at, _| match at == At::Session {
+async fn a_crash_between_the_two_writes_of_an_id_is_recovered(mut setup: Setup) {
+    setup.delete_after_a_day("old", "old/").await;
+    setup.put("old/a", b"old").await;
+    setup.buckets.close().await;
+    let faulty_blobs = FaultyBlobs::new(setup.blobs.clone());
+    faulty_blobs.on(|at, _| match at == At::Session {
         true => Err(io::ErrorKind::PermissionDenied.into()),
         false => Ok(()),
     });
-    assert!(lab.try_open(&trouble).await.is_err());
-    lab.next_session().await;
-    let lost = lab.lose_a_file(1);
-    lab.pass(DAY);
-    assert_eq!(swept(&lab).await.blobs, 1, "nobody takes it for an older store");
-    lab.next_session().await;
-    lab.pass(7 * DAY);
-    assert_eq!((swept(&lab).await.files, lab.has(lost)), (1, false));
+    assert!(setup.try_open(&faulty_blobs).await.is_err());
+    setup.next_session().await;
+    let lost = setup.lose_a_file(1);
+    setup.pass(DAY);
+    assert_eq!(swept(&setup).await.blobs, 1, "nobody takes it for an older store");
+    setup.next_session().await;
+    setup.pass(7 * DAY);
+    assert_eq!((swept(&setup).await.files, setup.has(lost)), (1, false));
 }
 
-async fn buckets_that_are_opened_on_a_full_disk_are_read_and_changed_when_there_is_space(
-    mut lab: Lab,
-) {
-    lab.put("k", b"bytes").await;
-    let trouble = Trouble::new(lab.blobs.clone());
-    trouble.on(|at, _| match at == At::Session {
+async fn buckets_opened_on_a_full_disk_are_readable_and_recover_with_space(mut setup: Setup) {
+    setup.put("k", b"bytes").await;
+    let faulty_blobs = FaultyBlobs::new(setup.blobs.clone());
+    faulty_blobs.on(|at, _| match at == At::Session {
         true => Err(io::ErrorKind::StorageFull.into()),
         false => Ok(()),
     });
-    lab.buckets = lab.try_open(&trouble).await.unwrap();
-    assert_eq!(lab.get("k").await, b"bytes");
-    let put = async |lab: &Lab| {
-        let put = lab.buckets.put(&bucket(), &key("new"), b"new", PutOptions::default()).await;
+    setup.buckets = setup.try_open(&faulty_blobs).await.unwrap();
+    assert_eq!(setup.get("k").await, b"bytes");
+    let put = async |setup: &Setup| {
+        let put = setup.buckets.put(&bucket(), &key("new"), b"new", PutOptions::default()).await;
         put.map(|it| it.size).map_err(|it| it.code().to_owned())
     };
-    assert_eq!(put(&lab).await, Err("disk_full".into()));
-    lab.pass(HOUR);
-    assert_eq!(put(&lab).await, Err("disk_full".into()));
-    trouble.off();
-    while put(&lab).await != Ok(3) {
-        lab.pass(Duration::from_secs(1));
+    assert_eq!(put(&setup).await, Err("disk_full".into()));
+    setup.pass(HOUR);
+    assert_eq!(put(&setup).await, Err("disk_full".into()));
+    faulty_blobs.off();
+    while put(&setup).await != Ok(3) {
+        setup.pass(Duration::from_secs(1));
         tokio::task::yield_now().await;
     }
-    // The session is an ordinary one: what is lost in it goes, and what is there stays.
-    let lost = lab.lose_a_file(1);
-    lab.next_session().await;
-    lab.pass(8 * DAY);
-    assert_eq!((swept(&lab).await.files, lab.has(lost)), (1, false));
-    assert_eq!((lab.get("k").await, lab.get("new").await), (b"bytes".to_vec(), b"new".to_vec()));
+    // The session is an ordinary one: orphans are removed, and blobs stay.
+    let lost = setup.lose_a_file(1);
+    setup.next_session().await;
+    setup.pass(8 * DAY);
+    assert_eq!((swept(&setup).await.files, setup.has(lost)), (1, false));
+    assert_eq!(
+        (setup.get("k").await, setup.get("new").await),
+        (b"bytes".to_vec(), b"new".to_vec())
+    );
 }
 
-async fn a_rule_meets_a_blob_again_that_was_written_again_and_all_when_its_prefix_changes(
-    lab: Lab,
-) {
-    lab.delete_after_a_day("one", "a/").await;
+async fn a_rule_revisits_rewritten_blobs_and_all_blobs_after_a_new_prefix(setup: Setup) {
+    setup.delete_after_a_day("one", "a/").await;
     for at in ["a/1", "b/1", "b/2"] {
-        lab.put(at, b"1").await;
+        setup.put(at, b"1").await;
     }
-    lab.pass(DAY);
-    assert_eq!(swept(&lab).await.blobs, 1);
-    lab.put("a/1", b"2").await;
-    lab.put("b/2", b"2").await;
-    lab.delete_after_a_day("one", "b/").await;
-    assert_eq!(swept(&lab).await.blobs, 1, "the rule has another prefix and begins anew");
-    lab.delete_after_a_day("one", "").await;
-    lab.pass(DAY - Duration::from_millis(1));
-    assert_eq!(swept(&lab).await.blobs, 0);
-    lab.pass(Duration::from_millis(1));
-    assert_eq!(swept(&lab).await.blobs, 2);
-    assert_eq!(lab.all_files(), []);
-    lab.buckets.delete_bucket(&bucket()).await.unwrap();
+    setup.pass(DAY);
+    assert_eq!(swept(&setup).await.blobs, 1);
+    setup.put("a/1", b"2").await;
+    setup.put("b/2", b"2").await;
+    setup.delete_after_a_day("one", "b/").await;
+    assert_eq!(swept(&setup).await.blobs, 1, "the rule has another prefix and begins anew");
+    setup.delete_after_a_day("one", "").await;
+    setup.pass(DAY - Duration::from_millis(1));
+    assert_eq!(swept(&setup).await.blobs, 0);
+    setup.pass(Duration::from_millis(1));
+    assert_eq!(swept(&setup).await.blobs, 2);
+    assert_eq!(setup.all_files(), []);
+    setup.buckets.delete_bucket(&bucket()).await.unwrap();
     let all = steadfast_store::EntryRange::prefix(b"");
-    let left = lab.store.entries("lifecycle/photos", all, 9).await.unwrap();
+    let left = setup.store.entries("lifecycle/photos", all, 9).await.unwrap();
     assert_eq!(left, []);
 }
 
-/// A process that ends in the middle of a walk: the next one goes on with it.
+/// If a process ends in the middle of a walk, the next one continues it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_walk_goes_on_where_the_last_process_ended() {
-    let mut lab = Lab::sqlite().await;
-    lab.next_session().await;
-    // Each in a folder of its own.
+async fn a_walk_continues_where_the_last_process_ended() {
+    let mut setup = Setup::sqlite().await;
+    setup.next_session().await;
+    // Each in its own folder.
     for _ in 0..520 {
-        lab.pass(Duration::from_secs(66));
-        lab.lose_a_file(1);
+        setup.pass(Duration::from_secs(66));
+        setup.lose_a_file(1);
     }
-    lab.pass(HOUR);
-    let trouble = lab.next_session().await;
-    lab.pass(8 * DAY);
+    setup.pass(HOUR);
+    let faulty_blobs = setup.next_session().await;
+    setup.pass(8 * DAY);
     let (end, ended) = tokio::sync::oneshot::channel();
     let (mut end, mut lists) = (Some(end), 0);
-    trouble.on(move |at, _| {
+    faulty_blobs.on(move |at, _| {
         lists += usize::from(at == At::List);
         if lists == 510 {
             end.take().map(|it| it.send(()));
-            // Until nobody waits for it any more.
+            // Until the caller is dropped.
             return Err(io::ErrorKind::Interrupted.into());
         }
         Ok(())
@@ -365,61 +364,67 @@ async fn a_walk_goes_on_where_the_last_process_ended() {
     tokio::select! {
         biased;
         _ = ended => {}
-        _ = lab.buckets.sweep() => panic!("it was stopped"),
+        _ = setup.buckets.sweep() => panic!("it was stopped"),
     }
-    trouble.off();
-    let left = lab.all_files().len();
+    faulty_blobs.off();
+    let left = setup.all_files().len();
     assert!((1..=20).contains(&left), "{left}");
-    let trouble = lab.next_session().await;
-    assert_eq!(swept(&lab).await.files, left);
-    // The names of folders, and each that was left; the process may have ended behind a folder that
-    // was empty already, or before it noted the last one.
-    assert!(trouble.lists() <= left + 20, "it began anew: {} lists", trouble.lists());
+    let faulty_blobs = setup.next_session().await;
+    assert_eq!(swept(&setup).await.files, left);
+    // The names of folders, and the remaining folders; the process may have ended after an empty
+    // folder, or before it saved the last one.
+    assert!(faulty_blobs.lists() <= left + 20, "it began anew: {} lists", faulty_blobs.lists());
 }
 
-/// The real thing: a copy of the database file, beside files that are newer.
+/// The real case: a copy of the database file, beside newer files.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_restored_database_file_deletes_no_newer_file_and_the_newer_one_is_whole_again() {
-    let mut lab = Lab::sqlite().await;
-    let place = lab.folder.path().to_owned();
+async fn a_restored_database_deletes_no_newer_file_and_the_newer_one_stays_complete() {
+    let mut setup = Setup::sqlite().await;
+    let place = setup.folder.path().to_owned();
     let (current, older) = (place.join("store"), place.join("older"));
-    lab.put("a", b"first").await;
-    let reopen = async |lab: &mut Lab, is_clean: bool, from: Option<&std::path::Path>| {
+    setup.put("a", b"first").await;
+    let reopen = async |setup: &mut Setup, is_clean: bool, from: Option<&std::path::Path>| {
         if is_clean {
-            lab.buckets.close().await;
+            setup.buckets.close().await;
         }
-        lab.store.close().await;
+        setup.store.close().await;
         if let Some(from) = from {
             let aside = place.join("aside");
             std::fs::rename(&current, &aside).unwrap();
             copy(from, &current);
             std::fs::rename(&aside, place.join("newer")).unwrap();
         }
-        lab.store = open_sqlite(&place, &lab.clock);
-        lab.next_session().await;
+        setup.store = open_sqlite(&place, &setup.clock);
+        setup.next_session().await;
     };
-    reopen(&mut lab, true, None).await;
-    lab.store.close().await;
+    reopen(&mut setup, true, None).await;
+    setup.store.close().await;
     copy(&place.join("store"), &older);
-    lab.store = open_sqlite(&place, &lab.clock);
-    lab.next_session().await;
-    lab.pass(HOUR);
-    lab.put("b", b"newer").await;
-    lab.pass(HOUR);
-    reopen(&mut lab, true, Some(&older)).await;
+    setup.store = open_sqlite(&place, &setup.clock);
+    setup.next_session().await;
+    setup.pass(HOUR);
+    setup.put("b", b"newer").await;
+    setup.pass(HOUR);
+    reopen(&mut setup, true, Some(&older)).await;
     for _ in 0..6 {
-        lab.pass(DAY);
-        assert_eq!(swept(&lab).await.files, 0);
+        setup.pass(DAY);
+        assert_eq!(swept(&setup).await.files, 0);
     }
-    assert_eq!(lab.buckets.head(&bucket(), &key("b")).await.unwrap_err().code(), "blob_not_found");
-    assert_eq!(lab.get("a").await, b"first");
-    lab.buckets.close().await;
-    lab.store.close().await;
+    assert_eq!(
+        setup.buckets.head(&bucket(), &key("b")).await.unwrap_err().code(),
+        "blob_not_found"
+    );
+    assert_eq!(setup.get("a").await, b"first");
+    setup.buckets.close().await;
+    setup.store.close().await;
     std::fs::remove_dir_all(place.join("store")).unwrap();
     std::fs::rename(place.join("newer"), place.join("store")).unwrap();
-    lab.store = open_sqlite(&place, &lab.clock);
-    lab.next_session().await;
-    assert_eq!((lab.get("a").await, lab.get("b").await), (b"first".to_vec(), b"newer".to_vec()));
+    setup.store = open_sqlite(&place, &setup.clock);
+    setup.next_session().await;
+    assert_eq!(
+        (setup.get("a").await, setup.get("b").await),
+        (b"first".to_vec(), b"newer".to_vec())
+    );
 }
 
 fn copy(from: &std::path::Path, to: &std::path::Path) {

@@ -1,8 +1,8 @@
 //! One bucket of a running program.
 
 use steadfast_bucket::{
-    Blob, BlobKey, BlobWriter, BucketError, BucketName, Buckets, Condition, CopyOptions,
-    GetOptions, ListOptions, Listing, PutOptions, Reading,
+    Blob, BlobKey, BlobReader, BlobWriter, BucketError, BucketName, Buckets, Condition,
+    CopyOptions, GetOptions, ListOptions, Listing, PutOptions,
 };
 
 use super::Bucket;
@@ -115,7 +115,7 @@ impl BucketHandle {
     }
 
     /// Reads a blob piece by piece.
-    pub async fn read(&self, key: &str, get: GetOptions) -> Result<Reading, BucketError> {
+    pub async fn read(&self, key: &str, get: GetOptions) -> Result<BlobReader, BucketError> {
         let (buckets, name) = self.parts()?;
         buckets.get(&name, &BlobKey::new(key)?, get).await
     }

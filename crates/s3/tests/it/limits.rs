@@ -1,80 +1,80 @@
-//! Limits, conditions, and answers that say what to do.
+//! Limits, conditions, and errors with the next step.
 
 use steadfast_bucket::BucketName;
 
-use crate::lab::Lab;
+use crate::setup::Setup;
 
 #[tokio::test]
-async fn a_blob_that_is_too_large_is_refused_before_it_comes() {
-    let lab = Lab::new().await;
+async fn a_blob_that_is_too_large_is_refused_before_its_body() {
+    let setup = Setup::new().await;
     let bucket = BucketName::new("photos").unwrap();
     let limit = |it: &mut steadfast_bucket::BucketSettings| {
         it.max_blob_bytes = Some(10);
         Ok(())
     };
-    lab.buckets.configure(&bucket, limit).await.unwrap();
-    let answer = lab.ask("PUT", "/photos/k", "hello world").await.is(400, "EntityTooLarge");
-    assert!(answer.body.contains("10 bytes at most"), "{}", answer.body);
-    lab.ask("PUT", "/photos/k", "hello worl").await.is(200, "");
+    setup.buckets.configure(&bucket, limit).await.unwrap();
+    let answer = setup.ask("PUT", "/photos/k", "hello world").await.is(400, "EntityTooLarge");
+    assert!(answer.body.contains("at most 10 bytes"), "{}", answer.body);
+    setup.ask("PUT", "/photos/k", "hello worl").await.is(200, "");
 }
 
 #[tokio::test]
-async fn an_upload_with_too_much_metadata_leaves_nothing() {
-    let lab = Lab::new().await;
+async fn an_upload_with_too_much_metadata_stores_nothing() {
+    let setup = Setup::new().await;
     let long = "x".repeat(2_049);
     let headers = [("x-amz-meta-long", long.as_str())];
-    let answer = lab.ask_as(&lab.key, ("PUT", "/photos/k"), &headers, "x").await;
+    let answer = setup.ask_as(&setup.key, ("PUT", "/photos/k"), &headers, "x").await;
     answer.is(400, "MetadataTooLarge");
-    assert_eq!(lab.files(), 0);
+    assert_eq!(setup.files(), 0);
 }
 
 #[tokio::test]
-async fn a_copy_is_made_under_conditions_on_both_ends() {
-    let lab = Lab::new().await;
-    lab.ask("PUT", "/photos/a", "a").await.is(200, "");
-    lab.ask("PUT", "/photos/b", "b").await.is(200, "");
+async fn a_copy_checks_conditions_on_both_blobs() {
+    let setup = Setup::new().await;
+    setup.ask("PUT", "/photos/a", "a").await.is(200, "");
+    setup.ask("PUT", "/photos/b", "b").await.is(200, "");
     let source = ("x-amz-copy-source", "/photos/a");
     let copy = async |to: &str, header: (&str, &str)| {
-        lab.ask_as(&lab.key, ("PUT", to), &[source, header], "").await
+        setup.ask_as(&setup.key, ("PUT", to), &[source, header], "").await
     };
     copy("/photos/b", ("if-none-match", "*")).await.is(412, "PreconditionFailed");
     copy("/photos/b", ("if-match", "\"x\"")).await.is(412, "PreconditionFailed");
     let wrong = ("x-amz-copy-source-if-match", "\"x\"");
     copy("/photos/c", wrong).await.is(412, "PreconditionFailed");
     copy("/photos/c", ("if-none-match", "*")).await.is(200, "");
-    assert_eq!(lab.ask("GET", "/photos/b", "").await.body, "b");
-    assert_eq!(lab.ask("GET", "/photos/c", "").await.body, "a");
+    assert_eq!(setup.ask("GET", "/photos/b", "").await.body, "b");
+    assert_eq!(setup.ask("GET", "/photos/c", "").await.body, "a");
 }
 
 #[tokio::test]
-async fn an_answer_that_comes_instead_of_100_continue_ends_the_line() {
-    let lab = Lab::new().await;
+async fn a_response_instead_of_100_continue_closes_the_connection() {
+    let setup = Setup::new().await;
     let expect = [("expect", "100-continue")];
-    let empty = lab.ask_as(&lab.key, ("PUT", "/photos/k"), &expect, "").await.is(200, "");
+    let empty = setup.ask_as(&setup.key, ("PUT", "/photos/k"), &expect, "").await.is(200, "");
     assert_eq!(empty.headers["connection"], "close", "nothing was to be continued");
-    let whole = lab.ask_as(&lab.key, ("PUT", "/photos/k"), &expect, "x").await.is(200, "");
+    let whole = setup.ask_as(&setup.key, ("PUT", "/photos/k"), &expect, "x").await.is(200, "");
     assert!(!whole.headers.contains_key("connection"), "its body was asked for");
-    let refused = lab.ask_as(&lab.key, ("PUT", "/nowhere/k"), &expect, "x").await;
+    let refused = setup.ask_as(&setup.key, ("PUT", "/nowhere/k"), &expect, "x").await;
     assert_eq!(refused.is(404, "NoSuchBucket").headers["connection"], "close");
 }
 
 #[tokio::test]
 async fn a_part_of_a_blob_and_ranges_have_no_checksum_of_the_whole() {
-    let lab = Lab::new().await;
-    lab.ask("PUT", "/photos/k", "hello world").await.is(200, "");
+    let setup = Setup::new().await;
+    setup.ask("PUT", "/photos/k", "hello world").await.is(200, "");
     let mode = ("x-amz-checksum-mode", "ENABLED");
-    let whole = lab.ask_as(&lab.key, ("GET", "/photos/k"), &[mode], "").await.is(200, "");
+    let whole = setup.ask_as(&setup.key, ("GET", "/photos/k"), &[mode], "").await.is(200, "");
     assert!(whole.headers.contains_key("x-amz-checksum-crc32"));
     let range = [mode, ("range", "bytes=0-4")];
-    let part = lab.ask_as(&lab.key, ("GET", "/photos/k"), &range, "").await.is(206, "");
+    let part = setup.ask_as(&setup.key, ("GET", "/photos/k"), &range, "").await.is(206, "");
     assert_eq!(
         (part.body.as_str(), &part.headers["content-length"]),
         ("hello", &"5".parse().unwrap())
     );
     assert!(!part.headers.contains_key("x-amz-checksum-crc32"));
     let behind = [("range", "bytes=11-")];
-    let answer = lab.ask_as(&lab.key, ("GET", "/photos/k"), &behind, "").await;
+    let answer = setup.ask_as(&setup.key, ("GET", "/photos/k"), &behind, "").await;
     assert_eq!(answer.is(416, "InvalidRange").headers["content-range"], "bytes */11");
-    lab.ask("GET", "/photos/k?partNumber=1", "").await.is(206, "");
-    lab.ask("GET", "/photos/k?partNumber=2", "").await.is(416, "InvalidPartNumber");
+    setup.ask("GET", "/photos/k?partNumber=1", "").await.is(206, "");
+    setup.ask("GET", "/photos/k?partNumber=2", "").await.is(416, "InvalidPartNumber");
 }

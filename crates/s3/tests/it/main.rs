@@ -1,11 +1,11 @@
-//! The S3 API without a network: requests that are signed here, and some that lie.
+//! The S3 API without a network: requests that are signed here, some of them invalid.
 
 #![expect(clippy::unwrap_used, reason = "a test that meets something else has failed")]
 
 mod bodies;
-mod corners;
-mod lab;
+mod corner_cases;
 mod limits;
 mod multipart;
-mod rights;
+mod permissions;
+mod setup;
 mod sign;

@@ -1,9 +1,9 @@
-//! Uploads in parts: the checksums of parts and of the whole.
+//! Multipart uploads: the checksums of parts and of the whole.
 
-use crate::lab::{Answer, Lab};
+use crate::setup::{Answer, Setup};
 
-/// Checksums of a part of 5 MiB of sevens, of the part "hello world", and of both together: of CRCs
-/// that of the bytes, of hashes that of the two hashes. Computed by another program.
+/// Checksums of a part of 5 MiB of sevens, of the part "hello world", and of both: CRCs of the
+/// bytes, hashes of the two hashes. Computed by another program.
 const SUMS: [(&str, [&str; 2], &str); 5] = [
     ("CRC64NVME", ["6oVDgfCTY6I=", "jSnVw/bqjr4="], "ZdNJIWFzn20="),
     ("CRC32C", ["Hf2flw==", "yZRlqg=="], "h2vHXQ=="),
@@ -22,17 +22,17 @@ const SUMS: [(&str, [&str; 2], &str); 5] = [
         "adHYEO6kDOnuJ7RE9lBWug9ZkZvqHcR4z4CQaBoCfM0=",
     ),
 ];
-/// The SHA-256 of the bytes of both.
+/// The SHA-256 of the bytes of both parts.
 const WHOLE_SHA256: &str = "pxvo+tUgSCkurG0fE950u7XHLv+4qn46qzlxzfyTTCc=";
 
 struct Upload<'a> {
-    lab: &'a Lab,
+    setup: &'a Setup,
     target: String,
     parts: String,
 }
 
-impl Lab {
-    /// Sends both parts, with these checksums.
+impl Setup {
+    /// Uploads both parts with these checksums.
     async fn upload(&self, algorithm: Option<(&str, [&str; 2])>) -> Upload<'_> {
         let name = algorithm.map(|it| format!("x-amz-checksum-{}", it.0.to_lowercase()));
         let begin = algorithm.map(|it| [("x-amz-checksum-algorithm", it.0)]);
@@ -56,26 +56,26 @@ impl Lab {
             );
         }
         let target = format!("/photos/k?uploadId={id}");
-        Upload { lab: self, target, parts }
+        Upload { setup: self, target, parts }
     }
 }
 
 impl Upload<'_> {
     async fn complete(&self, headers: &[(&str, &str)]) -> Answer {
         let body = format!("<CompleteMultipartUpload>{}</CompleteMultipartUpload>", self.parts);
-        self.lab.ask_as(&self.lab.key, ("POST", &self.target), headers, &body).await
+        self.setup.ask_as(&self.setup.key, ("POST", &self.target), headers, &body).await
     }
 }
 
 #[tokio::test]
 async fn every_checksum_of_a_whole_upload_is_checked() {
-    let lab = Lab::new().await;
+    let setup = Setup::new().await;
     for (algorithm, parts, whole) in SUMS {
-        let upload = lab.upload(Some((algorithm, parts))).await;
+        let upload = setup.upload(Some((algorithm, parts))).await;
         let name = format!("x-amz-checksum-{}", algorithm.to_lowercase());
         let wrong = whole.replacen(&whole[..2], "AA", 1);
         upload.complete(&[(&name, &wrong)]).await.is(400, "BadDigest");
-        lab.ask("HEAD", "/photos/k", "").await.is(404, "NoSuchKey");
+        setup.ask("HEAD", "/photos/k", "").await.is(404, "NoSuchKey");
         let composite = format!("{whole}-3");
         let code = if algorithm.starts_with("SHA") { "BadDigest" } else { "InvalidRequest" };
         upload.complete(&[(&name, &composite)]).await.is(400, code);
@@ -85,39 +85,39 @@ async fn every_checksum_of_a_whole_upload_is_checked() {
         let element = format!("<Checksum{algorithm}>{shown}</Checksum{algorithm}>");
         assert!(answer.body.contains(&element), "{}", answer.body);
         let mode = [("x-amz-checksum-mode", "ENABLED")];
-        let head = lab.ask_as(&lab.key, ("HEAD", "/photos/k"), &mode, "").await.is(200, "");
+        let head = setup.ask_as(&setup.key, ("HEAD", "/photos/k"), &mode, "").await.is(200, "");
         assert_eq!(head.headers[name.as_str()], shown);
-        lab.ask("DELETE", "/photos/k", "").await.is(204, "");
+        setup.ask("DELETE", "/photos/k", "").await.is(204, "");
     }
 }
 
 #[tokio::test]
 async fn a_checksum_of_the_whole_that_cannot_be_checked_is_refused() {
-    let lab = Lab::new().await;
-    let upload = lab.upload(None).await;
+    let setup = Setup::new().await;
+    let upload = setup.upload(None).await;
     for (name, value) in [
         ("x-amz-checksum-sha256", WHOLE_SHA256),
         ("x-amz-checksum-sha1", SUMS[3].2),
         ("x-amz-checksum-crc32c", SUMS[1].2),
     ] {
         upload.complete(&[(name, value)]).await.is(400, "BadDigest");
-        lab.ask("HEAD", "/photos/k", "").await.is(404, "NoSuchKey");
+        setup.ask("HEAD", "/photos/k", "").await.is(404, "NoSuchKey");
     }
-    // What S3 itself computes of every upload.
+    // S3 itself computes it for every upload.
     upload.complete(&[("x-amz-checksum-crc64nvme", "AAAAAAAAAAA=")]).await.is(400, "BadDigest");
     upload.complete(&[("x-amz-checksum-crc64nvme", SUMS[0].2)]).await.is(200, "");
 }
 
 #[tokio::test]
 async fn a_wrong_checksum_in_the_list_of_parts_is_refused() {
-    let lab = Lab::new().await;
+    let setup = Setup::new().await;
     for (algorithm, parts, _) in SUMS {
-        let mut upload = lab.upload(Some((algorithm, parts))).await;
+        let mut upload = setup.upload(Some((algorithm, parts))).await;
         let right = std::mem::take(&mut upload.parts);
         upload.parts = right.replace(parts[1], parts[0]);
         upload.complete(&[]).await.is(400, "InvalidPart");
         upload.parts = right;
         upload.complete(&[]).await.is(200, "");
-        lab.ask("DELETE", "/photos/k", "").await.is(204, "");
+        setup.ask("DELETE", "/photos/k", "").await.is(204, "");
     }
 }

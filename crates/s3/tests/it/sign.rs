@@ -1,4 +1,4 @@
-//! Signs requests as a client does, in the Authorization header.
+//! Signs requests in the Authorization header, as a client does.
 
 use std::fmt::Write;
 
@@ -10,16 +10,16 @@ use steadfast_store::{Clock, SystemClock};
 
 const SCOPE: &str = "us-east-1/s3/aws4_request";
 
-/// What the chunks of a body are signed with.
+/// The state for signing the chunks of a body.
 pub(crate) struct Seal {
     secret: Vec<u8>,
     scope: String,
     time: String,
-    /// The signature of what came before.
+    /// The previous signature.
     pub(crate) before: String,
 }
 
-/// The headers of a request, its signature included.
+/// The headers of a request, including its signature.
 pub(crate) fn sign(
     key: &AccessKey,
     method: &str,
@@ -40,7 +40,7 @@ pub(crate) fn sign_in(
     headers: &[(&str, &str)],
     payload: &str,
 ) -> (Vec<(String, String)>, Seal) {
-    // The library looks at the system's clock.
+    // The library reads the system clock.
     let now = jiff::Timestamp::from_millisecond(SystemClock.now().0).unwrap();
     let (time, day) =
         (now.strftime("%Y%m%dT%H%M%SZ").to_string(), now.strftime("%Y%m%d").to_string());

@@ -29,7 +29,7 @@ use steadfast_web::Problem;
 use utoipa_axum::router::OpenApiRouter;
 
 use self::blobs::names;
-use super::page::{Cursor, Part, bad_cursor};
+use super::page::{Cursor, PageRequest, bad_cursor};
 use crate::{operation::operation, server::Server};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
@@ -52,7 +52,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
 }
 
 pub(crate) async fn list(server: Arc<Server>, it: ListBuckets) -> Result<Page<Bucket>, Problem> {
-    let page = Part::new(it.limit, it.cursor.as_deref())?;
+    let page = PageRequest::new(it.limit, it.cursor.as_deref())?;
     let after = page.after_name()?.map(BucketName::new).transpose().map_err(|_| bad_cursor())?;
     let found = server.buckets()?.buckets(after.as_ref(), page.limit + 1).await?;
     Ok(page.page(found, |it| Cursor::Name(it.name.to_string()), Bucket::from))
@@ -65,7 +65,7 @@ pub(crate) async fn show(server: Arc<Server>, it: ShowBucket) -> Result<Bucket, 
 pub(crate) async fn put(server: Arc<Server>, it: PutBucket) -> Result<SavedBucket, Problem> {
     let name = BucketName::new(&it.bucket)?;
     let max_blob_bytes = it.max_blob_bytes.flatten();
-    // Settings that are refused must not leave a bucket behind.
+    // Check first: invalid settings must not create a bucket.
     BucketSettings { max_blob_bytes, ..BucketSettings::default() }.check()?;
     let created = match server.buckets()?.create(&name).await {
         Ok(_) => true,
@@ -160,7 +160,7 @@ pub(crate) async fn delete_lifecycle(
 }
 
 pub(crate) async fn list_blobs(server: Arc<Server>, it: ListBlobs) -> Result<BlobPage, Problem> {
-    let page = Part::new(it.limit, it.cursor.as_deref())?;
+    let page = PageRequest::new(it.limit, it.cursor.as_deref())?;
     let options = ListOptions {
         prefix: it.place.key,
         delimiter: it.delimiter,
@@ -179,7 +179,7 @@ pub(crate) async fn list_events(
     server: Arc<Server>,
     it: ListBucketEvents,
 ) -> Result<Page<BucketEvent>, Problem> {
-    let page = Part::new(it.limit, it.cursor.as_deref())?;
+    let page = PageRequest::new(it.limit, it.cursor.as_deref())?;
     let before = Some(page.after_version()?).filter(|it| 0 < *it);
     let name = BucketName::new(&it.bucket)?;
     let found = server.buckets()?.events(&name, before, page.limit).await?;
@@ -195,7 +195,7 @@ pub(crate) async fn list_events(
 
 /// The queue that holds a message: the one that it was sent to, or its dead-letter queue.
 async fn queue_of(server: &Server, message: &Recorded) -> Result<String, Problem> {
-    // The type of a message in a queue is the name of the queue.
+    // The type of a queued message is the name of its queue.
     let sent_to = message.message_type.clone();
     let at = match &message.state {
         None => return Ok(sent_to),
@@ -207,7 +207,7 @@ async fn queue_of(server: &Server, message: &Recorded) -> Result<String, Problem
         Some(State::Pending { due_at, .. }) => *due_at,
         Some(State::InFlight { until, .. }) => *until,
     };
-    // Only messages that failed move to another queue.
+    // Only failed messages move to another queue.
     if message.last_error.is_none() {
         return Ok(sent_to);
     }
@@ -229,14 +229,14 @@ pub(crate) async fn presign(server: Arc<Server>, it: PresignBlob) -> Result<Pres
     server.buckets()?.bucket(&bucket).await?;
     let method = match it.method {
         PresignMethod::Get => {
-            // A URL of a missing blob is a mistake; report it now.
+            // A URL of a missing blob is a mistake: report it now.
             server.buckets()?.head(&bucket, &key).await?;
             steadfast_s3::PresignMethod::Get
         }
         PresignMethod::Put => steadfast_s3::PresignMethod::Put,
     };
     let address = server.s3_address.get().ok_or_else(|| {
-        let detail = "a presigned URL leads to the S3 API, which is not open here; ask a server \
+        let detail = "a presigned URL needs the S3 API, which is not open here; ask a server \
                       that has it";
         Problem::of(Code::Conflict, detail)
     })?;
@@ -248,8 +248,8 @@ pub(crate) async fn presign(server: Arc<Server>, it: PresignBlob) -> Result<Pres
     Ok(PresignedUrl { url, expires_at: rfc3339(now.after(expires)) })
 }
 
-/// The key that signs URLs. An entry of the store has its id. It is created when it is first
-/// needed, and again after it was revoked.
+/// The key that signs URLs. An entry of the store has its id. It is created on first use, and again
+/// after a revocation.
 async fn signer(store: &dyn Store) -> Result<AccessKey, BucketError> {
     let entry = EntryKey::new("system", b"presign-key")?;
     loop {
@@ -268,7 +268,7 @@ async fn signer(store: &dyn Store) -> Result<AccessKey, BucketError> {
         let expect = Expect::Revision { entry: entry.clone(), revision };
         match store.commit(Commit::of(Write::Put(put)).expect(expect)).await? {
             Outcome::Committed(_) => return Ok(key),
-            // Another request was first; its key is used.
+            // Another request was first: use its key.
             Outcome::Rejected(_) | Outcome::Duplicate(_) => {
                 delete_key(store, &key.id).await?;
             }

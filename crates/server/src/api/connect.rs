@@ -17,7 +17,7 @@ use steadfast_store::{Clock, SystemClock};
 use steadfast_web::Problem;
 
 use crate::{
-    listener::Seat,
+    listener::ConnectionSlot,
     live::{
         TEXT_BYTES_MAX, events,
         websocket::{self, Request as Asked},
@@ -25,7 +25,7 @@ use crate::{
     server::Server,
 };
 
-/// Errors of connecting: it is a turn.
+/// Errors of a connection: it is a turn.
 pub(super) const ERRORS: [Code; 9] = [
     Code::InvalidName,
     Code::ClassNotFound,
@@ -38,20 +38,20 @@ pub(super) const ERRORS: [Code; 9] = [
     Code::TurnLost,
 ];
 
-/// Bytes that a WebSocket reads at once. The buffer is held for every connection, idle or not.
+/// Read buffer of a WebSocket in bytes. Every connection holds it, idle or not.
 const READ_BYTES: usize = 4 << 10;
 
-/// Connects to an object.
+/// Connect to an object.
 ///
-/// As a WebSocket: texts go both ways. With `Accept: text/event-stream`: server-sent events, one
-/// way. The object accepts or refuses in a turn, and what it tells arrives when it is durable.
-/// Parameters of the query are for the object; `after` is the number seen last, to go on behind it.
+/// As a WebSocket: text in both directions. With `Accept: text/event-stream`: server-sent events.
+/// The object accepts or refuses in a turn; its messages arrive when they are durable. Query
+/// parameters are for the object; `after` is the last number seen: events continue after it.
 #[utoipa::path(get, path = "/v1/objects/{class}/{name}/connect", tag = "objects",
     extensions(("x-needs-role" = json!("member"))),
     params(
-        ("class" = String, Path, description = "A class that takes connections"),
+        ("class" = String, Path, description = "A class that accepts connections"),
         ("name" = String, Path, description = "The object"),
-        ("after" = Option<i64>, Query, description = "The number seen last"),
+        ("after" = Option<i64>, Query, description = "The last number seen"),
         ("Last-Event-ID" = Option<i64>, Header, description =
             "The same, as browsers send it when they reconnect"),
     ),
@@ -74,7 +74,7 @@ pub(crate) async fn connect(
     connect_to(&server, &class, &name, query, request).await
 }
 
-/// Connects a request to an object, as it asks for.
+/// Connects a request to an object, with the protocol that it asks for.
 pub(crate) async fn connect_to(
     server: &Arc<Server>,
     class: &str,
@@ -102,11 +102,11 @@ pub(crate) async fn connect_to(
         }
         Err(_) if wants_events => {
             let live = server.runtime.objects().connect(class, name, arrival).await?;
-            // It stays for long, and has a place of its own among the live ones.
-            let seat = Extension::<Seat>::from_request_parts(&mut parts, server).await;
-            let seat = seat.ok().map(|Extension(seat)| seat);
-            seat.iter().for_each(Seat::leave);
-            Ok(events::answer(live, seat))
+            // Live connections last long: they have a limit of their own.
+            let slot = Extension::<ConnectionSlot>::from_request_parts(&mut parts, server).await;
+            let slot = slot.ok().map(|Extension(slot)| slot);
+            slot.iter().for_each(ConnectionSlot::release);
+            Ok(events::answer(live, slot))
         }
         Err(error) => {
             let detail = format!(
@@ -119,7 +119,7 @@ pub(crate) async fn connect_to(
 
 fn arrival(query: Vec<(String, String)>, headers: &HeaderMap) -> Result<ConnectParams, Problem> {
     let mut arrival = ConnectParams::new();
-    // A browser that reconnects repeats the query of its first visit; the header is newer.
+    // A browser that reconnects repeats the query of its first request; the header is newer.
     let mut after = headers.get("last-event-id").and_then(|it| it.to_str().ok()).map(str::to_owned);
     for (name, value) in query {
         if name == "after" {
@@ -131,7 +131,7 @@ fn arrival(query: Vec<(String, String)>, headers: &HeaderMap) -> Result<ConnectP
     match after.filter(|it| !it.is_empty()).map(|it| it.parse()).transpose() {
         Ok(Some(number)) => Ok(arrival.after(number)),
         Ok(None) => Ok(arrival),
-        Err(_) => Err(Problem::of(Code::BadRequest, "`after` must be the number seen last")),
+        Err(_) => Err(Problem::of(Code::BadRequest, "`after` must be the last number seen")),
     }
 }
 

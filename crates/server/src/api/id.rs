@@ -4,7 +4,7 @@ use steadfast_api::Code;
 use steadfast_store::{Address, EntityId, Position};
 use steadfast_web::Problem;
 
-/// Reads a stream's id: 32 hexadecimal digits, or an address to compute it from.
+/// Parses a stream's id: 32 hexadecimal digits, or an address to compute it from.
 pub(crate) fn stream(text: &str) -> Result<EntityId, Problem> {
     if let Some(id) = EntityId::from_hex(text) {
         return Ok(id);
@@ -17,14 +17,14 @@ pub(crate) fn stream(text: &str) -> Result<EntityId, Problem> {
     }
 }
 
-/// Reads the number of a turn.
+/// Parses the number of a turn.
 pub(crate) fn turn(text: &str) -> Result<i64, Problem> {
     text.parse().map_err(|_| {
         Problem::of(Code::BadRequest, format!("`{text}` is not a turn; it is a number"))
     })
 }
 
-/// Reads a message's position in the store.
+/// Parses a message's position in the store.
 pub(crate) fn position(text: &str) -> Result<Position, Problem> {
     text.parse().map_err(|_| {
         Problem::of(Code::BadRequest, format!("`{text}` is not a position; it is a number"))

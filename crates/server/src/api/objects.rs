@@ -28,7 +28,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     id,
-    page::{Cursor, Params, Part, bad_cursor},
+    page::{Cursor, PageRequest, Params, bad_cursor},
 };
 use crate::{
     operation::{fails_with, operation},
@@ -53,7 +53,7 @@ pub(crate) async fn classes(
     server: Arc<Server>,
     it: ListClasses,
 ) -> Result<Page<ObjectClass>, Problem> {
-    let page = Part::new(it.limit, it.cursor.as_deref())?;
+    let page = PageRequest::new(it.limit, it.cursor.as_deref())?;
     let after = page.after_class()?;
     let list = server.runtime.objects().look_at_classes(after, page.limit).await?;
     let next = list.next.map(|it| Cursor::Name(it).encode());
@@ -64,7 +64,7 @@ pub(crate) async fn list(
     server: Arc<Server>,
     it: ListObjects,
 ) -> Result<Page<ObjectEntry>, Problem> {
-    let page = Part::new(it.limit, it.cursor.as_deref())?;
+    let page = PageRequest::new(it.limit, it.cursor.as_deref())?;
     let after = page.after_address()?;
     if after.is_some_and(|at| (at.kind(), at.class()) != (EntityKind::Object, &*it.class)) {
         return Err(bad_cursor());
@@ -82,7 +82,7 @@ pub(crate) async fn show(server: Arc<Server>, it: ShowObject) -> Result<ObjectDe
 
 pub(crate) async fn delete(server: Arc<Server>, it: DeleteObject) -> Result<Deleted, Problem> {
     let DeleteObject { class, name } = it;
-    // An object that does not exist must not be created to be deleted.
+    // Check first: deleting must not create an object.
     server.runtime.objects().look_at_turns(&class, &name, None, 0).await?;
     if !server.runtime.objects().serves(&class) {
         let detail = format!(
@@ -120,8 +120,8 @@ pub(crate) async fn query(server: Arc<Server>, it: QueryObject) -> Result<SqlRow
 }
 
 pub(crate) async fn turns(server: Arc<Server>, it: ListTurns) -> Result<Page<TurnEntry>, Problem> {
-    let page = Part::new(it.limit, it.cursor.as_deref())?;
-    // The cursor is the turn that the page begins with.
+    let page = PageRequest::new(it.limit, it.cursor.as_deref())?;
+    // The cursor is the first turn of the page.
     let from = Some(page.after_position()?).filter(|it| *it != 0);
     let objects = server.runtime.objects();
     let found = objects.look_at_turns(&it.class, &it.name, from, page.limit + 1).await?;
@@ -137,7 +137,7 @@ pub(crate) async fn turn(server: Arc<Server>, it: ShowTurn) -> Result<TurnDetail
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ExportParams {
-    /// The turn after which it is exported.
+    /// The turn after which the object is exported; the current state if left out.
     turn: Option<String>,
 }
 
@@ -171,7 +171,7 @@ pub(crate) async fn export(
     Ok((headers, Body::from_stream(stream::iter(pages))).into_response())
 }
 
-/// Under which name a browser keeps it: plain for all of them, in full for those that can.
+/// The file name for a browser: in ASCII for all, and in full for those that support it.
 fn disposition(class: &str, name: &str, turn: Option<i64>) -> String {
     let plain = file_name(class, name, turn);
     let turn = turn.map_or(String::new(), |it| format!("-{it}"));
@@ -179,7 +179,7 @@ fn disposition(class: &str, name: &str, turn: Option<i64>) -> String {
     format!("attachment; filename=\"{plain}\"; filename*=UTF-8''{full}")
 }
 
-/// A name of a file for an object, of letters that every system takes.
+/// A file name for an object, with characters that every system accepts.
 pub(crate) fn file_name(class: &str, name: &str, turn: Option<i64>) -> String {
     let fits = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | '.');
     let name: String = name.chars().take(64).map(|it| if fits(it) { it } else { '_' }).collect();

@@ -1,7 +1,7 @@
-//! Parts of lists: how long they are and where the next one begins.
+//! Pages of lists: their limit and their cursor.
 
+mod collect;
 mod cursor;
-mod gather;
 
 use axum::{
     extract::{FromRequestParts, Query},
@@ -13,26 +13,26 @@ use steadfast_store::{Address, EntityKind, Position, Version};
 use steadfast_web::Problem;
 
 pub(crate) use self::{
+    collect::{MessagePage, collect},
     cursor::Cursor,
-    gather::{Gathered, gather},
 };
 
-/// Which part of a list is wanted.
+/// The requested page of a list.
 #[derive(Debug)]
-pub(crate) struct Part {
-    /// Rows at most.
+pub(crate) struct PageRequest {
+    /// Maximum number of rows.
     pub(crate) limit: usize,
     cursor: Option<Cursor>,
 }
 
-impl Part {
-    /// Reads a limit and a cursor.
+impl PageRequest {
+    /// Parses a limit and a cursor.
     pub(crate) fn new(limit: Limit, cursor: Option<&str>) -> Result<Self, Problem> {
         let cursor = cursor.map(|it| Cursor::decode(it).ok_or_else(bad_cursor)).transpose()?;
         Ok(Self { limit: limit.rows(), cursor })
     }
 
-    /// Makes a page of rows that were read, one more than the limit if there are more.
+    /// Builds a page of the rows that were read, one more than the limit if more exist.
     pub(crate) fn page<T, U>(
         &self,
         mut found: Vec<T>,
@@ -45,7 +45,7 @@ impl Part {
         Page { items: found.into_iter().map(entry).collect(), next }
     }
 
-    /// The address behind which the page begins.
+    /// The address after which the page begins.
     pub(crate) fn after_address(&self) -> Result<Option<&Address>, Problem> {
         match &self.cursor {
             None => Ok(None),
@@ -54,7 +54,7 @@ impl Part {
         }
     }
 
-    /// The name behind which the page begins.
+    /// The name after which the page begins.
     pub(crate) fn after_name(&self) -> Result<Option<&str>, Problem> {
         match &self.cursor {
             None => Ok(None),
@@ -63,7 +63,7 @@ impl Part {
         }
     }
 
-    /// The class behind which the page begins.
+    /// The class after which the page begins.
     pub(crate) fn after_class(&self) -> Result<Option<&str>, Problem> {
         let is_class = |it: &&str| Address::new(EntityKind::Object, it, "x").is_ok();
         let after = self.after_name()?;
@@ -73,7 +73,7 @@ impl Part {
         Ok(after)
     }
 
-    /// The position behind which the page begins.
+    /// The position after which the page begins.
     pub(crate) fn after_position(&self) -> Result<Position, Problem> {
         match self.cursor {
             None => Ok(0),
@@ -82,7 +82,7 @@ impl Part {
         }
     }
 
-    /// The version behind which the page begins.
+    /// The version after which the page begins.
     pub(crate) fn after_version(&self) -> Result<Version, Problem> {
         match self.cursor {
             None => Ok(0),
@@ -92,14 +92,14 @@ impl Part {
     }
 }
 
-/// A cursor that is none.
+/// The problem of an invalid cursor.
 pub(crate) fn bad_cursor() -> Problem {
     let detail =
         "`cursor` is not the `next` of an earlier page of this list; leave it out to begin";
     Problem::of(Code::BadRequest, detail)
 }
 
-/// Reads the query, and refuses what it does not know: a misspelt filter must not be ignored.
+/// Parses the query and refuses unknown fields: a misspelt filter must not be ignored.
 #[derive(Debug)]
 pub(crate) struct Params<T>(pub(crate) T);
 

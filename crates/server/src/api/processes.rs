@@ -16,15 +16,15 @@ use steadfast_web::Problem;
 use utoipa_axum::router::OpenApiRouter;
 
 use super::{
-    page::{Cursor, Part},
+    page::{Cursor, PageRequest},
     streams,
 };
 use crate::{operation::operation, server::Server};
 
-/// Rows of one read while those of one status are looked for.
+/// Rows per read while filtering by status.
 const READ_ROWS: usize = 1_000;
 
-/// Reads for one page at most. A page may end early, with the cursor to go on.
+/// Maximum reads per page. A page may end early, with a cursor to continue.
 const READS_MAX: usize = 20;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
@@ -51,7 +51,7 @@ pub(crate) async fn instances(
     server: Arc<Server>,
     it: ListInstances,
 ) -> Result<Page<Instance>, Problem> {
-    let page = Part::new(it.limit, it.cursor.as_deref())?;
+    let page = PageRequest::new(it.limit, it.cursor.as_deref())?;
     let (name, status) = (&*it.name, it.status);
     if !server.runtime.processes().contains(name) {
         return Err(InputError::Process { name: name.into() }.into());
@@ -88,14 +88,14 @@ pub(crate) async fn instances(
 pub(crate) async fn show(server: Arc<Server>, it: ShowInstance) -> Result<InstanceDetail, Problem> {
     let ShowInstance { name, id, limit, cursor } = it;
     let view = match server.runtime.processes().look(&name, &id).await {
-        // Nobody asked with a message: it is a stored one that cannot be read.
+        // The request has no message: a stored message cannot be decoded.
         Err(InputError::Codec(error)) => {
             return Err(Problem::of(Code::Corrupt, error.to_string()));
         }
         view => view?,
     };
     let view = view.ok_or_else(|| {
-        let detail = format!("process `{name}` has no instance `{id}`; it begins with an input");
+        let detail = format!("process `{name}` has no instance `{id}`; its first input creates it");
         Problem::of(Code::InstanceNotFound, detail)
     })?;
     let address = Address::new(EntityKind::Process, &name, &id).map_err(InputError::from)?;

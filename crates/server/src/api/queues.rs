@@ -20,7 +20,7 @@ use utoipa_axum::router::OpenApiRouter;
 
 use super::{
     id,
-    page::{Cursor, Gathered, Part, bad_cursor, gather},
+    page::{Cursor, MessagePage, PageRequest, bad_cursor, collect},
 };
 use crate::{
     operation::{operation, request_key},
@@ -44,7 +44,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
 }
 
 pub(crate) async fn list(server: Arc<Server>, it: ListQueues) -> Result<Page<Queue>, Problem> {
-    let part = Part::new(it.limit, it.cursor.as_deref())?;
+    let part = PageRequest::new(it.limit, it.cursor.as_deref())?;
     let page = server.runtime.queues().page(part.after_name()?, part.limit).await?;
     let next = page.next.map(|it| Cursor::Name(it).encode());
     Ok(Page { items: page.queues.into_iter().map(Queue::from).collect(), next })
@@ -69,7 +69,7 @@ pub(crate) async fn resume(server: Arc<Server>, it: ResumeQueue) -> Result<Queue
     set_paused(server, it.queue, false, key).await
 }
 
-/// With a key, the answer is made before the change, because it is recorded in the same commit.
+/// With a key, the response is built before the change, because the same commit records it.
 async fn set_paused(
     server: Arc<Server>,
     queue: String,
@@ -108,15 +108,15 @@ pub(crate) async fn peek(
     };
     let queues = server.runtime.queues();
     let read = |after, rows| queues.peek(&it.queue, it.state.into(), after, rows);
-    let measure = |it: &QueueMessageView| (Some(place(it)), it.message.data.as_str().len());
-    let Gathered { items, more } = gather(it.limit.rows(), after, measure, read).await?;
-    let last = items.last().filter(|_| more).map(place);
+    let measure = |it: &QueueMessageView| (Some(row_key(it)), it.message.data.as_str().len());
+    let MessagePage { items, more } = collect(it.limit.rows(), after, measure, read).await?;
+    let last = items.last().filter(|_| more).map(row_key);
     let next = last.map(|(due_at, position)| Cursor::Due(due_at, position).encode());
     Ok(Page { items: items.into_iter().map(QueueMessage::from).collect(), next })
 }
 
-/// The key of a row, behind which the next page begins.
-fn place(it: &QueueMessageView) -> (Timestamp, Position) {
+/// The key of a row, after which the next page begins.
+fn row_key(it: &QueueMessageView) -> (Timestamp, Position) {
     (it.due_at.unwrap_or(Timestamp(0)), it.message.position)
 }
 
@@ -146,14 +146,14 @@ async fn pull(server: Arc<Server>, it: PullMessages) -> Result<PulledMessages, P
     let lease = Duration::from_millis(it.lease_ms);
     let queues = server.runtime.queues().keyed(request_key(&it)?);
     let pulled = queues.pull(&it.queue, it.batch_size, lease).await?;
-    // A queue that gave something was not paused.
+    // A queue that returned messages was not paused.
     let paused = pulled.is_empty() && server.runtime.queues().is_paused(&it.queue).await?;
     Ok(PulledMessages { items: pulled.iter().map(PulledMessage::from).collect(), paused })
 }
 
 async fn ack(server: Arc<Server>, it: AckMessages) -> Result<AckedMessages, Problem> {
     if it.acks.is_empty() && it.retries.is_empty() {
-        // An unknown queue comes first.
+        // Report an unknown queue first.
         server.runtime.queues().is_paused(&it.queue).await?;
         return Err(Problem::of(Code::BadRequest, "name leases in `acks` or `retries`"));
     }
@@ -178,7 +178,7 @@ pub(crate) async fn purge(server: Arc<Server>, it: PurgeQueue) -> Result<Purged,
     };
     let queues = server.runtime.queues().keyed(request_key(&it)?);
     let ids = positions(it.ids)?;
-    // A client that leaves does not end it halfway.
+    // The purge completes even if the client disconnects.
     let all = tokio::spawn(async move { queues.purge(&it.queue, state, ids.as_deref()).await });
     let purged = all.await.unwrap_or(Err(StoreError::Closed.into())).map_err(in_part)?;
     Ok(Purged { purged })
@@ -199,11 +199,11 @@ pub(crate) async fn redrive(server: Arc<Server>, it: RedriveQueue) -> Result<Red
     Ok(all.map_err(|it| if is_preview { it.into() } else { in_part(it) })?.into())
 }
 
-/// Many messages are changed in many commits: some of them may be done when one fails. Other errors
+/// A change of many messages takes many commits: some may be applied when one fails. Other errors
 /// are found before the first commit.
 fn in_part(error: QueueError) -> Problem {
     match &error {
-        // A store that is only read refuses the first commit as well.
+        // A read-only store refuses the first commit.
         QueueError::Store(StoreError::ReadOnly) => error.into(),
         QueueError::Store(_) | QueueError::Invalid(_) => {
             let detail = format!("some messages may have been changed before this: {error}");
@@ -238,9 +238,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_that_ends_in_the_middle_says_that_a_part_may_be_done() {
+    fn a_partial_change_reports_an_unknown_outcome() {
         let code = |error: QueueError| in_part(error).code().to_owned();
-        // The commit that failed was not applied, but those before it may be.
+        // The failed commit was not applied, but earlier ones may be.
         assert_eq!(code(StoreError::DiskFull.into()), "outcome_unknown");
         assert_eq!(code(StoreError::Closed.into()), "outcome_unknown");
         assert_eq!(code(StoreError::ReadOnly.into()), "read_only");

@@ -29,8 +29,8 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::page::{Params, bad_cursor};
 use crate::{
-    listener::Seat,
-    live::history::{Watch, answer},
+    listener::ConnectionSlot,
+    live::history::{Follower, answer},
     operation::{fails_with, operation, request_key},
     server::Server,
 };
@@ -67,12 +67,12 @@ pub(crate) async fn list(server: Arc<Server>, it: ListRuns) -> Result<Page<RunIt
         workflow: it.workflow,
         status: it.status,
         prefix: it.prefix.unwrap_or_default(),
-        since: given(it.since).map(|it| moment("since", &it)).transpose()?,
-        until: given(it.until).map(|it| moment("until", &it)).transpose()?,
+        since: given(it.since).map(|it| parse_time("since", &it)).transpose()?,
+        until: given(it.until).map(|it| parse_time("until", &it)).transpose()?,
         after: given(it.cursor),
         limit: it.limit.rows(),
     };
-    // Nothing else of a query can be malformed.
+    // Only the cursor of a query can be malformed.
     let is_cursor = |it: &RunError| matches!(it, RunError::Malformed { .. });
     let page = server
         .runtime
@@ -83,12 +83,12 @@ pub(crate) async fn list(server: Arc<Server>, it: ListRuns) -> Result<Page<RunIt
     Ok(Page { items: page.items, next: page.next })
 }
 
-/// A field that is empty was left empty in a form.
+/// An empty field of a form counts as left out.
 fn given(text: Option<String>) -> Option<String> {
     text.filter(|it| !it.is_empty())
 }
 
-fn moment(name: &str, text: &str) -> Result<Time, Problem> {
+fn parse_time(name: &str, text: &str) -> Result<Time, Problem> {
     read_time(text).map(Time).ok_or_else(|| {
         let detail = format!("`{name}` must be a time like 2026-11-15T12:30:00Z, not `{text}`");
         Problem::of(Code::BadRequest, detail).at(name)
@@ -99,13 +99,13 @@ async fn start(server: Arc<Server>, it: StartRun) -> Result<StartedRun, Problem>
     if let Some(key) = request_key(&it)? {
         return start_once(&server, it, key).await;
     }
-    let id = it.id.unwrap_or_else(made_up);
+    let id = it.id.unwrap_or_else(generated_id);
     let input = it.input.map_or(Ok(Value::Null), |it| serde_json::from_str(it.get()));
     let input = input.map_err(|error| Problem::of(Code::BadRequest, error.to_string()))?;
     let wait = seconds(it.wait);
     let runs = server.runtime.runs();
     let StartOutcome { created, status } =
-        runs.start_json_and_wait(&it.workflow, &id, input, enough(&server, wait)).await?;
+        runs.start_json_and_wait(&it.workflow, &id, input, wait_or_stop(&server, wait)).await?;
     let is_over = status.is_final() || status.is_paused();
     let status = match is_over || wait.is_zero() {
         true => status,
@@ -117,8 +117,8 @@ async fn start(server: Arc<Server>, it: StartRun) -> Result<StartedRun, Problem>
     Ok(StartedRun::new(it.workflow, id, created, status))
 }
 
-/// Starts a run under a key. The run that the first request started, or found, is the answer to
-/// every repetition, with its present status.
+/// Starts a run with an idempotency key. Every repetition returns the run of the first request,
+/// with its current status.
 async fn start_once(server: &Server, it: StartRun, key: RequestKey) -> Result<StartedRun, Problem> {
     let runs = server.runtime.runs().keyed(key);
     let wait = seconds(it.wait);
@@ -126,7 +126,7 @@ async fn start_once(server: &Server, it: StartRun, key: RequestKey) -> Result<St
     if record.is_none() {
         let input = it.input.map_or(Ok(Value::Null), |it| serde_json::from_str(it.get()));
         let input = input.map_err(|error| Problem::of(Code::BadRequest, error.to_string()))?;
-        runs.start_json(&it.workflow, &it.id.unwrap_or_else(made_up), input).await?;
+        runs.start_json(&it.workflow, &it.id.unwrap_or_else(generated_id), input).await?;
         let recorded = runs.started_before().await;
         record = recorded.map_err(|it| Problem::from(it).after_change())?;
     }
@@ -135,7 +135,7 @@ async fn start_once(server: &Server, it: StartRun, key: RequestKey) -> Result<St
     let ended = async {
         tokio::select! {
             ended = runs.wait(&it.workflow, &id) => ended.map(drop),
-            () = enough(server, wait) => Ok(()),
+            () = wait_or_stop(server, wait) => Ok(()),
         }
     };
     let status = match ended.await {
@@ -146,17 +146,17 @@ async fn start_once(server: &Server, it: StartRun, key: RequestKey) -> Result<St
     Ok(StartedRun::new(it.workflow, id, created, status))
 }
 
-/// The status of a run that this request has started, or found.
+/// The status of a run that this request started or found.
 fn status_after_start(status: Result<Status, RunError>, is_new: bool) -> Result<Status, Problem> {
     match status {
-        // It was deleted since: the answer says how far it was at the start.
+        // The run was deleted meanwhile: return its status at the start.
         Err(RunError::UnknownRun { .. }) => Ok(Status::Queued),
         Err(error) if is_new => Err(Problem::from(error).after_change()),
         status => Ok(status?),
     }
 }
 
-fn made_up() -> String {
+fn generated_id() -> String {
     let entropy = SeededEntropy::from_system();
     format!("{:016x}{:016x}", entropy.next(), entropy.next())
 }
@@ -165,10 +165,10 @@ fn seconds(wait: Option<Wait>) -> Duration {
     wait.map_or(Duration::ZERO, |it| Duration::from_secs(it.seconds()))
 }
 
-/// Ends after the wait, or when the server stops: the run's status then is an answer as well.
-async fn enough(server: &Server, wait: Duration) {
+/// Returns after the wait, or when the server stops: then the current status is the response.
+async fn wait_or_stop(server: &Server, wait: Duration) {
     if !wait.is_zero() {
-        // It does not matter which of the two it was.
+        // Both outcomes are fine.
         let _ = tokio::time::timeout(wait, server.stopping.cancelled()).await;
     }
 }
@@ -178,7 +178,7 @@ pub(crate) async fn show(server: Arc<Server>, it: ShowRun) -> Result<RunView, Pr
     if !wait.is_zero() {
         tokio::select! {
             ended = server.runtime.runs().wait(&it.workflow, &it.id) => drop(ended?),
-            () = enough(&server, wait) => {}
+            () = wait_or_stop(&server, wait) => {}
         }
     }
     look(&server, &it.workflow, &it.id).await
@@ -188,12 +188,12 @@ async fn look(server: &Server, workflow: &str, id: &str) -> Result<RunView, Prob
     Ok(server.runtime.runs().look(workflow, id).await?)
 }
 
-/// The run after a change that was made through this handle.
+/// The run after a change through this handle.
 async fn changed(runs: &Runs, workflow: &str, id: &str) -> Result<RunView, Problem> {
     runs.look_then(workflow, id).await.map_err(|it| Problem::from(it).after_change())
 }
 
-/// The runs, whose next change is recorded under the key of an operation.
+/// The runs; their next change is recorded with the idempotency key of an operation.
 fn keyed<O: Operation>(server: &Server, it: &O) -> Result<Runs, Problem> {
     Ok(server.runtime.runs().keyed(request_key(it)?))
 }
@@ -247,7 +247,7 @@ pub(crate) async fn history(
     let after = it.cursor.as_deref().map_or(Ok(0), |it| number(it, "cursor"))?;
     let runs = server.runtime.runs();
     let items = runs.history(&it.workflow, &it.id, after, it.limit.rows()).await?;
-    // A part may end early: its bytes are limited as well.
+    // A page may end early: its bytes are limited too.
     let length = runs.length(&it.workflow, &it.id).await?;
     let next = items.last().filter(|it| it.number < length).map(|it| it.number.to_string());
     Ok(Page { items, next })
@@ -260,7 +260,7 @@ fn number(text: &str, name: &str) -> Result<i64, Problem> {
     })
 }
 
-/// The query of a history that is followed.
+/// The query of a followed history.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LiveParams {
@@ -270,14 +270,14 @@ pub(crate) struct LiveParams {
 /// Follow the history of a run.
 ///
 /// Server-sent events: each entry has its number as id, so that a client that reconnects continues
-/// behind the last one. The last event is `end` when the run has ended, and `closed` when the
-/// server stops or the client is too slow: then reconnect.
+/// after the last one. The last event is `end` when the run has ended, or `closed` when the server
+/// stops or the client is too slow: then reconnect.
 #[utoipa::path(get, path = "/v1/workflows/{workflow}/runs/{id}/live", tag = "workflows",
     extensions(("x-needs-role" = json!("viewer"))),
     params(
         ("workflow" = String, Path, description = "Workflow name"),
         ("id" = String, Path, description = "Run id"),
-        ("after" = Option<i64>, Query, description = "Continue behind this entry"),
+        ("after" = Option<i64>, Query, description = "Continue after this entry"),
         ("Last-Event-ID" = Option<i64>, Header, description =
             "The number of the last entry, as browsers send it when they reconnect"),
     ),
@@ -290,19 +290,19 @@ async fn live(
     Path((workflow, id)): Path<(String, String)>,
     Params(params): Params<LiveParams>,
     headers: HeaderMap,
-    seat: Option<Extension<Seat>>,
+    slot: Option<Extension<ConnectionSlot>>,
 ) -> Result<Response, Problem> {
-    // A browser that reconnects repeats the query of its first visit; the header is newer.
+    // A browser that reconnects repeats the query of its first request; the header is newer.
     let last = headers.get("last-event-id").and_then(|it| it.to_str().ok());
     let after = match last.filter(|it| !it.is_empty()) {
         Some(last) => number(last, "Last-Event-ID")?,
         None => number(params.after.as_deref().unwrap_or("0"), "after")?,
     };
-    // The run must exist before the answer begins.
+    // The run must exist before the response begins.
     server.runtime.runs().history(&workflow, &id, after, 1).await?;
-    let place = server.watchers.clone().try_acquire_owned().map_err(|_| {
+    let permit = server.followers.clone().try_acquire_owned().map_err(|_| {
         Problem::of(Code::Busy, "too many clients follow runs; try again, or read `history`")
     })?;
-    let watch = Watch { server, workflow, id, after, place };
-    Ok(answer(watch, seat.map(|Extension(seat)| seat)))
+    let follower = Follower { server, workflow, id, after, permit };
+    Ok(answer(follower, slot.map(|Extension(slot)| slot)))
 }

@@ -18,13 +18,13 @@ use steadfast_web::{Problem, Web};
 
 use crate::{doctor::examine, metrics::Figures, server::Server};
 
-/// Queues with figures of their own. Consumed ones and as many by name are looked at to choose
-/// them: each costs a read.
+/// Maximum number of queues with metrics. To choose them, the consumed queues and as many others by
+/// name are read: each costs a read.
 const QUEUES_MAX: usize = 100;
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Says that the process lives. Never touches the store.
+/// Report that the process is alive. Never reads the store.
 #[utoipa::path(get, path = "/healthz", tag = "server",
     extensions(("x-needs-role" = json!("none"))),
     responses((status = 200, body = Alive)),
@@ -33,13 +33,13 @@ pub(crate) async fn healthz() -> Json<Alive> {
     Json(Alive { status: "ok".into() })
 }
 
-/// Says whether requests should come here.
+/// Report whether the server accepts requests.
 #[utoipa::path(get, path = "/readyz", tag = "server",
     extensions(("x-needs-role" = json!("none"))),
     responses(
         (status = 200, body = Readiness, description = "Ready"),
         (status = 503, body = Readiness,
-            description = "The store cannot write, or the server stops"),
+            description = "The store cannot write, or the server is stopping"),
     ),
 )]
 pub(crate) async fn readyz(State(server): State<Arc<Server>>) -> (StatusCode, Json<Readiness>) {
@@ -65,7 +65,7 @@ pub(crate) async fn readyz(State(server): State<Arc<Server>>) -> (StatusCode, Js
     (code, Json(Readiness { status: status.into(), checks }))
 }
 
-/// Writes the figures in the text format of Prometheus.
+/// Export the metrics in the text format of Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "server",
     extensions(("x-needs-role" = json!("viewer"))),
     responses((status = 200, body = String, content_type = CONTENT_TYPE)),
@@ -73,7 +73,7 @@ pub(crate) async fn readyz(State(server): State<Arc<Server>>) -> (StatusCode, Js
 pub(crate) async fn metrics(State(server): State<Arc<Server>>) -> Result<Response, Problem> {
     let figures = Figures {
         activity: server.runtime.store().activity(),
-        // A store that is away must not take the other figures with it.
+        // If the store is unavailable, the other metrics are still exported.
         totals: server.runtime.store().totals().await.ok(),
         ready: server.runtime.store().health() == Health::Ready,
         awake: server.runtime.objects().awake(),
@@ -93,8 +93,8 @@ fn counters(server: &Server) -> Vec<(&'static str, &'static str, u64)> {
     counters.iter().map(|it| (it.name, it.help, (it.value)())).collect()
 }
 
-/// The queues with figures, and whether there are others: the consumed ones, then those with
-/// messages among the first by name, then the others of these.
+/// The queues with metrics, and whether others exist: the consumed ones, then those with messages
+/// among the first by name, then the others of these.
 async fn queues(server: &Server) -> Result<(Vec<QueueView>, bool), Problem> {
     let queues = server.runtime.queues();
     let page = queues.page(None, QUEUES_MAX).await?;
@@ -106,16 +106,16 @@ async fn queues(server: &Server) -> Result<(Vec<QueueView>, bool), Problem> {
     }
     let is_empty = |it: &QueueView| it.depth.waiting() + it.depth.dead == 0;
     found.sort_by_cached_key(|it| (!it.consumed, is_empty(it), it.name.clone()));
-    let is_cut = page.next.is_some() || QUEUES_MAX < found.len();
+    let closed = page.next.is_some() || QUEUES_MAX < found.len();
     found.truncate(QUEUES_MAX);
-    Ok((found, is_cut))
+    Ok((found, closed))
 }
 
 pub(crate) async fn doctor(server: Arc<Server>, it: Examine) -> Result<Examination, Problem> {
     Ok(examine(&server, it.deep).await)
 }
 
-/// Describes every route.
+/// Describe every route.
 #[utoipa::path(get, path = "/openapi.json", tag = "server",
     extensions(("x-needs-role" = json!("viewer"))),
     responses((status = 200, body = serde_json::Value)),
@@ -144,7 +144,7 @@ mod tests {
     use tower::ServiceExt;
 
     use super::*;
-    use crate::{failure::Failure, place::Place, server::Policy};
+    use crate::{failure::Failure, location::Location, server::Policy};
 
     #[tokio::test]
     async fn an_application_with_a_route_of_the_server_does_not_start() {
@@ -154,16 +154,16 @@ mod tests {
                 .get("/healthz", Needs::NOTHING, "Says that it is well", async || "")
                 .get("/v1/objects/{kind}", Role::Viewer, "Lists them", async || "")
         });
-        let place = Place::Folder("memory".into());
+        let location = Location::Folder("memory".into());
         crate::app::claim_routes(&mut app);
-        let refused = Server::prepare(app, store.clone(), place).await.err();
-        let Some(Failure::Told(text)) = refused else { panic!("it started") };
+        let refused = Server::prepare(app, store.clone(), location).await.err();
+        let Some(Failure::Message(text)) = refused else { panic!("it started") };
         assert!(text.contains("route `/healthz` is declared by"), "{text}");
         assert!(text.contains("route `/v1/objects/{}` is declared by"), "{text}");
         assert_eq!(store.activity().commits, 0);
     }
 
-    /// Takes messages and does nothing.
+    /// Handles messages without effect.
     struct Idle;
 
     impl Consumer for Idle {
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn queues_that_are_consumed_or_hold_messages_have_figures_before_others() {
+    async fn consumed_and_nonempty_queues_have_metrics_before_others() {
         const LAST: Queue<Value> = Queue::named("z");
         let app = App::new("test").queue(LAST).consume(LAST, Idle);
         let program = app.test().await.unwrap();
@@ -197,12 +197,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_node_that_drains_is_not_ready() {
+    async fn a_draining_server_is_not_ready() {
         let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
         let app = App::new("test");
         let app = app.blobs(Arc::new(MemoryBlobs::default()));
-        let place = Place::Folder("memory".into());
-        let server = Server::prepare(app, store, place).await.unwrap();
+        let location = Location::Folder("memory".into());
+        let server = Server::prepare(app, store, location).await.unwrap();
         assert_eq!(readyz(State(server.clone())).await.0, StatusCode::OK);
         server.drain();
         let (status, Json(body)) = readyz(State(server)).await;

@@ -19,7 +19,7 @@ use utoipa_axum::router::OpenApiRouter;
 
 use super::{
     id,
-    page::{Cursor, Gathered, Part, gather},
+    page::{Cursor, MessagePage, PageRequest, collect},
 };
 use crate::{operation::operation, server::Server};
 
@@ -34,15 +34,15 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
 }
 
 pub(crate) async fn list(server: Arc<Server>, it: ListStreams) -> Result<Page<Stream>, Problem> {
-    let page = Part::new(it.limit, it.cursor.as_deref())?;
+    let page = PageRequest::new(it.limit, it.cursor.as_deref())?;
     let store = server.runtime.store();
     let found = store.streams(None, page.after_address()?, page.limit + 1).await?;
     Ok(page.page(found, |it| Cursor::Address(it.address.clone()), |it| Stream::from(&it)))
 }
 
-/// Shows a stream and a part of its messages.
+/// Shows a stream and a page of its messages.
 pub(crate) async fn show(server: Arc<Server>, it: ShowStream) -> Result<StreamDetail, Problem> {
-    let page = Part::new(it.limit, it.cursor.as_deref())?;
+    let page = PageRequest::new(it.limit, it.cursor.as_deref())?;
     let id = id::stream(&it.id)?;
     let store = server.runtime.store().as_ref();
     let after = page.after_version()?;
@@ -53,7 +53,7 @@ pub(crate) async fn show(server: Arc<Server>, it: ShowStream) -> Result<StreamDe
     let version = store.version(id).await?;
     let read = |after, rows| store.read_stream(id, after + 1, rows);
     let measure = |it: &Recorded| (it.version, bytes(it));
-    let Gathered { items, more } = gather(page.limit, after, measure, read).await?;
+    let MessagePage { items, more } = collect(page.limit, after, measure, read).await?;
     let addresses = Addresses::read(store, &items).await?;
     let last = items.last().filter(|_| more);
     Ok(StreamDetail {
@@ -69,18 +69,18 @@ pub(crate) async fn pending(
     server: Arc<Server>,
     it: ListPending,
 ) -> Result<Page<Message>, Problem> {
-    let page = Part::new(it.limit, it.cursor.as_deref())?;
+    let page = PageRequest::new(it.limit, it.cursor.as_deref())?;
     let stream = it.stream.as_deref().map(id::stream).transpose()?;
     let read = |after, rows| server.runtime.store().pending(stream, after, rows);
     let measure = |it: &Recorded| (it.position, bytes(it));
-    messages(&server, gather(page.limit, page.after_position()?, measure, read).await?).await
+    messages(&server, collect(page.limit, page.after_position()?, measure, read).await?).await
 }
 
 pub(crate) async fn dead(server: Arc<Server>, it: ListDead) -> Result<Page<Message>, Problem> {
-    let page = Part::new(it.limit, it.cursor.as_deref())?;
+    let page = PageRequest::new(it.limit, it.cursor.as_deref())?;
     let read = |after, rows| server.runtime.store().dead(after, rows);
     let measure = |it: &Recorded| (it.position, bytes(it));
-    messages(&server, gather(page.limit, page.after_position()?, measure, read).await?).await
+    messages(&server, collect(page.limit, page.after_position()?, measure, read).await?).await
 }
 
 /// The size of a message in a page.
@@ -88,8 +88,8 @@ fn bytes(it: &Recorded) -> usize {
     it.data.as_str().len() + it.metadata.as_str().len()
 }
 
-async fn messages(server: &Server, found: Gathered<Recorded>) -> Result<Page<Message>, Problem> {
-    let Gathered { items, more } = found;
+async fn messages(server: &Server, found: MessagePage<Recorded>) -> Result<Page<Message>, Problem> {
+    let MessagePage { items, more } = found;
     let addresses = Addresses::read(server.runtime.store().as_ref(), &items).await?;
     let last = items.last().filter(|_| more);
     let next = last.map(|it| Cursor::Position(it.position).encode());
@@ -107,15 +107,15 @@ async fn message(server: Arc<Server>, it: ShowMessage) -> Result<MessageDetail, 
     })
 }
 
-/// Says that there is no such message.
+/// The problem of an unknown message.
 fn not_found(position: Position) -> Problem {
-    let detail = format!("message {position} does not exist, or is no longer kept");
+    let detail = format!("message {position} does not exist, or was deleted by retention");
     Problem::of(Code::MessageNotFound, detail)
 }
 
 pub(crate) async fn revive(server: Arc<Server>, it: ReviveMessage) -> Result<Message, Problem> {
     let (store, position) = (&**server.runtime.store(), it.message);
-    // The scope and the request as earlier versions recorded them.
+    // Scope and request as earlier versions recorded them.
     let new = |key: String| RequestKey::new("revive", None, &key, position.to_string().as_bytes());
     let key = it.idempotency_key.map(new).transpose().map_err(StoreError::from)?;
     if let Some(key) = &key
@@ -130,7 +130,7 @@ pub(crate) async fn revive(server: Arc<Server>, it: ReviveMessage) -> Result<Mes
         (Err(problem), None) => return Err(problem),
     };
     let message = revived(&server, &recorded).await?;
-    // Somebody may have revived it since, and it may be done by now.
+    // Another request may have revived it meanwhile, and it may be done by now.
     let mut commit =
         Commit::of(Write::Revive { position }).expect(Expect::Settled { position, as_ });
     if let Some(key) = &key {
@@ -161,15 +161,17 @@ fn revivable(
             return Ok((recorded, as_));
         }
         Some(Delivery::Settled(Settlement { as_: SettledAs::Done, .. })) => "done",
-        Some(Delivery::Pending { .. }) => "pending already",
+        Some(Delivery::Pending { .. }) => "already pending",
         Some(Delivery::InFlight { .. }) => "in flight",
-        None => "not one to be delivered",
+        None => "without a receiver",
     };
-    let detail = format!("message {position} is {state}; only dead and cancelled ones are revived");
+    let detail =
+        format!("message {position} is {state}; only dead and cancelled messages can be revived");
     Err(Problem::of(Code::WrongStatus, detail))
 }
 
-/// The message as it will be. It is recorded with the key, in the commit whose time it cannot know.
+/// The message after the commit. The commit records it with the key, before the commit time is
+/// known.
 async fn revived(server: &Server, recorded: &Recorded) -> Result<Message, StoreError> {
     let addresses =
         Addresses::read(server.runtime.store().as_ref(), std::slice::from_ref(recorded)).await?;

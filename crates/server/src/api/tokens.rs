@@ -55,7 +55,7 @@ fn problem(error: TokenError) -> Problem {
             Problem::of(Code::KeyReused, error.to_string())
         }
         TokenError::Organization { .. } => Problem::of(Code::InvalidName, error.to_string()),
-        // Only a check of a request denies, and no route here makes one.
+        // Only checks of requests deny, and no route here makes one.
         TokenError::Denied(_) => Problem::of(Code::BadRequest, error.to_string()),
     }
 }

@@ -1,4 +1,4 @@
-//! Commands to copy, which `--help` shows below each verb.
+//! Example commands that `--help` shows below each verb.
 
 /// Below the help of `steadfast` itself.
 pub(super) const STEADFAST: &str = "\

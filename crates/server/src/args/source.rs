@@ -1,4 +1,4 @@
-//! Whom a verb asks: a server or a folder.
+//! The source of a verb: a server or a data folder.
 
 use std::path::PathBuf;
 
@@ -6,20 +6,20 @@ use clap::{ArgMatches, parser::ValueSource};
 
 use super::SERVER;
 
-/// Whom a verb asks.
+/// The source of a verb.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// A server.
     Server(String),
-    /// A folder that no server holds.
+    /// A folder that no server has open.
     Folder(PathBuf),
 }
 
 impl Source {
-    /// Chooses from what was given, and from where it was given.
+    /// Chooses the source from the values and where they were set.
     ///
-    /// A flag goes before a variable, and the variable that only verbs have before the shared one,
-    /// so that a shell that exports the folder of its server can still ask that server.
+    /// A flag takes precedence over a variable, and the variable of verbs over the shared one. A
+    /// shell that exports the folder of its server can therefore still ask that server.
     pub(crate) fn of(matches: &ArgMatches) -> Result<Self, &'static str> {
         let matches = leaf(matches);
         let from = |id| matches.try_contains_id(id).ok().and_then(|_| matches.value_source(id));

@@ -1,8 +1,8 @@
 //! `steadfast buckets …`.
 
 mod cp;
+mod direction;
 mod meter;
-mod place;
 #[cfg(test)]
 mod tests;
 

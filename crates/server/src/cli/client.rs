@@ -16,18 +16,18 @@ use tokio::runtime::Runtime;
 use self::local::Local;
 use crate::{
     args::Source,
-    cli::{output, told},
+    cli::{output, to_error},
     failure::Failure,
-    place::redacted,
+    location::redacted,
 };
 
-/// Bytes of a file that are read at once.
+/// Bytes per read of a file.
 const PIECE: u64 = 256 << 10;
 
-/// Takes a piece of a file, and hears how long the whole is.
+/// Receives a piece of a file, and the length of the whole file.
 pub(super) type Take<'a> = &'a mut dyn FnMut(&[u8], Option<u64>) -> Result<(), Failure>;
 
-/// Asks a server or a folder.
+/// Sends requests to a server or a folder.
 pub(crate) struct Client {
     // Stops before the runtime that it runs on.
     local: Option<Local>,
@@ -36,7 +36,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Makes ready to ask a server, or a folder on which this program answers.
+    /// Connects to a server, or opens a folder in this process.
     pub(crate) fn open(
         source: Source,
         app: Option<steadfast_core::Result<App>>,
@@ -57,7 +57,7 @@ impl Client {
         }
     }
 
-    /// Makes ready to ask a program that works in this process and keeps nothing.
+    /// Runs a program in this process, in memory.
     pub(crate) fn here(app: App) -> Result<Self, Failure> {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(2).enable_all().build()?;
@@ -65,17 +65,17 @@ impl Client {
         Ok(Self { connection: local.connection(), local: Some(local), runtime })
     }
 
-    /// Gets a path; returns the body of a good answer.
+    /// Sends GET; returns the body of a successful response.
     pub(super) fn get(&self, path: &str, json: bool) -> Result<String, Failure> {
         self.text(self.download(path, json)?)
     }
 
-    /// Gets a path that answers with a file.
+    /// Sends GET for a file.
     pub(super) fn download(&self, path: &str, json: bool) -> Result<Vec<u8>, Failure> {
         self.ask("GET", path, None, json)
     }
 
-    /// Puts a file at a path, piece by piece; returns the body of a good answer.
+    /// Uploads a file in pieces; returns the body of a successful response.
     pub(super) fn upload(
         &self,
         path: &str,
@@ -95,8 +95,7 @@ impl Client {
         self.text(self.accept(answer, json)?.into())
     }
 
-    /// Gets a path that answers with a file, and gives its pieces to `take`, with the length of
-    /// the whole.
+    /// Downloads a file and passes its pieces to `take`, with the length of the file.
     pub(super) fn fetch(&self, path: &str, json: bool, take: Take<'_>) -> Result<(), Failure> {
         self.runtime.block_on(async {
             let request = self.connection.start("GET", path).body(payload(""));
@@ -112,23 +111,23 @@ impl Client {
         })
     }
 
-    /// Sends an operation; returns the body of a good answer.
+    /// Sends an operation; returns the body of a successful response.
     pub(super) fn request<O: Operation>(&self, it: &O, json: bool) -> Result<String, Failure> {
         self.accept(self.runtime.block_on(self.connection.request(it)), json)
     }
 
-    /// Sends an operation, and reads the answer.
+    /// Sends an operation and parses the response.
     pub(super) fn send<O: Operation>(&self, it: &O, json: bool) -> Result<O::Response, Failure> {
         self.accept(self.runtime.block_on(self.connection.send(it)), json)
     }
 
-    /// Whether a server is asked.
+    /// Whether requests go to a server.
     pub(super) fn is_server(&self) -> bool {
         self.local.is_none()
     }
 
-    /// Reads the lines of an answer of a server as they come, until `take` has enough of them or
-    /// there are no more.
+    /// Reads the lines of a streamed response as they arrive, until `take` returns false or the
+    /// stream ends.
     pub(super) fn follow(
         &self,
         path: &str,
@@ -170,7 +169,7 @@ impl Client {
         Ok(self.accept(answer, json)?.into())
     }
 
-    /// Says what went wrong; with `--json`, as the problem that was answered.
+    /// Reports an error; with `--json`, as the problem of the response.
     fn accept<T>(&self, answer: Result<T, ApiError>, json: bool) -> Result<T, Failure> {
         let error = match answer {
             Ok(it) => return Ok(it),
@@ -190,7 +189,7 @@ impl Client {
         Err(Failure::new(format!("{error}{advice}")))
     }
 
-    /// Reads an answer as what it should be.
+    /// Parses a response.
     pub(super) fn read<T: serde::de::DeserializeOwned>(&self, body: &str) -> Result<T, Failure> {
         let read = serde_json::from_str(body);
         self.accept(read.map_err(|error| self.unreadable(&error.to_string())), false)
@@ -206,7 +205,7 @@ impl Client {
     }
 }
 
-/// The folder is free again.
+/// Releases the folder.
 impl Drop for Client {
     fn drop(&mut self) {
         if let Some(local) = self.local.take() {
@@ -217,16 +216,16 @@ impl Drop for Client {
 
 impl Ask for Client {
     fn get(&self, path: &str, json: bool) -> steadfast_core::Result<String> {
-        Client::get(self, path, json).map_err(told)
+        Client::get(self, path, json).map_err(to_error)
     }
 
     fn post(&self, path: &str, body: &str, json: bool) -> steadfast_core::Result<String> {
         let answer = self.ask("POST", path, Some(body), json);
-        answer.and_then(|it| self.text(it)).map_err(told)
+        answer.and_then(|it| self.text(it)).map_err(to_error)
     }
 }
 
-/// A file, piece by piece. Nothing else is to be done here while the disk is waited for.
+/// Reads a file in pieces. Blocking is fine: nothing else runs in this process.
 fn pieces(
     mut file: impl Read + Send + 'static,
 ) -> impl Stream<Item = Result<Frame<Bytes>, BrokenBody>> + Send {
@@ -240,7 +239,7 @@ fn pieces(
     }))
 }
 
-/// The lines of a body as they come. A body that breaks off ends them.
+/// The lines of a body as they arrive. An incomplete body ends them.
 fn lines(body: Payload) -> impl Stream<Item = String> {
     let start = (body.into_data_stream(), Vec::new());
     stream::unfold(start, async |(mut pieces, mut read)| {

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{args::DoctorArgs, failure::Failure};
 
-/// Prints what was found; fails if a check did.
+/// Prints the checks; fails if one of them failed.
 pub(crate) fn doctor(client: &Client, args: &DoctorArgs) -> Result<(), Failure> {
     let json = args.ask.json;
     let body = client.request(&args.examine, json)?;
@@ -19,7 +19,7 @@ pub(crate) fn doctor(client: &Client, args: &DoctorArgs) -> Result<(), Failure> 
     } else {
         let mut table = Table::new(&["CHECK", "STATUS", "DETAIL"]);
         for it in found.checks {
-            table.row([it.name, it.status.word().into(), it.detail]);
+            table.row([it.name, it.status.name().into(), it.detail]);
         }
         print(&table.write())?;
     }

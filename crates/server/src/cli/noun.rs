@@ -1,4 +1,4 @@
-//! Nouns and verbs of the command line, made from operations.
+//! Nouns and verbs of the command line, built from operations.
 
 use std::io::{IsTerminal, Write};
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{args::AskArgs, failure::Failure};
 
-/// Writes an answer for people.
+/// Formats a response for people.
 type Show<O> = fn(&O, &<O as Operation>::Response) -> String;
 
 type Run = Box<dyn Fn(&Client, &ArgMatches) -> Result<(), Failure>>;
@@ -30,7 +30,7 @@ impl Noun {
         Self { command: command.arg_required_else_help(true), verbs: Vec::new() }
     }
 
-    /// Adds a verb that sends an operation and prints its answer.
+    /// Adds a verb that sends an operation and prints its response.
     pub(super) fn verb<O: Operation + Args>(
         self,
         name: &'static str,
@@ -44,7 +44,7 @@ impl Noun {
         self.add(O::augment_args(Command::new(name)).about(about::<O>()), examples, run)
     }
 
-    /// Adds a verb that destroys something: it asks before, unless told `--yes`.
+    /// Adds a verb that destroys data: it asks for confirmation, unless `--yes` is given.
     pub(super) fn destroys<O: Operation + Args>(
         self,
         name: &'static str,
@@ -63,7 +63,7 @@ impl Noun {
         self.add(command, examples, run)
     }
 
-    /// Adds a verb that is more than one operation.
+    /// Adds a verb with its own implementation.
     pub(super) fn custom<A: Args + 'static>(
         self,
         name: &'static str,
@@ -94,7 +94,7 @@ impl Noun {
         let title = if examples.len() == 1 { "Example:" } else { "Examples:" };
         let lines = examples.iter().map(|it| format!("\n  steadfast {it}"));
         let help: String = std::iter::once(title.to_owned()).chain(lines).collect();
-        // The description of arguments that are shared must not become that of the verb.
+        // The description of shared arguments must not become that of the verb.
         let about = command.get_about().cloned().unwrap_or_default();
         let command = AskArgs::augment_args(command).about(about).after_help(help);
         let name = command.get_name().to_owned();
@@ -108,12 +108,12 @@ impl Noun {
         self.command.get_name()
     }
 
-    /// Its part of the command line.
+    /// Its clap command.
     pub(crate) fn command(&self) -> Command {
         self.command.clone()
     }
 
-    /// Runs the verb that was chosen.
+    /// Runs the chosen verb.
     pub(crate) fn run(&self, client: &Client, matches: &ArgMatches) -> Result<(), Failure> {
         let chosen = matches.subcommand();
         let found = chosen
@@ -140,7 +140,7 @@ fn about<O: Operation>() -> String {
     about.unwrap_or_default().trim_end_matches('.').replace('\n', " ")
 }
 
-/// Sends an operation, and prints its answer.
+/// Sends an operation and prints its response.
 pub(super) fn answer<O: Operation>(
     client: &Client,
     operation: &O,
@@ -153,22 +153,22 @@ pub(super) fn answer<O: Operation>(
     }
     let body = if body.is_empty() { "null" } else { &body };
     print(&show(operation, &client.read(body)?))?;
-    if let Ok(Part { next: Some(next), .. }) = serde_json::from_str(body) {
-        // Advice only: it does not matter if nobody reads it.
+    if let Ok(ListPage { next: Some(next), .. }) = serde_json::from_str(body) {
+        // This is advice: ignore output errors.
         let _ = writeln!(std::io::stderr(), "more rows exist; continue with --cursor {next}");
     }
     Ok(())
 }
 
-/// Recognizes a part of a list.
+/// Detects a page of a list.
 #[derive(Deserialize)]
-struct Part {
+struct ListPage {
     #[serde(rename = "items")]
     _items: Vec<IgnoredAny>,
     next: Option<String>,
 }
 
-/// Asks a person; a script must say `--yes`.
+/// Asks for confirmation; scripts must pass `--yes`.
 fn confirm(question: &str, yes: bool) -> Result<(), Failure> {
     if yes {
         return Ok(());

@@ -85,7 +85,7 @@ fn yes(it: bool) -> &'static str {
     if it { "yes" } else { "no" }
 }
 
-/// A number that may be more.
+/// A number that may be a lower bound.
 fn at_least(number: usize, more: bool) -> String {
     format!("{number}{}", if more { "+" } else { "" })
 }
@@ -108,14 +108,14 @@ fn rows(found: &SqlRows) -> String {
     let mut table = Table::new(&headings);
     found.rows.iter().for_each(|row| table.row(row.iter().map(cell)));
     if found.truncated {
-        // Advice only: it does not matter if nobody reads it.
+        // This is advice: ignore output errors.
         let advice = "more rows exist; narrow the query, or export the object";
         let _ = writeln!(std::io::stderr(), "{advice}");
     }
     table.write()
 }
 
-/// A value for people.
+/// Formats a value for people.
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => "NULL".into(),
@@ -193,7 +193,7 @@ fn turns(client: &Client, args: TurnsArgs, ask: &AskArgs) -> Result<(), Failure>
             answer(client, &it, ask.json, |_, turn| changes(turn))
         }
         None => answer(client, &turns, ask.json, |_, page| match page.items.is_empty() {
-            true => "no turn is kept any more\n".into(),
+            true => "no turns are stored\n".into(),
             false => turn_table(&page.items),
         }),
     }
@@ -242,7 +242,7 @@ fn changes(it: &TurnDetail) -> String {
     text
 }
 
-/// A row on one line.
+/// Formats a row on one line.
 fn line(columns: &[String], row: &Map<String, Value>) -> String {
     let cells = columns.iter().filter_map(|it| Some(format!("{it}={}", cell(row.get(it)?))));
     cells.collect::<Vec<_>>().join(" ")
@@ -252,10 +252,10 @@ fn line(columns: &[String], row: &Map<String, Value>) -> String {
 struct ExportArgs {
     #[command(flatten)]
     object: ShowObject,
-    /// As it was after this turn
+    /// State of the object after this turn
     #[arg(long, env = "STEADFAST_TURN", value_name = "TURN")]
     turn: Option<i64>,
-    /// Target file, which must not exist; CLASS-NAME.sqlite if it is left out
+    /// Target file, which must not exist; by default CLASS-NAME.sqlite
     #[arg(long, env = "STEADFAST_OUTPUT", value_name = "FILE")]
     output: Option<PathBuf>,
 }

@@ -4,15 +4,15 @@ use crate::failure::Failure;
 
 /// Prints a text.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
-    tell(text).map(|_| ())
+    try_print(text).map(|_| ())
 }
 
-/// Prints a text; `false` if nobody reads it any more.
-pub(super) fn tell(text: &str) -> Result<bool, Failure> {
+/// Prints a text. Returns `false` if the reader has closed the pipe.
+pub(super) fn try_print(text: &str) -> Result<bool, Failure> {
     Ok(steadfast_web::print(text)?)
 }
 
-/// Prints the JSON of the API as it came.
+/// Prints the JSON of the API unchanged.
 pub(super) fn print_json(body: &str) -> Result<(), Failure> {
     print(&format!("{}\n", body.trim_end()))
 }

@@ -57,7 +57,7 @@ fn instances(page: &Page<Instance>) -> String {
     }
     let mut table = Table::new(&["ID", "STATUS", "MESSAGES", "UPDATED", "CREATED", "COMPLETED"]);
     for it in page.items.iter().cloned() {
-        let (status, version) = (it.status.word().into(), it.version.to_string());
+        let (status, version) = (it.status.name().into(), it.version.to_string());
         let completed = or_dash(it.completed_at.as_deref());
         table.row([it.id, status, version, it.updated_at, it.created_at, completed]);
     }
@@ -65,7 +65,7 @@ fn instances(page: &Page<Instance>) -> String {
 }
 
 fn show(it: &InstanceDetail) -> String {
-    let (address, status, messages) = (&it.address, it.status.word(), it.version);
+    let (address, status, messages) = (&it.address, it.status.name(), it.version);
     let table = message_table(&it.items, false);
     format!("{address}  {status}  {messages} messages\n\n{:#}\n\n{table}", it.state)
 }

@@ -15,12 +15,12 @@ use steadfast_api::{
 use super::{
     client::Client,
     noun::Noun,
-    output::{print, print_json, tell},
+    output::{print, print_json, try_print},
     table::{Table, or_dash},
 };
 use crate::{args::AskArgs, failure::Failure, waterfall::words};
 
-/// Characters of a body in a line.
+/// Maximum characters of a body in a line.
 const BODY_MAX: usize = 100;
 
 pub(super) fn noun() -> Noun {
@@ -151,7 +151,7 @@ fn peek(it: &PeekQueue, page: &Page<QueueMessage>) -> String {
     table.write()
 }
 
-/// Attempts, and those before it came here.
+/// Attempts, and those before it was moved to this queue.
 fn attempts(message: &QueueMessage) -> String {
     match message.attempts_before {
         0 => message.attempts.to_string(),
@@ -186,26 +186,26 @@ struct DeadLetterArgs {
     limit: usize,
 }
 
-/// Lists the dead letters of a queue: those that moved to its dead-letter queue, and those that
-/// stayed.
+/// Lists the dead letters of a queue: those in its dead-letter queue, and those in the queue
+/// itself.
 fn dead_letters(client: &Client, args: DeadLetterArgs, ask: &AskArgs) -> Result<(), Failure> {
     let queue: Queue = client.send(&ShowQueue { queue: args.queue }, ask.json)?;
     let mut found = Vec::new();
     let elsewhere = queue.settings.dead_letter_queue.as_deref();
-    let places = [
+    let holders = [
         elsewhere.map(|it| (it, MessageState::Pending)),
         elsewhere.map(|it| (it, MessageState::Dead)),
         Some((&*queue.name, MessageState::Dead)),
     ];
-    for (place, state) in places.into_iter().flatten() {
-        let from = (place != queue.name).then_some(&*queue.name);
-        let mut peek = PeekQueue { queue: place.into(), state, ..PeekQueue::default() };
+    for (holder, state) in holders.into_iter().flatten() {
+        let from = (holder != queue.name).then_some(&*queue.name);
+        let mut peek = PeekQueue { queue: holder.into(), state, ..PeekQueue::default() };
         while found.len() < args.limit {
             let page: Page<QueueMessage> = client.send(&peek, ask.json)?;
             let is_meant = |it: &QueueMessage| from.is_none() || it.from.as_deref() == from;
             let room = args.limit - found.len();
             let meant = page.items.into_iter().filter(is_meant).take(room);
-            found.extend(meant.map(|it| (place.to_owned(), it)));
+            found.extend(meant.map(|it| (holder.to_owned(), it)));
             peek.cursor = page.next;
             if peek.cursor.is_none() {
                 break;
@@ -213,9 +213,9 @@ fn dead_letters(client: &Client, args: DeadLetterArgs, ask: &AskArgs) -> Result<
         }
     }
     if ask.json {
-        let item = |(place, it): &(String, QueueMessage)| {
+        let item = |(holder, it): &(String, QueueMessage)| {
             let mut item = serde_json::to_value(it).unwrap_or_default();
-            item["queue"] = json!(place);
+            item["queue"] = json!(holder);
             item
         };
         let items: Vec<Value> = found.iter().map(item).collect();
@@ -225,17 +225,17 @@ fn dead_letters(client: &Client, args: DeadLetterArgs, ask: &AskArgs) -> Result<
         return print(&format!("queue {} has no dead letters\n", queue.name));
     }
     let mut table = Table::new(&["ID", "IN", "SENT", "ATTEMPTS", "LAST ERROR", "BODY"]);
-    for (place, it) in &found {
+    for (holder, it) in &found {
         let error = or_dash(it.last_error.as_deref());
         let sent = it.enqueued_at.clone();
-        table.row([it.id.clone(), place.clone(), sent, attempts(it), error, short(it)]);
+        table.row([it.id.clone(), holder.clone(), sent, attempts(it), error, short(it)]);
     }
-    let place = elsewhere.unwrap_or(&queue.name);
-    let next = format!("move them back with `steadfast queues redrive {place}`");
+    let holder = elsewhere.unwrap_or(&queue.name);
+    let next = format!("move them back with `steadfast queues redrive {holder}`");
     print(&format!("{}\n{next}\n", table.write()))
 }
 
-/// On a terminal, a bar shows how many messages have left the queue.
+/// Redrives messages. On a terminal, a bar shows how many have left the queue.
 fn redrive(client: &Client, args: RedriveQueue, ask: &AskArgs) -> Result<(), Failure> {
     let is_watched =
         !ask.json && !args.dry_run && client.is_server() && std::io::stdout().is_terminal();
@@ -260,13 +260,13 @@ fn watched_redrive(client: &Client, args: &RedriveQueue) -> Result<String, Failu
     std::thread::scope(|scope| {
         let request = scope.spawn(|| client.request(args, false));
         while !request.is_finished() {
-            // A failed look is repeated.
+            // A failed read is retried.
             let done = held().map_or(0, |now| before.saturating_sub(now));
-            tell(&format!("\r{}", bar(done, matched)))?;
+            try_print(&format!("\r{}", bar(done, matched)))?;
             std::thread::park_timeout(std::time::Duration::from_millis(150));
         }
-        tell("\r\x1b[K")?;
-        request.join().unwrap_or_else(|_| Err(Failure::new("the request met a bug")))
+        try_print("\r\x1b[K")?;
+        request.join().unwrap_or_else(|_| Err(Failure::new("the request panicked")))
     })
 }
 
@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bar_fills_and_is_never_longer_than_its_end() {
+    fn a_progress_bar_fills_and_keeps_its_width() {
         assert_eq!(bar(0, 8), format!("|{}| 0 of 8 moved", ".".repeat(40)));
         assert_eq!(bar(2, 8), format!("|{}{}| 2 of 8 moved", "=".repeat(10), ".".repeat(30)));
         assert_eq!(bar(9, 8), format!("|{}| 8 of 8 moved", "=".repeat(40)));

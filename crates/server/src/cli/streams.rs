@@ -58,7 +58,7 @@ fn messages(page: &Page<Message>, empty: &str) -> String {
     if page.items.is_empty() { empty.into() } else { message_table(&page.items, true) }
 }
 
-/// Messages as rows. The first column is what `revive` takes.
+/// Messages as rows. The first column is the argument of `revive`.
 pub(super) fn message_table(messages: &[Message], with_stream: bool) -> String {
     let mut headings = vec!["MESSAGE", "STREAM", "POSITION", "KIND", "DIRECTION", "TYPE", "STATE"];
     headings.extend(["PROCESSED", "ATTEMPTS", "DUE", "EXECUTED", "ERROR"]);

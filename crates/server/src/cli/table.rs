@@ -1,4 +1,4 @@
-//! Plain tables: aligned with spaces, readable without colour, nothing cut off.
+//! Plain tables: aligned with spaces, readable without colour, never truncated.
 
 use steadfast_web::printable;
 
@@ -37,7 +37,7 @@ impl Table {
     }
 }
 
-/// A cell of nothing.
+/// A cell, or a dash if it is empty.
 pub(super) fn or_dash(text: Option<&str>) -> String {
     text.unwrap_or("-").to_owned()
 }
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_aligned_and_lines_end_at_their_text() {
+    fn columns_are_aligned_without_trailing_spaces() {
         let mut table = Table::new(&["ID", "NAME"]);
         table.row(["1".into(), "ü".into()]);
         table.row(["1000".into(), "x".into()]);
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn stored_text_cannot_steer_the_terminal() {
+    fn stored_text_cannot_control_the_terminal() {
         let mut table = Table::new(&["ERR\tOR"]);
         table.row(["a\u{1b}[2Jb\nc".into()]);
         assert_eq!(table.write(), "ERR OR\na [2Jb c\n");

@@ -1,4 +1,4 @@
-//! Whether the clock of the store and the wall clock agree.
+//! Checks whether the clock of the store and the wall clock agree.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use steadfast_api::{rfc3339, server::Check};
 use steadfast_store::{ClockReport, ClockStep};
 
 /// The difference between the clocks, for people; `None` if they agree.
-pub(crate) fn trouble(report: &ClockReport) -> Option<String> {
+pub(crate) fn difference(report: &ClockReport) -> Option<String> {
     let ahead = report.ahead();
     if report.step_max < ahead {
         // It runs a tenth slower than the wall clock.
@@ -31,9 +31,9 @@ pub(crate) fn trouble(report: &ClockReport) -> Option<String> {
     }
 }
 
-/// The clocks agree, and deletion by age goes on.
+/// Checks that the clocks agree and deletion by age is active.
 pub(super) fn check(report: &ClockReport) -> Check {
-    if let Some(trouble) = trouble(report) {
+    if let Some(trouble) = difference(report) {
         return Check::warning("clock", trouble);
     }
     if report.now < report.delete_from {
@@ -72,13 +72,13 @@ mod tests {
 
     #[test]
     fn a_store_that_is_ahead_and_a_step_forward_are_reported_and_a_small_difference_is_not() {
-        let ahead = trouble(&report(2 * HOUR, HOUR, None, 0)).unwrap();
+        let ahead = difference(&report(2 * HOUR, HOUR, None, 0)).unwrap();
         assert!(ahead.contains("1 h 0 min ahead") && ahead.contains("10 h 0 min"), "{ahead}");
-        assert_eq!(trouble(&report(HOUR + 60_000, HOUR, None, 0)), None);
+        assert_eq!(difference(&report(HOUR + 60_000, HOUR, None, 0)), None);
         let step = ClockStep { at: Timestamp(HOUR), by: Duration::from_hours(720), forward: true };
-        let stepped = trouble(&report(HOUR, HOUR, Some(step), 25 * HOUR)).unwrap();
+        let stepped = difference(&report(HOUR, HOUR, Some(step), 25 * HOUR)).unwrap();
         assert!(stepped.contains("forward by 30 d 0 h"), "{stepped}");
         assert!(stepped.contains("waits until 1970-01-02T01:00:00"), "{stepped}");
-        assert_eq!(trouble(&report(26 * HOUR, 26 * HOUR, Some(step), 25 * HOUR)), None);
+        assert_eq!(difference(&report(26 * HOUR, 26 * HOUR, Some(step), 25 * HOUR)), None);
     }
 }

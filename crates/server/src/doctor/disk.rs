@@ -1,4 +1,4 @@
-//! The disk under a data folder: room, speed, and the write-ahead log.
+//! Checks the disk of a data folder: free space, speed, and the write-ahead log.
 
 use std::path::{Path, PathBuf};
 
@@ -6,24 +6,24 @@ use steadfast_api::server::Check;
 
 use super::fsync;
 
-/// Below this the next commits may find the disk full.
+/// Below this, the next commits may find the disk full.
 const FREE_BYTES_LOW: u64 = 256 << 20;
 
-/// Below this somebody should look.
+/// Below this, an operator should act.
 const FREE_BYTES_SCARCE: u64 = 2 << 30;
 
-/// The writer holds the log near 64 MiB; twice that means that it cannot be emptied.
+/// The writer keeps the log near 64 MiB; twice that means that it cannot be checkpointed.
 const WAL_BYTES_HIGH: u64 = 128 << 20;
 
-/// A commit waits at least this long, so a slower disk is felt by every caller.
+/// Above this, every caller notices: a commit waits for at least one fsync.
 const FSYNC_MICROSECONDS_SLOW: u128 = 20_000;
 
 const MIB: u64 = 1 << 20;
 
-/// Checks of the data folder, away from the async threads. Its speed is found by writing.
+/// Checks the data folder on a blocking thread. Measuring the speed writes a file.
 pub(super) async fn checks(folder: PathBuf, may_write: bool) -> Vec<Check> {
     let made = move || {
-        let mut made = vec![room(&folder), log(&folder)];
+        let mut made = vec![free_space(&folder), log(&folder)];
         made.extend(may_write.then(|| speed(&folder)));
         made
     };
@@ -31,7 +31,7 @@ pub(super) async fn checks(folder: PathBuf, may_write: bool) -> Vec<Check> {
     made.unwrap_or_else(|error| vec![Check::failed("disk", error.to_string())])
 }
 
-fn room(folder: &Path) -> Check {
+fn free_space(folder: &Path) -> Check {
     let found = match rustix::fs::statvfs(folder) {
         Ok(found) => found,
         Err(error) => return Check::failed("disk space", error.to_string()),

@@ -1,4 +1,4 @@
-//! Measures how long the disk takes to keep a promise.
+//! Measures the time of an fsync.
 
 use std::{
     fs::File,
@@ -7,13 +7,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Bytes of one write: a page of the database.
+/// Bytes per write: a page of the database.
 const WRITE_BYTES: usize = 4_096;
 
-/// Writes that are measured.
+/// Number of measured writes.
 const WRITES: usize = 20;
 
-/// The median time of a write that is forced to the disk, in a file of its own.
+/// The median time of a write with fsync, to a separate file.
 pub(super) fn median(folder: &Path) -> std::io::Result<Duration> {
     let path = folder.join("steadfast.doctor");
     let measured = measure(&path);

@@ -3,7 +3,7 @@
 use steadfast_api::server::Check;
 use steadfast_store::{Health, Setting, Store};
 
-/// Checks that need nothing but the store.
+/// Checks that need only the store.
 pub(super) async fn checks(store: &dyn Store, works: bool, deep: bool) -> Vec<Check> {
     let mut checks = vec![health(store), invariants(store, deep).await];
     checks.extend(work(store, works).await);
@@ -11,7 +11,7 @@ pub(super) async fn checks(store: &dyn Store, works: bool, deep: bool) -> Vec<Ch
     checks
 }
 
-/// The settings of the database that our promises depend on.
+/// The settings of the database that durability depends on.
 async fn settings(store: &dyn Store) -> Vec<Check> {
     match store.settings().await {
         Ok(settings) => settings
@@ -35,8 +35,8 @@ fn health(store: &dyn Store) -> Check {
     }
 }
 
-/// The invariants are about all rows: in a store that ever had more positions than this, they are
-/// checked only for who asks for it.
+/// The invariants cover all rows. In a store with more positions than this, only `--deep` checks
+/// them.
 const SMALL: i64 = 20_000;
 
 async fn invariants(store: &dyn Store, deep: bool) -> Check {
@@ -63,7 +63,7 @@ async fn work(store: &dyn Store, works: bool) -> [Check; 2] {
     let pending = match totals.pending {
         0 => Check::ok("pending", "no message is pending"),
         count if works => Check::ok("pending", format!("{count} messages are pending")),
-        // Messages are delivered by the program that has handlers for them.
+        // Only the program with their handlers delivers messages.
         count => Check::warning(
             "pending",
             format!("{count} messages are pending, and nothing in this process handles them"),

@@ -1,12 +1,12 @@
-//! Whether what is to be done will be done.
+//! Checks that pending work will be delivered.
 
 use steadfast_api::server::Check;
 use steadfast_core::Runtime;
 
-/// Positions that are named; more help nobody.
+/// Maximum number of positions in the report.
 const NAMED_MAX: usize = 10;
 
-/// No pending work may be without something that wakes it.
+/// All pending work must have something that wakes it.
 pub(super) async fn wake_ups(runtime: &Runtime) -> Check {
     match runtime.forgotten().await {
         Ok(found) if found.is_empty() => Check::ok("wake-ups", "all pending work is scheduled"),
@@ -21,7 +21,8 @@ pub(super) async fn wake_ups(runtime: &Runtime) -> Check {
     }
 }
 
-/// Messages for what this program does not declare wait for another program.
+/// Reports messages for targets that this program does not declare: another program must deliver
+/// them.
 pub(super) async fn unserved(runtime: &Runtime) -> Check {
     match runtime.unserved().await {
         Ok(found) if found.is_empty() => Check::ok("served", "this program serves all stored work"),

@@ -1,4 +1,4 @@
-//! The routes inside somebody's axum program.
+//! The routes nested in another axum program.
 
 use std::collections::BTreeSet;
 
@@ -40,14 +40,14 @@ async fn status(site: &Router, path: &str, host: &str) -> u16 {
 }
 
 #[tokio::test]
-async fn an_axum_program_has_the_routes_beside_its_own() {
+async fn an_axum_program_serves_the_routes_with_its_own() {
     let program = App::new("host").test().await.unwrap();
     let own = Router::new().route("/hello", get(async || "hello"));
     let decides = own.clone().fallback_service(router(&program, Policy::HostDecides).unwrap());
     for path in ["/hello", "/", "/v1/streams", "/openapi.json", "/metrics", "/healthz"] {
         assert_eq!(status(&decides, path, HOST).await, 200, "{path}");
     }
-    // A program without buckets says so.
+    // A program without buckets reports that.
     assert_eq!(status(&decides, "/v1/buckets", HOST).await, 404);
     let loopback = own.fallback_service(router(&program, Policy::Loopback).unwrap());
     assert_eq!(status(&loopback, "/v1/streams", "localhost").await, 200);
@@ -97,7 +97,7 @@ async fn all_links_of_the_console_work_below_a_path() {
             let response = answer(&site, &path).await;
             let html = response.headers().get(header::CONTENT_TYPE).cloned();
             let html = html.is_some_and(|it| it.to_str().unwrap().starts_with("text/html"));
-            // Forms are for other methods, and this program has no buckets.
+            // Forms need other methods, and this program has no buckets.
             let is_served = matches!(response.status().as_u16(), 200 | 405)
                 || path.starts_with("/acme/durable/buckets");
             assert!(is_served, "{path}: {}", text(response).await);
@@ -119,7 +119,7 @@ async fn all_links_of_the_console_work_below_a_path() {
 }
 
 #[tokio::test]
-async fn forms_lead_back_to_pages_below_the_path() {
+async fn forms_redirect_to_pages_below_the_path() {
     let program = App::new("host").queue(MAIL).test().await.unwrap();
     let site = Router::new().nest("/durable", router(&program, Policy::HostDecides).unwrap());
     let form = Request::post("/durable/queues/mail/pause").header("host", HOST);
@@ -153,7 +153,7 @@ async fn a_route_that_is_not_described_is_not_served() {
     );
 }
 
-/// Says who calls.
+/// Returns the caller.
 struct Porter;
 
 #[derive(Serialize, Deserialize)]
@@ -189,13 +189,13 @@ fn porter_routes() -> OpenApiRouter<Runtime> {
 }
 
 #[tokio::test]
-async fn a_turn_tells_a_caller_of_a_route_from_the_program_itself() {
+async fn a_turn_distinguishes_a_caller_from_the_program_itself() {
     let program = App::new("host").object(Porter).routes("/porter", porter_routes);
     let program = program.test().await.unwrap();
     let site = router(&program, Policy::HostDecides).unwrap();
     assert_eq!(text(answer(&site, "/porter/outside").await).await, "\"Anonymous\"");
     assert_eq!(text(answer(&site, "/porter/inside").await).await, "\"Internal\"");
-    // A host program that knows its callers says who they are.
+    // A host program that knows its callers sets them.
     let known = site.layer(Extension(object::Caller::Internal));
     assert_eq!(text(answer(&known, "/porter/outside").await).await, "\"Internal\"");
     let own = router(&program, Policy::Loopback).unwrap();
@@ -206,7 +206,7 @@ async fn a_turn_tells_a_caller_of_a_route_from_the_program_itself() {
 }
 
 #[tokio::test]
-async fn every_route_is_listed_with_what_it_needs() {
+async fn every_route_is_listed_with_its_role() {
     let program = App::new("host").object(Porter).routes("/porter", porter_routes);
     let program = program.test().await.unwrap();
     let table = route_table(&program).unwrap();
@@ -222,7 +222,7 @@ async fn every_route_is_listed_with_what_it_needs() {
 }
 
 #[tokio::test]
-async fn services_and_fallbacks_of_a_router_are_covered_by_its_one_need() {
+async fn services_and_fallbacks_of_a_router_have_its_role() {
     fn files() -> Router {
         let service = Router::new().route("/a", get(async || "a"));
         Router::new()
@@ -258,7 +258,7 @@ async fn a_layer_of_an_application_may_answer_options() {
         let request = Request::options(path).header("host", HOST).body(Body::empty()).unwrap();
         ask(&site, request).await.status().as_u16()
     };
-    // No layer answers here: the route itself has no such method.
+    // No layer answers here: the route has no such method.
     assert_eq!(ask_options("/shop/open").await, 405);
     assert_eq!(ask_options("/shop/closed").await, 404);
 }

@@ -1,7 +1,7 @@
-//! Server-sent events: what an object tells, to who only listens.
+//! Server-sent events: a one-way connection to an object.
 //!
-//! The body of the answer is asked for only while the client reads, so a task of its own watches:
-//! for the end of the connection, and for a client that reads nothing.
+//! The body of the response is polled only while the client reads. A task therefore watches for the
+//! end of the connection and for a client that does not read.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -15,48 +15,48 @@ use steadfast_core::{Closed, LiveSocket};
 use steadfast_store::{Clock, SystemClock};
 use tokio::{sync::mpsc, time::timeout};
 
-use super::{COMMENT, GOODBYE_MOMENT, WRITE_TIMEOUT};
-use crate::listener::Seat;
+use super::{CLOSE_NOTICE_DELAY, COMMENT, WRITE_TIMEOUT};
+use crate::listener::ConnectionSlot;
 
-/// After so long a browser comes again.
+/// Delay before a browser reconnects.
 pub(super) const RETRY: Duration = Duration::from_secs(1);
 
-/// The answer that goes on until the connection ends.
-pub(crate) fn answer(live: LiveSocket, seat: Option<Seat>) -> Response {
-    let (out, told) = mpsc::channel(1);
-    tokio::spawn(tell(live, out, seat));
-    answer_of(told)
+/// The response that streams until the connection ends.
+pub(crate) fn answer(live: LiveSocket, slot: Option<ConnectionSlot>) -> Response {
+    let (out, events) = mpsc::channel(1);
+    tokio::spawn(run(live, out, slot));
+    answer_of(events)
 }
 
-/// The answer that tells events as they come.
-pub(super) fn answer_of(told: mpsc::Receiver<Event>) -> Response {
-    let told = stream::unfold(told, async |mut told| {
-        let event: Event = told.recv().await?;
-        Some((Ok::<_, Infallible>(event), told))
+/// The response that streams these events.
+pub(super) fn answer_of(events: mpsc::Receiver<Event>) -> Response {
+    let events = stream::unfold(events, async |mut events| {
+        let event: Event = events.recv().await?;
+        Some((Ok::<_, Infallible>(event), events))
     });
     let alive = KeepAlive::new().interval(COMMENT);
-    // It is not used again: when the events end, so does the connection.
+    // The connection is not reused: it ends with the events.
     let headers = [("x-accel-buffering", "no"), ("connection", "close")];
-    (headers, Sse::new(told).keep_alive(alive)).into_response()
+    (headers, Sse::new(events).keep_alive(alive)).into_response()
 }
 
-/// Tells everything until the end, of which the object hears.
-async fn tell(live: LiveSocket, out: mpsc::Sender<Event>, seat: Option<Seat>) {
-    let closed = talk(&live, &out).await;
+/// Streams until the end, and reports the end to the object.
+async fn run(live: LiveSocket, out: mpsc::Sender<Event>, slot: Option<ConnectionSlot>) {
+    let closed = stream_messages(&live, &out).await;
     let why = json!({ "code": closed.code, "reason": closed.reason }).to_string();
-    let goodbye = Event::default().event("closed").data(why);
-    let _ = timeout(GOODBYE_MOMENT, out.send(goodbye)).await;
+    let last = Event::default().event("closed").data(why);
+    let _ = timeout(CLOSE_NOTICE_DELAY, out.send(last)).await;
     drop(out);
     live.close(closed).await;
-    if let Some(seat) = seat {
-        // Who reads has all of it by then; who does not is not waited for.
-        SystemClock.sleep(2 * GOODBYE_MOMENT).await;
-        seat.cut();
+    if let Some(slot) = slot {
+        // A client that reads has received everything by then; others are not waited for.
+        SystemClock.sleep(2 * CLOSE_NOTICE_DELAY).await;
+        slot.close();
     }
 }
 
-/// How it ended.
-async fn talk(live: &LiveSocket, out: &mpsc::Sender<Event>) -> Closed {
+/// Streams the messages; returns the reason of the end.
+async fn stream_messages(live: &LiveSocket, out: &mpsc::Sender<Event>) -> Closed {
     let gone = || Closed::new(Closed::BROKEN, "the connection broke");
     let mut next = Event::default().retry(RETRY).comment("connected");
     loop {

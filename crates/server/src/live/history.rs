@@ -12,44 +12,44 @@ use tokio::{
 };
 
 use super::{
-    GOODBYE_MOMENT, WRITE_TIMEOUT,
+    CLOSE_NOTICE_DELAY, WRITE_TIMEOUT,
     events::{RETRY, answer_of},
 };
-use crate::{listener::Seat, server::Server};
+use crate::{listener::ConnectionSlot, server::Server};
 
-/// Entries read at once: all that is held for one who watches.
+/// Entries per read, which bounds the memory per client.
 const PAGE: usize = 50;
 
-/// One who watches a run.
-pub(crate) struct Watch {
+/// A client that follows a run.
+pub(crate) struct Follower {
     pub(crate) server: Arc<Server>,
     pub(crate) workflow: String,
     pub(crate) id: String,
-    /// The number seen last.
+    /// The last number that the client has.
     pub(crate) after: i64,
-    /// Given back at the end.
-    pub(crate) place: OwnedSemaphorePermit,
+    /// The slot, released at the end.
+    pub(crate) permit: OwnedSemaphorePermit,
 }
 
-/// How it ended.
+/// How a followed history ended.
 enum End {
     /// The run has ended, with this entry.
     Ended(String),
-    /// Come again.
+    /// The client should reconnect; code and reason.
     Closed(String, String),
-    /// Nobody listens any more.
+    /// The client has disconnected.
     Gone,
 }
 
-/// The answer that goes on until the run has ended.
-pub(crate) fn answer(watch: Watch, seat: Option<Seat>) -> Response {
-    let (out, told) = mpsc::channel(1);
-    tokio::spawn(tell(watch, out, seat));
-    answer_of(told)
+/// The response that streams until the run has ended.
+pub(crate) fn answer(follower: Follower, slot: Option<ConnectionSlot>) -> Response {
+    let (out, events) = mpsc::channel(1);
+    tokio::spawn(run(follower, out, slot));
+    answer_of(events)
 }
 
-async fn tell(mut watch: Watch, out: mpsc::Sender<Event>, seat: Option<Seat>) {
-    let goodbye = match watch.talk(&out).await {
+async fn run(mut follower: Follower, out: mpsc::Sender<Event>, slot: Option<ConnectionSlot>) {
+    let last = match follower.stream_entries(&out).await {
         End::Ended(entry) => {
             Event::default().event("end").data(json!({ "entry": entry }).to_string())
         }
@@ -59,23 +59,23 @@ async fn tell(mut watch: Watch, out: mpsc::Sender<Event>, seat: Option<Seat>) {
         }
         End::Gone => return,
     };
-    let _ = timeout(GOODBYE_MOMENT, out.send(goodbye)).await;
-    drop((out, watch.place));
-    if let Some(seat) = seat {
-        // Who reads has all of it by then; who does not is not waited for.
-        SystemClock.sleep(2 * GOODBYE_MOMENT).await;
-        seat.cut();
+    let _ = timeout(CLOSE_NOTICE_DELAY, out.send(last)).await;
+    drop((out, follower.permit));
+    if let Some(slot) = slot {
+        // A client that reads has received everything by then; others are not waited for.
+        SystemClock.sleep(2 * CLOSE_NOTICE_DELAY).await;
+        slot.close();
     }
 }
 
-impl Watch {
-    /// Tells every entry until the end.
-    async fn talk(&mut self, out: &mpsc::Sender<Event>) -> End {
+impl Follower {
+    /// Streams every entry until the end.
+    async fn stream_entries(&mut self, out: &mpsc::Sender<Event>) -> End {
         let hello = Event::default().retry(RETRY).comment("connected");
         if let Err(end) = send(out, hello).await {
             return end;
         }
-        // Who comes again after the end has nothing more to hear.
+        // After a reconnect past the end there is nothing more to send.
         let mut ended = match self.read(self.after - 1, 1).await {
             Ok(seen) => end_of(seen.last().filter(|it| it.number == self.after)),
             Err(end) => return end,
@@ -103,7 +103,7 @@ impl Watch {
                 grown = grown => if let Err(error) = grown { return closed(&error) },
                 () = out.closed() => return End::Gone,
                 () = self.server.stopping.cancelled() => {
-                    return End::Closed("stopping".into(), "the server stops; reconnect".into());
+                    return End::Closed("stopping".into(), "server is stopping: reconnect".into());
                 }
             }
         }

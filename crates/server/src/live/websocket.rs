@@ -1,4 +1,4 @@
-//! A WebSocket. One task holds it: reads, writes, keeps it alive.
+//! A WebSocket. One task reads, writes and keeps it alive.
 
 use std::{pin::Pin, sync::Arc};
 
@@ -8,28 +8,30 @@ use steadfast_core::{CallError, Closed, LiveSocket};
 use steadfast_store::Clock;
 use steadfast_web::Problem;
 
-use super::{GOODBYE_MOMENT, GOODBYE_TIMEOUT, HEARTBEAT, TEXT_BYTES_MAX, WRITE_TIMEOUT};
+use super::{
+    CLOSE_HANDSHAKE_TIMEOUT, CLOSE_NOTICE_DELAY, HEARTBEAT, TEXT_BYTES_MAX, WRITE_TIMEOUT,
+};
 
-/// The code of a close frame that the other side sent without one.
+/// The code for a close frame without one.
 const NO_STATUS: u16 = 1005;
-/// Only texts are taken.
+/// Close code for frames that are not text.
 const UNSUPPORTED: u16 = 1003;
 const TOO_BIG: u16 = 1009;
-/// Bytes of a reason in a close frame.
+/// Maximum length of the reason in a close frame, in bytes.
 const REASON_BYTES_MAX: usize = 123;
 
-/// A text on its way into the object.
+/// A text in flight to the object.
 type Sending<'a> = Pin<Box<dyn Future<Output = Result<(), CallError>> + Send + 'a>>;
 
-/// How it ended, and who began.
+/// Which side ended the connection, and why.
 enum End {
-    /// We did: the other side is told.
+    /// The server: send the reason to the client.
     Ours(Closed),
-    /// They did, or it broke.
+    /// The client, or the connection broke.
     Theirs(Closed),
 }
 
-/// Who asked, for what is told about errors.
+/// The request, for its error messages.
 pub(crate) struct Request {
     pub(crate) path: String,
     pub(crate) id: String,
@@ -42,8 +44,8 @@ pub(crate) async fn serve(
     clock: Arc<dyn Clock>,
     request: Request,
 ) {
-    let talk = Talk { live: &live, clock: &*clock, request: &request };
-    let end = match talk.run(&mut socket).await {
+    let open = OpenSocket { live: &live, clock: &*clock, request: &request };
+    let end = match open.run(&mut socket).await {
         Ok(never) => match never {},
         Err(end) => end,
     };
@@ -55,26 +57,26 @@ pub(crate) async fn serve(
         }
         End::Theirs(closed) => (closed, None),
     };
-    let mut goodbye = std::pin::pin!(goodbye(&mut socket, frame));
-    // Who reads hears it at once; the object does not wait for who does not.
-    let said = tokio::time::timeout(GOODBYE_MOMENT, &mut goodbye).await;
+    let mut close = std::pin::pin!(close(&mut socket, frame));
+    // A client that reads receives it at once; the object does not wait for others.
+    let said = tokio::time::timeout(CLOSE_NOTICE_DELAY, &mut close).await;
     live.close(closed).await;
     if said.is_err() {
-        let _ = tokio::time::timeout(GOODBYE_TIMEOUT, goodbye).await;
+        let _ = tokio::time::timeout(CLOSE_HANDSHAKE_TIMEOUT, close).await;
     }
 }
 
-/// Says goodbye, or answers one, and waits for the other side.
-async fn goodbye(socket: &mut WebSocket, frame: Option<CloseFrame>) {
+/// Sends or answers a close frame, and waits for the client.
+async fn close(socket: &mut WebSocket, frame: Option<CloseFrame>) {
     if let Some(frame) = frame {
         let _ = socket.send(Message::Close(Some(frame))).await;
     }
-    // Reading on also sends the answer to a goodbye of theirs.
+    // Reading also sends the answer to the client's close frame.
     while let Some(Ok(_)) = socket.recv().await {}
 }
 
-/// A connection while it is open.
-struct Talk<'a> {
+/// An open connection.
+struct OpenSocket<'a> {
     live: &'a LiveSocket,
     clock: &'a dyn Clock,
     request: &'a Request,
@@ -82,13 +84,13 @@ struct Talk<'a> {
 
 enum Never {}
 
-impl Talk<'_> {
+impl OpenSocket<'_> {
     async fn run(&self, socket: &mut WebSocket) -> Result<Never, End> {
         let mut sending: Option<Sending<'_>> = None;
         let mut is_alive = true;
         let mut beat = self.clock.sleep(HEARTBEAT);
         loop {
-            // Before the next text comes in, the last one is done: so their order stays.
+            // The last text is handled before the next is read, so their order is kept.
             let is_sending = sending.is_some();
             tokio::select! {
                 event = self.live.next() => match event {
@@ -98,7 +100,7 @@ impl Talk<'_> {
                 sent = finished(&mut sending) => {
                     sending = None;
                     if let Err(error) = sent {
-                        self.complain(socket, error).await?;
+                        self.send_problem(socket, error).await?;
                     }
                 }
                 frame = socket.recv(), if !is_sending => {
@@ -119,7 +121,7 @@ impl Talk<'_> {
         }
     }
 
-    /// The text of a frame that has one.
+    /// The text of a frame, if it has one.
     fn take(&self, frame: Option<Result<Message, axum::Error>>) -> Result<Option<Utf8Bytes>, End> {
         let broke = |reason: String| End::Theirs(Closed::new(Closed::BROKEN, reason));
         match frame {
@@ -145,10 +147,10 @@ impl Talk<'_> {
         Box::pin(async move { self.live.send(&text).await })
     }
 
-    /// Tells what became of a text that was not taken.
-    async fn complain(&self, socket: &mut WebSocket, error: CallError) -> Result<(), End> {
+    /// Reports to the client why a text was refused.
+    async fn send_problem(&self, socket: &mut WebSocket, error: CallError) -> Result<(), End> {
         match &error {
-            // Its end comes on the line.
+            // The end of the connection follows.
             CallError::NotConnected { .. } => Ok(()),
             CallError::Refused(_)
             | CallError::Malformed { .. }
@@ -184,7 +186,7 @@ impl Talk<'_> {
         self.put(socket, Message::Text(text.into())).await
     }
 
-    /// Writes a frame, but does not wait for ever for who does not read.
+    /// Writes a frame, with a timeout for a client that does not read.
     async fn put(&self, socket: &mut WebSocket, frame: Message) -> Result<(), End> {
         let late = self.clock.sleep(WRITE_TIMEOUT);
         tokio::select! {
@@ -198,7 +200,7 @@ impl Talk<'_> {
     }
 }
 
-/// Waits for a text that is on its way; for ever if none is.
+/// Waits for the text in flight; forever if there is none.
 async fn finished(sending: &mut Option<Sending<'_>>) -> Result<(), CallError> {
     match sending {
         Some(it) => it.await,
@@ -221,7 +223,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads up to a frame that is wished for.
+    /// Reads until a frame matches.
     fn read_to(
         client: &mut tungstenite::WebSocket<TcpStream>,
         wished: impl Fn(&tungstenite::Message) -> bool,
@@ -230,7 +232,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn who_answers_heartbeats_stays_and_who_does_not_is_gone_without_a_turn_for_them() {
+    async fn a_connection_without_heartbeats_is_closed_and_heartbeats_need_no_turn() {
         let clock = ManualClock::at(Timestamp(0));
         let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
         let chat = Chat { idle: HEARTBEAT * 1_000 };
@@ -249,7 +251,7 @@ mod tests {
         let app = Router::new().route("/", get(handler));
         tokio::spawn(async move { axum::serve(listener, app).await });
         let (time, turns) = (clock.clone(), store.clone());
-        let talk = tokio::task::spawn_blocking(move || {
+        let open = tokio::task::spawn_blocking(move || {
             let stream = TcpStream::connect(address).expect("it listens");
             let client = tungstenite::client(format!("ws://{address}/"), stream);
             let (mut client, _) = client.expect("it is accepted");
@@ -258,14 +260,14 @@ mod tests {
             for _ in 0..5 {
                 time.advance(HEARTBEAT);
                 read_to(&mut client, tungstenite::Message::is_ping);
-                // The answer to this comes behind our answer to the heartbeat.
+                // Its reply follows our answer to the heartbeat.
                 client.send("ping".into()).expect("it is sent");
                 read_to(&mut client, tungstenite::Message::is_text);
             }
             assert_eq!(turns.activity().commits, commits, "the object was left alone");
             client
         });
-        let silent = talk.await.expect("it stayed");
+        let silent = open.await.expect("it stayed");
         assert_eq!(objects.connections(), 1);
         while 0 < objects.connections() {
             clock.advance(HEARTBEAT);

@@ -1,4 +1,7 @@
-//! Buckets: all of them, the blobs of one, one blob, the rules, and the events with their delivery.
+//! Pages of buckets: the list, a bucket with its blobs, a blob, the rules, and the events.
+
+mod blob;
+mod rules;
 
 use std::sync::Arc;
 
@@ -11,12 +14,11 @@ use serde::Deserialize;
 use steadfast_api::{
     Code, DeliveryState, Limit,
     buckets::{
-        Blob, BlobPage, BlobPath, Bucket, BucketEvent, BucketRule, LifecycleRule, ListBlobs,
-        ListBucketEvents, ListBuckets, PresignBlob, PresignMethod, PresignedUrl, PutBucket,
-        PutBucketRule, PutLifecycleRule, ShowBucket,
+        Blob, BlobPage, BlobPath, Bucket, BucketEvent, ListBlobs, ListBucketEvents, ListBuckets,
+        PutBucket, ShowBucket,
     },
 };
-use steadfast_bucket::{Attributes, ByteRange, Condition, EventType, GetOptions, PutOptions};
+use steadfast_bucket::{Attributes, PutOptions};
 use steadfast_web::{
     Page, Problem,
     console::{Section, console},
@@ -26,8 +28,8 @@ use steadfast_web::{
 use super::{
     BUCKETS,
     components::{
-        Row, Tone, badge, button, card, column, command, confirm, empty, facts, heading_of, hidden,
-        link, live, live_page, number, optional, pager, table, table_of, text, time, times,
+        Row, Tone, badge, column, command, confirm, empty, heading_of, link, live, live_page,
+        number, optional, pager, table, table_of, text, time, times,
     },
     forms::Fields,
 };
@@ -40,37 +42,23 @@ use crate::{
         page::Params,
     },
     server::Server,
-    waterfall::words,
+};
+
+use self::rules::{lifecycle_card, rules_card};
+pub(super) use self::{
+    blob::{blob, delete_blob, presign},
+    rules::{put_lifecycle, put_rule},
 };
 
 /// Events on the page of a bucket.
 const EVENTS: u32 = 20;
-
-/// Bytes of a text in a preview.
-const TEXT_BYTES_MAX: u64 = 64 << 10;
-
-/// Images that browsers show. An image runs no script and loads nothing.
-const IMAGES: [&str; 6] =
-    ["image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/svg+xml"];
-
-/// Types of texts that do not begin with `text/`.
-const TEXTS: [&str; 6] = [
-    "application/json",
-    "application/xml",
-    "application/javascript",
-    "application/yaml",
-    "application/toml",
-    "application/x-ndjson",
-];
-
-const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 
 /// The path of the page of a bucket.
 pub(super) fn path_of(bucket: &str) -> String {
     format!("/buckets/{}", escaped(bucket))
 }
 
-/// The path of the page of the blobs that begin with a prefix.
+/// The path of the page of a prefix.
 fn path_in(bucket: &str, prefix: &str) -> String {
     match prefix {
         "" => path_of(bucket),
@@ -88,12 +76,12 @@ fn bytes_of(bucket: &str, key: &str) -> String {
     BlobPath { bucket: bucket.into(), key: key.into() }.path()
 }
 
-/// Everything up to the last slash of a key.
+/// The part of a key up to its last slash.
 fn folder_of(key: &str) -> &str {
     key.rfind('/').map_or("", |end| &key[..=end])
 }
 
-/// A size for people.
+/// Formats a size for people.
 fn size(count: u64) -> String {
     match count {
         0..1_000 => format!("{count} B"),
@@ -146,12 +134,12 @@ pub(super) async fn list(
     Ok(console("Buckets", Section::Buckets, content))
 }
 
-/// Creates a bucket, and shows it.
+/// Creates a bucket and shows it.
 pub(super) async fn create(
     State(server): State<Arc<Server>>,
     mut form: Fields,
 ) -> Result<Redirect, Problem> {
-    let request = PutBucket { bucket: form.needed("name")?, ..PutBucket::default() };
+    let request = PutBucket { bucket: form.required("name")?, ..PutBucket::default() };
     form.end()?;
     Ok(Redirect::to(&path_of(&api::put(server, request).await?.bucket.name)))
 }
@@ -174,7 +162,7 @@ pub(super) async fn show(
     Params(ShowParams { prefix, limit, cursor }): Params<ShowParams>,
 ) -> Result<Page, Problem> {
     let view = api::show(server.clone(), ShowBucket { bucket: bucket.clone() }).await?;
-    // Only the first page is kept fresh.
+    // Only the first page is refreshed.
     let busy = cursor.is_none();
     let place = BlobPath { bucket: bucket.clone(), key: prefix.clone() };
     let blobs = ListBlobs { place, delimiter: "/".into(), limit, cursor };
@@ -194,7 +182,7 @@ pub(super) async fn show(
         }
         (upload_form(&bucket, &prefix))
         form.search method="get" action=(path) role="search" {
-            label for="prefix" { "Keys that begin with" }
+            label for="prefix" { "Prefix of keys" }
             input #prefix name="prefix" type="search" value=(prefix);
             button.button { "Find" }
         }
@@ -216,7 +204,7 @@ pub(super) async fn show(
     Ok(live_page(&bucket, Section::Buckets, content).script(&BUCKETS))
 }
 
-/// The way back up, level by level.
+/// Links to the levels above.
 fn crumbs(bucket: &str, prefix: &str) -> Markup {
     let ends: Vec<usize> = prefix.match_indices('/').map(|(at, _)| at + 1).collect();
     let begins = std::iter::once(0).chain(ends.iter().copied());
@@ -231,7 +219,7 @@ fn crumbs(bucket: &str, prefix: &str) -> Markup {
     }
 }
 
-/// Uploads files. The script sends them one by one, and shows the progress.
+/// Uploads files. The script sends them one by one and shows the progress.
 fn upload_form(bucket: &str, prefix: &str) -> Markup {
     let path = path_of(bucket);
     html! {
@@ -253,7 +241,7 @@ fn upload_form(bucket: &str, prefix: &str) -> Markup {
 
 fn blob_table(bucket: &str, prefix: &str, page: &BlobPage) -> Markup {
     if page.items.is_empty() && page.prefixes.is_empty() {
-        let fact = if prefix.is_empty() { "The bucket is empty" } else { "No key begins so" };
+        let fact = if prefix.is_empty() { "The bucket is empty" } else { "No key has this prefix" };
         let cp = format!("steadfast buckets cp FILE {bucket}/{prefix}");
         return empty(fact, &command("Upload a file here, with an S3 client, or:", &cp));
     }
@@ -283,7 +271,7 @@ fn blob_table(bucket: &str, prefix: &str, page: &BlobPage) -> Markup {
     table_of("blobs", &columns, rows)
 }
 
-/// Lists the events of a bucket: the change, the rule that sent it, and how far its message is.
+/// Lists the events of a bucket: the change, the rule that sent it, and the state of its message.
 pub(super) async fn events(
     State(server): State<Arc<Server>>,
     Path(bucket): Path<String>,
@@ -295,7 +283,7 @@ pub(super) async fn events(
     let path = format!("{}/events", path_of(&bucket));
     let content = html! {
         (heading_of(&path_of(&bucket), &bucket, "Events"))
-        p.lead { "Newest first, as far as they are stored. · " a href={ "/v1" (path) } { "JSON" } }
+        p.lead { "Stored events, newest first. · " a href={ "/v1" (path) } { "JSON" } }
         (live(busy, &html! {
             (event_table(&bucket, &page.items, true))
             (pager(&path, "", page.next.as_deref()))
@@ -307,7 +295,7 @@ pub(super) async fn events(
 fn event_table(bucket: &str, events: &[BucketEvent], has_rules: bool) -> Markup {
     if events.is_empty() {
         let why = match has_rules {
-            true => "No event lately.",
+            true => "No recent events.",
             false => "No rule sends events of this bucket; add one below.",
         };
         return html! { p.quiet { (why) } };
@@ -352,7 +340,7 @@ fn event_table(bucket: &str, events: &[BucketEvent], has_rules: bool) -> Markup 
     table(&columns, events.iter().map(row))
 }
 
-/// The page of the queue, with the tab that has the message.
+/// The page of the queue, with the tab of the message.
 fn queue_of(it: &BucketEvent) -> String {
     let path = super::queues::path_of(&it.queue);
     match it.state {
@@ -372,298 +360,6 @@ fn tone(state: DeliveryState) -> Tone {
     }
 }
 
-fn rules_card(view: &Bucket) -> Markup {
-    let path = format!("{}/rules", path_of(&view.name));
-    let rule = |it: &BucketRule| {
-        let events: Vec<&str> = it.events.iter().map(|it| it.name()).collect();
-        html! {
-            strong { (it.id) } " → " a href=(super::queues::path_of(&it.queue)) { (it.queue) }
-            div.quiet.address { (events.join(", ")) " of " code { (it.prefix) "*" (it.suffix) } }
-        }
-    };
-    let fields = html! {
-        (named("rule-id", "Name", "id", true))
-        (named("rule-queue", "Queue", "queue", true))
-        div.line {
-            label { input type="checkbox" name="created" checked; " written" }
-            label { input type="checkbox" name="deleted"; " deleted" }
-        }
-        (named("rule-prefix", "Keys that begin with", "prefix", false))
-        (named("rule-suffix", "Keys that end with", "suffix", false))
-    };
-    let rules = view.rules.iter().map(|it| (it.id.as_str(), rule(it)));
-    rule_card("Rules: which changes go to which queue", "Add a rule", &path, rules, &fields)
-}
-
-fn lifecycle_card(view: &Bucket) -> Markup {
-    let path = format!("{}/lifecycle", path_of(&view.name));
-    let span = |millis: u64| words(i64::try_from(millis).unwrap_or(i64::MAX));
-    let rule = |it: &LifecycleRule| {
-        html! {
-            strong { (it.id) } " " code.address { (it.prefix) "*" }
-            @if let Some(millis) = it.delete_after_ms {
-                div.quiet { "deletes blobs after " (span(millis)) }
-            }
-            @if let Some(millis) = it.abort_uploads_after_ms {
-                div.quiet { "aborts uploads after " (span(millis)) }
-            }
-        }
-    };
-    let fields = html! {
-        (named("lifecycle-id", "Name", "id", true))
-        (named("lifecycle-prefix", "Keys that begin with", "prefix", false))
-        (days_field("lifecycle-delete", "Delete blobs after days", "delete"))
-        (days_field("lifecycle-abort", "Abort uploads in parts after days", "abort"))
-    };
-    let rules = view.lifecycle.iter().map(|it| (it.id.as_str(), rule(it)));
-    rule_card(
-        "Lifecycle: when old blobs are deleted",
-        "Add a lifecycle rule",
-        &path,
-        rules,
-        &fields,
-    )
-}
-
-/// Rules, each with a button that deletes it, and a form for one more.
-fn rule_card<'a>(
-    title: &str,
-    add: &str,
-    path: &str,
-    rules: impl Iterator<Item = (&'a str, Markup)>,
-    fields: &Markup,
-) -> Markup {
-    card(
-        title,
-        &html! {
-            ul.links {
-                @for (id, rule) in rules {
-                    li {
-                        div { (rule) }
-                        (button(&format!("{path}/{}/delete", escaped(id)), "Delete", true))
-                    }
-                }
-            }
-            details {
-                summary { (add) }
-                form.ask method="post" action=(path) {
-                    (fields)
-                    div.line { button.button { "Add it" } }
-                }
-            }
-        },
-    )
-}
-
-fn named(id: &str, label: &str, name: &str, required: bool) -> Markup {
-    html! {
-        label for=(id) { (label) }
-        input id=(id) name=(name) autocomplete="off" required[required];
-    }
-}
-
-fn days_field(id: &str, label: &str, name: &str) -> Markup {
-    html! {
-        label for=(id) { (label) }
-        input id=(id) name=(name) type="number" min="1" max="36500" step="1";
-    }
-}
-
-/// Sets a rule, and shows the bucket.
-pub(super) async fn put_rule(
-    State(server): State<Arc<Server>>,
-    Path(bucket): Path<String>,
-    mut form: Fields,
-) -> Result<Redirect, Problem> {
-    let mut events = Vec::new();
-    events.extend(form.text("created").map(|_| EventType::ObjectCreate));
-    events.extend(form.text("deleted").map(|_| EventType::ObjectDelete));
-    let (id, queue) = (form.needed("id")?, form.needed("queue")?);
-    let mut exact = |name| form.exact(name).unwrap_or_default();
-    let (prefix, suffix) = (exact("prefix"), exact("suffix"));
-    form.end()?;
-    let to = path_of(&bucket);
-    api::put_rule(server, PutBucketRule { bucket, id, queue, events, prefix, suffix }).await?;
-    Ok(Redirect::to(&to))
-}
-
-/// Sets a lifecycle rule, and shows the bucket.
-pub(super) async fn put_lifecycle(
-    State(server): State<Arc<Server>>,
-    Path(bucket): Path<String>,
-    mut form: Fields,
-) -> Result<Redirect, Problem> {
-    let (id, prefix) = (form.needed("id")?, form.exact("prefix").unwrap_or_default());
-    let delete_after_ms = days(&mut form, "delete")?;
-    let abort_uploads_after_ms = days(&mut form, "abort")?;
-    form.end()?;
-    let to = path_of(&bucket);
-    let request = PutLifecycleRule { bucket, id, prefix, delete_after_ms, abort_uploads_after_ms };
-    api::put_lifecycle(server, request).await?;
-    Ok(Redirect::to(&to))
-}
-
-/// A number of days in a form, in milliseconds.
-fn days(form: &mut Fields, name: &str) -> Result<Option<u64>, Problem> {
-    let millis = |days: u64| {
-        let detail = format!("{days} days are too many");
-        days.checked_mul(DAY_MS).ok_or_else(|| Problem::of(Code::BadRequest, detail))
-    };
-    form.parsed(name)?.map(millis).transpose()
-}
-
-/// The key in a form. Spaces around it are a part of it.
-fn key_in(form: &mut Fields) -> Result<String, Problem> {
-    form.exact("key").ok_or_else(|| Problem::of(Code::BadRequest, "the field `key` is missing"))
-}
-
-/// The query of the page of a blob.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct BlobParams {
-    key: String,
-}
-
-/// Shows one blob.
-pub(super) async fn blob(
-    State(server): State<Arc<Server>>,
-    Path(bucket): Path<String>,
-    Params(BlobParams { key }): Params<BlobParams>,
-) -> Result<Page, Problem> {
-    blob_page(&server, &bucket, &key, None).await
-}
-
-/// Presigns a URL of a blob, and shows it.
-pub(super) async fn presign(
-    State(server): State<Arc<Server>>,
-    Path(bucket): Path<String>,
-    mut form: Fields,
-) -> Result<Page, Problem> {
-    let key = key_in(&mut form)?;
-    let expires_seconds = form.parsed("expires")?.unwrap_or(3_600);
-    form.end()?;
-    let blob = BlobPath { bucket: bucket.clone(), key: key.clone() };
-    let request = PresignBlob { blob, method: PresignMethod::Get, expires_seconds };
-    let url = api::presign(server.clone(), request).await?;
-    blob_page(&server, &bucket, &key, Some(url)).await
-}
-
-async fn blob_page(
-    server: &Server,
-    bucket: &str,
-    key: &str,
-    url: Option<PresignedUrl>,
-) -> Result<Page, Problem> {
-    let (name, key) = names(bucket, key)?;
-    let blob = server.buckets()?.head(&name, &key).await?;
-    let preview = preview(server, bucket, &blob).await?;
-    let view = Blob::from(blob);
-    let fixed = [
-        ("Size", html! { (view.size) " bytes" }),
-        ("Type", optional(view.content_type.as_deref())),
-        ("Written", time(&view.modified_at)),
-        ("Sequence", text(view.sequence)),
-        ("Version", html! { code { (view.version) } }),
-        ("ETag", html! { code { (view.etag) } }),
-    ];
-    let content = html! {
-        (crumbs(bucket, folder_of(&view.key)))
-        h1.address { (view.key) }
-        (actions(server, bucket, &view.key))
-        @if let Some(url) = url {
-            div.notice.good {
-                strong { "Anybody with this link can read the blob until " (time(&url.expires_at)) }
-                pre { code #link { (url.url) } }
-                p { a href=(url.url) rel="noreferrer" { "Open it" } }
-            }
-        }
-        (facts(fixed))
-        @if !view.metadata.is_empty() {
-            h2.next { "Metadata" }
-            dl.facts {
-                @for (name, value) in &view.metadata {
-                    div { dt { code { (name) } } dd { (value) } }
-                }
-            }
-        }
-        h2.next { "Preview" }
-        (preview)
-    };
-    Ok(console(&view.key, Section::Buckets, content))
-}
-
-fn actions(server: &Server, bucket: &str, key: &str) -> Markup {
-    let path = path_of(bucket);
-    html! {
-        div.actions {
-            a.button href=(bytes_of(bucket, key)) { "Download" }
-            @if server.s3_address.get().is_some() {
-                form.pair method="post" action={ (path) "/blob/link" } {
-                    (hidden("key", key))
-                    label.hidden for="expires" { "Lifetime of the link" }
-                    select #expires name="expires" {
-                        option value="3600" { "for an hour" }
-                        option value="86400" { "for a day" }
-                        option value="604800" { "for a week" }
-                    }
-                    button.button { "Create a link" }
-                }
-            }
-            details.confirm {
-                summary.button { "Delete…" }
-                form method="post" action={ (path) "/blob/delete" } {
-                    (hidden("key", key))
-                    span { "This cannot be undone." }
-                    button.button.bad { "Delete it" }
-                }
-            }
-        }
-    }
-}
-
-/// Deletes a blob, and shows the blobs beside it.
-pub(super) async fn delete_blob(
-    State(server): State<Arc<Server>>,
-    Path(bucket): Path<String>,
-    mut form: Fields,
-) -> Result<Redirect, Problem> {
-    let key = key_in(&mut form)?;
-    form.end()?;
-    let (name, blob) = names(&bucket, &key)?;
-    // Another request may have deleted it already.
-    server.buckets()?.delete(&name, &blob, Condition::default()).await?;
-    Ok(Redirect::to(&path_in(&bucket, folder_of(&key))))
-}
-
-/// A blob to look at: an image as an image, a text as its characters, never as markup.
-async fn preview(
-    server: &Server,
-    bucket: &str,
-    blob: &steadfast_bucket::Blob,
-) -> Result<Markup, Problem> {
-    let kind = blob.attributes.content_type.as_deref().unwrap_or_default();
-    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    if IMAGES.contains(&kind.as_str()) {
-        let source = format!("{}?inline", bytes_of(bucket, blob.key.as_str()));
-        return Ok(html! { p.preview { img src=(source) alt=(blob.key) loading="lazy"; } });
-    }
-    let is_packed = blob.attributes.headers.contains_key("content-encoding");
-    let is_text = kind.starts_with("text/") || TEXTS.contains(&kind.as_str());
-    if is_packed || !is_text || blob.size == 0 {
-        return Ok(html! { p.quiet { "No preview for this type." } });
-    }
-    let name = steadfast_bucket::BucketName::new(bucket)?;
-    let range = Some(ByteRange::Between(0, TEXT_BYTES_MAX - 1));
-    let get = GetOptions { range, ..GetOptions::default() };
-    let begin = server.buckets()?.get(&name, &blob.key, get).await?.bytes().await?;
-    Ok(html! {
-        pre.preview { code { (String::from_utf8_lossy(&begin)) } }
-        @if TEXT_BYTES_MAX < blob.size {
-            p.quiet { "The first " (TEXT_BYTES_MAX) " of " (blob.size) " bytes." }
-        }
-    })
-}
-
 /// The query of an upload.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -672,8 +368,8 @@ pub(super) struct UploadParams {
     prefix: String,
 }
 
-/// Writes the files of a form, each under its name, and shows the bucket. They are written piece by
-/// piece as they come.
+/// Writes the files of a form, each under its name, and shows the bucket. They are streamed as they
+/// arrive.
 pub(super) async fn upload(
     State(server): State<Arc<Server>>,
     Path(bucket): Path<String>,
@@ -705,13 +401,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_in_what_is_before_its_last_slash() {
+    fn the_folder_of_a_key_ends_at_its_last_slash() {
         assert_eq!(folder_of("a/b/c.png"), "a/b/");
         assert_eq!((folder_of("c.png"), folder_of("a/")), ("", "a/"));
     }
 
     #[test]
-    fn whatever_a_key_is_it_does_not_lead_elsewhere() {
+    fn a_link_to_any_key_stays_in_its_bucket() {
         assert_eq!(path_to("abc", "../x?y#z"), "/buckets/abc/blob?key=..%2Fx%3Fy%23z");
         assert_eq!(bytes_of("abc", "a/../b"), "/v1/buckets/abc/objects/a%2F..%2Fb");
     }

@@ -1,9 +1,9 @@
-//! Small charts of the last hour, drawn by attributes: the pages allow no style in the markup.
+//! Small charts of the last hour. SVG attributes draw them, because pages allow no inline styles.
 
 use maud::{Markup, html};
 use steadfast_store::Timestamp;
 
-/// A chart shows the time that was measured, within these limits.
+/// Bounds of the shown time in milliseconds.
 const SHOWN_MS_MIN: i64 = 5 * 60_000;
 const SHOWN_MS_MAX: i64 = 60 * 60_000;
 
@@ -11,8 +11,8 @@ const SHOWN_MS_MAX: i64 = 60 * 60_000;
 const WIDTH: f64 = 360.0;
 const HEIGHT: f64 = 60.0;
 
-/// A longer time without a value is a gap in the line: the store did not answer, or there was no
-/// request.
+/// A longer time without a value is a gap in the line: the store did not respond, or no request
+/// arrived.
 const GAP_MS: i64 = 25_000;
 
 /// Values over time. `None` is a gap.
@@ -28,14 +28,14 @@ impl Line {
         Self { class, values, gap_ms: GAP_MS }
     }
 
-    /// Values that were taken when something changed: the line has no gaps.
-    pub(super) fn steady(class: &'static str, values: &[(Timestamp, u64)]) -> Self {
+    /// Values recorded on changes: the line has no gaps.
+    pub(super) fn on_change(class: &'static str, values: &[(Timestamp, u64)]) -> Self {
         let values = values.iter().map(|it| (it.0, Some(it.1 as f64))).collect();
         Self { class, values, gap_ms: i64::MAX }
     }
 }
 
-/// A chart with its last value and its highest one, as `words` writes them.
+/// A chart with its last and its highest value, formatted by `words`.
 pub(super) fn chart(
     title: &str,
     lines: &[Line],
@@ -69,7 +69,7 @@ pub(super) fn chart(
     }
 }
 
-/// The corners of a line, part by part: it ends where a value is missing.
+/// The points of a line in segments: a missing value ends one.
 fn parts(line: &Line, (now, shown): (Timestamp, i64), highest: f64) -> Vec<String> {
     let x = |at: Timestamp| WIDTH * (1.0 - (now.0 - at.0) as f64 / shown as f64);
     let y = |value: f64| HEIGHT - 2.0 - (HEIGHT - 4.0) * value / highest.max(f64::MIN_POSITIVE);
@@ -85,7 +85,7 @@ fn parts(line: &Line, (now, shown): (Timestamp, i64), highest: f64) -> Vec<Strin
         last = Some(at);
     }
     let text = |part: Vec<(f64, f64)>| {
-        // One value alone is a dash.
+        // A single value is drawn as a dash.
         let first = part.first().map(|it| (it.0 - 1.0, it.1));
         let corners = first.into_iter().chain(part).filter(|it| 0.0 <= it.0);
         corners.map(|(x, y)| format!("{x:.1},{y:.1}")).collect::<Vec<_>>().join(" ")
@@ -93,11 +93,11 @@ fn parts(line: &Line, (now, shown): (Timestamp, i64), highest: f64) -> Vec<Strin
     parts.into_iter().map(text).collect()
 }
 
-/// The size of a small picture.
+/// Size of a sparkline.
 const SPARK_WIDTH: f64 = 100.0;
 const SPARK_HEIGHT: f64 = 24.0;
 
-/// Values over time as a small picture, as wide as the time that is known.
+/// Values over time as a sparkline over the known time.
 pub(super) fn spark(values: &[(Timestamp, u64)], about: &str) -> Markup {
     let corners = corners(values);
     let is_calm = values.iter().all(|it| it.1 == 0);
@@ -112,9 +112,9 @@ pub(super) fn spark(values: &[(Timestamp, u64)], about: &str) -> Markup {
 
 fn corners(values: &[(Timestamp, u64)]) -> String {
     let most = values.iter().map(|it| it.1).max().unwrap_or(0);
-    let (Some(first), Some(last)) = (values.first(), values.last()) else { return CALM.into() };
+    let (Some(first), Some(last)) = (values.first(), values.last()) else { return FLAT.into() };
     if most == 0 {
-        return CALM.into();
+        return FLAT.into();
     }
     let y = |value: u64| SPARK_HEIGHT - 1.0 - (SPARK_HEIGHT - 2.0) * value as f64 / most as f64;
     if first.0 == last.0 {
@@ -128,15 +128,15 @@ fn corners(values: &[(Timestamp, u64)]) -> String {
     values.iter().map(corner).collect::<Vec<_>>().join(" ")
 }
 
-/// Always the same, so that a page on which nothing happens does not change.
-const CALM: &str = "0,23 100,23";
+/// Constant, so that the page of an idle queue does not change.
+const FLAT: &str = "0,23 100,23";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_small_picture_goes_from_the_first_value_to_the_last_and_up_to_the_highest() {
+    fn a_sparkline_spans_its_time_and_its_values() {
         let corners = |all: &[(i64, u64)]| {
             corners(&all.iter().map(|it| (Timestamp(it.0), it.1)).collect::<Vec<_>>())
         };
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_its_place_in_the_hour_and_ends_at_a_gap() {
+    fn a_line_is_placed_in_the_hour_and_interrupted_by_a_gap() {
         let shown = parts_of(&[
             (1_800_000, Some(10.0)),
             (1_810_000, Some(5.0)),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chart_without_values_says_so() {
+    fn an_empty_chart_shows_a_dash() {
         let chart = chart("Commits", &[], Timestamp(0), |it| format!("{it}/s")).into_string();
         assert!(chart.contains("<strong>–</strong>") && !chart.contains("polyline"), "{chart}");
     }

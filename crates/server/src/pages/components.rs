@@ -1,6 +1,6 @@
-//! The components that the pages are made of: table, facts, form, status, code, empty state, pager.
+//! Components of pages: table, facts, form, status, code, empty state, pager.
 //!
-//! A page has no style attribute and no script of its own; what varies is a class or an attribute.
+//! A page has no style attribute and no inline script; variants use a class or an attribute.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use steadfast_web::{
 
 use super::SCRIPT;
 
-/// Characters of a text that a page shows.
+/// Maximum characters of a text on a page.
 const CODE_CHARACTERS_MAX: usize = 20_000;
 
 /// A column of a table.
@@ -77,13 +77,13 @@ impl Row {
     }
 }
 
-/// A table. An empty cell is shown as a dash, and left out where rows are cards. A cell of several
-/// elements must be one `div` around them.
+/// A table. An empty cell is a dash, and is omitted where rows are cards. A cell with several
+/// elements must wrap them in one `div`.
 pub(super) fn table<R: Into<Row>>(columns: &[Column], rows: impl IntoIterator<Item = R>) -> Markup {
     table_of("", columns, rows)
 }
 
-/// The same with a class of its own.
+/// A table with its own class.
 pub(super) fn table_of<R: Into<Row>>(
     class: &'static str,
     columns: &[Column],
@@ -108,7 +108,7 @@ pub(super) fn table_of<R: Into<Row>>(
 }
 
 fn heading(it: &Column) -> Markup {
-    // The heading of a picture is for screen readers.
+    // The heading of a picture is for screen readers only.
     let is_hidden = it.class == "picture";
     html! {
         th class=[Some("number").filter(|class| *class == it.class)] {
@@ -146,32 +146,32 @@ pub(super) fn optional(value: Option<impl maud::Render>) -> Markup {
     html! { @if let Some(value) = value { (value) } }
 }
 
-/// A link to something by its name.
+/// A link with a name.
 pub(super) fn link(href: impl AsRef<str>, label: impl maud::Render) -> Markup {
     html! { a.address href=(href.as_ref()) { (label) } }
 }
 
-/// A count that leads to what it counts; nothing if it is 0.
+/// A count with a link to the counted items; nothing if it is 0.
 pub(super) fn count(count: u64, href: impl AsRef<str>) -> Markup {
     html! { @if 0 < count { a href=(href.as_ref()) { (count) } } }
 }
 
-/// How well something is: the colour of its status.
+/// The colour of a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
-    /// It is done, or as it should be.
+    /// Done, or as intended.
     Good,
-    /// It is under way.
+    /// In progress.
     Active,
-    /// It waits.
+    /// Waiting.
     Waiting,
-    /// It failed.
+    /// Failed.
     Bad,
-    /// It needs no attention.
+    /// Needs no attention.
     Quiet,
 }
 
-/// A status.
+/// A status badge.
 pub(super) fn badge(tone: Tone, word: &str) -> Markup {
     let class = match tone {
         Tone::Good => "done",
@@ -183,35 +183,35 @@ pub(super) fn badge(tone: Tone, word: &str) -> Markup {
     html! { span.badge.(class) { (word) } }
 }
 
-/// A time as people read it, and as programs do.
+/// A time for people, with the exact value for programs.
 pub(super) fn time(rfc3339: impl AsRef<str>) -> Markup {
     let time = rfc3339.as_ref();
     let shown = time.split_once('.').map_or(time, |(seconds, _)| seconds).replace('T', " ");
     html! { time datetime=(time) title=(time) { (shown) } }
 }
 
-/// A text between backticks is code.
+/// Text between backticks becomes code.
 pub(super) fn quoted(text: &str) -> Markup {
     html! {
-        @for (place, part) in text.split('`').enumerate() {
-            @if place % 2 == 1 { code { (part) } } @else { (part) }
+        @for (index, part) in text.split('`').enumerate() {
+            @if index % 2 == 1 { code { (part) } } @else { (part) }
         }
     }
 }
 
-/// A text with fixed width. `all` is where a text that is too long for a page is found.
+/// Fixed-width text. `all` links to the full text if it is too long for a page.
 pub(super) fn code(text: &str, all: &str) -> Markup {
     code_of(text, CODE_CHARACTERS_MAX, all)
 }
 
-/// The same with a limit of its own.
+/// The same with another limit.
 pub(super) fn code_of(text: &str, characters_max: usize, all: &str) -> Markup {
     let end = text.char_indices().nth(characters_max).map(|it| it.0);
     html! {
         pre { code { (text[..end.unwrap_or(text.len())]) @if end.is_some() { "…" } } }
         @if let Some(end) = end {
             p.quiet {
-                "The first " (end) " of " (text.len()) " bytes. " a href=(all) { "All of it" }
+                "The first " (end) " of " (text.len()) " bytes. " a href=(all) { "Show all" }
             }
         }
     }
@@ -232,7 +232,7 @@ pub(super) fn command(about: &str, command: &str) -> Markup {
     html! { p { (about) } pre { code { (command) } } }
 }
 
-/// The way to the next part of a list. The filters are a query without its `?`.
+/// The link to the next page of a list. The filters are a query without its `?`.
 pub(super) fn pager(path: &str, filters: &str, next: Option<&str>) -> Markup {
     let filters = if filters.is_empty() { String::new() } else { format!("{filters}&") };
     html! {
@@ -244,7 +244,7 @@ pub(super) fn pager(path: &str, filters: &str, next: Option<&str>) -> Markup {
     }
 }
 
-/// The way back, and the title of a page.
+/// The link back, and the title of a page.
 pub(super) fn heading_of(back: &str, label: &str, title: &str) -> Markup {
     html! {
         p.crumbs { a href=(back) { "← " (label) } }
@@ -257,19 +257,19 @@ pub(super) fn card(title: &str, content: &Markup) -> Markup {
     html! { section.card { h2 { (title) } (content) } }
 }
 
-/// Facts: what it is, and its value.
+/// Facts: a name and a value each.
 pub(super) fn facts(facts: impl IntoIterator<Item = (&'static str, Markup)>) -> Markup {
     html! {
         dl.facts { @for (name, value) in facts { div { dt { (name) } dd { (value) } } } }
     }
 }
 
-/// Lines of a card: a name or a link, and what is known of it.
+/// Lines of a card: a name or a link, and its details.
 pub(super) fn lines(lines: impl IntoIterator<Item = (Markup, Markup)>) -> Markup {
     html! { ul.links { @for (name, about) in lines { li { (name) span { (about) } } } } }
 }
 
-/// A large number with its name. It leads to what it counts.
+/// A large number with its name, linked to the counted items.
 pub(super) fn figure(href: Option<&str>, value: impl maud::Render, about: &Markup) -> Markup {
     html! {
         @if let Some(href) = href { a.figure href=(href) { strong { (value) } span { (about) } } }
@@ -284,7 +284,7 @@ pub(super) fn alarm(href: &str, value: u64, about: &str) -> Markup {
     }
 }
 
-/// Links of which one is chosen.
+/// Links, one of which is current.
 pub(super) fn tabs(label: &str, tabs: impl IntoIterator<Item = (String, String, bool)>) -> Markup {
     html! {
         nav.tabs aria-label=(label) {
@@ -295,14 +295,14 @@ pub(super) fn tabs(label: &str, tabs: impl IntoIterator<Item = (String, String, 
     }
 }
 
-/// A form of one button. It can be pressed where it fits.
+/// A form with one button, which is disabled unless `fits`.
 pub(super) fn button(action: &str, word: &str, fits: bool) -> Markup {
     html! {
         form method="post" action=(action) { button.button disabled[!fits] { (word) } }
     }
 }
 
-/// A form of one button for what cannot be undone: one press is not enough.
+/// A form with one button that needs a confirmation, for irreversible actions.
 pub(super) fn confirm(action: &str, word: &str, warning: &str, sure: &str) -> Markup {
     let key = action.rsplit('/').next().unwrap_or_default();
     html! {
@@ -316,12 +316,12 @@ pub(super) fn confirm(action: &str, word: &str, warning: &str, sure: &str) -> Ma
     }
 }
 
-/// A value of a form that is not asked for.
+/// A hidden field of a form.
 pub(super) fn hidden(name: &str, value: impl maud::Render) -> Markup {
     html! { input type="hidden" name=(name) value=(value); }
 }
 
-/// A field of a form in one line, with its label.
+/// A labelled field of a form in one line.
 pub(super) fn field(label: &str, name: &str, value: &str, placeholder: &str) -> Markup {
     html! {
         span.pair {
@@ -332,7 +332,7 @@ pub(super) fn field(label: &str, name: &str, value: &str, placeholder: &str) -> 
     }
 }
 
-/// A form that stands closed below a button. It stays open while the page is kept fresh.
+/// A form behind a button. It stays open while the page is refreshed.
 pub(super) fn ask(key: &str, word: &str, action: &str, fields: &Markup) -> Markup {
     html! {
         details.act data-key=(key) {
@@ -342,20 +342,20 @@ pub(super) fn ask(key: &str, word: &str, action: &str, fields: &Markup) -> Marku
     }
 }
 
-/// Marks the part that the script reads again and again while it is busy. Without script it is as
-/// it was when the page was made.
+/// The part of a page that the script refreshes while it is busy. Without a script it stays as
+/// rendered.
 pub(super) fn live(busy: bool, content: &Markup) -> Markup {
     html! {
         div #live data-busy[busy] { (content) }
     }
 }
 
-/// The same, read again in a longer period, for what is costly to read.
+/// The same with a longer period, for content that is expensive to read.
 pub(super) fn live_every(seconds: u32, content: &Markup) -> Markup {
     html! { div #live data-busy data-every=(seconds) { (content) } }
 }
 
-/// A page with a part that the script keeps fresh: see [`live`].
+/// A page with a refreshed part: see [`live`].
 pub(super) fn live_page(title: &str, section: Section, content: Markup) -> Page {
     console(title, section, content).script(&SCRIPT)
 }
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_cut_at_a_character_and_says_where_all_of_it_is() {
+    fn a_long_text_is_truncated_and_links_to_the_rest() {
         let shown = code_of("äöü", 2, "/v1/messages/7").into_string();
         assert!(shown.contains("<code>äö…</code>"), "{shown}");
         assert!(shown.contains("The first 4 of 6 bytes. <a href=\"/v1/messages/7\">"), "{shown}");

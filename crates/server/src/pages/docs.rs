@@ -67,7 +67,7 @@ fn endpoint_table(noun: &str, endpoints: &[Endpoint<'_>]) -> Markup {
     table(&columns, endpoints.iter().map(row))
 }
 
-/// A path, which breaks before a slash only.
+/// A path that wraps only before a slash.
 fn path(path: &str) -> Markup {
     html! {
         @for (at, part) in path.split('/').enumerate() {
@@ -116,7 +116,7 @@ async fn errors() -> Page {
     console("Error codes", Section::None, content)
 }
 
-/// Shows the operations of a noun: fields, answers, errors, and an example.
+/// Shows the operations of a noun: fields, responses, errors, and an example.
 #[utoipa::path(get, path = "/docs/{noun}", tag = "pages",
     params(("noun" = String, Path, description = "Noun of the API, or an application")),
     extensions(("x-needs-role" = json!("viewer"))),
@@ -190,7 +190,7 @@ fn errors_of(it: &Endpoint<'_>) -> Markup {
         @match &codes {
             Some(codes) if codes.is_empty() => {}
             Some(codes) => (table(&columns, codes.iter().map(row))),
-            None => p { "The application adds codes of its own, which it does not declare here." },
+            None => p { "The application may add its own codes." },
         }
         p.quiet {
             @if codes.is_some_and(|it| it.is_empty()) { "Only the " } @else { "In addition, the " }
@@ -199,7 +199,7 @@ fn errors_of(it: &Endpoint<'_>) -> Markup {
     }
 }
 
-/// The fields of an object, or the name of what else it is.
+/// The fields of an object, or the name of another type.
 fn fields_or_type(document: &Document, schema: &serde_json::Value) -> Markup {
     let fields = document.fields(schema);
     match fields.is_empty() {
@@ -216,7 +216,7 @@ fn field_table(fields: &[Field<'_>]) -> Markup {
             html! {
                 div {
                     code { (it.name) }
-                    @if let Some(place) = it.place { " " span.quiet { (place) } }
+                    @if let Some(location) = it.location { " " span.quiet { (location) } }
                 }
             },
             html! { div { (kind(&it.kind)) } },

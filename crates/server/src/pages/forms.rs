@@ -1,4 +1,4 @@
-//! Forms: their fields are read into the requests of the API.
+//! Forms: parses their fields into the requests of the API.
 
 use std::{collections::BTreeMap, str::FromStr, sync::Arc};
 
@@ -16,9 +16,10 @@ use crate::server::Server;
 
 const FORM: &str = "application/x-www-form-urlencoded";
 
-/// The fields of a form. A field that is empty was left empty.
+/// The fields of a form. An empty field counts as left out.
 ///
-/// [`Fields::end`] refuses what was not taken: a misspelt filter must not change everything.
+/// [`Fields::end`] refuses fields that were not taken: a misspelt filter must not change
+/// everything.
 #[derive(Debug, Default)]
 pub(super) struct Fields(BTreeMap<String, String>);
 
@@ -39,20 +40,20 @@ impl Fields {
         self.0.remove(name).map(|it| it.trim().to_owned())
     }
 
-    /// Takes a field with the spaces around it.
+    /// Takes a field without trimming it.
     pub(super) fn exact(&mut self, name: &str) -> Option<String> {
         self.0.remove(name)
     }
 
-    /// Takes a field that must be given.
-    pub(super) fn needed(&mut self, name: &str) -> Result<String, Problem> {
+    /// Takes a required field.
+    pub(super) fn required(&mut self, name: &str) -> Result<String, Problem> {
         self.text(name).ok_or_else(|| bad(format!("the field `{name}` is missing")))
     }
 
-    /// Takes a field of another type.
+    /// Takes a field and parses it.
     pub(super) fn parsed<T: FromStr>(&mut self, name: &str) -> Result<Option<T>, Problem> {
         let parse = |text: String| {
-            text.parse().map_err(|_| bad(format!("`{text}` is no value for `{name}`")))
+            text.parse().map_err(|_| bad(format!("`{text}` is not a valid value of `{name}`")))
         };
         self.text(name).map(parse).transpose()
     }
@@ -66,13 +67,13 @@ impl Fields {
         self.text(name).map(parse).transpose()
     }
 
-    /// Takes all fields as those of one type.
+    /// Parses all fields into one type.
     pub(super) fn read<T: DeserializeOwned>(self) -> Result<T, Problem> {
         let text = serde_urlencoded::to_string(&self.0).unwrap_or_default();
         serde_urlencoded::from_str(&text).map_err(|error| bad(error.to_string()))
     }
 
-    /// Says that nothing is left.
+    /// Checks that no field is left.
     pub(super) fn end(self) -> Result<(), Problem> {
         match self.0.keys().next() {
             Some(name) => Err(bad(format!("the form has no field `{name}`"))),
@@ -91,7 +92,7 @@ impl<S: Send + Sync> FromRequest<S> for Fields {
     }
 }
 
-/// Handles a form whose fields are those of an operation, and goes to a page.
+/// Handles a form with the fields of an operation, and redirects to a page.
 pub(super) async fn act<O: Operation, Fut>(
     State(server): State<Arc<Server>>,
     request: Request,
@@ -130,17 +131,17 @@ mod tests {
     }
 
     #[test]
-    fn a_field_is_taken_once_and_an_empty_one_is_not_there() {
+    fn a_field_is_taken_once_and_an_empty_one_is_missing() {
         let mut form = fields("to=+a+&rate=2.5&error=&body=%7B%7D").unwrap();
         assert_eq!((form.text("to").as_deref(), form.text("to")), (Some("a"), None));
         assert_eq!(form.parsed::<f64>("rate").unwrap(), Some(2.5));
-        assert!(form.text("error").is_none() && form.needed("error").is_err());
+        assert!(form.text("error").is_none() && form.required("error").is_err());
         assert_eq!(form.json("body").unwrap().unwrap().get(), "{}");
         assert!(form.end().is_ok());
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused() {
+    fn invalid_forms_are_refused() {
         assert!(fields("rate=fast").unwrap().parsed::<f64>("rate").is_err());
         assert!(fields("body=%7B").unwrap().json("body").is_err());
         assert!(fields("eror=x").unwrap().end().is_err(), "a misspelt filter");

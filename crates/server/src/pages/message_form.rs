@@ -1,4 +1,4 @@
-//! A form that is made from the fields of a message. Without known fields it is a box for JSON.
+//! A form generated from the fields of a message. Without known fields it is a text box for JSON.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use steadfast_web::Problem;
 
 use super::forms::Fields;
 
-/// Reads a body that was written as JSON.
+/// Parses a JSON body.
 pub(super) fn json_body(text: &str) -> Result<Option<JsonText>, Problem> {
     let parsed = serde_json::from_str(text).map(Some);
     parsed.map_err(|error| Problem::of(Code::BadRequest, format!("the body is not JSON: {error}")))
 }
 
-/// The body of a message from its fields, and what was written into them.
+/// Builds the body of a message from the values of its fields.
 pub(super) fn body_of(
     fields: &[MessageField],
     form: &mut Fields,
@@ -38,7 +38,7 @@ pub(super) fn body_of(
     (body, filled)
 }
 
-/// The value of a field; `None` leaves it out.
+/// The value of a field; `None` omits it.
 fn field_value(field: &MessageField, written: Option<String>) -> Result<Option<Value>, Problem> {
     let Some(text) = written else {
         return Ok(match field.kind {
@@ -68,12 +68,12 @@ fn field_value(field: &MessageField, written: Option<String>) -> Result<Option<V
     Ok(Some(value))
 }
 
-/// A field of a message must not be taken for one of the form.
+/// A prefix separates fields of a message from those of the form.
 fn input_name(field: &MessageField) -> String {
     format!("field.{}", field.name)
 }
 
-/// The inputs of a message, with the texts that were written into them before.
+/// The inputs of a message, with their previous texts.
 pub(super) fn inputs(message: &MessageView, filled: &BTreeMap<String, String>) -> Markup {
     let written = |name: &str| filled.get(name).map_or("", String::as_str);
     let body = format!("{}-body", message.name);
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_that_is_left_empty_is_left_out_unless_empty_is_a_value() {
+    fn an_empty_field_is_omitted_unless_empty_is_a_value() {
         let field = |kind, optional| MessageField { name: "f", optional, kind };
         let value = |kind, optional, written: Option<&str>| {
             field_value(&field(kind, optional), written.map(str::to_owned)).ok().flatten()

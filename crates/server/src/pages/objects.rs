@@ -1,45 +1,46 @@
-//! Objects: the classes, the objects of one, and one of those with its rows, turns and messages.
+//! Pages of objects: the classes, the objects of a class, and an object with its rows, turns and
+//! messages.
+
+mod calls;
+mod query;
+mod turns;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use axum::{
-    extract::{Path, State},
-    http::StatusCode,
-};
+use axum::extract::{Path, State};
 use maud::{Markup, html};
-use serde::Deserialize;
-use serde_json::{Map, Value};
 use steadfast_api::{
-    Code, Limit,
+    Limit,
     objects::{
-        AlarmEntry, CallObject, ConnectionEntry, ListClasses, ListObjects, ListTurns, ObjectClass,
-        ObjectDetail, ObjectEntry, QueryObject, RowEntry, ShowObject, ShowTurn, SqlRows,
-        TableEntry, TurnDetail, TurnEntry,
+        AlarmEntry, ConnectionEntry, ListClasses, ListObjects, ListTurns, ObjectClass,
+        ObjectDetail, ObjectEntry, ShowObject, ShowTurn, SqlRows, TableEntry, TurnDetail,
+        TurnEntry,
     },
 };
-use steadfast_store::secret_text;
-use steadfast_web::{
-    Page, Problem,
-    console::{Section, console},
-    escaped,
-};
+use steadfast_web::{Page, Problem, console::Section, escaped};
 
 use super::{
     SQL,
     components::{
-        Row, Tone, badge, code, column, command, empty, heading_of, hidden, link, live, live_page,
-        number, optional, pager, table, table_of, text, time, times,
+        Row, Tone, badge, column, command, empty, heading_of, link, live, live_page, number,
+        optional, pager, table, text, time, times,
     },
-    forms::Fields,
-    message_form::{body_of, inputs, json_body},
 };
 use crate::{
-    api::{id, objects as api, page::Params},
+    api::{objects as api, page::Params},
     server::Server,
 };
 
-/// Rows of one page of a table.
-const ROWS: usize = 50;
+pub(super) use self::{
+    calls::call,
+    query::{rows, sql, sql_form},
+    turns::{turn, turns},
+};
+use self::{
+    calls::calls,
+    query::{examples, query_form, row_table},
+    turns::{changes, turn_table},
+};
 
 /// Turns on the page of an object.
 const TURNS: u32 = 10;
@@ -51,17 +52,8 @@ const PREVIEW_ROWS: usize = 5;
 /// Alarms and connections on the page of an object.
 const LISTED: usize = 50;
 
-/// A larger object is not kept fresh, and its rows are a link away: each look puts it together.
+/// Larger objects are not refreshed and show no rows: each read assembles the database.
 const SMALL_BYTES: usize = 1 << 20;
-
-/// Characters of a text in a row; a statement reads the rest.
-const CHARACTERS_MAX: usize = 500;
-
-/// Bytes of a blob in a row.
-const BLOB_BYTES_MAX: usize = 16;
-
-/// Letters of an idempotency key.
-const KEY_LEN: usize = 26;
 
 /// The path of the page of an object.
 pub(super) fn path_of(class: &str, name: &str) -> String {
@@ -74,7 +66,7 @@ pub(super) async fn classes(
     Params(params): Params<ListClasses>,
 ) -> Result<Page, Problem> {
     let page = api::classes(server, params).await?;
-    // Where there are many, they are not counted again every second.
+    // Long lists are not counted again every second.
     let busy = !page.items.iter().any(|it| it.more);
     let row = |it: &ObjectClass| {
         let count = html! { span { (it.objects) @if it.more { "+" } } };
@@ -170,7 +162,8 @@ pub(super) async fn show(
     let asked = ListTurns { class: of, name: named, limit: Limit::of(TURNS), cursor: None };
     let turns = api::turns(server.clone(), asked).await?.items;
     let is_small = object.damage.is_none() && object.bytes <= SMALL_BYTES;
-    let inside = if is_small { Some(Inside::read(&server, &object, &turns).await?) } else { None };
+    let inside =
+        if is_small { Some(ObjectPreview::read(&server, &object, &turns).await?) } else { None };
     let path = path_of(&class, &name);
     let content = html! {
         (heading_of(&format!("/objects/{}", escaped(&class)), &class, &name))
@@ -188,15 +181,15 @@ pub(super) async fn show(
     Ok(live_page(&name, Section::Objects, content).script(&SQL))
 }
 
-/// The parts of a small object that are read besides its description.
-struct Inside {
+/// Data of a small object that is read in addition to its description.
+struct ObjectPreview {
     /// The first rows of the first tables.
     rows: Vec<(String, SqlRows)>,
-    /// The last turn, before and after.
+    /// The last turn, with rows before and after.
     last: Option<TurnDetail>,
 }
 
-impl Inside {
+impl ObjectPreview {
     async fn read(
         server: &Arc<Server>,
         object: &ObjectDetail,
@@ -227,7 +220,7 @@ fn own_tables(tables: &[TableEntry]) -> impl Iterator<Item = &TableEntry> {
 
 fn detail(
     object: &ObjectDetail,
-    inside: Option<&Inside>,
+    inside: Option<&ObjectPreview>,
     turns: &[TurnEntry],
     path: &str,
 ) -> Markup {
@@ -254,7 +247,7 @@ fn detail(
                 p.quiet {
                     (time(error.at.to_string())) " · "
                     code { (error.input) } " · " code { (error.code) }
-                    " · it changed nothing"
+                    " · nothing was changed"
                 }
             }
         }
@@ -297,7 +290,7 @@ fn tables(tables: &[TableEntry], path: &str) -> Markup {
 fn alarms(alarms: &[AlarmEntry]) -> Markup {
     let row = |it: &AlarmEntry| {
         let state =
-            if it.failed { badge(Tone::Bad, "given up") } else { badge(Tone::Waiting, "set") };
+            if it.failed { badge(Tone::Bad, "failed") } else { badge(Tone::Waiting, "set") };
         let repeats = it.every_ms.map(|every| format!("every {}", period(every)));
         let message = html! { code { (it.message) } };
         let (repeats, attempts) = (optional(repeats), text(it.attempts));
@@ -352,429 +345,7 @@ fn rest(count: usize) -> Markup {
     html! { @if LISTED < count { p.hint { "The first " (LISTED) " of " (count) "." } } }
 }
 
-/// The form that queries an object in SQL. `sql.js` adds the last statements of the class.
-fn query_form(class: &str, path: &str, sql: &str, turn: Option<i64>) -> Markup {
-    html! {
-        form.ask method="post" action={ (path) "/sql" } data-statements=(class) {
-            label for="sql" { "A statement that reads" }
-            textarea #sql name="sql" rows="3" spellcheck="false"
-                placeholder="SELECT name, sql FROM sqlite_schema" { (sql) }
-            div.line {
-                label for="turn" { "after turn" }
-                input #turn name="turn" inputmode="numeric" size="8" placeholder="now"
-                    value=[turn];
-                button.button { "Run" }
-            }
-            details hidden { summary { "Last statements" } ul.links {} }
-        }
-    }
-}
-
-/// Statements to begin with. A link fills in the form and runs nothing.
-fn examples(path: &str, tables: &[TableEntry]) -> Markup {
-    let of_tables = own_tables(tables).take(PREVIEWS).flat_map(|it| {
-        let name = quoted(&it.name);
-        [format!("SELECT * FROM {name} LIMIT 20"), format!("SELECT count(*) FROM {name}")]
-    });
-    let schema = "SELECT name, sql FROM sqlite_schema".to_owned();
-    html! {
-        p.quiet.examples {
-            "Examples: "
-            @for sql in of_tables.chain([schema]) {
-                a href={ (path) "/sql?sql=" (escaped(&sql)) } { code { (sql) } } " "
-            }
-        }
-    }
-}
-
-/// A name as SQL writes it.
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
-/// The query of a table.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct TableParams {
-    offset: Option<String>,
-}
-
-/// Shows the rows of a table.
-pub(super) async fn rows(
-    State(server): State<Arc<Server>>,
-    Path((class, name, table)): Path<(String, String, String)>,
-    Params(params): Params<TableParams>,
-) -> Result<Page, Problem> {
-    let offset: usize = params.offset.as_deref().map_or(Ok(0), str::parse).map_err(|_| {
-        Problem::of(Code::BadRequest, "`offset` must be the number of rows to pass over")
-    })?;
-    let objects = server.runtime.objects();
-    let page = objects.look_at_rows(&class, &name, &table, offset, ROWS + 1).await?;
-    let mut found = page;
-    let is_more = ROWS < found.rows.len();
-    found.rows.truncate(ROWS);
-    let (path, last) = (path_of(&class, &name), offset + found.rows.len());
-    let here = format!("{path}/tables/{}", escaped(&table));
-    let content = html! {
-        (heading_of(&path, &name, &table))
-        @if found.rows.is_empty() { (empty("No row", &html! {})) } @else {
-            p.lead { "Rows " (offset + 1) " to " (last) " after turn " (found.turn) }
-            (row_table(&found))
-        }
-        p.more {
-            @if 0 < offset {
-                a.button href={ (here) "?offset=" (offset.saturating_sub(ROWS)) } {
-                    "Previous page"
-                }
-                " "
-            }
-            @if is_more { a.button href={ (here) "?offset=" (last) } { "Next page" } }
-        }
-        h2.next { "Query" }
-        (query_form(&class, &path, &format!("SELECT * FROM {}", quoted(&table)), None))
-    };
-    Ok(console(&table, Section::Objects, content).script(&SQL))
-}
-
-/// The query of the form for statements.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct SqlParams {
-    #[serde(default)]
-    sql: String,
-    #[serde(default)]
-    turn: String,
-}
-
-/// Shows the form for a statement. It runs nothing: any page may link here.
-pub(super) async fn sql_form(
-    Path((class, name)): Path<(String, String)>,
-    Params(SqlParams { sql, turn }): Params<SqlParams>,
-) -> Result<Page, Problem> {
-    let turn = Some(turn.trim()).filter(|it| !it.is_empty()).map(id::turn).transpose()?;
-    Ok(sql_page(&class, &name, &sql, turn, &html! {}))
-}
-
-/// Runs a statement and shows its rows.
-pub(super) async fn sql(
-    State(server): State<Arc<Server>>,
-    Path((class, name)): Path<(String, String)>,
-    mut form: Fields,
-) -> Result<(StatusCode, Page), Problem> {
-    let (sql, turn) = (form.text("sql").unwrap_or_default(), form.parsed("turn")?);
-    form.end()?;
-    if sql.is_empty() {
-        return Ok((StatusCode::OK, sql_page(&class, &name, &sql, turn, &html! {})));
-    }
-    let (of, named) = (class.clone(), name.clone());
-    let asked = QueryObject { class: of, name: named, sql: sql.clone(), params: None, turn };
-    let (status, answer) = match api::query(server, asked).await {
-        Ok(found) => (StatusCode::OK, answer(&found)),
-        Err(problem) => refused(&problem),
-    };
-    Ok((status, sql_page(&class, &name, &sql, turn, &answer)))
-}
-
-fn sql_page(class: &str, name: &str, sql: &str, turn: Option<i64>, answer: &Markup) -> Page {
-    let path = path_of(class, name);
-    let content = html! {
-        (heading_of(&path, name, &format!("Query {name}")))
-        (query_form(class, &path, sql, turn))
-        (answer)
-    };
-    console("Query", Section::Objects, content).script(&SQL)
-}
-
-fn answer(found: &SqlRows) -> Markup {
-    let count = found.rows.len();
-    html! {
-        p.lead.next {
-            (count) @if count == 1 { " row" } @else { " rows" } " after turn " (found.turn)
-            @if found.truncated { ". There are more rows than are shown." }
-        }
-        @if 0 < count { (row_table(found)) }
-    }
-}
-
-/// An error as a part of a page.
-fn refused(problem: &Problem) -> (StatusCode, Markup) {
-    let body = problem.body("", "");
-    let status = StatusCode::from_u16(body.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    (status, html! { div.notice.bad { strong { (body.title) } p { (body.detail) } } })
-}
-
-fn row_table(found: &SqlRows) -> Markup {
-    let columns: Vec<_> = found.columns.iter().map(|it| column(it.clone())).collect();
-    table_of(
-        "data",
-        &columns,
-        found.rows.iter().map(|row| row.iter().map(value).collect::<Vec<_>>()),
-    )
-}
-
-/// A value of a row. NULL, blobs and numbers look different from a text of the same letters.
-fn value(value: &Value) -> Markup {
-    match value {
-        Value::Null => html! { span.quiet { "NULL" } },
-        Value::String(text) => {
-            let shown: String = text.chars().take(CHARACTERS_MAX).collect();
-            let rest = text.len() - shown.len();
-            html! {
-                span.text { (shown) }
-                @if 0 < rest { span.quiet { "… and " (rest) " more bytes" } }
-            }
-        }
-        Value::Object(fields) => match fields.get("blob").and_then(Value::as_str) {
-            Some(hex) => {
-                let shown: String = hex.chars().take(2 * BLOB_BYTES_MAX).collect();
-                html! {
-                    span.quiet { "blob, " (hex.len() / 2) " bytes " }
-                    code { (shown) @if shown.len() < hex.len() { "…" } }
-                }
-            }
-            None => html! {
-                // An infinite number, or the bytes of a text that is not UTF-8.
-                @for (kind, it) in fields {
-                    @if kind == "text" { span.quiet { "not UTF-8 " } }
-                    code { (it.as_str().unwrap_or_default()) }
-                }
-            },
-        },
-        Value::Bool(_) | Value::Number(_) | Value::Array(_) => html! { span { (value) } },
-    }
-}
-
-/// Lists the turns of an object.
-pub(super) async fn turns(
-    State(server): State<Arc<Server>>,
-    Path((class, name)): Path<(String, String)>,
-    Params(params): Params<ListTurns>,
-) -> Result<Page, Problem> {
-    // Only the newest page grows.
-    let busy = params.cursor.is_none();
-    let asked = ListTurns { class: class.clone(), name: name.clone(), ..params };
-    let list = api::turns(server, asked).await?;
-    let path = path_of(&class, &name);
-    let here = format!("{path}/turns");
-    let content = html! {
-        (heading_of(&path, &name, "Turns"))
-        p.lead { "Newest first, as far as they are stored. · " a href={ "/v1" (here) } { "JSON" } }
-        (live(busy, &html! {
-            (turn_table(&list.items, &path))
-            (pager(&here, "", list.next.as_deref()))
-        }))
-    };
-    Ok(live_page("Turns", Section::Objects, content))
-}
-
-fn turn_table(turns: &[TurnEntry], path: &str) -> Markup {
-    let row = |it: &TurnEntry| {
-        let turn = html! { a href={ (path) "/turns/" (it.turn) } { (it.turn) } };
-        let changed = html! { span { (size(usize::try_from(it.bytes).unwrap_or(0))) } };
-        let cause = html! {
-            @match it.cause {
-                Some(cause) => a href={ "/v1/messages/" (cause) } { (cause) },
-                None => span.quiet { "call" },
-            }
-        };
-        [turn, time(&it.at), html! { code { (it.input) } }, changed, text(it.sent), cause]
-    };
-    let columns = [
-        number("Turn"),
-        times("At"),
-        column("Message"),
-        number("Changed"),
-        number("Sent"),
-        number("Cause"),
-    ];
-    table(&columns, turns.iter().map(row))
-}
-
-/// Shows the rows that a turn changed, before and after.
-pub(super) async fn turn(
-    State(server): State<Arc<Server>>,
-    Path((class, name, turn)): Path<(String, String, String)>,
-) -> Result<Page, Problem> {
-    let turn = id::turn(&turn)?;
-    let asked = ShowTurn { class: class.clone(), name: name.clone(), turn };
-    let newest = ListTurns { class: class.clone(), name: name.clone(), ..ListTurns::default() };
-    let newest = ListTurns { limit: Limit::of(1), ..newest };
-    let last = api::turns(server.clone(), newest).await?.items.first().map_or(0, |it| it.turn);
-    let turn = api::turn(server, asked).await?;
-    let (entry, path) = (&turn.entry, path_of(&class, &name));
-    let number = entry.turn;
-    let content = html! {
-        p.crumbs { a href=(path) { "← " (name) } " · " a href={ (path) "/turns" } { "Turns" } }
-        h1 { "Turn " (number) }
-        p.lead {
-            code { (entry.input) } " at " (time(&entry.at)) " UTC"
-            @if 0 < entry.sent { " · sent " (entry.sent) }
-            @if let Some(cause) = entry.cause {
-                " · by message " a href={ "/v1/messages/" (cause) } { (cause) }
-            }
-            " · " a href={ "/v1" (path) "/turns/" (number) } { "JSON" }
-            " · " a href={ (path) "/sql?turn=" (number) } { "Query the object after this turn" }
-            " · " a href={ "/v1" (path) "/export?turn=" (number) } { "Export" }
-        }
-        (changes(&turn))
-        p.more {
-            @if 1 < number {
-                a.button href={ (path) "/turns/" (number - 1) } { "← Turn " (number - 1) } " "
-            }
-            @if number < last {
-                a.button href={ (path) "/turns/" (number + 1) } { "Turn " (number + 1) " →" }
-            }
-        }
-    };
-    Ok(console(&format!("Turn {number}"), Section::Objects, content))
-}
-
-fn changes(turn: &TurnDetail) -> Markup {
-    let tables: Vec<&[RowEntry]> = turn.changes.chunk_by(|a, b| a.table == b.table).collect();
-    html! {
-        @if turn.changes.is_empty() && turn.schema.is_empty() && turn.skipped.is_empty() {
-            p.quiet { "This turn changed no row." }
-        }
-        @for it in &turn.schema {
-            h3.next.address { (it.kind) " " (it.name) }
-            @if let Some(sql) = &it.before { pre.was { code { (sql) } } }
-            @if let Some(sql) = &it.after { pre.is { code { (sql) } } }
-        }
-        @for rows in tables {
-            @if rows[0].system {
-                details.next data-key=(rows[0].table) {
-                    summary { (rows[0].table) ", " (rows.len()) " rows of the runtime" }
-                    (diff(rows))
-                }
-            } @else {
-                h3.next.address { (rows[0].table) }
-                (diff(rows))
-            }
-        }
-        @if turn.truncated { p.hint { "More rows were changed than are shown." } }
-        @for it in &turn.skipped {
-            p.hint { code { (it.table) } " is not compared: " (it.reason) }
-        }
-    }
-}
-
-/// The rows of one table: the row before above the row after.
-fn diff(rows: &[RowEntry]) -> Markup {
-    html! {
-        div.scroll {
-            table.rows.data.diff {
-                thead { tr {
-                    th { span.hidden { "Side" } }
-                    @for it in &rows[0].columns { th { (it) } }
-                } }
-                tbody {
-                    @for it in rows {
-                        @if let Some(row) = &it.before { (side(it, row, it.after.as_ref(), "was")) }
-                        @if let Some(row) = &it.after { (side(it, row, it.before.as_ref(), "is")) }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn side(
-    entry: &RowEntry,
-    row: &Map<String, Value>,
-    other: Option<&Map<String, Value>>,
-    class: &str,
-) -> Markup {
-    let (label, sign) = if class == "was" { ("before", "−") } else { ("after", "+") };
-    let is_changed = |column: &str| other.is_some_and(|it| it.get(column) != row.get(column));
-    html! {
-        tr.(class) {
-            td.sign data-label=(label) { (sign) }
-            @for column in &entry.columns {
-                td.changed[is_changed(column)] data-label=(column) {
-                    (value(row.get(column).unwrap_or(&Value::Null)))
-                }
-            }
-        }
-    }
-}
-
-/// Calls an object, and shows its reply.
-pub(super) async fn call(
-    State(server): State<Arc<Server>>,
-    Path((class, name)): Path<(String, String)>,
-    mut form: Fields,
-) -> Result<(StatusCode, Page), Problem> {
-    let message = form.needed("message")?;
-    let idempotency_key = form.text("key");
-    let known = server.runtime.objects().public_messages(&class);
-    let fields = known.into_iter().find(|it| it.name == message).and_then(|it| it.fields);
-    let (body, filled) = match form.text("body") {
-        Some(text) => (json_body(&text), BTreeMap::from([(String::new(), text)])),
-        None => body_of(&fields.unwrap_or_default(), &mut form),
-    };
-    form.end()?;
-    let called = match body {
-        Ok(body) => {
-            let (class, name, message) = (class.clone(), name.clone(), message.clone());
-            let call = CallObject { class, name, message, body, idempotency_key };
-            api::call(server.clone(), call).await
-        }
-        Err(problem) => Err(problem),
-    };
-    let path = path_of(&class, &name);
-    let (status, reply) = match called {
-        Ok(text) => (StatusCode::OK, reply(text.get(), &path)),
-        Err(problem) => refused(&problem),
-    };
-    let content = html! {
-        (heading_of(&path, &name, &format!("Call {name}")))
-        (reply)
-        (calls(&server, &class, &path, &message, &filled))
-    };
-    Ok((status, console("Call", Section::Objects, content)))
-}
-
-fn reply(text: &str, path: &str) -> Markup {
-    let value = serde_json::from_str::<Value>(text);
-    html! {
-        div.notice.good { strong { "Done; the reply is durable" } }
-        (code(&value.map_or(text.to_owned(), |it| format!("{it:#}")), path))
-    }
-}
-
-/// A form for each public message of a class. That of `called` is open, with the texts that were
-/// written into its fields.
-fn calls(
-    server: &Server,
-    class: &str,
-    path: &str,
-    called: &str,
-    filled: &BTreeMap<String, String>,
-) -> Markup {
-    let messages = server.runtime.objects().public_messages(class);
-    // A page that is loaded again does not call again.
-    let key = secret_text(KEY_LEN, b"abcdefghijklmnopqrstuvwxyz234567").unwrap_or_default();
-    let empty = BTreeMap::new();
-    html! {
-        @if messages.is_empty() { p.quiet { "Its class has no public message." } }
-        div.mend {
-            @for it in &messages {
-                @let is_called = called == it.name;
-                details.act data-key=(it.name) open[is_called] {
-                    summary.button { (it.name) "…" }
-                    form.ask method="post" action={ (path) "/call" } {
-                        (hidden("message", it.name))
-                        (hidden("key", format!("{key}-{}", it.name)))
-                        (inputs(it, if is_called { filled } else { &empty }))
-                        div.line { button.button { "Call " (it.name) } }
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// A size for people.
+/// Formats a size for people.
 fn size(bytes: usize) -> String {
     match bytes {
         0..1_024 => format!("{bytes} bytes"),

@@ -1,4 +1,4 @@
-//! Processes: all of them, the instances of one, and one instance.
+//! Pages of processes: the list, the instances of a process, and an instance.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::{
     server::Server,
 };
 
-/// Where the page of an instance is.
+/// The path of the page of an instance.
 pub(super) fn path_of(process: &str, id: &str) -> String {
     format!("/processes/{}/{}", escaped(process), escaped(id))
 }
@@ -66,12 +66,12 @@ pub(super) async fn instances(
     let status = params.status;
     let list = api::instances(server, ListInstances { name: name.clone(), ..params }).await?;
     let path = format!("/processes/{}", escaped(&name));
-    let query = |it: Option<Status>| it.map_or(String::new(), |it| format!("status={}", it.word()));
+    let query = |it: Option<Status>| it.map_or(String::new(), |it| format!("status={}", it.name()));
     let content = html! {
         (heading_of("/processes", "Processes", &name))
         p.lead {
             @for choice in [None, Some(Status::Open), Some(Status::Completed)] {
-                @let label = choice.map_or("all", Status::word);
+                @let label = choice.map_or("all", Status::name);
                 @if choice == status { strong { (label) } }
                 @else { a href={ (path) "?" (query(choice)) } { (label) } }
                 " · "
@@ -115,7 +115,7 @@ fn status(status: Status) -> Markup {
     }
 }
 
-/// Shows one instance: its state, and its stream.
+/// Shows an instance: its state and its stream.
 pub(super) async fn show(
     State(server): State<Arc<Server>>,
     Path((name, id)): Path<(String, String)>,

@@ -1,4 +1,4 @@
-//! Queues: all of them, one with its messages and dead letters, and what can be done with them.
+//! Pages of queues: the list, and a queue with its messages, dead letters and actions.
 
 use std::sync::Arc;
 
@@ -34,10 +34,10 @@ use crate::{
     waterfall::words,
 };
 
-/// Characters of a body that a page shows; the rest is a link away.
+/// Maximum characters of a body on a page; a link shows the rest.
 const BODY_CHARACTERS_MAX: usize = 4_000;
 
-/// Where the page of a queue is.
+/// The path of the page of a queue.
 pub(super) fn path_of(queue: &str) -> String {
     format!("/queues/{}", escaped(queue))
 }
@@ -46,7 +46,7 @@ fn status(queue: &Queue) -> Markup {
     match (queue.paused, queue.consumed) {
         (true, _) => badge(Tone::Waiting, "paused"),
         (false, true) => badge(Tone::Good, "consumed"),
-        (false, false) => badge(Tone::Quiet, "to pull"),
+        (false, false) => badge(Tone::Quiet, "pull only"),
     }
 }
 
@@ -59,7 +59,7 @@ fn rate(rate: f64) -> String {
     if rate == 0.0 { "–".into() } else { format!("{rate:.1}") }
 }
 
-/// The samples of a queue and its state now.
+/// The samples of a queue, and its current value.
 fn samples(queue: &Queue, value: fn(&QueueSample) -> u64, now: u64) -> Vec<(Timestamp, u64)> {
     let at = SystemClock.now();
     let before = queue.history.iter();
@@ -132,7 +132,7 @@ fn queue_table(queues: &[Queue]) -> Markup {
     table_of("queues", &columns, queues.iter().map(row))
 }
 
-/// Shows one queue, and its messages in one state.
+/// Shows a queue and its messages in one state.
 pub(super) async fn show(
     State(server): State<Arc<Server>>,
     Path(queue): Path<String>,
@@ -140,7 +140,7 @@ pub(super) async fn show(
 ) -> Result<Page, Problem> {
     let params = PeekQueue { queue: queue.clone(), ..params };
     let (state, limit) = (PeekState::from(params.state), params.limit);
-    // Later pages do not change every second.
+    // Later pages are not refreshed.
     let busy = params.cursor.is_none();
     let view = api::show(server.clone(), ShowQueue { queue: queue.clone() }).await?;
     let page = api::peek(server, params).await?;
@@ -160,8 +160,8 @@ fn summary(view: &Queue) -> Markup {
     html! {
         p.lead {
             (status(view))
-            @if let Some(place) = &view.settings.dead_letter_queue {
-                " dead letters go to " a href=(path_of(place)) { (place) }
+            @if let Some(queue) = &view.settings.dead_letter_queue {
+                " dead letters go to " a href=(path_of(queue)) { (queue) }
             } @else {
                 " no dead-letter queue: dead letters stay here"
             }
@@ -183,14 +183,14 @@ fn summary(view: &Queue) -> Markup {
 }
 
 fn figures(view: &Queue, path: &str) -> Markup {
-    let delayed = html! { "depth" @if 0 < view.delayed { ", " (view.delayed) " for later" } };
+    let delayed = html! { "depth" @if 0 < view.delayed { ", " (view.delayed) " delayed" } };
     let to = |state: &str| format!("{path}?state={state}");
     html! {
         section.figures aria-label="Figures" {
             (figure(Some(&to("pending")), view.depth, &delayed))
             (figure(None, age(view).unwrap_or("–".into()), &text("age of the oldest")))
             (figure(Some(&to("in-flight")), view.in_flight, &text("in flight")))
-            (alarm(&to("dead"), view.dead, "dead in place"))
+            (alarm(&to("dead"), view.dead, "dead letters here"))
         }
     }
 }
@@ -199,13 +199,15 @@ fn figures(view: &Queue, path: &str) -> Markup {
 fn charts(view: &Queue) -> Markup {
     let now = SystemClock.now();
     let millis = |it: f64| words(it as i64);
+    let depths = [Line::on_change("value", &depths(view))];
+    let ages = [Line::on_change("value", &ages(view))];
     html! {
         section.charts.two aria-label="The last hour" {
-            (chart("Depth", &[Line::steady("value", &depths(view))], now, |it| format!("{it:.0}")))
-            (chart("Age of the oldest", &[Line::steady("value", &ages(view))], now, millis))
+            (chart("Depth", &depths, now, |it| format!("{it:.0}")))
+            (chart("Age of the oldest", &ages, now, millis))
         }
         p.quiet.measured {
-            "The last hour, sampled while messages move, in memory: a restart empties these charts."
+            "The last hour, sampled while messages move. A restart clears these charts."
         }
     }
 }
@@ -262,7 +264,7 @@ fn messages(view: &Queue, page: &List<QueueMessage>, state: PeekState, limit: Li
     }
 }
 
-/// Whether it was given up: here, or in the queue that it came from.
+/// Whether it is a dead letter: of this queue, or of the queue that it was sent to.
 fn is_dead_letter(message: &QueueMessage) -> bool {
     message.from.is_some() || message.state == MessageState::Dead
 }
@@ -282,7 +284,7 @@ fn message_table(messages: &[QueueMessage], path: &str) -> Markup {
             html! {
                 div {
                     (code_of(it.body.get(), BODY_CHARACTERS_MAX, &json))
-                    @if is_dead_letter(it) { (mending(it, path)) }
+                    @if is_dead_letter(it) { (dead_letter_actions(it, path)) }
                 }
             },
             html! {
@@ -313,8 +315,8 @@ fn sent(it: &QueueMessage) -> Markup {
     }
 }
 
-/// Redrives one message, as it is or with another body.
-fn mending(it: &QueueMessage, path: &str) -> Markup {
+/// Redrives one message, unchanged or with another body.
+fn dead_letter_actions(it: &QueueMessage, path: &str) -> Markup {
     html! {
         div.mend {
             form method="post" action={ (path) "/redrive" } {
@@ -335,13 +337,13 @@ fn mending(it: &QueueMessage, path: &str) -> Markup {
     }
 }
 
-/// Redrives all messages that match; the default button only shows which.
+/// Redrives all matching messages; the default button only previews them.
 fn redrive_form(path: &str, state: PeekState) -> Markup {
     html! {
         form.search method="post" action={ (path) "/redrive" } {
             (hidden("state", state.name()))
-            (field("Reason contains", "error", "", ""))
-            (field("To queue", "to", "", "where it was sent"))
+            (field("Error contains", "error", "", ""))
+            (field("To queue", "to", "", "original queue"))
             (field("Per second", "rate", "", "all at once"))
             button.button name="preview" value="1" { "Preview" }
             button.button { "Redrive all" }
@@ -349,7 +351,7 @@ fn redrive_form(path: &str, state: PeekState) -> Markup {
     }
 }
 
-/// Redrives messages and shows the queue, or shows which messages would be redriven.
+/// Redrives messages and shows the queue, or shows the preview.
 pub(super) async fn redrive(
     State(server): State<Arc<Server>>,
     Path(queue): Path<String>,
@@ -373,7 +375,7 @@ pub(super) async fn redrive(
     Ok(Redirect::to(&to).into_response())
 }
 
-/// The preview of a redrive, and the button that does it.
+/// The preview of a redrive, with the button that starts it.
 fn preview(wanted: &RedriveQueue, found: &Redriven, back: &str, tab: Option<&str>) -> Page {
     let rate = wanted.rate_per_second.map(|it| it.to_string());
     let more = found.matched.saturating_sub(found.first.len() as u64);
@@ -420,7 +422,7 @@ pub(super) async fn edit(
     Ok(Redirect::to(&to))
 }
 
-/// The page of a queue with the tab that the browser came from.
+/// The page of a queue with the previous tab.
 fn back(queue: &str, tab: Option<&str>) -> Result<String, Problem> {
     let path = path_of(queue);
     let Some(tab) = tab else { return Ok(path) };

@@ -1,4 +1,6 @@
-//! Workflows and runs: the workflows, the runs of one, one run over time, and its history.
+//! Pages of workflows: the list, the runs of a workflow, a run over time, and its history.
+
+mod steps;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -15,10 +17,7 @@ use steadfast_api::{
 };
 use steadfast_core::{
     RunError,
-    workflow::{
-        AttemptView, EventView, HistoryEntry, Phase, RunItem, RunView, StepInput, StepStatus,
-        StepView, WaitView,
-    },
+    workflow::{EventView, HistoryEntry, Phase, RunItem, RunView, StepStatus, StepView, WaitView},
 };
 use steadfast_store::{Clock, SystemClock};
 use steadfast_web::{
@@ -34,38 +33,32 @@ use super::{
         times,
     },
     forms::Fields,
-    page_of,
 };
 use crate::{
     api::{page::Params, runs as api},
     server::Server,
-    waterfall::{Did, Range, depth, label, spans, words},
+    waterfall::Range,
 };
+
+use self::steps::steps;
 
 /// Entries of the history on the page of a run.
 const ENTRIES: i64 = 10;
 
-/// A run with more entries is not read again every second while somebody looks.
+/// Longer runs are not refreshed every second.
 const LIVE_ENTRIES_MAX: i64 = 2_000;
 
-/// The record of a run with more entries or bytes is not read whole: the page shows its history
-/// instead of its steps.
+/// Runs with more entries or bytes are not read as a whole: the page shows their history instead of
+/// their steps.
 const READ_ENTRIES_MAX: i64 = 10_000;
 const READ_BYTES_MAX: usize = 8 << 20;
 
-/// The width of a bar in its own units, and that of a short part.
-const WIDTH: f64 = 1_000.0;
-const WIDTH_MIN: f64 = 5.0;
-
-/// Branches are indented up to this depth.
-const DEPTH_MAX: usize = 6;
-
-/// Where the pages of a run are.
+/// The path of the pages of a run.
 pub(super) fn path_of(workflow: &str, id: &str) -> String {
     format!("/workflows/{}/{}", escaped(workflow), escaped(id))
 }
 
-/// Where the API has a run.
+/// The path of a run in the API.
 fn api_of(workflow: &str, id: &str) -> String {
     format!("/v1/workflows/{}/runs/{}", escaped(workflow), escaped(id))
 }
@@ -123,7 +116,7 @@ pub(super) async fn runs(
     let page = api::list(server.clone(), params.clone()).await?;
     let path = format!("/workflows/{}", escaped(&name));
     let filters = filters(&params);
-    // Where there are many, they are not read again every second.
+    // Long lists are not refreshed every second.
     let busy = params.cursor.is_none() && page.next.is_none();
     let content = html! {
         (heading_of("/workflows", "Workflows", &name))
@@ -139,19 +132,19 @@ pub(super) async fn runs(
     Ok(live_page(&name, Section::Workflows, content))
 }
 
-/// The query, and a run that was just deleted, which the API does not know.
+/// The query, and the id of a run that was just deleted, which the API does not know.
 fn asked(workflow: &str, uri: &Uri) -> Result<(ListRuns, Option<String>), Problem> {
     let bad = |text: String| Problem::of(Code::BadRequest, text);
     let pairs = Query::<BTreeMap<String, String>>::try_from_uri(uri);
     let Query(mut pairs) = pairs.map_err(|error| bad(error.body_text()))?;
     let deleted = pairs.remove("deleted").filter(|it| !it.is_empty());
-    // A field that is empty was left empty in the form.
+    // An empty field of the form counts as left out.
     pairs.retain(|_, value| !value.is_empty());
     let params = serde_json::from_value(json!(pairs)).map_err(|error| bad(error.to_string()))?;
     Ok((ListRuns { workflow: workflow.into(), ..params }, deleted))
 }
 
-/// Says that a run is deleted, if it is: an address can be kept, and the id used again.
+/// Reports that a run was deleted, unless it exists: an address can be bookmarked and an id reused.
 async fn gone(server: &Server, name: &str, id: &str) -> Result<Markup, Problem> {
     match server.runtime.runs().phase(name, id).await {
         Err(RunError::UnknownRun { .. }) => Ok(html! {
@@ -222,7 +215,7 @@ pub(super) async fn show(
     let phase = runs.phase(&name, &id).await?;
     let length = runs.length(&name, &id).await?;
     let mut latest = runs.history(&name, &id, (length - ENTRIES).max(0), ENTRIES as usize).await?;
-    // Large entries come in several parts, of which the last is shown.
+    // Large entries come in several pages, of which the last is shown.
     while let Some(last) = latest.last().map(|it| it.number).filter(|it| *it < length) {
         let more = runs.history(&name, &id, last, ENTRIES as usize).await?;
         if more.is_empty() {
@@ -236,7 +229,7 @@ pub(super) async fn show(
         false => None,
     };
     let Some(run) = run else { return Ok(show_long(&name, &id, (phase, length), &latest)) };
-    // A run that has ended can be restarted, but that is rare.
+    // An ended run can be restarted, but that is rare.
     let busy = !run.status.is_final() && run.version <= LIVE_ENTRIES_MAX;
     let content = html! {
         (heading_of(&format!("/workflows/{}", escaped(&name)), &name, &id))
@@ -246,7 +239,7 @@ pub(super) async fn show(
     Ok(live_page(&id, Section::Workflows, content))
 }
 
-/// Shows a run whose record is too long to be read for a page.
+/// Shows a run whose record is too long for a page.
 fn show_long(name: &str, id: &str, run: (Phase, i64), latest: &[HistoryEntry]) -> Page {
     let (path, api) = (path_of(name, id), api_of(name, id));
     let content = html! {
@@ -346,7 +339,7 @@ fn blocked(run: &RunView, path: &str) -> Markup {
     }
 }
 
-/// The action that unblocks a run, if there is one: a sleep waits for its time.
+/// The action that unblocks a run, if there is one: a sleep ends by itself.
 fn action(wait: &WaitView, path: &str) -> Markup {
     let act = |verb: &str, word: &str| {
         html! {
@@ -379,9 +372,9 @@ fn events(events: &[EventView], api: &str) -> Markup {
     html! { h2.next { "Unread events" } (table(&columns, events.iter().map(row))) }
 }
 
-/// It is not in the part that is kept fresh, which would replace what is typed.
+/// It is outside of the refreshed part, which would replace typed text.
 fn event_form(run: &RunView, path: &str) -> Markup {
-    // By its steps, also while the run is on its way to the wait again.
+    // Decided by the steps, because the run may be replaying towards the wait.
     let awaits = |it: &&StepView| it.kind == "event" && it.status == StepStatus::Waiting;
     let awaited = run.steps.iter().find(awaits);
     html! {
@@ -398,13 +391,13 @@ fn event_form(run: &RunView, path: &str) -> Markup {
     }
 }
 
-/// Sends an event to a run, and shows it.
+/// Sends an event to a run and shows the run.
 pub(super) async fn event(
     State(server): State<Arc<Server>>,
     Path((workflow, id)): Path<(String, String)>,
     mut form: Fields,
 ) -> Result<Redirect, Problem> {
-    let (to, event) = (path_of(&workflow, &id), form.needed("type")?);
+    let (to, event) = (path_of(&workflow, &id), form.required("type")?);
     let payload = form.json("payload")?.map_or_else(null, Ok)?;
     form.end()?;
     let _ = api::event(server, SendEvent { workflow, id, event, payload, idempotency_key: None })
@@ -416,192 +409,7 @@ fn null() -> Result<JsonText, Problem> {
     JsonText::parse("null".into()).map_err(|it| Problem::of(Code::Internal, it.to_string()))
 }
 
-/// The steps as bars over time. While the run rests, it may be restarted from some.
-fn steps(run: &RunView, range: Range, path: &str) -> Markup {
-    let can_restart = run.status.is_final() || run.status == Phase::Paused;
-    let can_retry = !can_restart;
-    let legend = [Did::Worked, Did::Works, Did::Failed, Did::Waited, Did::Dropped];
-    html! {
-        div.waterfall {
-            div.axis {
-                span { (time(run.created_at.to_string())) }
-                span { (words(range.to - range.from)) }
-            }
-            @for it in &run.steps {
-                (step(it, range, &html! {
-                    @if can_retry && it.status == StepStatus::Retrying {
-                        (button(&format!("{path}/retry"), "Retry now", true))
-                    }
-                    // A restart names a step outside of branches, and means the first of its name.
-                    @if can_restart && it.kind == "step" && it.branch.is_empty() && it.count == 1 {
-                        form method="post" action={ (path) "/restart" } {
-                            (hidden("from", &it.name))
-                            button.button { "Restart from here" }
-                        }
-                    }
-                }, &api_of(&run.workflow, &run.id)))
-            }
-        }
-        p.legend {
-            @for did in legend {
-                span {
-                    svg.key viewBox="0 0 10 10" aria-hidden="true" {
-                        rect.(class(did)) width="10" height="10" rx="2" {}
-                    }
-                    (said(did))
-                }
-            }
-        }
-    }
-}
-
-fn step(step: &StepView, range: Range, actions: &Markup, api: &str) -> Markup {
-    let indent = format!("d{}", depth(step).min(DEPTH_MAX));
-    let end = step.ended_at.map_or(range.to, |it| it.0.0);
-    let key = format!("{}/{}/{}/{}", step.branch, step.kind, step.name, step.count);
-    let branch = step.branch.rsplit('/').next().unwrap_or_default();
-    html! {
-        details.step data-key=(key) {
-            summary {
-                span.name.(indent) {
-                    (label(step))
-                    @if !branch.is_empty() { " " span.quiet { (branch) } }
-                    @if 1 < step.attempts.len() {
-                        " " span.quiet { (step.attempts.len()) " attempts" }
-                    }
-                }
-                (bar(step, range))
-                span.took { (words(end - step.started_at.0.0)) }
-                (step_status(step.status))
-            }
-            div.inside { (inside(step, api)) (actions) }
-        }
-    }
-}
-
-fn step_status(status: StepStatus) -> Markup {
-    let tone = match status {
-        StepStatus::Done => Tone::Good,
-        StepStatus::Failed => Tone::Bad,
-        StepStatus::Waiting | StepStatus::Retrying => Tone::Waiting,
-        StepStatus::Running => Tone::Active,
-        StepStatus::Dropped => Tone::Quiet,
-    };
-    badge(tone, status.word())
-}
-
-fn bar(step: &StepView, range: Range) -> Markup {
-    html! {
-        svg.bar viewBox="0 0 1000 16" preserveAspectRatio="none" aria-hidden="true" {
-            @for span in spans(step, range) {
-                @let from = (range.place(span.from) * WIDTH).min(WIDTH - WIDTH_MIN);
-                @let to = (range.place(span.to) * WIDTH).max(from + WIDTH_MIN);
-                @let (y, height) = match span.did {
-                    Did::Waited | Did::Dropped => ("6", "4"),
-                    Did::Worked | Did::Failed | Did::Works => ("1", "14"),
-                };
-                rect.(class(span.did)) x=(format!("{from:.1}")) y=(y)
-                    width=(format!("{:.1}", to - from)) height=(height) {
-                    title { (said(span.did)) " for " (words(span.to - span.from)) }
-                }
-            }
-        }
-    }
-}
-
-fn class(did: Did) -> &'static str {
-    match did {
-        Did::Waited => "waited",
-        Did::Worked => "worked",
-        Did::Failed => "failed",
-        Did::Works => "works",
-        Did::Dropped => "dropped",
-    }
-}
-
-/// The word of the legend.
-fn said(did: Did) -> &'static str {
-    match did {
-        Did::Works => "under way",
-        Did::Dropped => "given up",
-        Did::Waited | Did::Worked | Did::Failed => class(did),
-    }
-}
-
-/// The details of a step: times, attempts, input, output.
-fn inside(step: &StepView, api: &str) -> Markup {
-    html! {
-        p.quiet {
-            "from " (time(step.started_at.to_string()))
-            @if let Some(at) = &step.ended_at { " to " (time(at.to_string())) }
-            @if let Some(at) = &step.until {
-                @if step.status == StepStatus::Retrying { " · next attempt at " }
-                @else { " · until " }
-                (time(at.to_string()))
-            }
-            @if !step.branch.is_empty() { " · in branch " code { (step.branch) } }
-        }
-        @if let Some(error) = &step.error {
-            p.bad { (error.message) " " code { (error.code) } }
-        }
-        @if 1 < step.attempts.len() || step.attempts.iter().any(|it| it.error.is_some()) {
-            ol.attempts { @for it in &step.attempts { (attempt(it)) } }
-        }
-        (input(step, api))
-        @if let Some(output) = &step.output { h3 { "Output" } (json_of(output, api)) }
-    }
-}
-
-/// The input of a step. Waits have none: their times and names are in the row.
-fn input(step: &StepView, api: &str) -> Markup {
-    let missing = match step.kind.as_str() {
-        "step" => {
-            "A step has no input of its own; its code uses the run's input and earlier outputs."
-        }
-        "call" if step.ended_at.is_none() => "Recorded when the first attempt has ended.",
-        "call" | "send" => "Not recorded by the version of the program that made it.",
-        _ => return html! {},
-    };
-    html! {
-        h3 { "Input" }
-        @match &step.input {
-            Some(StepInput { to, message, bytes }) => {
-                p { "to " (receiver(to)) }
-                @match message {
-                    Some(message) => (json_of(message, api)),
-                    None => p.quiet { (bytes) " bytes, too many for the record" },
-                }
-            },
-            None => p.quiet { (missing) },
-        }
-    }
-}
-
-/// The address of a receiver, with a link to its page.
-fn receiver(to: &str) -> Markup {
-    match to.parse() {
-        Ok(address) => html! { a href=(page_of(&address)) { (to) } },
-        Err(_) => html! { code { (to) } },
-    }
-}
-
-fn attempt(it: &AttemptView) -> Markup {
-    html! {
-        li value=(it.number) {
-            (time(it.started_at.to_string()))
-            @match it.ended_at {
-                Some(end) => { ", " (words(end.0.0 - it.started_at.0.0)) },
-                None => ", under way",
-            }
-            @match &it.error {
-                Some(error) => { ": " span.bad { (error.message) } " " code { (error.code) } },
-                None => @if it.ended_at.is_some() { ": worked" },
-            }
-        }
-    }
-}
-
-/// Shows what is recorded of a run, page by page.
+/// Shows the record of a run in pages.
 pub(super) async fn history(
     State(server): State<Arc<Server>>,
     Path((name, id)): Path<(String, String)>,
@@ -648,7 +456,7 @@ fn entry_table(entries: &[HistoryEntry], api: &str) -> Markup {
     table(&columns, entries.iter().map(row))
 }
 
-/// The subject of an entry, and the rest of it.
+/// The subject of an entry, and its other fields.
 fn parts(entry: &HistoryEntry) -> (String, Option<Value>) {
     let mut fields = entry.fields.clone();
     let key = fields.remove("key");

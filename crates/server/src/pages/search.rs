@@ -1,4 +1,4 @@
-//! Search across all nouns, by id or name. Every read has a limit.
+//! Search across all nouns by id or name. Every read has a limit.
 
 use std::sync::Arc;
 
@@ -20,20 +20,20 @@ use super::{
 };
 use crate::{api::page::Params, server::Server};
 
-/// Results of each noun, class or workflow.
+/// Maximum results per noun, class or workflow.
 const ROWS: usize = 10;
 
-/// Classes, workflows and queues that are searched, by name.
+/// Maximum number of classes, workflows and queues to search, by name.
 const NAMES_MAX: usize = 50;
 
-/// Buckets that are searched, by name.
+/// Maximum number of buckets to search, by name.
 const BUCKETS_MAX: usize = 500;
 
 /// The query of the search.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SearchParams {
-    /// An id, a name or the beginning of a name.
+    /// An id, a name or a prefix of a name.
     #[serde(default)]
     q: String,
 }
@@ -52,7 +52,7 @@ impl Hit {
     }
 }
 
-/// Shows what has an id or a name.
+/// Shows the results.
 pub(super) async fn search(
     State(server): State<Arc<Server>>,
     Params(SearchParams { q }): Params<SearchParams>,
@@ -95,7 +95,7 @@ async fn find(server: &Server, text: &str) -> Result<Vec<Hit>, Problem> {
     Ok(hits)
 }
 
-/// A message by its number, and an entity by its id or its address.
+/// A message by its number, and an entity by its id or address.
 async fn by_id(server: &Server, text: &str) -> Result<Vec<Hit>, Problem> {
     let store = server.runtime.store();
     let mut hits = Vec::new();
@@ -128,7 +128,7 @@ fn noun(kind: EntityKind) -> &'static str {
     }
 }
 
-/// Declared classes, workflows, processes and queues; and buckets.
+/// Declared classes, workflows, processes and queues, and buckets.
 async fn named(server: &Server, text: &str) -> Result<Vec<Hit>, Problem> {
     let runtime = &server.runtime;
     let has = |it: &&str| it.contains(text);
@@ -143,7 +143,7 @@ async fn named(server: &Server, text: &str) -> Result<Vec<Hit>, Problem> {
         hits.push(Hit::new("process", it, format!("/processes/{}", escaped(it))));
     }
     let mut queues = runtime.queues().names_behind(None, NAMES_MAX).await?;
-    // Of many queues, those that begin with the text are found as well.
+    // Queues beyond the limit are found by prefix.
     let behind = runtime.queues().names_behind(Some(text), ROWS).await?;
     queues.extend(behind.into_iter().filter(|it| it.starts_with(text)));
     if runtime.queues().show(text).await.is_ok() {
@@ -173,7 +173,7 @@ async fn instances(server: &Server, text: &str) -> Result<Vec<Hit>, Problem> {
     Ok(found.values().map(hit).collect())
 }
 
-/// Objects whose names begin with the text.
+/// Objects whose names have this prefix.
 async fn found_objects(server: &Server, text: &str) -> Result<Vec<Hit>, Problem> {
     let mut hits = Vec::new();
     for class in server.runtime.objects().classes().take(NAMES_MAX) {
@@ -185,7 +185,7 @@ async fn found_objects(server: &Server, text: &str) -> Result<Vec<Hit>, Problem>
     Ok(hits)
 }
 
-/// Runs whose ids begin with the text.
+/// Runs whose ids have this prefix.
 async fn found_runs(server: &Server, text: &str) -> Result<Vec<Hit>, Problem> {
     let mut hits = Vec::new();
     for (workflow, _) in server.runtime.runs().workflows().take(NAMES_MAX) {

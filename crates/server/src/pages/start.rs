@@ -1,5 +1,5 @@
-//! The overview: how the last hour went, what fails, what is stuck, what waits longest, and what
-//! this program is. Every read has a limit.
+//! The overview: the last hour, failures, stuck work, longest waits, and facts about the program.
+//! Every read has a limit.
 
 use std::{cmp::Reverse, sync::Arc, time::Duration};
 
@@ -33,19 +33,19 @@ use crate::{
     api::objects, args::SERVER, doctor::clock, history::Sample, server::Server, waterfall::words,
 };
 
-/// Rows of each list.
+/// Rows per list.
 const ROWS: usize = 5;
 
-/// Workflows and queues that are read, by name; a program with more of them is not read whole.
+/// Maximum number of workflows and queues to read, by name.
 const NAMES_MAX: usize = 50;
 
-/// The record of a longer run is not read to say why it is stuck: its page does.
+/// Longer records are not read for the reason of a pause: the page of the run shows it.
 const ENTRIES_MAX: i64 = 500;
 
-/// Streams that are read to see whether the store is empty.
+/// Streams to read to decide whether the store is empty.
 const STREAMS: usize = 20;
 
-/// Shows how the program is.
+/// Shows the overview.
 pub(super) async fn start(
     State(server): State<Arc<Server>>,
     headers: HeaderMap,
@@ -58,7 +58,7 @@ pub(super) async fn start(
         div.heading {
             h1 { (title(&server)) " is running" }
             (health(&server))
-            @if let Some(trouble) = clock::trouble(&server.runtime.store().clock().report()) {
+            @if let Some(trouble) = clock::difference(&server.runtime.store().clock().report()) {
                 (badge(Tone::Waiting, &format!("clock: {trouble}")))
             }
         }
@@ -94,7 +94,7 @@ fn health(server: &Server) -> Markup {
     }
 }
 
-/// The last hour of this process.
+/// Charts of the last hour of this process.
 fn charts(server: &Server) -> Markup {
     let samples = server.history.samples();
     let now = SystemClock.now();
@@ -117,11 +117,11 @@ fn charts(server: &Server) -> Markup {
             @match server.history.since() {
                 Some(at) => {
                     "Measured every 10 s since " (time(rfc3339(at)))
-                    ", in memory: a restart empties these charts. Latency is that of HTTP "
+                    ", in memory: a restart clears these charts. Latency is that of HTTP "
                     "requests. Failures are messages that became dead and requests with a "
                     "status of 500 and above."
                 },
-                None => "This program does not measure: `serve` does.",
+                None => "No measurements: only `serve` takes them.",
             }
         }
     }
@@ -131,7 +131,7 @@ fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1_000.0
 }
 
-/// A value with at most two digits behind its point.
+/// A value with at most two decimal places.
 fn number(value: f64) -> String {
     match value {
         10.0.. => format!("{value:.0}"),
@@ -160,7 +160,7 @@ fn unserved(server: &Server) -> Markup {
     html! {
         @if !unserved.is_empty() {
             (card("Not served here", &html! {
-                p { "This program does not declare what these messages wait for. They are kept." }
+                p { "Stored messages for targets that this program does not declare." }
                 ul { @for it in unserved { li { (it) } } }
             }))
         }
@@ -170,8 +170,8 @@ fn unserved(server: &Server) -> Markup {
 fn facts(server: &Server) -> Markup {
     fact_list([
         ("Version", text(env!("CARGO_PKG_VERSION"))),
-        ("Store", text(server.place.store())),
-        (server.place.noun(), html! { code { (server.place) } }),
+        ("Store", text(server.location.store())),
+        (server.location.noun(), html! { code { (server.location) } }),
         ("Owner epoch", text(server.runtime.store().owner().epoch)),
     ])
 }
@@ -185,7 +185,7 @@ fn applications(server: &Server) -> Markup {
     }
 }
 
-/// Whether the store holds nothing but what a program writes at its first start.
+/// Whether the store contains only the data of a first start.
 async fn is_empty(server: &Server, classes: &[ObjectClass]) -> Result<bool, Problem> {
     if classes.iter().any(|it| 0 < it.objects) {
         return Ok(false);
@@ -195,7 +195,7 @@ async fn is_empty(server: &Server, classes: &[ObjectClass]) -> Result<bool, Prob
     Ok(streams.iter().all(|it| own.contains(&it.address.kind())))
 }
 
-/// The host by which the browser found this page.
+/// The host that the browser used for this page.
 fn host(headers: &HeaderMap) -> &str {
     headers.get(header::HOST).and_then(|it| it.to_str().ok()).unwrap_or_default()
 }
@@ -222,12 +222,12 @@ fn commands(program: &str, host: &str) -> Markup {
     )
 }
 
-/// Items that need a person: failing, stuck, waiting longest.
+/// Items that need an operator: failing, stuck, waiting longest.
 async fn attention(server: &Server) -> Result<Markup, Problem> {
     let now = server.runtime.store().clock().now();
     let queues = read_queues(server).await?;
     let failed = latest_runs(server, Phase::Errored).await?;
-    // One more than is shown, to know whether there are more.
+    // One more than is shown, to detect further ones.
     let dead = server.runtime.store().dead(0, ROWS + 1).await?;
     let stuck = stuck(server, &queues).await?;
     let waiting = waiting(server, &queues, now).await?;
@@ -293,7 +293,7 @@ async fn stuck(server: &Server, all: &[QueueView]) -> Result<Vec<(Markup, Markup
     for it in latest_runs(server, Phase::Paused).await? {
         let label = format!("{}/{}", it.workflow, it.id);
         let href = runs::path_of(&it.workflow, &it.id);
-        stuck.push((link(href, label), text(why(server, &it).await)));
+        stuck.push((link(href, label), text(pause_reason(server, &it).await)));
     }
     for it in all.iter().filter(|it| it.paused && 0 < it.depth.waiting()) {
         let why = format!("paused; {} messages wait", it.depth.waiting());
@@ -308,8 +308,8 @@ async fn stuck(server: &Server, all: &[QueueView]) -> Result<Vec<(Markup, Markup
     Ok(stuck)
 }
 
-/// Why a run is paused, if its record is short enough to be read here.
-async fn why(server: &Server, run: &RunItem) -> String {
+/// The reason why a run is paused, if its record is short enough to read here.
+async fn pause_reason(server: &Server, run: &RunItem) -> String {
     let address = Address::new(EntityKind::Run, &run.workflow, &run.id);
     let version = match address {
         Ok(address) => server.runtime.store().version(address.id()).await.unwrap_or(i64::MAX),

@@ -1,4 +1,4 @@
-//! Streams and messages: the list, one stream, pending and dead messages.
+//! Pages of streams and messages: the list, a stream, pending and dead messages.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use crate::{
     server::Server,
 };
 
-/// Characters of a message's data that a page shows; the rest is a link away.
+/// Maximum characters of a message's data on a page; a link shows the rest.
 const DATA_CHARACTERS_MAX: usize = 4_000;
 
 /// Lists the streams.
@@ -167,7 +167,7 @@ pub(super) async fn revive(
     let message = server.runtime.store().message(message).await?;
     let Some(stream) = message.map(|it| it.stream) else { return Ok(Redirect::to("/streams")) };
     let address = server.runtime.store().addresses(&[stream]).await?.remove(&stream);
-    // The stream of an object or a run shows more of a message than their page.
+    // The stream of an object or a run shows more about a message than its page.
     let process = address.filter(|it| it.kind() == EntityKind::Process);
     let stream = || format!("/streams/{stream}");
     Ok(Redirect::to(&process.map_or_else(stream, |it| href_of(&server, &it))))
@@ -179,7 +179,7 @@ pub(super) fn is_busy(messages: &[Message]) -> bool {
     messages.iter().any(|it| it.state.is_some_and(waits))
 }
 
-/// Whether the rows are of one stream or of all.
+/// Whether the rows belong to one stream or to all.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Columns {
     OneStream,
@@ -203,11 +203,11 @@ pub(super) fn message_table(messages: &[Message], columns: Columns) -> Markup {
     ];
     let headings: Vec<_> = headings.into_iter().flatten().collect();
     let row = |it: &Message| {
-        let place = if one { it.position } else { it.global_position };
+        let position = if one { it.position } else { it.global_position };
         let (stream, _) = it.id.split_once('/').unwrap_or((&it.id, ""));
         let number = html! {
             a href={ "/v1/messages/" (it.global_position) }
-                title={ "Message " (it.global_position) " as JSON" } { (place) }
+                title={ "Message " (it.global_position) " as JSON" } { (position) }
         };
         let cells = [
             Some(number),

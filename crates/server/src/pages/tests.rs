@@ -1,4 +1,4 @@
-//! Effects and costs of pages, with a program of their own.
+//! Effects and costs of pages, with their own program.
 
 use std::{ops::Range, sync::Arc, time::Duration};
 
@@ -79,7 +79,7 @@ async fn a_step_that_waits_for_its_next_attempt_is_retried_from_the_page() {
 }
 
 #[tokio::test]
-async fn a_preview_says_what_a_redrive_would_move_and_moves_nothing() {
+async fn a_preview_of_a_redrive_moves_nothing() {
     let program = App::new("shop").test().await.unwrap();
     let site = router(&program, Policy::HostDecides).expect("the routes can be served");
     for _ in 0..2 {
@@ -105,7 +105,7 @@ async fn a_preview_says_what_a_redrive_would_move_and_moves_nothing() {
 }
 
 #[tokio::test]
-async fn a_run_with_a_large_record_is_read_in_parts() {
+async fn a_large_record_is_read_in_pages() {
     let program = App::new("shop").workflow(Charge).test().await.unwrap();
     let site = router(&program, Policy::HostDecides).expect("the routes can be served");
     program.runs().start(Charge::at("c-1"), ()).await.unwrap();
@@ -135,7 +135,7 @@ async fn a_run_with_a_large_record_is_read_in_parts() {
 }
 
 #[tokio::test]
-async fn tokens_are_listed_in_parts() {
+async fn tokens_are_listed_in_pages() {
     let program = App::new("shop").test().await.unwrap();
     let site = router(&program, Policy::HostDecides).expect("the routes can be served");
     let mut made = Vec::new();
@@ -161,7 +161,7 @@ fn event() -> Message {
     Message::new("noted", Json::empty()).unwrap().event()
 }
 
-/// Streams, runs, queues with a message, messages that are pending and messages that are dead.
+/// Streams, runs, queues with a message, pending messages and dead messages.
 async fn fill(store: &dyn Store, numbers: Range<usize>) {
     let target = Address::new(EntityKind::Object, "unserved", "x").unwrap();
     for number in numbers {
@@ -201,11 +201,11 @@ async fn a_page_reads_no_more_rows_in_a_store_ten_times_as_large() {
     let options = SqliteOptions::new(folder.path(), Arc::new(SystemClock));
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(options).unwrap());
     fill(&*store, 0..FEW).await;
-    // More than are counted to tell how full a queue is.
+    // More than are counted for the depth of a queue.
     let (stream, queue) = (queue_address("busy").unwrap(), queue_address("busy").unwrap());
     let messages = vec![event().to(&queue); COUNTED_MAX];
     store.commit(Commit::of(Write::Append { stream, messages })).await.unwrap();
-    // It delivers nothing, so that nobody else reads.
+    // It delivers nothing, so that nothing else reads.
     let program = App::new("shop").workflow(Charge).prepare(store.clone()).await.unwrap();
     let site = router(&program, Policy::HostDecides).expect("the routes can be served");
     let pages = [
@@ -227,7 +227,7 @@ async fn a_page_reads_no_more_rows_in_a_store_ten_times_as_large() {
     let costs = async || {
         let mut costs = Vec::new();
         for path in pages {
-            // The first look opens queues and prepares statements.
+            // The first request opens queues and prepares statements.
             get(&site, path).await;
             let before = store.activity().steps;
             get(&site, path).await;

@@ -1,4 +1,4 @@
-//! The wire to a browser: texts of JSON with a zero byte after each.
+//! The connection to a browser: JSON texts, each followed by a zero byte.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -9,10 +9,10 @@ use std::{
 
 use serde_json::{Value, json};
 
-/// A wait that ends a test that would hang.
+/// Timeout that ends a hanging test.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Calls go out one at a time; what the browser tells meanwhile is looked at on the way.
+/// Sends calls one at a time, and records events of the browser meanwhile.
 pub(super) struct Pipe {
     out: ChildStdin,
     heard: Receiver<Value>,
@@ -21,12 +21,12 @@ pub(super) struct Pipe {
 }
 
 impl Pipe {
-    /// Speaks over the standard input and output of a process.
+    /// Uses the standard input and output of a process.
     pub(super) fn new(child: &mut Child) -> Self {
         let out = child.stdin.take().expect("stdin is piped");
         let input = BufReader::new(child.stdout.take().expect("stdout is piped"));
         let (tell, heard) = channel();
-        // Only a thread can wait for the other side and for a time at once.
+        // A thread can wait for the browser and for a timeout at once.
         std::thread::spawn(move || {
             for text in input.split(0).map_while(Result::ok) {
                 let Ok(message) = serde_json::from_slice(&text) else { break };
@@ -63,7 +63,7 @@ impl Pipe {
         }
     }
 
-    /// What scripts and the browser have complained about so far.
+    /// Errors and warnings of scripts and of the browser so far.
     pub(super) fn complaints(&mut self) -> Vec<String> {
         while let Ok(event) = self.heard.try_recv() {
             self.note(&event);
@@ -71,7 +71,7 @@ impl Pipe {
         self.complaints.clone()
     }
 
-    /// Waits until the browser hangs up.
+    /// Waits until the browser closes the pipe.
     pub(super) fn wait_for_end(&mut self) {
         while self.heard.recv_timeout(PATIENCE).is_ok() {}
     }
@@ -95,7 +95,7 @@ fn is_bad(level: &Value) -> bool {
     ["error", "warning", "assert"].contains(&level.as_str().unwrap_or_default())
 }
 
-/// What a script has thrown, for people.
+/// The exception of a script, for people.
 pub(super) fn thrown(details: &Value) -> String {
     let text = details["exception"]["description"].as_str().or(details["text"].as_str());
     text.unwrap_or("an exception").to_owned()

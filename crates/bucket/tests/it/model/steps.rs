@@ -1,21 +1,21 @@
-//! What happens to the bucket, and what may come of it.
+//! Random steps, and their possible results.
 
 use std::{io, time::Duration};
 
 use steadfast_bucket::{
-    Attributes, BlobAction, BucketError, Condition, CopyOptions, EventType, Expected, PartTag,
-    PutOptions, Rule,
+    Attributes, BlobAction, BucketError, Condition, CopyOptions, EventType, ExpectedContent,
+    PartTag, PutOptions, Rule,
 };
 use steadfast_store::{Clock, Store};
 
 use super::{
     World,
-    album::{Album, DAY, KEYS},
+    bucket_state::{BucketState, DAY, KEYS},
 };
-use crate::lab::{bucket, key};
+use crate::setup::{bucket, key};
 
-/// The states that a step goes through, and how it was answered.
-pub(crate) type Done = (Vec<Album>, Result<(), BucketError>);
+/// The states that a step passes through, and its result.
+pub(crate) type Done = (Vec<BucketState>, Result<(), BucketError>);
 
 impl World {
     pub(crate) async fn step(&mut self) -> Done {
@@ -36,7 +36,7 @@ impl World {
         KEYS[self.below(KEYS.len() as u64) as usize]
     }
 
-    /// New bytes; what they are is found again by their CRC-32.
+    /// New bytes, identified by their CRC-32.
     fn some_bytes(&mut self) -> (u32, Vec<u8>) {
         let len = [0, 1, 700, 300_000][self.below(4) as usize];
         let mut bytes = vec![self.steps as u8; len];
@@ -50,11 +50,11 @@ impl World {
         attributes
     }
 
-    /// Sometimes the disk has no room for the n-th call.
-    fn trouble_perhaps(&self) {
+    /// Sometimes the disk is full at the n-th call.
+    fn maybe_fault(&self) {
         if self.below(6) == 0 {
             let nth = 1 + self.below(4) as usize;
-            self.trouble.fail_from(nth, io::ErrorKind::StorageFull);
+            self.faulty_blobs.fail_from(nth, io::ErrorKind::StorageFull);
         }
     }
 
@@ -64,12 +64,12 @@ impl World {
 
     async fn put(&mut self) -> Done {
         let (at, (crc32, bytes)) = (self.a_key(), self.some_bytes());
-        let (attributes, expected) = (self.attributes(), Expected::default());
+        let (attributes, expected) = (self.attributes(), ExpectedContent::default());
         let is_new = self.below(4) == 0;
         let condition = if is_new { Condition::absent() } else { Condition::default() };
         let put = PutOptions { attributes, expected, condition, once: None };
         let (step, now) = self.now_and_step();
-        self.trouble_perhaps();
+        self.maybe_fault();
         let done = self.buckets().put(&bucket(), &key(at), &bytes, put).await;
         if is_new && self.model.blobs.contains_key(at) && done.is_err() {
             return (vec![], done.map(drop));
@@ -95,7 +95,7 @@ impl World {
         let attributes = Some(self.attributes());
         let copy = CopyOptions { attributes, ..CopyOptions::default() };
         let (step, now) = self.now_and_step();
-        self.trouble_perhaps();
+        self.maybe_fault();
         let (bucket, from_key, to_key) = (bucket(), key(from), key(to));
         let done = self.buckets().copy((&bucket, &from_key), (&bucket, &to_key), copy).await;
         let Some(source) = self.model.blobs.get(from) else {
@@ -127,11 +127,11 @@ impl World {
         let (number, (crc32, bytes)) = (1 + self.below(3) as u32, self.some_bytes());
         let at = key(&self.model.uploads[&id].0);
         self.sizes.insert(crc32, bytes.len() as u64);
-        self.trouble_perhaps();
+        self.maybe_fault();
         let sent = async {
             let mut part = self.buckets().part_writer(&bucket(), &at, &id, number).await?;
             part.write(&bytes).await?;
-            part.finish(Expected::default()).await
+            part.finish(ExpectedContent::default()).await
         };
         let done = sent.await;
         let mut after = self.model.clone();
@@ -148,7 +148,7 @@ impl World {
         if !complete {
             return (vec![after], self.buckets().abort_upload(&bucket(), &key, &id).await);
         }
-        // One of them is enough, and parts before the last would have to be large.
+        // One part is enough: parts before the last would have to be large.
         let Some((number, crc32)) = parts.last_key_value() else { return (vec![], Ok(())) };
         let tags = [PartTag { number: *number, crc32: Some(*crc32), ..PartTag::default() }];
         let any = Condition::default();
@@ -159,7 +159,7 @@ impl World {
         (vec![after], done.map(drop))
     }
 
-    /// Begins or ceases to send events.
+    /// Starts or stops to send events.
     async fn listen(&mut self) -> Done {
         let mut after = self.model.clone();
         after.listens = !after.listens;
@@ -174,12 +174,12 @@ impl World {
         (vec![after], done)
     }
 
-    /// Time passes, little or much; what is not needed any more goes, and no file is left over.
+    /// Advances the clock, little or much, and sweeps; no file is left over.
     async fn sweep(&mut self) -> Done {
         let hours = [0, 2, 3, 26, 8 * 24, 31 * 24][self.below(6) as usize];
         self.clock.advance(Duration::from_hours(hours));
         let began = self.begun.iter().map(|(id, it)| (id.clone(), it.0)).collect();
-        // After a start nothing is deleted by age until the time can be trusted.
+        // After a start nothing is deleted by age until the clock is trusted.
         let is_held = self.store.clock().deletion_time().is_none();
         let states = match is_held {
             true => Vec::new(),

@@ -1,4 +1,4 @@
-//! The bytes of one blob: written and read in pieces, never as a whole in memory.
+//! Reads and writes the bytes of a blob in pieces, never as a whole in memory.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use steadfast_api::{
     buckets::{Blob, DeletedBlob},
 };
 use steadfast_bucket::{
-    BlobKey, BucketError, BucketName, Expected, GetOptions, PutOptions, Reading,
+    BlobKey, BlobReader, BucketError, BucketName, ExpectedContent, GetOptions, PutOptions,
 };
 use steadfast_web::Problem;
 use utoipa::IntoParams;
@@ -33,35 +33,35 @@ pub(crate) const ERRORS: [Code; 5] = [
     Code::PreconditionFailed,
 ];
 
-/// A writer that sends nothing for this time is given up.
-const SILENCE_MAX: Duration = Duration::from_mins(1);
+/// Timeout for a client that sends no bytes.
+const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The query of a blob.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct BlobView {
-    /// Show it in the browser instead of saving it as a file. Scripts in it do not run.
+    /// Show the blob in the browser instead of saving it as a file. Scripts in it do not run.
     pub(crate) inline: Option<String>,
 }
 
-/// Checks the two names in a path.
+/// Parses the two names in a path.
 pub(crate) fn names(bucket: &str, key: &str) -> Result<(BucketName, BlobKey), BucketError> {
     Ok((BucketName::new(bucket)?, BlobKey::new(key)?))
 }
 
-/// Write a blob. It and its event are durable when this is answered; an incomplete body leaves
+/// Write a blob. It and its event are durable when the response arrives; an incomplete body stores
 /// nothing.
 ///
-/// Headers that begin with `x-blob-meta-` are its own metadata.
+/// Headers that begin with `x-blob-meta-` are user metadata.
 #[utoipa::path(put, path = "/v1/buckets/{bucket}/objects/{*key}", tag = "buckets",
     extensions(("x-needs-role" = json!("member"))),
     params(
         ("bucket" = String, Path, description = "The bucket"),
-        ("key" = String, Path, description = "1 to 1,024 bytes; slashes may stand as they are"),
-        ("Content-Type" = Option<String>, Header, description = "Given back with it"),
-        ("If-Match" = Option<String>, Header, description = "Only in place of this tag"),
-        ("If-None-Match" = Option<String>, Header, description = "`*`: only if there is none"),
+        ("key" = String, Path, description = "1 to 1,024 bytes; slashes need no escape"),
+        ("Content-Type" = Option<String>, Header, description = "Media type, returned on reads"),
+        ("If-Match" = Option<String>, Header, description = "Replace only the blob with this ETag"),
+        ("If-None-Match" = Option<String>, Header, description = "`*`: only if no blob exists"),
     ),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
     responses(
@@ -82,7 +82,7 @@ pub(crate) async fn put(
     }
     let put = PutOptions {
         attributes: headers::attributes(&headers),
-        expected: Expected { size, ..Expected::default() },
+        expected: ExpectedContent { size, ..ExpectedContent::default() },
         condition: headers::condition(&headers),
         once: None,
     };
@@ -100,7 +100,7 @@ pub(crate) async fn write<E: std::fmt::Display>(
     let mut pieces = std::pin::pin!(pieces);
     loop {
         let broken = |reason: String| BucketError::Body { reason };
-        let next = tokio::time::timeout(SILENCE_MAX, pieces.next()).await;
+        let next = tokio::time::timeout(IDLE_TIMEOUT, pieces.next()).await;
         let next = next.map_err(|_| broken("no bytes arrived for a minute".into()))?;
         let Some(piece) = next else { break };
         writer.write(&piece.map_err(|error| broken(error.to_string()))?).await?;
@@ -108,16 +108,16 @@ pub(crate) async fn write<E: std::fmt::Display>(
     Ok(writer.finish(put).await?.into())
 }
 
-/// Read a blob, or a range of its bytes. A blob that is replaced or deleted meanwhile is read to
-/// its end.
+/// Read a blob, or a range of its bytes. A blob that is replaced or deleted meanwhile is still read
+/// to its end.
 #[utoipa::path(get, path = "/v1/buckets/{bucket}/objects/{*key}", tag = "buckets",
     extensions(("x-needs-role" = json!("viewer"))),
     params(
         ("bucket" = String, Path, description = "The bucket"),
         ("key" = String, Path, description = "The key"),
         ("Range" = Option<String>, Header, description = "`bytes=0-9`, `bytes=10-` or `bytes=-10`"),
-        ("If-Match" = Option<String>, Header, description = "Only with this tag"),
-        ("If-None-Match" = Option<String>, Header, description = "Only without this tag"),
+        ("If-Match" = Option<String>, Header, description = "Read only the blob with this ETag"),
+        ("If-None-Match" = Option<String>, Header, description = "Read unless it has this ETag"),
         BlobView,
     ),
     responses(
@@ -159,12 +159,12 @@ pub(crate) async fn get(
     Ok((status, headers, Body::from_stream(pieces(reading))).into_response())
 }
 
-/// The bytes as they are read.
-fn pieces(reading: Reading) -> impl Stream<Item = Result<axum::body::Bytes, BucketError>> {
+/// Streams the bytes.
+fn pieces(reading: BlobReader) -> impl Stream<Item = Result<axum::body::Bytes, BucketError>> {
     stream::try_unfold(reading, async |mut reading| {
         let next = reading.next().await.inspect_err(|error| {
             let key = reading.blob.key.as_str();
-            tracing::error!(key, error = %error, "a blob broke off while it was read");
+            tracing::error!(key, error = %error, "response of a blob is incomplete");
         })?;
         Ok(next.map(|it| (it, reading)))
     })
@@ -183,7 +183,7 @@ fn not_modified(etag: &str) -> Response {
         BlobView,
     ),
     responses(
-        (status = 200, description = "Its headers"),
+        (status = 200, description = "The headers of the blob"),
         (status = 304, description = "Not changed"),
     ),
 )]
@@ -211,7 +211,7 @@ pub(crate) async fn head(
     params(
         ("bucket" = String, Path, description = "The bucket"),
         ("key" = String, Path, description = "The key"),
-        ("If-Match" = Option<String>, Header, description = "Only with this tag"),
+        ("If-Match" = Option<String>, Header, description = "Delete only the blob with this ETag"),
     ),
     responses(
         (status = 200, body = DeletedBlob),

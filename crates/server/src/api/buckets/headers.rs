@@ -1,14 +1,14 @@
-//! Headers of requests and answers that describe a blob.
+//! Headers that describe a blob.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use steadfast_bucket::{Attributes, Blob, ByteRange, Condition, Match};
 use steadfast_store::Timestamp;
 use steadfast_web::{Problem, escaped};
 
-/// A blob's own metadata is in headers that begin with this.
+/// Prefix of the headers with user metadata.
 const METADATA: &str = "x-blob-meta-";
 
-/// Headers that are kept with a blob and given back with it.
+/// Headers that are stored with a blob and returned with it.
 const KEPT: [HeaderName; 4] =
     [header::CACHE_CONTROL, header::CONTENT_ENCODING, header::CONTENT_LANGUAGE, header::EXPIRES];
 
@@ -22,7 +22,7 @@ fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     headers.get(name)?.to_str().ok().map(str::to_owned)
 }
 
-/// The attributes that a writer gives a blob.
+/// The attributes in the headers of a request.
 pub(super) fn attributes(headers: &HeaderMap) -> Attributes {
     let kept = KEPT.iter().filter_map(|it| Some((it.to_string(), text(headers, it)?)));
     let metadata = headers.iter().filter_map(|(name, value)| {
@@ -56,14 +56,13 @@ fn tags(text: &str) -> Match {
     Match::Etag(text.split(',').map(bare).collect())
 }
 
-/// A time as HTTP writes it. One that is not is as if it were not there.
+/// Parses a time in HTTP format. An invalid time is ignored.
 fn time(text: &str) -> Option<Timestamp> {
     let time = jiff::fmt::rfc2822::parse(text).ok()?;
     Some(Timestamp(time.timestamp().as_millisecond()))
 }
 
-/// Which bytes are asked for. What HTTP does not know, several ranges, and a range of some earlier
-/// content are as if they were not asked for.
+/// The requested range. Unknown units, several ranges and a range with `If-Range` are ignored.
 pub(super) fn range(headers: &HeaderMap) -> Option<ByteRange> {
     if headers.contains_key(header::IF_RANGE) {
         return None;
@@ -84,7 +83,7 @@ pub(super) fn range(headers: &HeaderMap) -> Option<ByteRange> {
     }
 }
 
-/// How many bytes are announced.
+/// The declared length in bytes.
 pub(super) fn length(headers: &HeaderMap) -> Option<u64> {
     text(headers, &header::CONTENT_LENGTH)?.parse().ok()
 }
@@ -93,7 +92,7 @@ pub(super) fn length(headers: &HeaderMap) -> Option<u64> {
 pub(super) fn of_blob(blob: &Blob, inline: bool) -> Result<HeaderMap, Problem> {
     let mut headers = HeaderMap::new();
     let mut set = |name: HeaderName, value: &str| {
-        // A value that was stored through the S3 API may be no valid header.
+        // Values that were stored through the S3 API may be invalid headers.
         if let Ok(value) = HeaderValue::from_str(value) {
             headers.insert(name, value);
         }
@@ -127,7 +126,7 @@ pub(super) fn of_blob(blob: &Blob, inline: bool) -> Result<HeaderMap, Problem> {
     Ok(headers)
 }
 
-/// Under which name a browser keeps it: plain for all of them, in full for those that can.
+/// The file name for a browser: in ASCII for all, and in full for those that support it.
 fn disposition(key: &str) -> String {
     let name = key.rsplit('/').find(|it| !it.is_empty()).unwrap_or("blob");
     let fits = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | '.');
@@ -144,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_what_http_says_or_nothing() {
+    fn a_range_follows_http_or_is_ignored() {
         let range = |text: &str| range(&with(header::RANGE, text));
         assert_eq!(range("bytes=0-4"), Some(ByteRange::Between(0, 4)));
         assert_eq!(range("bytes=5-"), Some(ByteRange::From(5)));
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_read_as_http_writes_them() {
+    fn times_are_parsed_in_http_format() {
         let since = |text: &str| condition(&with(header::IF_MODIFIED_SINCE, text));
         let read = since("Sun, 15 Nov 2026 12:00:00 GMT").if_modified_since;
         assert_eq!(read, Some(Timestamp(1_794_744_000_000)));
@@ -175,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_a_harmless_name_and_the_full_one() {
+    fn a_file_has_an_ascii_name_and_its_full_name() {
         assert_eq!(
             disposition("a/ü\"\r\n.txt"),
             "attachment; filename=\"____.txt\"; filename*=UTF-8''%C3%BC%22%0D%0A.txt"

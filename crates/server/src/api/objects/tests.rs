@@ -1,4 +1,4 @@
-//! Answers to calls of objects that misbehave.
+//! Responses to calls of objects that fail in various ways.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use steadfast_store::{MemoryStore, SystemClock};
 use tower::ServiceExt;
 
 use super::{disposition, file_name};
-use crate::{app, place::Place, server::Server};
+use crate::{app, location::Location, server::Server};
 
 struct Rascal;
 
@@ -100,8 +100,8 @@ async fn router() -> Router {
     let app = App::new("test");
     let app = app.object(Rascal).object_options(options);
     let app = app.blobs(Arc::new(MemoryBlobs::default()));
-    let place = Place::Folder("memory".into());
-    app::router(Server::prepare(app, store, place).await.unwrap()).unwrap()
+    let location = Location::Folder("memory".into());
+    app::router(Server::prepare(app, store, location).await.unwrap()).unwrap()
 }
 
 async fn call(router: &Router, message: &str, body: &Value) -> (u16, Value) {
@@ -114,7 +114,7 @@ async fn call(router: &Router, message: &str, body: &Value) -> (u16, Value) {
 }
 
 #[tokio::test]
-async fn a_private_message_answers_as_one_that_is_not_there() {
+async fn a_private_message_gets_the_same_error_as_an_unknown_one() {
     let router = router().await;
     let (status, mut private) = call(&router, "secret", &json!({})).await;
     let (_, mut unknown) = call(&router, "nosuch", &json!({})).await;
@@ -137,7 +137,7 @@ async fn a_field_is_named_by_its_path() {
 }
 
 #[tokio::test]
-async fn a_turn_that_goes_wrong_says_how_and_the_next_one_works() {
+async fn a_failed_turn_has_its_error_code_and_the_next_one_works() {
     let router = router().await;
     for (what, status, code, retryable) in [
         ("panic", 500, "handler_panicked", false),
@@ -155,7 +155,7 @@ async fn a_turn_that_goes_wrong_says_how_and_the_next_one_works() {
 }
 
 #[test]
-fn a_file_has_a_harmless_name_and_the_full_one() {
+fn a_file_has_an_ascii_name_and_its_full_name() {
     assert_eq!(file_name("counter", "a/../ü\"\r\n", None), "counter-a_.._____.sqlite");
     assert_eq!(
         disposition("counter", "ü\"", Some(7)),
@@ -165,7 +165,7 @@ fn a_file_has_a_harmless_name_and_the_full_one() {
 }
 
 #[tokio::test]
-async fn a_reply_may_be_nested_deeper_than_what_the_store_takes() {
+async fn a_reply_may_be_nested_deeper_than_stored_json() {
     let router = router().await;
     let request = Request::post("/v1/objects/rascal/r/calls/do").header("host", "localhost");
     let request = request.body(Body::from(json!("nest").to_string())).unwrap();

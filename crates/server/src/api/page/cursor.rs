@@ -1,24 +1,25 @@
-//! Cursors: where a page ended, opaque to clients so that we may change what is in them.
+//! Cursors: the end of a page, opaque to clients so that their content may change.
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use steadfast_store::{Address, Position, Timestamp, Version};
 
 /// The key of the last row of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Cursor {
-    /// Of a list in the order of addresses.
+    /// In a list ordered by address.
     Address(Address),
-    /// Of a list in the order of the store.
+    /// In a list ordered by position.
     Position(Position),
-    /// Of a list in the order of a stream.
+    /// In a list ordered by version.
     Version(Version),
-    /// Of a list in the order in which messages are due.
+    /// In a list ordered by due time.
     Due(Timestamp, Position),
-    /// Of a list in the order of names.
+    /// In a list ordered by name.
     Name(String),
 }
 
 impl Cursor {
-    /// Writes it, safe for a URL.
+    /// Encodes it, safe for a URL.
     pub(crate) fn encode(&self) -> String {
         let text = match self {
             Cursor::Address(address) => format!("a{address}"),
@@ -27,13 +28,13 @@ impl Cursor {
             Cursor::Due(due_at, position) => format!("d{}.{position}", due_at.0),
             Cursor::Name(name) => format!("n{name}"),
         };
-        text.bytes().map(|byte| format!("{byte:02x}")).collect()
+        HEXLOWER.encode(text.as_bytes())
     }
 
-    /// Reads what `encode` wrote.
+    /// Decodes the text of `encode`.
     pub(crate) fn decode(text: &str) -> Option<Self> {
-        let bytes: Option<Vec<u8>> = text.as_bytes().chunks(2).map(byte).collect();
-        let text = String::from_utf8(bytes?).ok()?;
+        let bytes = HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?;
+        let text = String::from_utf8(bytes).ok()?;
         let number = |text: &str| text.parse::<i64>().ok().filter(|it| 0 <= *it);
         match text.split_at_checked(1)? {
             ("a", address) => address.parse().ok().map(Cursor::Address),
@@ -49,18 +50,12 @@ impl Cursor {
     }
 }
 
-fn byte(digits: &[u8]) -> Option<u8> {
-    let &[high, low] = digits else { return None };
-    let value = |digit: u8| char::from(digit).to_digit(16);
-    u8::try_from(value(high)? * 16 + value(low)?).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_survives_its_text() {
+    fn a_cursor_round_trips() {
         let address = "process/checkout/ü/ö?".parse().unwrap();
         let due = Cursor::Due(Timestamp(-5), 17);
         let name = Cursor::Name("ü/\0".into());
@@ -71,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_cursor_is_none() {
+    fn a_broken_cursor_is_refused() {
         for broken in ["", "7", "xx", "7031x", "71", "702d31", "7078", "ff", "6178", "ü", "6435"] {
             assert_eq!(Cursor::decode(broken), None, "{broken}");
         }

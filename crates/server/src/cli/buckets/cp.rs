@@ -1,4 +1,4 @@
-//! `steadfast buckets cp`: a file goes in or out piece by piece.
+//! `steadfast buckets cp`: copies a file in or out in pieces.
 
 use std::{
     fs::{File, OpenOptions},
@@ -11,8 +11,8 @@ use serde_json::json;
 use steadfast_api::buckets::{Blob, BlobPath};
 
 use super::{
+    direction::Direction,
     meter::{Meter, Metered, megabytes},
-    place::Way,
 };
 use crate::{
     args::AskArgs,
@@ -25,24 +25,24 @@ use crate::{
 
 #[derive(Args)]
 pub(super) struct CpArgs {
-    /// A file, or BUCKET/KEY. Text without a slash, or with /, ./ or ../ at its beginning, is a
-    /// file; if both could be either, FROM is the file if such a file exists
+    /// Source: a file, or BUCKET/KEY. Text without a slash, or that begins with /, ./ or ../, is a
+    /// file. If both arguments are ambiguous, FROM is the file if it exists
     from: String,
-    /// A file, or BUCKET/KEY; the name of the file is added after a slash at the end
+    /// Target: a file, or BUCKET/KEY; after a slash at the end, the name of the file is added
     to: String,
-    /// Media type of the blob; by the name of the file if it is left out
+    /// Media type of the blob; by default from the file name
     #[arg(long, env = "STEADFAST_CONTENT_TYPE", value_name = "TYPE")]
     content_type: Option<String>,
 }
 
 /// Copies a file in or out.
 pub(super) fn cp(client: &Client, args: CpArgs, ask: &AskArgs) -> Result<(), Failure> {
-    match Way::of(&args.from, &args.to, |it| Path::new(it).is_file())? {
-        Way::In(file, blob) => {
+    match Direction::of(&args.from, &args.to, |it| Path::new(it).is_file())? {
+        Direction::In(file, blob) => {
             let kind = args.content_type.as_deref().or_else(|| type_of(&file));
             copy_in(client, &file, (&blob, kind), ask.json)
         }
-        Way::Out(blob, file) => copy_out(client, &blob, &file, ask.json),
+        Direction::Out(blob, file) => copy_out(client, &blob, &file, ask.json),
     }
 }
 
@@ -73,12 +73,12 @@ fn copy_in(
     print(&format!("copied {size} to {}/{}; sequence {sequence}\n", to.bucket, blob.key))
 }
 
-/// Writes a temporary file and renames it at the end: a failed copy leaves the old file.
+/// Writes a temporary file and renames it at the end: a failed copy keeps the old file.
 fn copy_out(client: &Client, from: &BlobPath, file: &Path, json: bool) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
         Failure::new(format!("{} cannot be written: {error}", file.display()))
     };
-    let part = Part::new(file).map_err(failed)?;
+    let part = TempFile::new(file).map_err(failed)?;
     let mut target = &part.file;
     let mut meter = Meter::new(0, !json);
     let fetched = client.fetch(&from.path(), json, &mut |piece, length| {
@@ -91,20 +91,20 @@ fn copy_out(client: &Client, from: &BlobPath, file: &Path, json: bool) -> Result
     part.keep(file).map_err(failed)?;
     let size = meter.done();
     if json {
-        let told = json!({ "key": from.key, "size": size, "file": file.display().to_string() });
-        return print_json(&told.to_string());
+        let report = json!({ "key": from.key, "size": size, "file": file.display().to_string() });
+        return print_json(&report.to_string());
     }
     print(&format!("copied {} to {}\n", megabytes(size), file.display()))
 }
 
 /// A temporary file. Dropping it removes it.
-struct Part {
+struct TempFile {
     file: File,
     path: PathBuf,
     is_kept: bool,
 }
 
-impl Part {
+impl TempFile {
     fn new(file: &Path) -> std::io::Result<Self> {
         let mut name = file.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}.part", std::process::id()));
@@ -121,7 +121,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for TempFile {
     fn drop(&mut self) {
         if !self.is_kept {
             let _ = std::fs::remove_file(&self.path);
@@ -129,7 +129,7 @@ impl Drop for Part {
     }
 }
 
-/// The media type of a file by its name, so that a browser can show it.
+/// The media type by file name, so that a browser can show the file.
 fn type_of(file: &Path) -> Option<&'static str> {
     let ending = file.extension()?.to_str()?.to_ascii_lowercase();
     Some(match ending.as_str() {

@@ -1,4 +1,4 @@
-//! The operations of buckets, keys and tokens through the routes of a program in memory.
+//! Operations of buckets, keys and tokens through the routes of a program in memory.
 
 use steadfast_api::{
     Code, Operation,
@@ -30,7 +30,7 @@ fn client() -> Client {
 #[track_caller]
 fn assert_fails<O: Operation>(client: &Client, operation: &O, code: Code) {
     match client.request(operation, false) {
-        Err(Failure::Told(text)) => {
+        Err(Failure::Message(text)) => {
             assert!(text.ends_with(&format!("({})", code.tag())), "{text}");
         }
         other => panic!("{other:?}"),
@@ -94,7 +94,7 @@ fn a_bucket_is_created_changed_listed_and_deleted() {
 }
 
 #[test]
-fn rules_of_both_sorts_are_put_shown_listed_and_deleted() {
+fn event_and_lifecycle_rules_are_put_shown_listed_and_deleted() {
     let client = client();
     client.send(&PutBucket { bucket: photos(), ..PutBucket::default() }, false).unwrap();
     let rule = PutBucketRule {
@@ -200,7 +200,7 @@ fn keys_and_tokens_are_listed_without_secrets_and_revoked_once() {
 }
 
 #[test]
-fn every_schema_that_the_description_refers_to_is_in_it() {
+fn every_referenced_schema_is_in_the_document() {
     let text = steadfast_web::Ask::get(&client(), "/openapi.json", false).unwrap();
     let described: serde_json::Value = serde_json::from_str(&text).unwrap();
     for part in text.split("\"#/components/schemas/").skip(1) {

@@ -1,11 +1,11 @@
-//! The routes in this process, on a folder or on nothing that is kept, so that offline and online
-//! answer alike.
+//! The routes in this process, on a folder or in memory, so that offline and online responses are
+//! the same.
 
 use std::{net::SocketAddr, path::Path, sync::Arc};
 
 use axum::{Router, body::Body, http::Request};
 use http_body_util::BodyExt;
-use steadfast_api::{BrokenBody, Connection, Exchanged, Payload, Transport};
+use steadfast_api::{BrokenBody, Connection, Payload, ResponseFuture, Transport};
 use steadfast_bucket::MemoryBlobs;
 use steadfast_core::{App, refuse_foreign};
 use steadfast_store::{Clock, MemoryStore, OpenError, Store, SystemClock};
@@ -13,7 +13,8 @@ use tokio::runtime::Runtime;
 use tower::ServiceExt;
 
 use crate::{
-    app, args::PORT, failure::Failure, open::open_existing_folder, place::Place, server::Server,
+    app, args::PORT, failure::Failure, location::Location, open::open_existing_folder,
+    server::Server,
 };
 
 /// A program in this process.
@@ -23,7 +24,7 @@ pub(super) struct Local {
 }
 
 impl Local {
-    /// Opens a folder that is there and that no server holds.
+    /// Opens an existing folder that no server has open.
     pub(super) fn open(runtime: &Runtime, folder: &Path, mut app: App) -> Result<Self, Failure> {
         let folder = std::path::absolute(folder)?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -32,9 +33,9 @@ impl Local {
         let store = opened.map_err(advise)?;
         app::claim_routes(&mut app);
         let app = app.blob_folder(folder.join("blobs"));
-        let place = Place::Folder(folder);
+        let location = Location::Folder(folder);
         let server = runtime.block_on(async {
-            let server = Server::prepare(app, store.clone(), place).await;
+            let server = Server::prepare(app, store.clone(), location).await;
             if server.is_err() {
                 store.close().await;
             }
@@ -43,16 +44,16 @@ impl Local {
         Ok(Self { routes: app::router(server.clone())?, server })
     }
 
-    /// A program in memory that works until it is stopped.
+    /// A program in memory that runs until it is stopped.
     pub(super) fn here(runtime: &Runtime, mut app: App) -> Result<Self, Failure> {
         let server = runtime.block_on(async {
             let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
-            // Nobody asks where it is.
-            let place = Place::Folder("memory".into());
+            // Nothing reads the location.
+            let location = Location::Folder("memory".into());
             app::claim_routes(&mut app);
             let app = app.blobs(Arc::new(MemoryBlobs::default()));
-            let server = Server::prepare(app, store, place).await?;
-            // Verbs of a program ask its own server at the default address.
+            let server = Server::prepare(app, store, location).await?;
+            // Verbs of a program send requests to its own server at the default address.
             let _ = server.address.set(SocketAddr::from(([127, 0, 0, 1], PORT)));
             server.runtime.work().await?;
             Ok::<Arc<Server>, Failure>(server)
@@ -65,7 +66,7 @@ impl Local {
         Connection::over("http://localhost", Arc::new(Routes(self.routes.clone())))
     }
 
-    /// Stops the program, and closes its store.
+    /// Stops the program and closes its store.
     pub(super) async fn stop(self) {
         self.server.runtime.clone().stop().await;
         self.server.runtime.store().close().await;
@@ -76,7 +77,7 @@ impl Local {
 struct Routes(Router);
 
 impl Transport for Routes {
-    fn exchange(&self, request: Request<Payload>) -> Exchanged {
+    fn exchange(&self, request: Request<Payload>) -> ResponseFuture {
         let routes = self.0.clone();
         Box::pin(async move {
             match routes.oneshot(request.map(Body::new)).await {

@@ -5,13 +5,13 @@ use steadfast_store::{Clock, SystemClock};
 
 use crate::{
     cli::table::Table,
-    waterfall::{Did, Range, depth, label, spans, words},
+    waterfall::{Activity, Range, depth, label, spans, words},
 };
 
 /// Columns of a bar.
 const BAR: usize = 40;
 
-/// Characters of a value in a line.
+/// Maximum characters of a value in a line.
 const VALUE_MAX: usize = 200;
 
 /// One run.
@@ -63,7 +63,7 @@ fn facts(run: &RunView, range: Range) -> String {
     table.write()
 }
 
-/// One line for each step: `=` worked, `x` failed, `>` works, `.` waits, `-` was given up.
+/// One line per step: `=` worked, `x` failed, `>` running, `.` waiting, `-` cancelled.
 fn steps(run: &RunView, range: Range) -> String {
     let branched = run.steps.iter().any(|it| !it.branch.is_empty());
     let mut headings = vec!["STEP", "STATUS", "TIME", "TOOK", "ATTEMPTS", "NOTE"];
@@ -95,14 +95,14 @@ fn steps(run: &RunView, range: Range) -> String {
 fn bar(step: &StepView, range: Range) -> String {
     let mut cells = [' '; BAR];
     for span in spans(step, range) {
-        let sign = match span.did {
-            Did::Waited => '.',
-            Did::Worked => '=',
-            Did::Failed => 'x',
-            Did::Works => '>',
-            Did::Dropped => '-',
+        let sign = match span.activity {
+            Activity::Waiting => '.',
+            Activity::Succeeded => '=',
+            Activity::Failed => 'x',
+            Activity::Running => '>',
+            Activity::Cancelled => '-',
         };
-        let cell = |at: i64| ((range.place(at) * BAR as f64) as usize).min(BAR - 1);
+        let cell = |at: i64| ((range.position(at) * BAR as f64) as usize).min(BAR - 1);
         let (from, to) = (cell(span.from), cell(span.to));
         cells[from..=to].fill(sign);
     }
@@ -121,7 +121,7 @@ fn note(step: &StepView) -> String {
         StepStatus::Retrying => format!("{error}; next attempt at {until}"),
         StepStatus::Failed => error,
         StepStatus::Waiting if !until.is_empty() => format!("until {until}"),
-        // Most steps give a short value, and who has a long one asks for JSON.
+        // Most values are short; `--json` prints long ones.
         StepStatus::Done => {
             let output = step.output.as_ref().filter(|it| !it.is_null());
             let output = output.map(|it| short(&it.to_string()));

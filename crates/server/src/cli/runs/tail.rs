@@ -1,4 +1,4 @@
-//! `steadfast runs tail`: the history of a run, until it ends.
+//! `steadfast runs tail`: prints the history of a run until it ends.
 
 use clap::Args;
 use serde_json::Value;
@@ -12,11 +12,11 @@ use super::super::{client::Client, output, table::Table};
 use crate::{args::AskArgs, failure::Failure};
 
 /// The entries received so far.
-struct Heard {
+struct TailState {
     after: i64,
     ended: Option<String>,
-    /// Nobody reads what is printed.
-    enough: bool,
+    /// The reader of stdout has closed the pipe.
+    is_closed: bool,
 }
 
 #[derive(Args)]
@@ -25,46 +25,56 @@ pub(super) struct TailArgs {
     workflow: String,
     /// Run id
     id: String,
-    /// Begin behind the entry with this number
+    /// Begin after the entry with this number
     #[arg(long, env = "STEADFAST_AFTER", value_name = "NUMBER", default_value_t = 0)]
     after: u32,
 }
 
 /// Prints the history of a run, and follows it until the run ends.
 pub(super) fn tail(client: &Client, args: TailArgs, ask: &AskArgs) -> Result<(), Failure> {
-    let mut heard = Heard { after: args.after.into(), ended: None, enough: false };
+    let mut state = TailState { after: args.after.into(), ended: None, is_closed: false };
     let run = ShowRun { workflow: args.workflow, id: args.id, wait: None };
     if client.is_server() {
-        follow(client, &run, &mut heard, ask)?;
+        follow(client, &run, &mut state, ask)?;
     } else {
-        // Nothing runs in a folder that no server holds.
-        read(client, &run, &mut heard, ask)?;
+        // Nothing runs in a folder that no server has open.
+        read(client, &run, &mut state, ask)?;
     }
-    match heard.ended.as_deref() {
+    match state.ended.as_deref() {
         Some("errored" | "terminated") => Err(Failure::Quiet),
         Some(_) | None => Ok(()),
     }
 }
 
-fn read(client: &Client, run: &ShowRun, heard: &mut Heard, ask: &AskArgs) -> Result<(), Failure> {
+fn read(
+    client: &Client,
+    run: &ShowRun,
+    state: &mut TailState,
+    ask: &AskArgs,
+) -> Result<(), Failure> {
     loop {
         let (workflow, id) = (run.workflow.clone(), run.id.clone());
-        let cursor = Some(heard.after.to_string());
+        let cursor = Some(state.after.to_string());
         let history = RunHistory { workflow, id, cursor, ..RunHistory::default() };
         let page: Page<Value> = client.read(&client.request(&history, ask.json)?)?;
         for it in page.items {
-            heard.tell(client, &it.to_string(), ask)?;
+            state.print_entry(client, &it.to_string(), ask)?;
         }
-        if page.next.is_none() || heard.enough {
+        if page.next.is_none() || state.is_closed {
             return Ok(());
         }
     }
 }
 
-/// Reconnects behind the last entry when the connection breaks.
-fn follow(client: &Client, run: &ShowRun, heard: &mut Heard, ask: &AskArgs) -> Result<(), Failure> {
+/// Follows the history. Reconnects after the last entry when the connection breaks.
+fn follow(
+    client: &Client,
+    run: &ShowRun,
+    state: &mut TailState,
+    ask: &AskArgs,
+) -> Result<(), Failure> {
     loop {
-        let before = heard.after;
+        let before = state.after;
         let path = format!("{}/live?after={before}", run.path());
         let mut over = false;
         let mut name = String::new();
@@ -73,38 +83,38 @@ fn follow(client: &Client, run: &ShowRun, heard: &mut Heard, ask: &AskArgs) -> R
                 name = event.to_owned();
             } else if let Some(data) = line.strip_prefix("data: ") {
                 match name.as_str() {
-                    "" => heard.tell(client, data, ask)?,
+                    "" => state.print_entry(client, data, ask)?,
                     "end" => over = true,
-                    // The stream ends, and is opened again.
+                    // The stream ends, and the loop reconnects.
                     _ => {}
                 }
             } else if line.is_empty() {
                 name.clear();
             }
-            Ok(!over && !heard.enough)
+            Ok(!over && !state.is_closed)
         })?;
-        if over || heard.enough {
+        if over || state.is_closed {
             return Ok(());
         }
-        if heard.after == before {
+        if state.after == before {
             let text = format!("the connection broke; continue with --after {before}");
             return Err(Failure::new(text));
         }
     }
 }
 
-impl Heard {
-    fn tell(&mut self, client: &Client, text: &str, ask: &AskArgs) -> Result<(), Failure> {
+impl TailState {
+    fn print_entry(&mut self, client: &Client, text: &str, ask: &AskArgs) -> Result<(), Failure> {
         let entry: HistoryEntry = client.read(text)?;
         self.after = entry.number;
         self.ended = entry.is_end().then(|| entry.entry.clone());
         let line = if ask.json { format!("{text}\n") } else { line(&entry) };
-        self.enough = !output::tell(&line)?;
+        self.is_closed = !output::try_print(&line)?;
         Ok(())
     }
 }
 
-/// One line: number, time, what it is, what it is about, what it says.
+/// One line: number, time, type, subject, content.
 fn line(entry: &HistoryEntry) -> String {
     let HistoryEntry { number, at, entry: what, fields } = entry;
     let about = fields.get("key").map(key).unwrap_or_default();

@@ -8,18 +8,18 @@ use steadfast_api::Code;
 use super::schema::{Document, Field};
 use crate::operation::ERROR_CODES;
 
-/// Methods in the order in which they are shown.
+/// Methods in the order of the page.
 const METHODS: [&str; 6] = ["get", "head", "post", "put", "patch", "delete"];
 
 /// One operation.
 pub(super) struct Endpoint<'a> {
-    /// In capitals.
+    /// In upper case.
     pub(super) method: String,
     pub(super) path: &'a str,
     pub(super) operation: &'a Value,
 }
 
-/// A good answer of an operation.
+/// A successful response of an operation.
 pub(super) struct Answer<'a> {
     pub(super) status: &'a str,
     pub(super) about: Option<&'a str>,
@@ -54,7 +54,7 @@ impl<'a> Endpoint<'a> {
         self.operation["tags"][0].as_str().unwrap_or("other")
     }
 
-    /// The id of its part of the page.
+    /// The anchor of its section.
     pub(super) fn anchor(&self) -> String {
         let path = self.path.replace(|it: char| !it.is_ascii_alphanumeric(), "-");
         format!("{}{path}", self.method.to_lowercase())
@@ -70,7 +70,7 @@ impl<'a> Endpoint<'a> {
         text.split("\n\n").filter(|it| !it.is_empty())
     }
 
-    /// The role that callers need.
+    /// The required role.
     pub(super) fn needs(&self) -> &'a str {
         self.operation["x-needs-role"].as_str().unwrap_or("not declared")
     }
@@ -80,7 +80,7 @@ impl<'a> Endpoint<'a> {
         let parameters = self.operation["parameters"].as_array().into_iter().flatten();
         let field = |it: &'a Value| Field {
             name: it["name"].as_str().unwrap_or_default().to_owned(),
-            place: it["in"].as_str(),
+            location: it["in"].as_str(),
             kind: document.kind(&it["schema"]),
             is_required: it["required"] == true,
             about: about(it).or(about(&it["schema"])).unwrap_or_default(),
@@ -93,12 +93,12 @@ impl<'a> Endpoint<'a> {
         content(&self.operation["requestBody"])
     }
 
-    /// The good answers.
+    /// The successful responses.
     pub(super) fn answers(&self) -> Vec<Answer<'a>> {
         let answers = self.operation["responses"].as_object().into_iter().flatten();
         let good = answers.filter(|(status, _)| status.starts_with(['1', '2']));
         good.map(|(status, it)| {
-            let about = about(it).filter(|it| !it.is_empty() && *it != "The answer");
+            let about = about(it).filter(|it| !it.is_empty() && *it != "Success");
             Answer { status, about, content: content(it) }
         })
         .collect()
@@ -116,7 +116,7 @@ impl<'a> Endpoint<'a> {
         parameters.into_iter().flatten().any(|it| it["name"] == "Idempotency-Key")
     }
 
-    /// A command that sends it.
+    /// A command that sends the request.
     pub(super) fn curl(&self, document: &Document, base: &str) -> String {
         let path = self.path.split('/').map(|part| {
             match part.strip_prefix('{').and_then(|it| it.strip_suffix('}')) {
@@ -149,7 +149,7 @@ fn about(value: &Value) -> Option<&str> {
     value["description"].as_str()
 }
 
-/// The first content type, and its schema.
+/// The first content type and its schema.
 fn content(value: &Value) -> Option<(&str, &Value)> {
     let (kind, content) = value["content"].as_object()?.iter().next()?;
     Some((kind, &content["schema"]))
@@ -176,14 +176,14 @@ mod tests {
                 "requestBody": { "content": { "application/json": { "schema": {
                     "$ref": "#/components/schemas/Send" } } } },
                 "responses": {
-                    "201": { "description": "The answer", "content": { "application/json": {
+                    "201": { "description": "Success", "content": { "application/json": {
                         "schema": { "$ref": "#/components/schemas/Sent" } } } },
                     "default": { "description": "An error" },
                 },
             } } },
             "components": { "schemas": {
                 "Send": { "type": "object", "required": ["body"], "properties": {
-                    "body": { "type": "string", "description": "What to send" },
+                    "body": { "type": "string", "description": "Message text" },
                     "more": { "type": "array", "items": { "$ref": "#/components/schemas/Sent" } },
                     "rows": { "type": "array", "items": { "type": "object", "properties": {
                         "id": { "type": ["integer", "null"] } } } },

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-/// Schemas within schemas that are followed. Deeper ones are shown by their name only.
+/// Maximum depth of nested schemas. Deeper ones are shown by name only.
 const DEPTH_MAX: usize = 4;
 
 /// The OpenAPI document.
@@ -12,19 +12,19 @@ pub(super) struct Document(pub(super) Value);
 
 /// A field or a parameter.
 pub(super) struct Field<'a> {
-    /// With the fields that it is in: `items[].name`.
+    /// Name with the enclosing fields: `items[].name`.
     pub(super) name: String,
-    /// `path`, `query` or `header`; `None`: in the body.
-    pub(super) place: Option<&'a str>,
+    /// `path`, `query` or `header`; `None` for the body.
+    pub(super) location: Option<&'a str>,
     pub(super) kind: Kind<'a>,
     pub(super) is_required: bool,
     pub(super) about: &'a str,
 }
 
-/// A type as people read it: `array of Message or null`.
+/// A type for people: `array of Message or null`.
 pub(super) struct Kind<'a> {
     pub(super) before: String,
-    /// A type with a name, which has a part of the page.
+    /// A named type, which has its own section.
     pub(super) reference: Option<&'a str>,
     pub(super) after: &'static str,
 }
@@ -85,7 +85,7 @@ impl Document {
         }
     }
 
-    /// The fields of an object, with those of objects within it that have no name of their own.
+    /// The fields of an object, including those of unnamed objects within it.
     pub(super) fn fields<'a>(&'a self, schema: &'a Value) -> Vec<Field<'a>> {
         let mut found = Vec::new();
         self.add_fields(schema, "", 0, &mut found);
@@ -111,7 +111,7 @@ impl Document {
         for (name, it) in schema["properties"].as_object().into_iter().flatten() {
             found.push(Field {
                 name: format!("{within}{name}"),
-                place: None,
+                location: None,
                 kind: self.kind(it),
                 is_required: is_required(name),
                 about: it["description"].as_str().unwrap_or_default(),
@@ -124,13 +124,13 @@ impl Document {
         }
     }
 
-    /// The texts that a type allows, if it is a list of them.
+    /// The values of an enumeration.
     pub(super) fn values<'a>(&self, schema: &'a Value) -> Option<Vec<&'a str>> {
         let values = schema["enum"].as_array()?;
         Some(values.iter().filter_map(Value::as_str).collect())
     }
 
-    /// The names of the types that these refer to, directly or through others.
+    /// The names of the types that these schemas refer to, directly or indirectly.
     pub(super) fn referenced<'a>(
         &'a self,
         values: impl Iterator<Item = &'a Value>,
@@ -152,7 +152,7 @@ impl Document {
         found
     }
 
-    /// The smallest value of a type: required fields alone.
+    /// The smallest value of a type: only required fields.
     pub(super) fn sample(&self, schema: &Value) -> Value {
         self.sample_within(schema, 0)
     }

@@ -1,4 +1,4 @@
-//! A store of any kind that ends at a commit, as if its process had ended there.
+//! A store that fails at a commit, as if its process had crashed there.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,7 +7,7 @@ use steadfast_store::{Answer, Commit, CommitCallback, Moment, Query, Store, Stor
 
 use crate::wrapper::{Hook, Wrapper};
 
-pub(crate) type Mortal = Wrapper<dyn Store, Mutex<End>>;
+pub(crate) type CrashingStore = Wrapper<dyn Store, Mutex<End>>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
@@ -16,17 +16,17 @@ pub(crate) enum End {
     Over,
 }
 
-impl Mortal {
+impl CrashingStore {
     pub(crate) fn new(inner: Arc<dyn Store>) -> Arc<Self> {
         Self::around(inner, Mutex::new(End::Never))
     }
 
-    /// Ends the process before or after its n-th commit from now (from 1).
+    /// Crashes before or after the n-th commit from now (from 1).
     pub(crate) fn crash_at(&self, commit: usize, moment: Moment) {
         *self.lock().unwrap() = End::At(commit, moment);
     }
 
-    /// Ends the process now. What is inside is closed, so that the next process may open it.
+    /// Crashes now. The inner store is closed, so that the next process may open it.
     pub(crate) async fn crash(&self) {
         *self.lock().unwrap() = End::Over;
         self.inner.close().await;

@@ -1,4 +1,4 @@
-//! Where the data is: a folder or a database.
+//! The location of the data: a folder or a database.
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
@@ -34,59 +34,58 @@ impl fmt::Debug for StoreChoice {
     }
 }
 
-/// Where the data is. Shown without the password.
+/// The location of the data. Shown without the password.
 #[derive(Clone)]
-pub(crate) enum Place {
+pub(crate) enum Location {
     /// A folder with a SQLite file.
     Folder(PathBuf),
     /// A PostgreSQL database.
     Database(String),
-    /// Wherever the program opened it that these routes are a part of.
+    /// Opened by the host program of these routes.
     Host,
 }
 
-impl Place {
+impl Location {
     /// The kind of store, for people.
     pub(crate) fn store(&self) -> &'static str {
         match self {
-            Place::Folder(_) => "SQLite",
-            Place::Database(_) => "PostgreSQL",
-            Place::Host => "opened by the host program",
+            Location::Folder(_) => "SQLite",
+            Location::Database(_) => "PostgreSQL",
+            Location::Host => "opened by the host program",
         }
     }
 
-    /// The name of the place.
+    /// The noun for this location.
     pub(crate) fn noun(&self) -> &'static str {
         match self {
-            Place::Folder(_) => "data folder",
-            Place::Database(_) => "database",
-            Place::Host => "store",
+            Location::Folder(_) => "data folder",
+            Location::Database(_) => "database",
+            Location::Host => "store",
         }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Folder(folder) => write!(f, "{}", folder.display()),
-            Place::Database(url) => f.write_str(&redacted(url)),
-            Place::Host => f.write_str("the host program's"),
+            Location::Folder(folder) => write!(f, "{}", folder.display()),
+            Location::Database(url) => f.write_str(&redacted(url)),
+            Location::Host => f.write_str("the host program's"),
         }
     }
 }
 
 const HIDDEN: &str = "***";
 
-/// Parts of the names of parameters whose values are secrets.
+/// Parts of parameter names whose values are secrets.
 const SECRET: [&str; 6] = ["pass", "token", "secret", "key", "sig", "auth"];
 
 /// Hides the secrets of a URL: the password before the `@`, a user without a password unless it is
-/// that of a database, and parameters that are secrets by their names. Other texts stay as they
-/// are.
+/// a database URL, and parameters with secret names. Other texts stay unchanged.
 pub(crate) fn redacted(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
     let (before, query) = rest.split_once('?').map_or((rest, None), |(it, q)| (it, Some(q)));
-    // A password may hold a `/` or an `@` that should have been escaped: the last `@` counts.
+    // A password may contain an unescaped `/` or `@`: the last `@` counts.
     let before = match before.rsplit_once('@') {
         None => before.to_owned(),
         Some((user, host)) => match user.split_once(':') {

@@ -1,47 +1,47 @@
-//! All that a bucket says of itself: as the model has it, and as it is found.
+//! The observable state of a bucket: as the model has it, and as it is found.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use steadfast_bucket::{BlobAction, BlobEvent, Buckets, GetOptions, ListOptions};
 use steadfast_store::{DueCursor, EntryKey, Store, Timestamp, queue_address};
 
-use crate::lab::{bucket, key};
+use crate::setup::{bucket, key};
 
 pub(crate) const KEYS: [&str; 6] = ["a", "b", "b/c", "old/a", "old/b", "ü"];
 pub(crate) const DAY: Duration = Duration::from_hours(24);
 
-/// What is compared, all of it.
+/// The compared state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Album {
-    pub(crate) blobs: BTreeMap<String, Shot>,
-    /// The revision of each key, and until when that of a deleted one is kept.
+pub(crate) struct BucketState {
+    pub(crate) blobs: BTreeMap<String, BlobState>,
+    /// The revision of each key, and the expiry of a tombstone.
     pub(crate) numbers: BTreeMap<String, (i64, Option<Timestamp>)>,
-    /// What is added to a revision to get the number of a change.
+    /// The number of a change is its revision plus this.
     pub(crate) floor: i64,
     /// Every event that was ever sent, in order.
-    pub(crate) events: Vec<Told>,
-    /// By id: the key, and which bytes each part has. One that is new has no id yet.
+    pub(crate) events: Vec<SentFields>,
+    /// By id: the key, and the CRC-32 of each part. A new upload has no id yet.
     pub(crate) uploads: BTreeMap<String, (String, BTreeMap<u32, u32>)>,
     /// Whether events are sent.
     pub(crate) listens: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Shot {
+pub(crate) struct BlobState {
     /// The CRC-32 of its bytes.
     pub(crate) bytes: u32,
     pub(crate) size: u64,
     pub(crate) sequence: i64,
-    /// Which step wrote it.
+    /// The step that wrote it.
     pub(crate) step: String,
     pub(crate) written_at: Timestamp,
 }
 
-/// Key, what happened, the number, the size and the step that did it.
-pub(crate) type Told = (String, BlobAction, i64, Option<u64>, Option<String>);
+/// Key, action, sequence number, size, and the step.
+pub(crate) type SentFields = (String, BlobAction, i64, Option<u64>, Option<String>);
 
-impl Album {
-    /// After a write of a key.
+impl BucketState {
+    /// The state after a write of a key.
     pub(crate) fn written(
         mut self,
         at: &str,
@@ -55,11 +55,11 @@ impl Album {
         if self.listens {
             self.events.push((at.into(), action, sequence, Some(size), Some(step.clone())));
         }
-        self.blobs.insert(at.into(), Shot { bytes, size, sequence, step, written_at });
+        self.blobs.insert(at.into(), BlobState { bytes, size, sequence, step, written_at });
         self
     }
 
-    /// After a deletion of a key that is there.
+    /// The state after a deletion of an existing key.
     pub(crate) fn deleted(mut self, at: &str, action: BlobAction, now: Timestamp) -> Self {
         let revision = self.numbers[at].0 + 1;
         let sequence = self.floor + revision;
@@ -71,13 +71,13 @@ impl Album {
         self
     }
 
-    /// After each thing that a sweep does.
+    /// The states after each action of a sweep.
     pub(crate) fn swept(&self, now: Timestamp, began: &BTreeMap<String, Timestamp>) -> Vec<Self> {
         let (mut states, mut last) = (Vec::new(), self.clone());
-        let is_old = |shot: &Shot| shot.written_at.after(DAY) <= now;
+        let is_old = |shot: &BlobState| shot.written_at.after(DAY) <= now;
         let old = self.blobs.iter().filter(|it| it.0.starts_with("old/") && is_old(it.1));
         let mut old: Vec<_> = old.map(|(at, shot)| (shot.written_at, at)).collect();
-        // The oldest goes first.
+        // The oldest first.
         old.sort();
         for (_, at) in old {
             last = last.deleted(at, BlobAction::LifecycleDeletion, now);
@@ -99,7 +99,7 @@ impl Album {
         states
     }
 
-    /// What is found, and that it holds together.
+    /// Reads the state, and checks that it is consistent.
     pub(crate) async fn read(store: &dyn Store, buckets: &Buckets) -> Self {
         let mut found = Self::default();
         let list = buckets.list(&bucket(), &ListOptions::default()).await.unwrap();
@@ -108,7 +108,7 @@ impl Album {
             assert_eq!(&reading.blob, blob);
             let bytes = crc32fast::hash(&reading.bytes().await.unwrap());
             assert_eq!(bytes, blob.crc32, "{blob:?} has other bytes");
-            let shot = Shot {
+            let shot = BlobState {
                 bytes,
                 size: blob.size,
                 sequence: blob.sequence,
@@ -140,7 +140,7 @@ impl Album {
         found
     }
 
-    /// How many files each content must have.
+    /// Expected number of files of each content.
     pub(crate) async fn files(&self, buckets: &Buckets) -> BTreeMap<String, usize> {
         let list = buckets.list(&bucket(), &ListOptions::default()).await.unwrap();
         let blobs = list.blobs.iter().map(|it| (it.version(), it.parts().max(1)));
@@ -149,7 +149,7 @@ impl Album {
     }
 }
 
-async fn events(store: &dyn Store, blobs: &[steadfast_bucket::Blob]) -> Vec<Told> {
+async fn events(store: &dyn Store, blobs: &[steadfast_bucket::Blob]) -> Vec<SentFields> {
     let queue = queue_address("events").unwrap().id();
     let found =
         store.queue_messages(queue, DueCursor::START, Timestamp::MAX, 10_000).await.unwrap();

@@ -1,4 +1,4 @@
-//! A place to try the API: a store in memory, a folder of files, and keys.
+//! Test setup: a store in memory, a folder of files, and access keys.
 
 use std::{io, path::Path, sync::Arc};
 
@@ -13,16 +13,16 @@ use steadfast_store::{MemoryStore, SeededEntropy, Store, SystemClock};
 
 use crate::sign::sign;
 
-pub(crate) struct Lab {
+pub(crate) struct Setup {
     pub(crate) api: S3Api,
     pub(crate) buckets: Buckets,
     pub(crate) store: Arc<dyn Store>,
-    /// A key that may do everything.
+    /// A key without limits.
     pub(crate) key: AccessKey,
     folder: tempfile::TempDir,
 }
 
-/// What came back.
+/// The response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -45,7 +45,7 @@ impl Answer {
     }
 }
 
-impl Lab {
+impl Setup {
     pub(crate) async fn new() -> Self {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
         let folder = tempfile::tempdir().unwrap();
@@ -71,7 +71,7 @@ impl Lab {
         create_key(&*self.store, Scope { bucket, prefix, read_only }, None).await.unwrap()
     }
 
-    /// Sends what is signed already, its body in pieces; the last may be that it breaks off.
+    /// Sends a signed request with its body in pieces; the last one may be an error.
     pub(crate) async fn send(
         &self,
         method: &str,
@@ -84,7 +84,7 @@ impl Lab {
             request = request.header(name, value);
         }
         let body = if pieces.is_empty() {
-            // Which says so, as a body of HTTP does.
+            // An empty body declares its length, as in HTTP.
             Empty::new().map_err(|never| match never {}).boxed_unsync()
         } else {
             let pieces = pieces.into_iter().map(|it| it.map(Frame::data));
@@ -114,12 +114,12 @@ impl Lab {
         self.send(method, target, &headers, pieces).await
     }
 
-    /// The same with the key that may do everything.
+    /// The same with the key without limits.
     pub(crate) async fn ask(&self, method: &str, target: &str, body: &str) -> Answer {
         self.ask_as(&self.key, (method, target), &[], body).await
     }
 
-    /// How many files there are, besides the lock, the name of the store and its session.
+    /// Number of files, without the lock, the name of the store and its session.
     pub(crate) fn files(&self) -> usize {
         fn count(folder: &Path) -> usize {
             let found = std::fs::read_dir(folder).unwrap().map(|it| it.unwrap().path());

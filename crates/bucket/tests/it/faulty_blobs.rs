@@ -1,5 +1,4 @@
-//! Files with trouble: before each call a hook is asked, which may do something meanwhile or have
-//! the call fail.
+//! Files with fault injection: before each call a hook runs, which may act or make the call fail.
 
 use std::{
     io,
@@ -12,44 +11,44 @@ use std::{
 use steadfast_bucket::{Blobs, Content, ContentId, Draft, FileName};
 use steadfast_store::Timestamp;
 
-/// Where a call is.
+/// The call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum At {
     Create,
     Write,
     Seal,
-    /// It is durable under its name; nothing refers to it yet.
+    /// Durable under its name; nothing refers to it yet.
     Sealed,
     Open,
     Link,
     Linked,
     Remove,
-    /// The files of a folder are about to be listed, or folders are.
+    /// Before a folder or the list of folders is read.
     List,
-    /// The id of a session is about to be written.
+    /// Before the id of a session is written.
     Session,
 }
 
-/// Stands for no file.
+/// No file.
 const NONE: FileName = FileName { content: ContentId([0; 16]), part: None };
 
 type Hook = Box<dyn FnMut(At, FileName) -> io::Result<()> + Send>;
 
-/// Files, and what is asked before they are touched. Clones share it.
+/// Files with a hook. Clones share it.
 #[derive(Clone)]
-pub(crate) struct Trouble {
+pub(crate) struct FaultyBlobs {
     inner: Arc<dyn Blobs>,
     hook: Arc<Mutex<Option<Hook>>>,
-    /// How often something was listed.
+    /// Number of lists.
     lists: Arc<AtomicUsize>,
 }
 
-impl Trouble {
+impl FaultyBlobs {
     pub(crate) fn new(inner: Arc<dyn Blobs>) -> Self {
         Self { inner, hook: Arc::default(), lists: Arc::default() }
     }
 
-    /// How often folders or the files of one were listed.
+    /// Number of lists of folders or of their files.
     pub(crate) fn lists(&self) -> usize {
         self.lists.load(Ordering::Relaxed)
     }
@@ -59,12 +58,12 @@ impl Trouble {
         self.ask(At::List, NONE)
     }
 
-    /// Asks this from now on.
+    /// Sets the hook.
     pub(crate) fn on(&self, hook: impl FnMut(At, FileName) -> io::Result<()> + Send + 'static) {
         *self.hook.lock().unwrap() = Some(Box::new(hook));
     }
 
-    /// Has the n-th call from now on fail, and all behind it.
+    /// Makes the n-th call from now on fail, and all later ones.
     pub(crate) fn fail_from(&self, nth: usize, kind: io::ErrorKind) {
         let mut calls = 0;
         self.on(move |at, _| {
@@ -79,7 +78,7 @@ impl Trouble {
     }
 
     fn ask(&self, at: At, name: FileName) -> io::Result<()> {
-        // Taken meanwhile: what the hook does may come here again.
+        // Taken meanwhile, because the hook may call this again.
         let hook = self.hook.lock().unwrap().take();
         let Some(mut hook) = hook else { return Ok(()) };
         let answer = hook(at, name);
@@ -88,17 +87,17 @@ impl Trouble {
     }
 }
 
-impl std::fmt::Debug for Trouble {
+impl std::fmt::Debug for FaultyBlobs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Trouble({:?})", self.inner)
+        write!(f, "FaultyBlobs({:?})", self.inner)
     }
 }
 
-impl Blobs for Trouble {
+impl Blobs for FaultyBlobs {
     fn create(&self, name: FileName) -> io::Result<Box<dyn Draft>> {
         self.ask(At::Create, name)?;
         let draft = self.inner.create(name)?;
-        Ok(Box::new(TroubledDraft { trouble: self.clone(), name, draft }))
+        Ok(Box::new(FaultyDraft { faulty_blobs: self.clone(), name, draft }))
     }
 
     fn open(&self, name: FileName) -> io::Result<Arc<dyn Content>> {
@@ -117,31 +116,31 @@ impl Blobs for Trouble {
         self.inner.remove(names)
     }
 
-    fn shelves(&self) -> io::Result<Vec<(String, Timestamp)>> {
+    fn subfolders(&self) -> io::Result<Vec<(String, Timestamp)>> {
         self.count_list()?;
-        self.inner.shelves()
+        self.inner.subfolders()
     }
 
-    fn shelves_after(
+    fn subfolders_after(
         &self,
         after: Option<&str>,
         limit: usize,
     ) -> io::Result<Vec<(String, Timestamp)>> {
         self.count_list()?;
-        self.inner.shelves_after(after, limit)
+        self.inner.subfolders_after(after, limit)
     }
 
-    fn shelf(&self, shelf: &str) -> io::Result<Vec<FileName>> {
+    fn files_in(&self, subfolder: &str) -> io::Result<Vec<FileName>> {
         self.count_list()?;
-        self.inner.shelf(shelf)
+        self.inner.files_in(subfolder)
     }
 
-    fn tidy(&self, before: Timestamp) {
-        self.inner.tidy(before);
+    fn remove_empty_subfolders(&self, before: Timestamp) {
+        self.inner.remove_empty_subfolders(before);
     }
 
-    fn left_over(&self) -> Vec<FileName> {
-        self.inner.left_over()
+    fn abandoned_drafts(&self) -> Vec<FileName> {
+        self.inner.abandoned_drafts()
     }
 
     fn session(&self) -> io::Result<Option<String>> {
@@ -153,30 +152,30 @@ impl Blobs for Trouble {
         self.inner.set_session(id)
     }
 
-    fn remove_shelf(&self, shelf: &str) {
-        self.inner.remove_shelf(shelf);
+    fn remove_subfolder(&self, subfolder: &str) {
+        self.inner.remove_subfolder(subfolder);
     }
 
-    fn is_quick(&self) -> bool {
+    fn is_in_memory(&self) -> bool {
         false
     }
 }
 
-struct TroubledDraft {
-    trouble: Trouble,
+struct FaultyDraft {
+    faulty_blobs: FaultyBlobs,
     name: FileName,
     draft: Box<dyn Draft>,
 }
 
-impl Draft for TroubledDraft {
+impl Draft for FaultyDraft {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.trouble.ask(At::Write, self.name)?;
+        self.faulty_blobs.ask(At::Write, self.name)?;
         self.draft.write(bytes)
     }
 
     fn seal(self: Box<Self>) -> io::Result<()> {
-        self.trouble.ask(At::Seal, self.name)?;
+        self.faulty_blobs.ask(At::Seal, self.name)?;
         self.draft.seal()?;
-        self.trouble.ask(At::Sealed, self.name)
+        self.faulty_blobs.ask(At::Sealed, self.name)
     }
 }

@@ -1,4 +1,4 @@
-//! How long a client may keep us waiting: each byte that it sends or takes gives it time.
+//! Timeouts of slow clients: each byte that a client sends or reads extends its time.
 
 use std::{
     fmt, io,
@@ -15,25 +15,25 @@ use tokio::{
     time::{Instant, Sleep},
 };
 
-use super::Seat;
+use super::ConnectionSlot;
 
-/// A client that sends or takes nothing for so long loses its connection.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// A client that sends and reads nothing for this time is disconnected.
+pub(crate) const CLIENT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Bytes for which a client has one second, in the long run.
+/// Minimum average rate of a client.
 const BYTES_PER_SECOND: u64 = 1_024;
 
-/// The time that a client has left. Only waiting for it takes from that.
-struct Allowance {
+/// The time that a client has left. Only waiting for the client uses it up.
+struct TimeBudget {
     left: Duration,
     since: Option<Instant>,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl Allowance {
-    const FULL: Self = Self { left: PATIENCE, since: None, timer: None };
+impl TimeBudget {
+    const FULL: Self = Self { left: CLIENT_TIMEOUT, since: None, timer: None };
 
-    /// Ready when the time is over.
+    /// Ready when the time is used up.
     fn poll_over(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let since = *self.since.get_or_insert_with(Instant::now);
         let deadline = since + self.left;
@@ -44,41 +44,41 @@ impl Allowance {
         timer.as_mut().poll(context)
     }
 
-    /// So many bytes were moved.
+    /// Adds time for transferred bytes.
     fn moved(&mut self, bytes: usize) {
         let waited = self.since.take().map_or(Duration::ZERO, |it| it.elapsed());
         let earned = Duration::from_micros(bytes as u64 * 1_000_000 / BYTES_PER_SECOND);
         let left = self.left.saturating_sub(waited);
-        self.left = (left + earned).min(PATIENCE);
+        self.left = (left + earned).min(CLIENT_TIMEOUT);
     }
 }
 
-/// The body of a request, which must come in time.
-pub(super) struct Paced<B> {
+/// The body of a request with a timeout.
+pub(super) struct TimedBody<B> {
     body: B,
-    allowance: Allowance,
-    seat: Seat,
+    time: TimeBudget,
+    slot: ConnectionSlot,
 }
 
-impl<B> Paced<B> {
-    pub(super) fn new(body: B, seat: Seat) -> Self {
-        Self { body, allowance: Allowance::FULL, seat }
+impl<B> TimedBody<B> {
+    pub(super) fn new(body: B, slot: ConnectionSlot) -> Self {
+        Self { body, time: TimeBudget::FULL, slot }
     }
 }
 
-/// A body did not come in time.
+/// The body did not arrive in time.
 #[derive(Debug)]
 struct SlowBody;
 
 impl fmt::Display for SlowBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the body did not come in time")
+        write!(f, "the body did not arrive in time")
     }
 }
 
 impl std::error::Error for SlowBody {}
 
-impl<B> Body for Paced<B>
+impl<B> Body for TimedBody<B>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<axum::BoxError>,
@@ -92,15 +92,15 @@ where
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let this = &mut *self;
         if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(context) {
-            this.seat.has_read();
+            this.slot.has_read();
             if let Some(Ok(frame)) = &frame {
-                this.allowance.moved(frame.data_ref().map_or(0, Bytes::len));
+                this.time.moved(frame.data_ref().map_or(0, Bytes::len));
             }
             return Poll::Ready(frame.map(|it| it.map_err(Into::into)));
         }
-        this.seat.waits_to_read();
-        ready!(this.allowance.poll_over(context));
-        this.seat.note_slow(true);
+        this.slot.waits_to_read();
+        ready!(this.time.poll_over(context));
+        this.slot.note_slow(true);
         Poll::Ready(Some(Err(SlowBody.into())))
     }
 
@@ -113,25 +113,25 @@ where
     }
 }
 
-impl<B> Drop for Paced<B> {
+impl<B> Drop for TimedBody<B> {
     fn drop(&mut self) {
-        self.seat.has_read();
+        self.slot.has_read();
     }
 }
 
-/// The body of an answer. When it has ended, we wait for the next request.
-pub(super) struct Answer<B> {
+/// The body of a response. At its end, the wait for the next request begins.
+pub(super) struct ResponseBody<B> {
     body: B,
-    seat: Seat,
+    slot: ConnectionSlot,
 }
 
-impl<B> Answer<B> {
-    pub(super) fn new(body: B, seat: Seat) -> Self {
-        Self { body, seat }
+impl<B> ResponseBody<B> {
+    pub(super) fn new(body: B, slot: ConnectionSlot) -> Self {
+        Self { body, slot }
     }
 }
 
-impl<B: Body + Unpin> Body for Answer<B> {
+impl<B: Body + Unpin> Body for ResponseBody<B> {
     type Data = B::Data;
     type Error = B::Error;
 
@@ -151,42 +151,42 @@ impl<B: Body + Unpin> Body for Answer<B> {
     }
 }
 
-impl<B> Drop for Answer<B> {
+impl<B> Drop for ResponseBody<B> {
     fn drop(&mut self) {
-        self.seat.waits_to_read();
+        self.slot.waits_to_read();
     }
 }
 
-/// A socket whose client must take what it is sent.
-pub(super) struct PacedStream {
+/// A socket whose client must read its data in time.
+pub(super) struct TimedStream {
     stream: TcpStream,
-    allowance: Allowance,
-    seat: Seat,
+    time: TimeBudget,
+    slot: ConnectionSlot,
 }
 
-impl PacedStream {
-    pub(super) fn new(stream: TcpStream, seat: Seat) -> Self {
-        Self { stream, allowance: Allowance::FULL, seat }
+impl TimedStream {
+    pub(super) fn new(stream: TcpStream, slot: ConnectionSlot) -> Self {
+        Self { stream, time: TimeBudget::FULL, slot }
     }
 
-    fn paced(
+    fn poll_timed(
         &mut self,
         context: &mut Context<'_>,
         write: impl FnOnce(Pin<&mut TcpStream>, &mut Context<'_>) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         if let Poll::Ready(written) = write(Pin::new(&mut self.stream), context) {
-            self.seat.has_written();
-            self.allowance.moved(*written.as_ref().unwrap_or(&0));
+            self.slot.has_written();
+            self.time.moved(*written.as_ref().unwrap_or(&0));
             return Poll::Ready(written);
         }
-        self.seat.waits_to_write();
-        ready!(self.allowance.poll_over(context));
-        let detail = "the client does not take what it is sent";
+        self.slot.waits_to_write();
+        ready!(self.time.poll_over(context));
+        let detail = "the client does not read its response";
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, detail)))
     }
 }
 
-impl AsyncRead for PacedStream {
+impl AsyncRead for TimedStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -196,13 +196,13 @@ impl AsyncRead for PacedStream {
     }
 }
 
-impl AsyncWrite for PacedStream {
+impl AsyncWrite for TimedStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.paced(context, |stream, context| stream.poll_write(context, bytes))
+        self.poll_timed(context, |stream, context| stream.poll_write(context, bytes))
     }
 
     fn poll_write_vectored(
@@ -210,7 +210,7 @@ impl AsyncWrite for PacedStream {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.paced(context, |stream, context| stream.poll_write_vectored(context, slices))
+        self.poll_timed(context, |stream, context| stream.poll_write_vectored(context, slices))
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -1,11 +1,11 @@
-//! The verbs of a `Client` as operations of the HTTP API.
+//! Implements the verbs of a `Client` with operations of the HTTP API.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use http::header;
 use serde_json::Value;
-use steadfast_bucket::{Blob, Expected, ListOptions, Listing, Match, PutOptions};
+use steadfast_bucket::{Blob, ExpectedContent, ListOptions, Listing, Match, PutOptions};
 use steadfast_core::{
     Error, RunChange, Transport,
     process::{Decided, Output},
@@ -23,8 +23,8 @@ use crate::{
     runs::{PauseRun, ResumeRun, SendEvent, ShowRun, StartRun, TerminateRun, Wait},
 };
 
-/// The shortest time between two questions for the end of a run.
-const PAUSE: Duration = Duration::from_secs(1);
+/// Minimum time between two requests for the end of a run.
+const POLL_PAUSE: Duration = Duration::from_secs(1);
 
 fn json(text: &str) -> Result<JsonText, ApiError> {
     let invalid = |error: serde_json::Error| ApiError::Invalid { reason: error.to_string() };
@@ -35,7 +35,7 @@ fn named((first, second): (&str, &str)) -> (String, String) {
     (first.into(), second.into())
 }
 
-/// Nothing, if the program has no such thing.
+/// Converts a "not found" code to `None`.
 fn found<T>(result: Result<T, ApiError>, missing: Code) -> Result<Option<T>, StoreError> {
     match result {
         Ok(it) => Ok(Some(it)),
@@ -96,9 +96,9 @@ impl Transport for Connection {
             if status.is_final() || status.is_paused() {
                 return Ok(status);
             }
-            // A server that stops answers at once.
-            if SystemClock.now().since(asked) < PAUSE {
-                SystemClock.sleep(PAUSE).await;
+            // A server that is shutting down answers at once: pause before the next request.
+            if SystemClock.now().since(asked) < POLL_PAUSE {
+                SystemClock.sleep(POLL_PAUSE).await;
             }
         }
     }
@@ -162,7 +162,7 @@ impl Transport for Connection {
         bytes: &[u8],
         put: PutOptions,
     ) -> Result<Blob, StoreError> {
-        if put.expected != Expected::default() || put.once.is_some() {
+        if put.expected != ExpectedContent::default() || put.once.is_some() {
             let reason = "checksums and keys of a blob need the program in this process";
             return Err(ApiError::Invalid { reason: reason.into() }.into());
         }

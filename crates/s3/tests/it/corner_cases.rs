@@ -1,30 +1,34 @@
-//! Corners of S3 that common clients and a conformance suite look into.
+//! Corner cases of S3 that common clients and a conformance suite test.
 
 use steadfast_bucket::{BucketName, EventType, LifecycleRule, Rule};
 
 use crate::{
-    lab::Lab,
+    setup::Setup,
     sign::{hash, sign_in},
 };
 
 #[tokio::test]
 async fn a_bucket_is_only_for_its_owner() {
-    let lab = Lab::new().await;
-    let owner = lab.buckets.account().to_owned();
+    let setup = Setup::new().await;
+    let owner = setup.buckets.account().to_owned();
     for name in ["x-amz-expected-bucket-owner", "x-amz-source-expected-bucket-owner"] {
         for (value, status) in [(owner.as_str(), 200), ("123456789012", 403), ("", 403)] {
-            let answer = lab.ask_as(&lab.key, ("PUT", "/photos/a"), &[(name, value)], "x").await;
+            let answer =
+                setup.ask_as(&setup.key, ("PUT", "/photos/a"), &[(name, value)], "x").await;
             assert_eq!(answer.status, status, "{name}: {value}: {}", answer.body);
         }
     }
     let target = "/photos/a?x-amz-expected-bucket-owner=123456789012";
-    lab.ask("GET", target, "").await.is(403, "AccessDenied");
-    lab.ask("GET", &format!("/photos/a?x-amz-expected-bucket-owner={owner}"), "").await.is(200, "");
+    setup.ask("GET", target, "").await.is(403, "AccessDenied");
+    setup
+        .ask("GET", &format!("/photos/a?x-amz-expected-bucket-owner={owner}"), "")
+        .await
+        .is(200, "");
 }
 
 #[tokio::test]
-async fn a_region_that_is_none_is_answered_with_the_right_one() {
-    let lab = Lab::new().await;
+async fn a_wrong_region_is_refused_with_the_right_one() {
+    let setup = Setup::new().await;
     for (region, status, code) in [
         ("us-east-1", 200, ""),
         ("eu-central-1", 200, ""),
@@ -33,12 +37,12 @@ async fn a_region_that_is_none_is_answered_with_the_right_one() {
     ] {
         let scope = format!("{region}/s3/aws4_request");
         let payload = hash(b"");
-        let (headers, _) = sign_in(&scope, true, &lab.key, "GET", "/photos", &[], &payload);
-        let answer = lab.send("GET", "/photos", &headers, Vec::new()).await.is(status, code);
+        let (headers, _) = sign_in(&scope, true, &setup.key, "GET", "/photos", &[], &payload);
+        let answer = setup.send("GET", "/photos", &headers, Vec::new()).await.is(status, code);
         let says = answer.body.contains("<Region>us-east-1</Region>");
         assert_eq!(says, status == 400, "{}", answer.body);
-        let (headers, _) = sign_in(&scope, true, &lab.key, "HEAD", "/photos", &[], &payload);
-        let answer = lab.send("HEAD", "/photos", &headers, Vec::new()).await;
+        let (headers, _) = sign_in(&scope, true, &setup.key, "HEAD", "/photos", &[], &payload);
+        let answer = setup.send("HEAD", "/photos", &headers, Vec::new()).await;
         assert_eq!(answer.status, status);
         let told = answer.headers.get("x-amz-bucket-region").is_some_and(|it| it == "us-east-1");
         assert!(told || status == 200, "{:?}", answer.headers);
@@ -46,51 +50,51 @@ async fn a_region_that_is_none_is_answered_with_the_right_one() {
 }
 
 #[tokio::test]
-async fn the_time_of_a_signature_may_come_in_date() {
-    let lab = Lab::new().await;
+async fn the_time_of_a_signature_may_be_in_date() {
+    let setup = Setup::new().await;
     let (scope, payload) = ("us-east-1/s3/aws4_request", hash(b""));
-    let (mut headers, _) = sign_in(scope, false, &lab.key, "GET", "/photos", &[], &payload);
+    let (mut headers, _) = sign_in(scope, false, &setup.key, "GET", "/photos", &[], &payload);
     assert!(headers.iter().any(|it| it.0 == "date"));
-    lab.send("GET", "/photos", &headers, Vec::new()).await.is(200, "");
+    setup.send("GET", "/photos", &headers, Vec::new()).await.is(200, "");
     let date = headers.iter_mut().find(|it| it.0 == "date").unwrap();
     date.1 = "Fri, 24 May 2013 00:00:00 GMT".into();
-    let answer = lab.send("GET", "/photos", &headers, Vec::new()).await;
+    let answer = setup.send("GET", "/photos", &headers, Vec::new()).await;
     assert!(answer.status.is_client_error(), "another time is not what was signed");
 }
 
 #[tokio::test]
-async fn an_empty_delimiter_is_none() {
-    let lab = Lab::new().await;
-    lab.ask("PUT", "/photos/a/b", "x").await.is(200, "");
+async fn an_empty_delimiter_is_ignored() {
+    let setup = Setup::new().await;
+    setup.ask("PUT", "/photos/a/b", "x").await.is(200, "");
     for target in [
         "/photos?delimiter=",
         "/photos?delimiter=&list-type=2",
         "/photos?delimiter=&versions",
         "/photos?delimiter=&uploads",
     ] {
-        let body = lab.ask("GET", target, "").await.is(200, "").body;
+        let body = setup.ask("GET", target, "").await.is(200, "").body;
         assert!(!body.contains("Delimiter"), "{target}: {body}");
     }
-    let body = lab.ask("GET", "/photos?delimiter=%2F", "").await.is(200, "").body;
+    let body = setup.ask("GET", "/photos?delimiter=%2F", "").await.is(200, "").body;
     assert!(body.contains("<Delimiter>/</Delimiter>"), "{body}");
 }
 
 #[tokio::test]
-async fn an_encoding_comes_back_as_it_was_sent() {
-    let lab = Lab::new().await;
+async fn an_encoding_round_trips() {
+    let setup = Setup::new().await;
     for encoding in ["gzip, deflate", "gzip,deflate", "deflate , gzip"] {
         let headers = [("content-encoding", encoding)];
-        lab.ask_as(&lab.key, ("PUT", "/photos/a"), &headers, "x").await.is(200, "");
-        let found = lab.ask("HEAD", "/photos/a", "").await.is(200, "");
+        setup.ask_as(&setup.key, ("PUT", "/photos/a"), &headers, "x").await.is(200, "");
+        let found = setup.ask("HEAD", "/photos/a", "").await.is(200, "");
         assert_eq!(found.headers["content-encoding"], encoding);
     }
 }
 
 #[tokio::test]
-async fn a_part_that_is_not_there_is_refused() {
-    let lab = Lab::new().await;
-    lab.ask("PUT", "/photos/a", "x").await.is(200, "");
-    lab.ask("GET", "/photos/a?partNumber=1", "").await.is(206, "");
+async fn an_unknown_part_is_refused() {
+    let setup = Setup::new().await;
+    setup.ask("PUT", "/photos/a", "x").await.is(200, "");
+    setup.ask("GET", "/photos/a?partNumber=1", "").await.is(206, "");
     for (number, status, code) in [
         ("0", 400, "InvalidArgument"),
         ("-1", 400, "InvalidArgument"),
@@ -99,21 +103,21 @@ async fn a_part_that_is_not_there_is_refused() {
         ("10000", 416, "InvalidPartNumber"),
     ] {
         let target = format!("/photos/a?partNumber={number}");
-        lab.ask("GET", &target, "").await.is(status, code);
-        assert_eq!(lab.ask("HEAD", &target, "").await.status, status);
+        setup.ask("GET", &target, "").await.is(status, code);
+        assert_eq!(setup.ask("HEAD", &target, "").await.status, status);
     }
-    let begun = lab.ask("POST", "/photos/k?uploads", "").await.is(200, "").body;
+    let begun = setup.ask("POST", "/photos/k?uploads", "").await.is(200, "").body;
     let id = begun.split_once("<UploadId>").unwrap().1.split_once('<').unwrap().0;
     for number in ["0", "-1", "10001"] {
         let target = format!("/photos/k?partNumber={number}&uploadId={id}");
-        lab.ask("PUT", &target, "x").await.is(400, "InvalidArgument");
+        setup.ask("PUT", &target, "x").await.is(400, "InvalidArgument");
     }
 }
 
 #[tokio::test]
-async fn what_is_not_set_is_answered_as_s3_does() {
-    let lab = Lab::new().await;
-    lab.ask("PUT", "/photos/a", "x").await.is(200, "");
+async fn unset_features_are_answered_as_in_s3() {
+    let setup = Setup::new().await;
+    setup.ask("PUT", "/photos/a", "x").await.is(200, "");
     for (what, code) in [
         ("policy", "NoSuchBucketPolicy"),
         ("policyStatus", "NoSuchBucketPolicy"),
@@ -127,46 +131,46 @@ async fn what_is_not_set_is_answered_as_s3_does() {
         ("publicAccessBlock", "NoSuchPublicAccessBlockConfiguration"),
         ("lifecycle", "NoSuchLifecycleConfiguration"),
     ] {
-        lab.ask("GET", &format!("/photos?{what}"), "").await.is(404, code);
-        lab.ask("GET", &format!("/nowhere?{what}"), "").await.is(404, "NoSuchBucket");
+        setup.ask("GET", &format!("/photos?{what}"), "").await.is(404, code);
+        setup.ask("GET", &format!("/nowhere?{what}"), "").await.is(404, "NoSuchBucket");
     }
     for what in ["logging", "notification", "accelerate", "requestPayment"] {
-        lab.ask("GET", &format!("/photos?{what}"), "").await.is(200, "");
+        setup.ask("GET", &format!("/photos?{what}"), "").await.is(200, "");
     }
     for what in ["analytics", "intelligent-tiering", "inventory", "metrics"] {
-        let list = lab.ask("GET", &format!("/photos?{what}"), "").await.is(200, "").body;
+        let list = setup.ask("GET", &format!("/photos?{what}"), "").await.is(200, "").body;
         assert!(list.contains("<IsTruncated>false</IsTruncated>"), "{what}: {list}");
-        let one = lab.ask("GET", &format!("/photos?id=a&{what}"), "").await;
+        let one = setup.ask("GET", &format!("/photos?id=a&{what}"), "").await;
         one.is(404, "NoSuchConfiguration");
         for query in [what.to_owned(), format!("id=a&{what}")] {
-            lab.ask("GET", &format!("/nowhere?{query}"), "").await.is(404, "NoSuchBucket");
+            setup.ask("GET", &format!("/nowhere?{query}"), "").await.is(404, "NoSuchBucket");
         }
     }
-    lab.ask("GET", "/photos/a?tagging", "").await.is(200, "");
-    lab.ask("GET", "/photos/b?tagging", "").await.is(404, "NoSuchKey");
-    lab.ask("GET", "/photos/a?retention", "").await.is(400, "InvalidRequest");
-    lab.ask("GET", "/photos/a?legal-hold", "").await.is(400, "InvalidRequest");
+    setup.ask("GET", "/photos/a?tagging", "").await.is(200, "");
+    setup.ask("GET", "/photos/b?tagging", "").await.is(404, "NoSuchKey");
+    setup.ask("GET", "/photos/a?retention", "").await.is(400, "InvalidRequest");
+    setup.ask("GET", "/photos/a?legal-hold", "").await.is(400, "InvalidRequest");
     let (id, prefix) = ("old".into(), String::new());
     let (delete_after_ms, abort_uploads_after_ms) = (Some(86_400_000), None);
     let rule = LifecycleRule { id, prefix, delete_after_ms, abort_uploads_after_ms };
-    lab.buckets.put_lifecycle(&BucketName::new("photos").unwrap(), rule).await.unwrap();
-    // It has some, which S3 could not show as they are.
-    lab.ask("GET", "/photos?lifecycle", "").await.is(501, "NotImplemented");
+    setup.buckets.put_lifecycle(&BucketName::new("photos").unwrap(), rule).await.unwrap();
+    // The bucket has lifecycle rules that S3 cannot represent.
+    setup.ask("GET", "/photos?lifecycle", "").await.is(501, "NotImplemented");
 }
 
 #[tokio::test]
 async fn the_rules_of_a_bucket_are_its_notifications() {
-    let lab = Lab::new().await;
-    let body = lab.ask("GET", "/photos?notification", "").await.is(200, "").body;
+    let setup = Setup::new().await;
+    let body = setup.ask("GET", "/photos?notification", "").await.is(200, "").body;
     assert!(!body.contains("Queue"), "{body}");
     let photos = BucketName::new("photos").unwrap();
     let events = vec![EventType::ObjectCreate, EventType::ObjectDelete];
     let (prefix, suffix) = ("a&b/".into(), ".jpg".into());
     let rule = Rule { id: "all".into(), events, prefix, suffix, queue: "photo-news".into() };
-    lab.buckets.put_rule(&photos, rule).await.unwrap();
-    let body = lab.ask("GET", "/photos?notification", "").await.is(200, "").body;
+    setup.buckets.put_rule(&photos, rule).await.unwrap();
+    let body = setup.ask("GET", "/photos?notification", "").await.is(200, "").body;
     let queue = format!("<Queue>arn:steadfast:sqs:us-east-1:{}:photo-news</Queue>", {
-        lab.buckets.account()
+        setup.buckets.account()
     });
     for part in [
         "<Id>all</Id>",
@@ -179,59 +183,63 @@ async fn the_rules_of_a_bucket_are_its_notifications() {
     ] {
         assert!(body.contains(part), "{part}: {body}");
     }
-    lab.ask("GET", "/nowhere?notification", "").await.is(404, "NoSuchBucket");
+    setup.ask("GET", "/nowhere?notification", "").await.is(404, "NoSuchBucket");
 }
 
 #[tokio::test]
 async fn the_versions_of_a_bucket_are_its_blobs() {
-    let lab = Lab::new().await;
+    let setup = Setup::new().await;
     for target in ["/photos/a", "/photos/b", "/photos/c/d"] {
-        lab.ask("PUT", target, "x").await.is(200, "");
+        setup.ask("PUT", target, "x").await.is(200, "");
     }
-    let body = lab.ask("GET", "/photos?delimiter=%2F&versions", "").await.is(200, "").body;
+    let body = setup.ask("GET", "/photos?delimiter=%2F&versions", "").await.is(200, "").body;
     assert_eq!(body.matches("<Version>").count(), 2, "{body}");
     assert_eq!(body.matches("<VersionId>null</VersionId>").count(), 2, "{body}");
     assert!(body.contains("<Prefix>c/</Prefix>"), "{body}");
-    let body = lab.ask("GET", "/photos?versions&max-keys=2", "").await.is(200, "").body;
+    let body = setup.ask("GET", "/photos?versions&max-keys=2", "").await.is(200, "").body;
     assert!(body.contains("<NextKeyMarker>b</NextKeyMarker>"), "{body}");
     let target = "/photos?versions&key-marker=b&version-id-marker=null";
-    let body = lab.ask("GET", target, "").await.is(200, "").body;
+    let body = setup.ask("GET", target, "").await.is(200, "").body;
     assert!(body.contains("<Key>c/d</Key>") && !body.contains("<Key>b</Key>"), "{body}");
-    let key = lab.key("photos", Some("a"), true).await;
-    lab.ask_as(&key, ("GET", "/photos?versions"), &[], "").await.is(403, "AccessDenied");
-    lab.ask_as(&key, ("GET", "/photos?prefix=a&versions"), &[], "").await.is(200, "");
+    let key = setup.key("photos", Some("a"), true).await;
+    setup.ask_as(&key, ("GET", "/photos?versions"), &[], "").await.is(403, "AccessDenied");
+    setup.ask_as(&key, ("GET", "/photos?prefix=a&versions"), &[], "").await.is(200, "");
 }
 
 #[tokio::test]
-async fn an_upload_that_is_to_be_public_is_stored_and_told_that_it_is_private() {
-    let lab = Lab::new().await;
+async fn a_public_upload_is_stored_private_with_a_warning() {
+    let setup = Setup::new().await;
     for (acl, is_told) in [("public-read", true), ("private", false), ("authenticated-read", true)]
     {
         let headers = [("x-amz-acl", acl)];
-        let answer = lab.ask_as(&lab.key, ("PUT", "/photos/a"), &headers, "x").await.is(200, "");
+        let answer =
+            setup.ask_as(&setup.key, ("PUT", "/photos/a"), &headers, "x").await.is(200, "");
         assert_eq!(answer.headers.contains_key("warning"), is_told, "{acl}");
         let host = [("host".into(), "localhost".into())];
-        lab.send("GET", "/photos/a", &host, Vec::new()).await.is(403, "AccessDenied");
+        setup.send("GET", "/photos/a", &host, Vec::new()).await.is(403, "AccessDenied");
     }
-    let owner = format!("<ID>{}</ID>", lab.buckets.account());
+    let owner = format!("<ID>{}</ID>", setup.buckets.account());
     for target in ["/photos?acl", "/photos/a?acl"] {
-        let body = lab.ask("GET", target, "").await.is(200, "").body;
+        let body = setup.ask("GET", target, "").await.is(200, "").body;
         assert_eq!(body.matches("<Grant>").count(), 1, "{body}");
         assert_eq!(body.matches(&owner).count(), 2, "{body}");
         assert!(body.contains("<Permission>FULL_CONTROL</Permission>"), "{body}");
-        lab.ask_as(&lab.key, ("PUT", target), &[("x-amz-acl", "private")], "").await.is(200, "");
+        setup
+            .ask_as(&setup.key, ("PUT", target), &[("x-amz-acl", "private")], "")
+            .await
+            .is(200, "");
         let public = [("x-amz-acl", "public-read")];
-        let answer = lab.ask_as(&lab.key, ("PUT", target), &public, "").await;
+        let answer = setup.ask_as(&setup.key, ("PUT", target), &public, "").await;
         answer.is(400, "AccessControlListNotSupported");
     }
-    lab.ask("GET", "/photos/b?acl", "").await.is(404, "NoSuchKey");
+    setup.ask("GET", "/photos/b?acl", "").await.is(404, "NoSuchKey");
 }
 
 #[tokio::test]
-async fn a_list_that_is_not_in_force_is_refused_and_that_which_is_accepted() {
-    let lab = Lab::new().await;
-    lab.ask("PUT", "/photos/a", "x").await.is(200, "");
-    let owner = lab.buckets.account().to_owned();
+async fn only_the_acl_in_force_is_accepted() {
+    let setup = Setup::new().await;
+    setup.ask("PUT", "/photos/a", "x").await.is(200, "");
+    let owner = setup.buckets.account().to_owned();
     let grant = |id: &str, permission: &str| {
         format!(
             "<Grant><Grantee xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\" \
@@ -255,7 +263,7 @@ async fn a_list_that_is_not_in_force_is_refused_and_that_which_is_accepted() {
         (policy("0123", &all), false),
     ] {
         for target in ["/photos?acl", "/photos/a?acl"] {
-            let answer = lab.ask("PUT", target, &body).await;
+            let answer = setup.ask("PUT", target, &body).await;
             match is_in_force {
                 true => answer.is(200, ""),
                 false => answer.is(400, "AccessControlListNotSupported"),
@@ -265,23 +273,23 @@ async fn a_list_that_is_not_in_force_is_refused_and_that_which_is_accepted() {
 }
 
 #[tokio::test]
-async fn a_presigned_url_that_is_to_make_public_says_that_it_does_not() {
-    let lab = Lab::new().await;
+async fn a_presigned_url_with_a_public_acl_returns_a_warning() {
+    let setup = Setup::new().await;
     for (acl, is_told) in [("public-read", true), ("private", false)] {
         let target = format!("/photos/a?x-amz-acl={acl}");
-        let answer = lab.ask("PUT", &target, "x").await.is(200, "");
+        let answer = setup.ask("PUT", &target, "x").await.is(200, "");
         assert_eq!(answer.headers.contains_key("warning"), is_told, "{acl}");
     }
-    let answer = lab.ask("PUT", "/photos/a?acl&x-amz-acl=public-read", "").await;
+    let answer = setup.ask("PUT", "/photos/a?acl&x-amz-acl=public-read", "").await;
     answer.is(400, "AccessControlListNotSupported");
 }
 
 #[tokio::test]
-async fn a_url_with_the_old_signature_says_what_to_set() {
-    let lab = Lab::new().await;
+async fn a_url_with_the_old_signature_is_refused_with_advice() {
+    let setup = Setup::new().await;
     let host = [("host".into(), "localhost".into())];
     let target = "/photos/a?AWSAccessKeyId=K&Signature=x&Expires=1";
-    let answer = lab.send("GET", target, &host, Vec::new()).await.is(400, "InvalidRequest");
+    let answer = setup.send("GET", target, &host, Vec::new()).await.is(400, "InvalidRequest");
     for text in ["signature_version", "s3v4", "aws configure set", "presigned"] {
         assert!(answer.body.contains(text), "{}", answer.body);
     }

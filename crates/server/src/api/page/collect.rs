@@ -1,28 +1,28 @@
-//! Collects a page of messages, bounded in rows and in bytes.
+//! Collects a page of messages, bounded in rows and bytes.
 
-/// Bytes of messages in one page, unless the first alone is larger: a thousand messages may have a
-/// gigabyte.
+/// Maximum bytes of messages in a page, unless the first alone is larger: a thousand messages may
+/// have a gigabyte.
 const PAGE_BYTES_MAX: usize = 8 << 20;
 
-/// Rows of one read, to bound the rows that are read in vain.
+/// Rows per read, to bound the rows that are read and not used.
 const READ_ROWS: usize = 50;
 
-/// A page and whether something comes behind it.
-pub(crate) struct Gathered<T> {
+/// A page, and whether more rows follow.
+pub(crate) struct MessagePage<T> {
     /// The messages.
     pub(crate) items: Vec<T>,
-    /// Whether there are more.
+    /// Whether more rows follow.
     pub(crate) more: bool,
 }
 
-/// Reads up to `limit` rows behind `after` through `read`, which takes the key reached and the
-/// number of rows. `measure` gives the key and the bytes of a row.
-pub(crate) async fn gather<T, K, E, F>(
+/// Reads up to `limit` rows after `after` through `read`, which takes the last key and the number
+/// of rows. `measure` returns the key and the bytes of a row.
+pub(crate) async fn collect<T, K, E, F>(
     limit: usize,
     mut after: K,
     measure: fn(&T) -> (K, usize),
     read: impl Fn(K, usize) -> F + Send,
-) -> Result<Gathered<T>, E>
+) -> Result<MessagePage<T>, E>
 where
     T: Send,
     K: Clone + Send,
@@ -38,12 +38,12 @@ where
             let (key, len) = measure(&row);
             (after, bytes) = (key, bytes + len);
             if items.len() == limit || (!items.is_empty() && PAGE_BYTES_MAX < bytes) {
-                return Ok(Gathered { items, more: true });
+                return Ok(MessagePage { items, more: true });
             }
             items.push(row);
         }
         if last {
-            return Ok(Gathered { items, more: false });
+            return Ok(MessagePage { items, more: false });
         }
     }
 }

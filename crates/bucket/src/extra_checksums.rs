@@ -1,13 +1,13 @@
-//! Checksums that are computed only if they are asked for before the first byte.
+//! Checksums that are computed only if the caller asks for them before the first byte.
 
 use crc_fast::CrcAlgorithm::{Crc32Iscsi, Crc64Nvme};
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use serde::{Deserialize, Serialize};
 use sha1::{Digest, Sha1};
 
-/// Which of them are computed.
+/// Selects checksums to compute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MoreHashes {
+pub struct ExtraHashes {
     /// CRC-32C.
     pub crc32c: bool,
     /// CRC-64/NVME.
@@ -16,11 +16,11 @@ pub struct MoreHashes {
     pub sha1: bool,
 }
 
-/// Checksums of a blob or part beside CRC-32 and SHA-256. The SHA-1 of a blob that came in parts is
-/// that of the SHA-1 of its parts, as S3 has it.
+/// Checksums of a blob or part in addition to CRC-32 and SHA-256. The SHA-1 of a multipart upload
+/// is the SHA-1 of the SHA-1s of its parts, as in S3.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Stored", into = "Stored")]
-pub struct MoreSums {
+#[serde(from = "HexChecksums", into = "HexChecksums")]
+pub struct ExtraChecksums {
     /// CRC-32C.
     pub crc32c: Option<u32>,
     /// CRC-64/NVME.
@@ -29,9 +29,9 @@ pub struct MoreSums {
     pub sha1: Option<[u8; 20]>,
 }
 
-/// As hexadecimal digits: not every reader of JSON has numbers of 64 bits.
+/// Hexadecimal digits, because some JSON readers have no 64-bit integers.
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct HexChecksums {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     crc32c: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -40,8 +40,8 @@ struct Stored {
     sha1: Option<String>,
 }
 
-impl From<MoreSums> for Stored {
-    fn from(sums: MoreSums) -> Self {
+impl From<ExtraChecksums> for HexChecksums {
+    fn from(sums: ExtraChecksums) -> Self {
         Self {
             crc32c: sums.crc32c.map(|it| HEXLOWER.encode(&it.to_be_bytes())),
             crc64nvme: sums.crc64nvme.map(|it| HEXLOWER.encode(&it.to_be_bytes())),
@@ -50,8 +50,8 @@ impl From<MoreSums> for Stored {
     }
 }
 
-impl From<Stored> for MoreSums {
-    fn from(stored: Stored) -> Self {
+impl From<HexChecksums> for ExtraChecksums {
+    fn from(stored: HexChecksums) -> Self {
         Self {
             crc32c: stored.crc32c.as_deref().and_then(unhex).map(u32::from_be_bytes),
             crc64nvme: stored.crc64nvme.as_deref().and_then(unhex).map(u64::from_be_bytes),
@@ -60,13 +60,13 @@ impl From<Stored> for MoreSums {
     }
 }
 
-impl MoreSums {
+impl ExtraChecksums {
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The first of these that is not what was found.
-    pub(crate) fn wrong(&self, found: &Self) -> Option<&'static str> {
+    /// The first declared checksum that differs from the computed one.
+    pub(crate) fn first_mismatch(&self, found: &Self) -> Option<&'static str> {
         let differs = |it: bool, name| it.then_some(name);
         differs(self.crc32c.is_some() && self.crc32c != found.crc32c, "CRC-32C")
             .or(differs(self.crc64nvme.is_some() && self.crc64nvme != found.crc64nvme, "CRC-64"))
@@ -74,21 +74,21 @@ impl MoreSums {
     }
 }
 
-/// The bytes that these hexadecimal digits stand for, if they are as many.
+/// Decodes hexadecimal digits; `None` if they are not exactly `N` bytes.
 pub(crate) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?.try_into().ok()
 }
 
-/// Computes while bytes come.
+/// Checksums in progress.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct MoreDigests {
+pub(crate) struct ExtraDigests {
     crc32c: Option<crc_fast::Digest>,
     crc64nvme: Option<crc_fast::Digest>,
     sha1: Option<Sha1>,
 }
 
-impl MoreDigests {
-    pub(crate) fn new(hashes: MoreHashes) -> Self {
+impl ExtraDigests {
+    pub(crate) fn new(hashes: ExtraHashes) -> Self {
         Self {
             crc32c: hashes.crc32c.then(|| crc_fast::Digest::new(Crc32Iscsi)),
             crc64nvme: hashes.crc64nvme.then(|| crc_fast::Digest::new(Crc64Nvme)),
@@ -102,8 +102,8 @@ impl MoreDigests {
         sha1.iter_mut().for_each(|it| it.update(bytes));
     }
 
-    pub(crate) fn finish(self) -> MoreSums {
-        MoreSums {
+    pub(crate) fn finish(self) -> ExtraChecksums {
+        ExtraChecksums {
             crc32c: self.crc32c.and_then(|it| u32::try_from(it.finalize()).ok()),
             crc64nvme: self.crc64nvme.map(|it| it.finalize()),
             sha1: self.sha1.map(|it| it.finalize().into()),
@@ -116,9 +116,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn checksums_are_those_of_their_standards_and_come_back() {
-        let all = MoreHashes { crc32c: true, crc64nvme: true, sha1: true };
-        let mut digests = MoreDigests::new(all);
+    fn checksums_match_their_standards_and_round_trip() {
+        let all = ExtraHashes { crc32c: true, crc64nvme: true, sha1: true };
+        let mut digests = ExtraDigests::new(all);
         digests.add(b"12345");
         digests.add(b"6789");
         let sums = digests.finish();
@@ -129,12 +129,15 @@ mod tests {
             "f7c3bc1d808e04732adf679965ccc34ca7ae3441"
         );
         let json = serde_json::to_string(&sums).unwrap();
-        assert_eq!(serde_json::from_str::<MoreSums>(&json).unwrap(), sums);
-        assert_eq!(serde_json::from_str::<MoreSums>("{}").unwrap(), MoreSums::default());
+        assert_eq!(serde_json::from_str::<ExtraChecksums>(&json).unwrap(), sums);
+        assert_eq!(
+            serde_json::from_str::<ExtraChecksums>("{}").unwrap(),
+            ExtraChecksums::default()
+        );
     }
 
     #[test]
-    fn digits_are_of_either_case_and_as_many_as_the_bytes_need() {
+    fn hexadecimal_digits_have_either_case_and_an_exact_length() {
         assert_eq!(unhex("00fFa1"), Some([0, 255, 161]));
         for wrong in ["00ff", "00ffa1b2", "00ffg1", "+0ffa1", "00ffé"] {
             assert_eq!(unhex::<3>(wrong), None, "{wrong}");

@@ -1,4 +1,4 @@
-//! The two arguments of `cp`: which one is the file.
+//! The arguments of `cp`: one of them is the file.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ fn blob(text: &str) -> Result<BlobPath, Failure> {
     text.parse().map_err(|error: String| Failure::new(error))
 }
 
-/// Reads `BUCKET/KEY`; a slash at the end is followed by the name of the file.
+/// Parses `BUCKET/KEY`; after a slash at the end, the file name is added.
 fn blob_for(text: &str, file: &Path) -> Result<BlobPath, Failure> {
     if !text.ends_with('/') {
         return blob(text);
@@ -23,15 +23,15 @@ fn blob_for(text: &str, file: &Path) -> Result<BlobPath, Failure> {
 
 /// The direction of a copy.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Direction {
     /// Into a bucket.
     In(PathBuf, BlobPath),
     /// Out of a bucket.
     Out(BlobPath, PathBuf),
 }
 
-impl Way {
-    /// Finds out which of two is the file. If both could be either, the first one is if it exists.
+impl Direction {
+    /// Decides which argument is the file. If both could be, it is the first if it exists.
     pub(super) fn of(
         from: &str,
         to: &str,
@@ -41,31 +41,31 @@ impl Way {
             (true, true) => Err(Failure::new(format!(
                 "`{from}` and `{to}` are both files; write BUCKET/KEY for one of them"
             ))),
-            (true, false) => Ok(Way::In(from.into(), blob_for(to, from.as_ref())?)),
+            (true, false) => Ok(Direction::In(from.into(), blob_for(to, from.as_ref())?)),
             (false, false) if is_there(from) => {
-                Ok(Way::In(from.into(), blob_for(to, from.as_ref())?))
+                Ok(Direction::In(from.into(), blob_for(to, from.as_ref())?))
             }
             (false, true | false) => Self::out(from, to),
         }
     }
 
     fn out(from: &str, to: &str) -> Result<Self, Failure> {
-        let (place, file) = (blob(from)?, PathBuf::from(to));
+        let (blob_path, file) = (blob(from)?, PathBuf::from(to));
         if !to.ends_with('/') && !file.is_dir() {
-            return Ok(Way::Out(place, file));
+            return Ok(Direction::Out(blob_path, file));
         }
-        // Only the last segment: a key must not lead out of the folder.
-        let name = place.key.rsplit('/').next().unwrap_or_default();
+        // Only the last segment: a key must not leave the folder.
+        let name = blob_path.key.rsplit('/').next().unwrap_or_default();
         if ["", ".", ".."].contains(&name) || name.contains('\0') {
-            let text = format!("key `{}` does not end with a name; name the file", place.key);
+            let text = format!("key `{}` does not end with a name; name the file", blob_path.key);
             return Err(Failure::new(text));
         }
         let file = file.join(name);
-        Ok(Way::Out(place, file))
+        Ok(Direction::Out(blob_path, file))
     }
 }
 
-/// Whether this can only be a file.
+/// Whether the text can only be a file.
 fn is_path(text: &str) -> bool {
     !text.contains('/') || ["/", "./", "../"].iter().any(|it| text.starts_with(it))
 }
@@ -74,21 +74,24 @@ fn is_path(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn place(bucket: &str, key: &str) -> BlobPath {
+    fn blob_path(bucket: &str, key: &str) -> BlobPath {
         BlobPath { bucket: bucket.into(), key: key.into() }
     }
 
     #[test]
-    fn a_file_is_told_from_a_key() {
-        let way = |from: &str, to: &str| Way::of(from, to, |it| it == "pets/dog.png").ok();
-        let into = |file: &str, key: &str| Some(Way::In(file.into(), place("photos", key)));
-        let out = |key: &str, file: &str| Some(Way::Out(place("photos", key), file.into()));
-        assert_eq!(way("cat.png", "photos/2026/c.png"), into("cat.png", "2026/c.png"));
-        assert_eq!(way("/tmp/cat.png", "photos/"), into("/tmp/cat.png", "cat.png"));
-        assert_eq!(way("pets/dog.png", "photos/a/"), into("pets/dog.png", "a/dog.png"));
-        assert_eq!(way("photos/a.png", "a.png"), out("a.png", "a.png"));
-        assert_eq!(way("photos/a/b.png", "none/x.png"), out("a/b.png", "none/x.png"));
-        assert_eq!(way("photos//a", "./x/"), out("/a", "./x/a"));
+    fn a_file_is_distinguished_from_a_key() {
+        let direction =
+            |from: &str, to: &str| Direction::of(from, to, |it| it == "pets/dog.png").ok();
+        let into =
+            |file: &str, key: &str| Some(Direction::In(file.into(), blob_path("photos", key)));
+        let out =
+            |key: &str, file: &str| Some(Direction::Out(blob_path("photos", key), file.into()));
+        assert_eq!(direction("cat.png", "photos/2026/c.png"), into("cat.png", "2026/c.png"));
+        assert_eq!(direction("/tmp/cat.png", "photos/"), into("/tmp/cat.png", "cat.png"));
+        assert_eq!(direction("pets/dog.png", "photos/a/"), into("pets/dog.png", "a/dog.png"));
+        assert_eq!(direction("photos/a.png", "a.png"), out("a.png", "a.png"));
+        assert_eq!(direction("photos/a/b.png", "none/x.png"), out("a/b.png", "none/x.png"));
+        assert_eq!(direction("photos//a", "./x/"), out("/a", "./x/a"));
         for (from, to) in [
             ("a.png", "b.png"),
             ("cat.png", "/etc/x"),
@@ -97,7 +100,7 @@ mod tests {
             ("photos/a\0b", "./x/"),
             ("/", "photos/"),
         ] {
-            assert_eq!(way(from, to), None, "{from} {to}");
+            assert_eq!(direction(from, to), None, "{from} {to}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A place to try buckets: a store, a folder of files, and a clock that the test turns.
+//! Test setup: a store, a folder of files, and a manual clock.
 
 use std::{
     path::{Path, PathBuf},
@@ -8,31 +8,31 @@ use std::{
 
 use steadfast_bucket::{
     Attributes, Blob, BlobEvent, BlobKey, Blobs, BucketError, BucketName, BucketOptions, Buckets,
-    Condition, EventType, Expected, FileBlobs, FileName, MemoryBlobs, Part, PartTag, PutOptions,
-    Rule, Upload, account,
+    Condition, EventType, ExpectedContent, FileBlobs, FileName, MemoryBlobs, Part, PartTag,
+    PutOptions, Rule, Upload, account,
 };
 use steadfast_store::{
     DueCursor, ManualClock, MemoryStore, PostgresOptions, PostgresStore, SeededEntropy,
     SqliteOptions, SqliteStore, Store, Timestamp, queue_address,
 };
 
-use crate::trouble::Trouble;
+use crate::faulty_blobs::FaultyBlobs;
 
 pub(crate) const START: Timestamp = Timestamp(1_700_000_000_000);
 
-/// Runs each law on all three stores; the one in memory keeps its blobs there, too.
+/// Runs each test on all three stores; the one in memory keeps its blobs there too.
 macro_rules! laws {
     ($($law:ident),* $(,)?) => {
-        crate::lab::laws!(@on memory: $($law),*);
-        crate::lab::laws!(@on sqlite: $($law),*);
-        crate::lab::laws!(@on postgres: $($law),*);
+        crate::setup::laws!(@on memory: $($law),*);
+        crate::setup::laws!(@on sqlite: $($law),*);
+        crate::setup::laws!(@on postgres: $($law),*);
     };
     (@on $store:ident: $($law:ident),*) => {
         mod $store {
             $(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $law() {
-                    super::$law(crate::lab::Lab::$store().await).await;
+                    super::$law(crate::setup::Setup::$store().await).await;
                 }
             )*
         }
@@ -40,7 +40,7 @@ macro_rules! laws {
 }
 pub(crate) use laws;
 
-pub(crate) struct Lab {
+pub(crate) struct Setup {
     pub(crate) buckets: Buckets,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: ManualClock,
@@ -48,7 +48,7 @@ pub(crate) struct Lab {
     pub(crate) blobs: Arc<dyn Blobs>,
 }
 
-impl Lab {
+impl Setup {
     pub(crate) async fn memory() -> Self {
         let clock = ManualClock::at(START);
         let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
@@ -98,12 +98,12 @@ impl Lab {
         Self { buckets, store, clock, folder, blobs }
     }
 
-    /// The same, with files that can be made to fail.
-    pub(crate) async fn troubled(self) -> (Self, Trouble) {
-        let trouble = Trouble::new(self.blobs.clone());
-        let blobs = Arc::new(trouble.clone());
+    /// The same setup, with files that can be made to fail.
+    pub(crate) async fn with_faults(self) -> (Self, FaultyBlobs) {
+        let faulty_blobs = FaultyBlobs::new(self.blobs.clone());
+        let blobs = Arc::new(faulty_blobs.clone());
         let buckets = open(&self.store, blobs.clone(), 3).await;
-        (Self { buckets, blobs, ..self }, trouble)
+        (Self { buckets, blobs, ..self }, faulty_blobs)
     }
 
     pub(crate) async fn put(&self, at: &str, bytes: &[u8]) -> Blob {
@@ -132,7 +132,7 @@ impl Lab {
         let writer = self.buckets.part_writer(&bucket(), &upload.key, &upload.id, number).await;
         let mut writer = writer?;
         writer.write(bytes).await?;
-        writer.finish(Expected::default()).await
+        writer.finish(ExpectedContent::default()).await
     }
 
     pub(crate) async fn complete(
@@ -146,7 +146,7 @@ impl Lab {
         self.buckets.complete_upload(&bucket(), at, &upload.id, &tags, any).await
     }
 
-    /// Has all changes sent to the queue `events`.
+    /// Sends all changes to the queue `events`.
     pub(crate) async fn listen(&self) {
         let (events, queue) = (vec![EventType::ObjectCreate, EventType::ObjectDelete], "events");
         let (id, prefix, suffix) = ("all".into(), String::new(), String::new());
@@ -154,7 +154,7 @@ impl Lab {
         self.buckets.put_rule(&bucket(), rule).await.unwrap();
     }
 
-    /// What waits in the queue `events`.
+    /// The messages in the queue `events`.
     pub(crate) async fn events(&self) -> Vec<BlobEvent> {
         let queue = queue_address("events").unwrap().id();
         let until = Timestamp::MAX;
@@ -164,13 +164,13 @@ impl Lab {
         found.iter().map(|it| serde_json::from_str(it.data.as_str()).unwrap()).collect()
     }
 
-    /// Every file that has its name.
+    /// Every file under its final name.
     pub(crate) fn all_files(&self) -> Vec<FileName> {
-        let shelves = self.blobs.shelves().unwrap();
-        shelves.iter().flat_map(|it| self.blobs.shelf(&it.0).unwrap()).collect()
+        let subfolders = self.blobs.subfolders().unwrap();
+        subfolders.iter().flat_map(|it| self.blobs.files_in(&it.0).unwrap()).collect()
     }
 
-    /// Where the files of blobs are.
+    /// Paths of the blob files.
     pub(crate) fn paths(&self) -> Vec<PathBuf> {
         fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
             for entry in std::fs::read_dir(folder).into_iter().flatten() {
@@ -187,7 +187,7 @@ impl Lab {
         found
     }
 
-    /// How many files there are on the disk, under whatever name.
+    /// Number of files on the disk, under any name.
     pub(crate) fn files(&self) -> usize {
         self.paths().len()
     }
@@ -220,7 +220,7 @@ pub(crate) fn open_sqlite(folder: &Path, clock: &ManualClock) -> Arc<dyn Store> 
     Arc::new(SqliteStore::open(options).unwrap())
 }
 
-/// A database of its own on the server that `./test` started.
+/// A new database on the server that `./test` started.
 pub(crate) async fn database() -> String {
     let server = std::env::var("STEADFAST_TEST_POSTGRES")
         .expect("STEADFAST_TEST_POSTGRES names a server; `./test` starts one");

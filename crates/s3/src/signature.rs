@@ -1,69 +1,69 @@
-//! What a signature covers, before anybody has checked it.
+//! Reads the claims of a signature, before it is verified.
 
 use std::borrow::Cow;
 
 use http::{HeaderMap, Uri, header, request::Parts};
 
-/// The claims of a signature, from the Authorization header or from the query.
+/// The claims of a signature, in the Authorization header or in the query.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Signed<'a> {
-    /// There is none.
-    No,
-    /// Signature Version 2, or another one that we do not know.
-    Old,
-    /// Two at once.
-    Twice,
+pub(crate) enum Signature<'a> {
+    /// No signature.
+    Missing,
+    /// Signature Version 2, or an unknown version.
+    Unsupported,
+    /// Both in the header and in the query.
+    Duplicate,
     /// In the Authorization header.
     Header(Claims<'a>),
     /// In the query.
     Query {
-        /// What is claimed.
+        /// The claims.
         claims: Claims<'a>,
-        /// How many seconds it is to hold; `None` if that is no number.
+        /// Lifetime in seconds; `None` if it is not a number.
         expires: Option<u64>,
     },
 }
 
-/// What a signature says of itself.
+/// Claims of a signature.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Claims<'a> {
-    /// Key, day, region, service.
+    /// Credential: key, day, region, service.
     pub(crate) credential: Cow<'a, str>,
-    /// The headers that it covers, with `;` between them.
+    /// Signed headers, separated by `;`.
     pub(crate) headers: Cow<'a, str>,
 }
 
 impl Claims<'_> {
-    /// Whether it covers a header.
+    /// Whether the signature covers a header.
     pub(crate) fn covers(&self, name: &str) -> bool {
         self.headers.split(';').any(|it| it.eq_ignore_ascii_case(name))
     }
 
-    /// For which region it was made.
+    /// The region.
     pub(crate) fn region(&self) -> Option<&str> {
         self.credential.rsplit('/').nth(2)
     }
 
-    /// For which service it was made.
+    /// The service.
     pub(crate) fn service(&self) -> Option<&str> {
         self.credential.rsplit('/').nth(1)
     }
 }
 
-impl<'a> Signed<'a> {
+impl<'a> Signature<'a> {
     pub(crate) fn of(parts: &'a Parts) -> Self {
         match (in_header(&parts.headers), in_query(&parts.uri)) {
-            (Signed::No, it) | (it, Signed::No) => it,
-            (Signed::Old, _) | (_, Signed::Old) => Signed::Old,
-            _ => Signed::Twice,
+            (Signature::Missing, it) | (it, Signature::Missing) => it,
+            (Signature::Unsupported, _) | (_, Signature::Unsupported) => Signature::Unsupported,
+            _ => Signature::Duplicate,
         }
     }
 }
 
-fn in_header(headers: &HeaderMap) -> Signed<'_> {
-    let Some(value) = headers.get(header::AUTHORIZATION) else { return Signed::No };
+fn in_header(headers: &HeaderMap) -> Signature<'_> {
+    let Some(value) = headers.get(header::AUTHORIZATION) else { return Signature::Missing };
     let text = value.to_str().unwrap_or_default();
-    let Some(rest) = text.strip_prefix("AWS4-HMAC-SHA256") else { return Signed::Old };
+    let Some(rest) = text.strip_prefix("AWS4-HMAC-SHA256") else { return Signature::Unsupported };
     let mut claims = Claims::default();
     for part in rest.split(',') {
         match part.trim().split_once('=') {
@@ -72,10 +72,10 @@ fn in_header(headers: &HeaderMap) -> Signed<'_> {
             Some(_) | None => {}
         }
     }
-    Signed::Header(claims)
+    Signature::Header(claims)
 }
 
-fn in_query(uri: &Uri) -> Signed<'_> {
+fn in_query(uri: &Uri) -> Signature<'_> {
     let mut claims = Claims::default();
     let (mut is_old, mut is_signed, mut expires) = (false, false, None);
     for (name, value) in form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()) {
@@ -89,8 +89,8 @@ fn in_query(uri: &Uri) -> Signed<'_> {
         }
     }
     match (is_old, is_signed) {
-        (true, _) => Signed::Old,
-        (false, true) => Signed::Query { claims, expires },
-        (false, false) => Signed::No,
+        (true, _) => Signature::Unsupported,
+        (false, true) => Signature::Query { claims, expires },
+        (false, false) => Signature::Missing,
     }
 }

@@ -1,20 +1,20 @@
-//! The operations, each in its file.
+//! Dispatches the operations of the S3 API, each to its file.
 
 use s3s::{S3, S3Request, S3Response, S3Result, dto};
 use steadfast_bucket::Buckets;
 
-/// Translates S3 requests to what buckets can do.
-pub(crate) struct Edge {
+/// Implements the operations of S3 with buckets.
+pub(crate) struct S3Operations {
     pub(crate) buckets: Buckets,
 }
 
-impl Edge {
+impl S3Operations {
     pub(crate) fn new(buckets: Buckets) -> Self {
         Self { buckets }
     }
 }
 
-/// Writes the trait's methods, which only name those that do the work.
+/// Writes the methods of the trait, which only forward to the operations.
 macro_rules! operations {
     (
         $($name:ident => $method:ident($input:ident) -> $output:ident;)*
@@ -22,7 +22,7 @@ macro_rules! operations {
         @empty $($empty:ident($empty_input:ident) -> $empty_output:ident;)*
     ) => {
         #[async_trait::async_trait]
-        impl S3 for Edge {
+        impl S3 for S3Operations {
             $(
                 async fn $name(
                     &self,
@@ -46,7 +46,7 @@ macro_rules! operations {
                     &self,
                     req: S3Request<dto::$empty_input>,
                 ) -> S3Result<S3Response<dto::$empty_output>> {
-                    self.known(&req.input.bucket).await?;
+                    self.existing_bucket(&req.input.bucket).await?;
                     let is_truncated = Some(false);
                     let output = dto::$empty_output { is_truncated, ..Default::default() };
                     Ok(S3Response::new(output))

@@ -1,4 +1,4 @@
-//! Reading: the row, then the bytes, piece by piece.
+//! Reads a blob: its row, then its bytes in pieces.
 
 use std::{collections::VecDeque, io, ops::Range, sync::Arc};
 
@@ -10,22 +10,22 @@ use crate::{
     content::{Content, FileName},
 };
 
-/// So much is read at once.
+/// Bytes per read.
 const PIECE: u64 = 256 << 10;
 
-/// Which bytes are asked for.
+/// A range of bytes, as in HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ByteRange {
-    /// From one on.
+    /// From this offset to the end.
     From(u64),
-    /// From one to another, both included.
+    /// From one offset to another, inclusive.
     Between(u64, u64),
-    /// So many at the end.
+    /// The last bytes.
     Last(u64),
 }
 
 impl ByteRange {
-    /// The bytes of a blob of this size, as HTTP understands it.
+    /// The range within a blob of this size, by the rules of HTTP.
     pub fn of(self, size: u64) -> Result<Range<u64>, BucketError> {
         let range = match self {
             ByteRange::From(first) => first..size,
@@ -36,20 +36,20 @@ impl ByteRange {
     }
 }
 
-/// How a blob is read.
+/// Options of a read.
 #[derive(Clone, Debug, Default)]
 pub struct GetOptions {
-    /// Only these bytes.
+    /// The bytes to read; `None` reads all.
     pub range: Option<ByteRange>,
-    /// The condition on the blob.
+    /// Condition on the blob.
     pub condition: Condition,
 }
 
-/// A blob that is being read. What is replaced or deleted meanwhile is read to its end.
-pub struct Reading {
+/// A blob being read. A replaced or deleted blob is still read to its end.
+pub struct BlobReader {
     /// The blob.
     pub blob: Blob,
-    /// Which of its bytes these are.
+    /// The range that is read.
     pub range: Range<u64>,
     first: Option<Bytes>,
     rest: VecDeque<(FileName, Range<u64>)>,
@@ -59,12 +59,12 @@ pub struct Reading {
 }
 
 impl Buckets {
-    /// The blob under a key, which must be there.
+    /// The blob under a key; an error if it does not exist.
     pub async fn head(&self, bucket: &BucketName, key: &BlobKey) -> Result<Blob, BucketError> {
         self.shared.find(bucket, key).await
     }
 
-    /// The blob under a key, if it is as expected.
+    /// The blob under a key, if it meets the condition.
     pub async fn head_if(
         &self,
         bucket: &BucketName,
@@ -82,7 +82,7 @@ impl Buckets {
         bucket: &BucketName,
         key: &BlobKey,
         get: GetOptions,
-    ) -> Result<Reading, BucketError> {
+    ) -> Result<BlobReader, BucketError> {
         let mut missing = None;
         loop {
             let blob = self.shared.find(bucket, key).await?;
@@ -92,15 +92,16 @@ impl Buckets {
                 None => 0..blob.size,
             };
             let version = blob.version();
-            match Reading::begin(&self.shared, blob, range).await {
-                // Its other files are still to be opened, and may have gone before it was held.
+            match BlobReader::begin(&self.shared, blob, range).await {
+                // Its other files are not open yet, and may have been removed before this reader
+                // held them.
                 Ok(reading) if 1 < reading.blob.parts() => {
                     if self.shared.find(bucket, key).await?.version() == version {
                         return Ok(reading);
                     }
                 }
                 Ok(reading) => return Ok(reading),
-                // It was replaced between the two looks, if it is another one now.
+                // A blob with another version was replaced after its row was read: retry.
                 Err(error) if missing.as_ref() == Some(&version) => return Err(error),
                 Err(_) => missing = Some(version),
             }
@@ -120,8 +121,8 @@ impl Shared {
     }
 }
 
-impl Reading {
-    /// Reads the first piece: what is open is read to its end.
+impl BlobReader {
+    /// Reads the first piece. An open file can be read to its end.
     async fn begin(
         shared: &Arc<Shared>,
         blob: Blob,
@@ -166,24 +167,24 @@ impl Reading {
             })?;
             Ok((content, bytes))
         };
-        let (content, bytes) = self.shared.off(work).await?;
+        let (content, bytes) = self.shared.run_blocking(work).await?;
         self.open = Some((name, content));
         Ok(Some(bytes.into()))
     }
 
-    /// All of it, for what is known to be small.
+    /// Reads all bytes. Use it for blobs that are known to be small.
     pub async fn bytes(mut self) -> Result<Vec<u8>, BucketError> {
         let mut all = Vec::new();
         while let Some(bytes) = self.next().await? {
             all.extend_from_slice(&bytes);
         }
-        // Until here the files were held.
+        // The files were held until here.
         drop(self.hold);
         Ok(all)
     }
 }
 
-/// Which bytes of which files a range is.
+/// The files of a range, with the bytes of each.
 fn parts(blob: &Blob, range: &Range<u64>) -> VecDeque<(FileName, Range<u64>)> {
     let mut parts = VecDeque::new();
     let mut begin = 0;
