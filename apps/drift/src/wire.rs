@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 use crate::{
     diff::EnvDiff,
     envelope::{Side, SignalEnvelope},
+    explain::Explanation,
     probe::{Known, shown_url, urls_within},
     trend::{Past, Trend},
 };
-use steadfast_ai::explain::Explanation;
 use strum::{EnumString, IntoStaticStr};
 
 /// One pair of environments; its name is the key of the pair.

@@ -3,15 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
-use steadfast_ai::explain::{Explainer, Explanation, HistorySummary, Weight};
 use steadfast_core::{Ctx, Error, Object, Result, Retry, Workflow, store::Timestamp};
 
 use crate::{
     AttachExplanation, CompareError, Comparison, Earlier, EnvPair, FailComparison,
     GetComparisonsForHistory, ReportStep, SaveProbe, SaveResult, Status, Vault, VaultError,
-    diff::{DiffOptions, EnvDiff, Unsteady, compute, settle},
+    diff::{DiffOptions, EnvDiff, Severity, Unsteady, compute, settle},
     envelope::{Side, SignalEnvelope},
-    explain::{Labels, summary, weight},
+    explain::{Explainer, Explanation, HistorySummary, Labels, summarize},
     probe::{Method, ProbeOptions, ProbeRequest, Prober},
     sampling::{Asked, Samples, is_worth_a_retry, is_worth_sampling, sample},
     trend::{Past, Trend},
@@ -214,7 +213,7 @@ impl CompareEnvironments {
             right: right_label.as_deref().unwrap_or(right_url),
         };
         let history = earlier.iter().take(TOLD).map(told).collect();
-        let summary = summary(labels, diff, trend, history);
+        let summary = summarize(labels, diff, trend, history);
         let ask = async || {
             let explained = self.explainer.explain(&summary).await;
             explained.map_err(|error| match error.is_worth_a_retry() {
@@ -267,21 +266,12 @@ fn why_not(error: &Error, is_final: bool) -> CompareError {
 
 /// An earlier comparison in the words of an explainer.
 fn told(earlier: &Earlier) -> HistorySummary {
-    let worst = earlier.past.findings.iter().map(|it| weight(it.severity)).min_by_key(rank);
+    let worst = earlier.past.findings.iter().map(|it| it.severity).min();
     HistorySummary {
         at: jiff::Timestamp::from_millisecond(earlier.completed_at)
             .map_or_else(|_| String::new(), |it| it.to_string()),
-        weight: worst.unwrap_or(Weight::Info),
+        severity: worst.unwrap_or(Severity::Info),
         findings: earlier.past.findings.len() as u64,
         summary: earlier.summary.clone(),
-    }
-}
-
-/// The worst first.
-fn rank(weight: &Weight) -> u8 {
-    match weight {
-        Weight::Critical => 0,
-        Weight::Warn => 1,
-        Weight::Info => 2,
     }
 }

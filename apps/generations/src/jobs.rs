@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use steadfast_ai::generate::{Embedded, OutputKind};
 use steadfast_core::{Job, store::RetryPolicy};
 
-use crate::{GenerationChanged, Made, TaskError};
+use crate::{
+    GenerationChanged, Made, TaskError,
+    providers::{Embedded, OutputKind},
+};
 
 /// Has a provider begin with a task.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -2,10 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use steadfast_ai::generate::OutputKind;
 use strum::{EnumString, IntoStaticStr};
 
-use crate::{DEFAULT_WORKSPACE, TaskError, TaskView};
+use crate::{DEFAULT_WORKSPACE, TaskError, TaskView, providers::OutputKind};
 
 /// How far a generation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, EnumString, IntoStaticStr)]

@@ -2,9 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use steadfast_ai::generate::Delivery;
-
-use crate::{Generation, Request, TaskView};
+use crate::{Generation, Request, TaskView, providers::Delivery};
 
 /// A request begins. The same one again changes nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]

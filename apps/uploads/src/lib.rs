@@ -10,13 +10,13 @@
 
 mod agent;
 mod alarms;
+pub mod classifier;
 mod consumer;
 pub mod http;
 mod identity;
 mod models;
 mod probe;
 mod settings;
-mod sight;
 mod stuck;
 mod upload;
 mod wire;
@@ -30,10 +30,11 @@ use std::{
     time::Duration,
 };
 
-use steadfast_ai::classify::{Classifier, Copies, ImageLimits, Pool};
 use steadfast_core::{App, BlobEvent, Bucket, BucketSpec, Queue, QueueSettings, QueueSpec, Result};
+use steadfast_images::{Copies, ImageLimits, Pool};
 use steadfast_web::{Serve, ServerContext};
 
+use self::classifier::Classifier;
 pub use self::{
     consumer::{GaveUp, Ingestion, UploadEvent},
     identity::{event_id, is_name, split_key, workflow_id},
@@ -81,7 +82,7 @@ pub fn queue() -> QueueSpec<BlobEvent> {
 
 /// The application, with the classifier that the settings choose.
 pub fn app(settings: Settings) -> Result<App> {
-    let (parts, check) = sight::parts(&settings)?;
+    let (parts, check) = classifier::parts(&settings)?;
     let app = with_parts(parts).verb("models", |_, args| models::run(args));
     Ok(app.before_work(check))
 }

@@ -1,12 +1,13 @@
 //! One image, as its organization keeps it.
 
 use serde::{Deserialize, Serialize};
-use steadfast_ai::classify::Label;
 use steadfast_core::{
     Error, Result, Sql,
     rusqlite::{OptionalExtension, Row},
 };
 use strum::{EnumString, IntoStaticStr};
+
+use crate::classifier::Label;
 
 /// The tables of an organization. `sequence` is the bucket's number of the change: it alone decides
 /// what is newer.

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use steadfast_ai::classify::Label;
 use steadfast_core::Job;
 
-use crate::Status;
+use crate::{Status, classifier::Label};
 
 /// The images of one organization.
 #[derive(Clone, Copy, Debug)]

@@ -3,18 +3,18 @@
 use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
-use steadfast_ai::classify::{
-    Classifier, ClassifyError, ImageError, ImageFormat, ImageLimits, Label,
-};
 use steadfast_core::{
     BucketError, Ctx, Error, Object, Result, Retry, Workflow,
     bucket::{Condition, GetOptions},
 };
+use steadfast_images::{ImageError, ImageFormat, ImageLimits};
 use tokio::sync::Semaphore;
 
 use crate::{
     MarkRunning, OrganizationAgent, PersistClassificationFailure, PersistClassificationSuccess,
-    ReportProgress, UPLOADS, probe::Probe,
+    ReportProgress, UPLOADS,
+    classifier::{Classifier, ClassifyError, Label},
+    probe::Probe,
 };
 
 /// How long a run waits at most between two questions whether the classifier is back.

@@ -1,7 +1,6 @@
 //! The tables of a pair, and what is read from them.
 
 use serde::{Deserialize, Serialize};
-use steadfast_ai::explain::Explanation;
 use steadfast_core::{
     Result, Sql,
     rusqlite::{OptionalExtension, Row},
@@ -9,7 +8,7 @@ use steadfast_core::{
 
 use crate::{
     Brief, CompareError, CompareResult, Shown, Status, diff::EnvDiff, envelope::SignalEnvelope,
-    trend::Trend,
+    explain::Explanation, trend::Trend,
 };
 
 /// `sequence` is the order: times may be the same. A number that was given is never given again,

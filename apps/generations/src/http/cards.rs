@@ -1,10 +1,11 @@
 //! The parts of the page.
 
 use maud::{Markup, html};
-use steadfast_ai::generate::Model;
 
 use super::{artifacts::file_url, workspace::Workspace};
-use crate::{Artifact, Generation, GenerationStatus, TagCount, TaskState, TaskView};
+use crate::{
+    Artifact, Generation, GenerationStatus, TagCount, TaskState, TaskView, providers::Model,
+};
 
 /// What the page shows.
 pub(super) struct Shown {

@@ -10,11 +10,11 @@ use axum::{
 };
 use futures_util::stream::{Stream, try_unfold};
 use serde::Deserialize;
-use steadfast_ai::classify::{ImageLimits, thumbnail};
 use steadfast_core::{
     BucketError,
     bucket::{ByteRange, GetOptions, Reading},
 };
+use steadfast_images::{ImageLimits, thumbnail};
 use tokio::sync::Semaphore;
 
 use super::{artifacts::find, problem::Problem, site::Site, workspace::Workspace};

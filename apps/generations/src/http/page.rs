@@ -142,7 +142,7 @@ async fn inspect(
 
 fn main(site: &Site, shown: &Shown) -> Markup {
     html! {
-        (bench(&site.studio.models(), &shown.workspace))
+        (bench(&site.providers.models(), &shown.workspace))
         section #live aria-label="Under way" aria-live="polite" {
             @for generation in &shown.active { (active(generation, &shown.workspace)) }
             @if let Some(older) = &shown.older {

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use steadfast_ai::classify::{Copies, ImageLimits, Pool};
 use steadfast_core::{
     BucketHandle, Object, Objects,
     store::{Clock, Entropy},
 };
+use steadfast_images::{Copies, ImageLimits, Pool};
 use steadfast_web::Connect;
 
 use super::problem::Problem;
-use crate::{Changed, GenerationManager, Studio};
+use crate::{Changed, GenerationManager, Providers};
 
 /// What the routes work with. Cheap to clone.
 #[derive(Clone)]
@@ -19,8 +19,8 @@ pub struct Site {
     pub objects: Objects,
     /// The artifacts.
     pub artifacts: BucketHandle,
-    /// Who makes what.
-    pub studio: Arc<Studio>,
+    /// The providers.
+    pub providers: Arc<Providers>,
     /// How a live connection is made.
     pub connect: Connect,
     /// The time.

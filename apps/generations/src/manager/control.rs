@@ -11,9 +11,8 @@ use super::{
 use crate::{
     Cancel, Confirm, Create, Delete, DeleteGeneration, Discard, Forget, Generation,
     GenerationMessage, Library, Request, Retry, Submit, SubmitAgain, SubmitHere, TaskState,
-    artifact_id, jobs::is_here, task_id,
+    artifact_id, jobs::is_here, providers::webhook_token, task_id,
 };
-use steadfast_ai::generate::webhook_token;
 
 /// How long a manager stays at least that the library has not confirmed.
 const FORGET_AGAIN: Duration = Duration::from_hours(1);

@@ -13,10 +13,10 @@ use super::{
 };
 use crate::{
     AskAgain, AskLate, AtProvider, Discard, DiscardAgain, Fetch, FetchHere, Made, Poll, Progress,
-    Submit, SubmitHere, Taken, TaskError, TaskState, TimeOut, Webhook, jobs::DISCARD_AGAIN,
-    studio::WAIT_MAX_MS,
+    Submit, SubmitHere, Taken, TaskError, TaskState, TimeOut, Webhook,
+    jobs::DISCARD_AGAIN,
+    providers::{WAIT_MAX_MS, verify_webhook_token},
 };
-use steadfast_ai::generate::verify_webhook_token;
 
 fn error_of(error: &Error) -> TaskError {
     TaskError { code: error.code().into(), message: error.to_string() }
@@ -103,7 +103,7 @@ impl GenerationManager {
     fn hold(&self, turn: &Turn<Self>, kept: &Kept, after_ms: u64) {
         let after = after_ms.clamp(progress::WAIT_MIN_MS, WAIT_MAX_MS);
         let until = turn.now().after(Duration::from_millis(after));
-        self.studio.hold(&kept.request.provider, until);
+        self.providers.hold(&kept.request.provider, until);
     }
 
     /// A provider has said how a task stands, however it came.
@@ -265,7 +265,7 @@ impl Handle<Webhook> for GenerationManager {
         if !verify_webhook_token(kept.secret.as_bytes(), turn.name(), &msg.task, &msg.token) {
             return Err(unknown(turn));
         }
-        let told = self.studio.parse_webhook(&kept.request.provider, &msg.task, &msg.body)?;
+        let told = self.providers.parse_webhook(&kept.request.provider, &msg.task, &msg.body)?;
         let insert = "INSERT OR IGNORE INTO webhook (task, body, receivedAt) VALUES (?1, ?2, ?3)";
         turn.sql().execute(insert, (&msg.task, &msg.body, turn.now().0))?;
         for Progress { task, state } in told {

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     AskAgain, AskLate, Confirm, Fetch, FetchHere, Forget, GenerationChanged, GenerationStatus,
     Library, Made, SubmitAgain, TaskError, TaskState, TimeOut, artifact_id, jobs::is_here,
-    studio::WAIT_MAX_MS,
+    providers::WAIT_MAX_MS,
 };
 
 /// How long a provider is left alone at least that does not say how long, in milliseconds.

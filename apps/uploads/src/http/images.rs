@@ -10,8 +10,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
-use steadfast_ai::classify::{ImageFormat, thumbnail as small_copy};
 use steadfast_core::bucket::{Condition, GetOptions};
+use steadfast_images::{ImageFormat, thumbnail as small_copy};
 
 use super::{
     problem::Problem,

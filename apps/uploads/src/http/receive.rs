@@ -6,11 +6,11 @@ use axum::{
     extract::{Multipart, multipart::MultipartError},
     http::StatusCode,
 };
-use steadfast_ai::classify::inspect;
 use steadfast_core::{
     BucketError, Object, RequestKey,
     bucket::{Attributes, PutOptions, PutRecord},
 };
+use steadfast_images::inspect;
 use steadfast_web::IdempotencyKey;
 
 use super::{problem::Problem, site::Site};

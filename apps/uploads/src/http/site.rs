@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, header};
-use steadfast_ai::classify::{Copies, ImageLimits, Pool};
 use steadfast_core::{BucketHandle, Objects, Tokens};
+use steadfast_images::{Copies, ImageLimits, Pool};
 use steadfast_web::Connect;
 
 use super::problem::Problem;
