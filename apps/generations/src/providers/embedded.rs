@@ -2,15 +2,10 @@
 //! key and no network, cost nothing, and say what they are: procedural, no AI model.
 
 mod art;
-mod canvas;
 mod clip;
 mod drawing;
-mod flow;
-mod hills;
 mod noise;
 mod palette;
-mod shapes;
-mod silk;
 
 use async_trait::async_trait;
 use bytes::Bytes;

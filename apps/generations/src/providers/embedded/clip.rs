@@ -6,10 +6,10 @@ use image::{
 };
 
 use super::{
+    art::Folds,
     drawing::Drawing,
     noise::{Rng, mix, turn},
     palette::{Palette, to_byte},
-    silk::Folds,
 };
 
 /// Frames of a second.

@@ -86,7 +86,7 @@ pub(super) fn turn(part: f32) -> (f32, f32) {
 }
 
 /// A wave of length 1 between -1 and 1, by eye a sine.
-pub(super) fn wave(at: f32) -> f32 {
+fn wave(at: f32) -> f32 {
     let at = at - at.floor();
     let half = if at < 0.5 { at } else { at - 0.5 };
     let arc = 16.0 * half * (0.5 - half);
@@ -99,7 +99,7 @@ pub(super) fn mix(from: f32, to: f32, part: f32) -> f32 {
 }
 
 /// From 0 to 1 without corners.
-pub(super) fn ease(part: f32) -> f32 {
+fn ease(part: f32) -> f32 {
     part * part * part * (part * (part * 6.0 - 15.0) + 10.0)
 }
 

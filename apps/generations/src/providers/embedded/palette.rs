@@ -67,7 +67,7 @@ fn light(colour: u32) -> Light {
 }
 
 /// A byte as light. Screens do about the square, and a square can be undone exactly.
-pub(super) fn from_byte(byte: u8) -> f32 {
+fn from_byte(byte: u8) -> f32 {
     let part = f32::from(byte) / 255.0;
     part * part
 }

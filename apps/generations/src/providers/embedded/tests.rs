@@ -43,9 +43,7 @@ async fn drawn(model: &str, input: Value) -> Vec<u8> {
 
 #[tokio::test]
 async fn the_same_prompt_seed_and_size_are_the_same_bytes() {
-    for (model, prompt) in
-        [(ART, "hills"), (ART, "flow"), (ART, "silk"), (ART, "bubbles"), (CLIP, "a lighthouse")]
-    {
+    for (model, prompt) in [(ART, "silk"), (CLIP, "a lighthouse")] {
         let input = |prompt: &str, seed: u32, width: u32| {
             let height = 64;
             json!({ "positivePrompt": prompt, "seed": seed, "width": width, "height": height })
@@ -68,17 +66,13 @@ async fn the_first_version_of_a_model_stays_as_it_is() {
         let digest = Sha256::digest(image::load_from_memory(bytes).unwrap().to_rgb8().as_raw());
         digest.iter().take(4).map(|it| format!("{it:02x}")).collect::<String>()
     };
-    let mut found = Vec::new();
-    for prompt in ["hills", "flow", "silk", "bubbles"] {
-        let input = json!({ "positivePrompt": prompt, "seed": 1, "width": 64, "height": 64 });
-        found.push(pixels(&drawn(ART, input).await));
-    }
-    assert_eq!(found, ["523073bb", "a630f090", "8057682b", "44585c44"]);
+    let input = json!({ "positivePrompt": "silk", "seed": 1, "width": 64, "height": 64 });
+    assert_eq!(pixels(&drawn(ART, input).await), "8057682b");
 }
 
 #[tokio::test]
 async fn a_picture_has_many_colours_and_no_noise() {
-    for prompt in ["hills", "flow", "silk", "bubbles"] {
+    for prompt in ["hills", "silk"] {
         let input = json!({ "positivePrompt": prompt, "seed": 3, "width": 128, "height": 128 });
         let image = image::load_from_memory(&drawn(ART, input).await).unwrap().to_rgb8();
         let colours: std::collections::HashSet<_> = image.pixels().collect();
