@@ -1,5 +1,5 @@
-//! What was answered to each command, by its key: a command that comes again gets the same answer,
-//! and nothing is done twice.
+//! The recorded answers of commands, by key: a repeated command gets the same answer, and nothing
+//! is done twice.
 
 use std::{
     collections::BTreeMap,
@@ -15,8 +15,8 @@ use steadfast_core::{
     store::{Commit, Entry, EntryKey, Expect, Json, Outcome, Put, Store, StoreError, Write},
 };
 
-/// So long a command may be tried before it is given up. From then on it may be sent again for as
-/// long as it is kept, and an answer must be there still.
+/// The time that a command may be tried before it is given up. After that it may be sent again for
+/// as long as it is kept, and its answer must still be there.
 const TRIED: Duration = Duration::from_hours(30 * 24);
 
 /// The answers of one department.
@@ -45,7 +45,7 @@ impl Answers {
         let _ = self.store.set((store, TRIED.saturating_add(keep_dead)));
     }
 
-    /// What was answered before.
+    /// The recorded answer of a command.
     pub(crate) async fn find<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>, Failure> {
         let text = match self.store.get() {
             Some((store, keep)) => {

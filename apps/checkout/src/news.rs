@@ -37,12 +37,12 @@ impl NoticeBoard {
     pub const LOBBY: &'static str = "lobby";
 }
 
-/// What happened to a group; as a message, puts it on the board.
+/// An event of a group; as a message, puts it on the board.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Notice {
     /// The group.
     pub group: String,
-    /// What happened.
+    /// The type of the event.
     #[serde(rename = "type")]
     pub message_type: String,
     /// Its details.

@@ -33,7 +33,7 @@ pub struct Labels<'a> {
     pub right: &'a str,
 }
 
-/// Summarizes a comparison for an explainer. The history is of the same direction, the latest first.
+/// Summarizes a comparison for an explainer. The history has its direction, the latest first.
 pub fn summarize(
     labels: Labels<'_>,
     diff: &EnvDiff,

@@ -35,15 +35,15 @@ const OPTIONS: DiffOptions = DiffOptions { expect_requested: true };
 /// Compares two environments.
 #[derive(Clone)]
 pub struct CompareEnvironments {
-    /// Who asks them.
+    /// Probes the environments.
     pub prober: Prober,
-    /// Who says why they differ.
+    /// Explains the differences.
     pub explainer: Arc<dyn Explainer>,
     /// Decrypts URLs with secrets in them.
     pub vault: Vault,
 }
 
-/// What a run begins with.
+/// The input of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CompareInput {
@@ -51,7 +51,7 @@ pub struct CompareInput {
     pub pair: String,
     /// The comparison.
     pub comparison_id: String,
-    /// What is compared, without secrets.
+    /// The compared URLs, without secrets.
     pub comparison: Comparison,
     /// The URLs, encrypted, if there are secrets in them.
     #[serde(default)]
@@ -171,7 +171,7 @@ impl CompareEnvironments {
         Ok(prober.probe(&request).await)
     }
 
-    /// What a side is asked, and how.
+    /// The request to a side, and the prober that sends it.
     async fn asked(
         &self,
         input: &CompareInput,
@@ -197,7 +197,7 @@ impl CompareEnvironments {
         Ok((self.prober.with_options(options), request))
     }
 
-    /// What cannot be explained now is a result all the same.
+    /// A comparison without an explanation is a result all the same.
     async fn explain(
         &self,
         ctx: &Ctx,
@@ -248,10 +248,10 @@ impl CompareEnvironments {
     }
 }
 
-/// What is said of an explanation that will not come.
+/// The end of a message about an explanation that will not come.
 pub(crate) const GIVEN_UP: &str = "it is not tried again";
 
-/// What an explainer says that will not explain, however often it is asked.
+/// The code of an explainer that refuses, however often it is asked.
 const REFUSED: &str = "explainer_refused";
 
 fn is_refused(error: &Error) -> bool {

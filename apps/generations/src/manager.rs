@@ -29,7 +29,7 @@ const UNDER_WAY: [TaskState; 2] = [TaskState::Pending, TaskState::Submitted];
 /// Manages one request; its name is the id that the client got.
 #[derive(Clone)]
 pub struct GenerationManager {
-    /// Who makes what.
+    /// The providers.
     pub providers: Arc<Providers>,
 }
 

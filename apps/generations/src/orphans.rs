@@ -53,7 +53,7 @@ pub struct FindOrphans {
     pub until: i64,
 }
 
-/// What was found.
+/// The result of a page.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FoundOrphans {
     /// The artifacts whose blobs were deleted.

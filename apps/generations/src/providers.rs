@@ -213,7 +213,7 @@ impl Providers {
         (0 < left).then_some(left)
     }
 
-    /// What to do with a task that an earlier attempt may have handed over.
+    /// The next step for a task that an earlier attempt may have submitted.
     pub(crate) fn begun_again(
         &self,
         provider: &str,

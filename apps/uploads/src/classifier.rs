@@ -58,19 +58,19 @@ pub enum ClassifyError {
     /// The model is missing or being fetched. The message says what to do.
     #[error("{message}")]
     NotReady {
-        /// What is missing, and what to do.
+        /// The missing part, with the next step.
         message: String,
     },
     /// The provider could not be asked, or was too busy: try again.
     #[error("{message}")]
     Unavailable {
-        /// What happened.
+        /// A description for people.
         message: String,
     },
     /// The provider answered, but not with labels and scores.
     #[error("{message}")]
     Answer {
-        /// What was wrong with it.
+        /// The reason, for people.
         message: String,
     },
 }

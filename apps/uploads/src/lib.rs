@@ -5,8 +5,8 @@
 //! one row for each image and starts an [`OrganizationWorkflow`]; the workflow asks a classifier
 //! and tells the agent, and the agent tells everybody who watches.
 //!
-//! What is right is decided by the bucket's number of each change, never by a clock or by what
-//! arrived first.
+//! The bucket's number of each change decides which one is current, never a clock or the order of
+//! arrival.
 
 mod agent;
 mod alarms;
@@ -87,18 +87,17 @@ pub fn app(settings: Settings) -> Result<App> {
     Ok(app.before_work(check))
 }
 
-/// What the application is made of.
+/// The parts of the application.
 pub struct Parts {
     /// Says what is on an image.
     pub classifier: Arc<dyn Classifier>,
     /// How long an upload waits at first for a classifier that is not there yet.
     pub patience: Duration,
-    /// What an image may be.
+    /// Limits of an image.
     pub limits: ImageLimits,
-    /// Who looks at images before they are stored. Those that are classified do not stand in its
-    /// way.
+    /// Threads that inspect images before they are stored. Images that are classified have others.
     pub pool: Pool,
-    /// What there is to say about the classifier, if there is something.
+    /// A notice about the classifier, if there is one.
     pub notice: Arc<dyn Fn() -> Option<String> + Send + Sync>,
 }
 

@@ -98,7 +98,7 @@ pub struct Upload {
     pub workflow_id: String,
     /// How far it is.
     pub status: Status,
-    /// What it shows, if that is known.
+    /// The label, if it is known.
     pub classification_label: Option<String>,
     /// How sure that is, from 0 to 1.
     pub classification_score: Option<f64>,

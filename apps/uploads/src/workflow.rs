@@ -66,7 +66,7 @@ impl OrganizationWorkflow {
     }
 }
 
-/// What a run begins with.
+/// The input of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Classification {
@@ -94,7 +94,7 @@ pub enum Outcome {
     Superseded,
 }
 
-/// What one look at the image came to.
+/// The result of one attempt.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Look {
     Labels {

@@ -4,7 +4,7 @@
 //! for requests on behalf of strangers: [`download_agent`] for code that only downloads, and
 //! [`Gate`] for code that speaks HTTP itself.
 //!
-//! Whoever gives us a URL must not thereby reach what only this machine can reach: itself, its
+//! The URL of a stranger must not reach what only this machine can reach: itself, its
 //! network, the metadata of its cloud. A [`Gate`] checks in three places, because each alone can be
 //! got around: the parsed URL ([`Gate::check`]), every address its name resolves to
 //! ([`Gate::resolve`]), and it connects to those checked addresses only ([`Gate::connect`]): a name

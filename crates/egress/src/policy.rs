@@ -1,4 +1,4 @@
-//! What may be reached.
+//! The addresses that may be reached.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -38,7 +38,7 @@ const BAD_PORTS: &[u16] = &[
     6668, 6669, 6679, 6697, 10080, 11211,
 ];
 
-/// What may be reached: public addresses, and what an operator has named.
+/// The addresses that may be reached: public ones, and those that an operator named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     hosts: Vec<String>,

@@ -18,7 +18,7 @@ pub(crate) struct Decoded {
     pub(crate) outline: Outline,
     /// With 8 bits for each of 3 or 4 channels.
     pub(crate) image: DynamicImage,
-    /// What is to be done with the pixels so that up is up.
+    /// The rotation that turns the pixels upright.
     pub(crate) orientation: Orientation,
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn check_frames(
     })
 }
 
-/// What went wrong behind the wall.
+/// An error of a decoder, or of our checks around it.
 enum Trouble {
     Decoder(image::ImageError),
     Refused(ImageError),

@@ -1,4 +1,4 @@
-//! What is done with an image that somebody sent: look at it, turn it upright, make it small.
+//! Operations on an image: inspect it, turn it upright, make it small.
 
 use image::{DynamicImage, ImageEncoder, codecs::jpeg::JpegEncoder, metadata::Orientation};
 
@@ -13,7 +13,7 @@ use super::{
 /// Small, and nobody sees the difference at the size of a card.
 const THUMBNAIL_QUALITY: u8 = 82;
 
-/// What an image is. Each of its frames has been decoded.
+/// The facts about an image. Each of its frames has been decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspected {
     /// Its format, from its bytes.

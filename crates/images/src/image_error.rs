@@ -1,4 +1,4 @@
-//! What can be wrong with an image, each with a stable code.
+//! Errors of images, each with a stable code.
 
 use super::format::ImageFormat;
 
@@ -11,9 +11,9 @@ pub enum ImageError {
     /// More bytes than allowed.
     #[error("image has {bytes} bytes, limit is {max}")]
     TooLarge {
-        /// What came.
+        /// The actual value.
         bytes: usize,
-        /// What is allowed.
+        /// The limit.
         max: usize,
     },
     /// None of the formats that are taken, whatever its name says.
@@ -22,7 +22,7 @@ pub enum ImageError {
     /// It ends too early.
     #[error("{format} is cut off; send the whole file")]
     Truncated {
-        /// What it claims to be.
+        /// The format that it claims.
         format: ImageFormat,
     },
     /// Wider or higher than allowed.
@@ -32,9 +32,9 @@ pub enum ImageError {
         width: u32,
         /// Pixels from top to bottom.
         height: u32,
-        /// What is allowed.
+        /// The limit.
         width_max: u32,
-        /// What is allowed.
+        /// The limit.
         height_max: u32,
     },
     /// More pixels than allowed, in one frame or in all of them.
@@ -42,35 +42,35 @@ pub enum ImageError {
     Pixels {
         /// How many there are.
         pixels: u64,
-        /// What is allowed.
+        /// The limit.
         max: u64,
     },
     /// More frames than allowed.
     #[error("animation has more than {max} frames; shorten it")]
     Frames {
-        /// What is allowed.
+        /// The limit.
         max: u32,
     },
     /// More passes than any encoder writes.
     #[error("JPEG has more than {max} scans; save it again with another program")]
     Scans {
-        /// What is allowed.
+        /// The limit.
         max: u32,
     },
     /// Decoding would need more memory than allowed.
     #[error("decoding needs {bytes} bytes of memory, limit is {max}; make the image smaller")]
     Memory {
-        /// What it needs.
+        /// The needed memory.
         bytes: u64,
-        /// What is allowed.
+        /// The limit.
         max: u64,
     },
     /// It claims to be of a format, and its decoder disagrees.
     #[error("{format} cannot be decoded: {reason}")]
     Broken {
-        /// What it claims to be.
+        /// The format that it claims.
         format: ImageFormat,
-        /// What the decoder says.
+        /// The error of the decoder.
         reason: String,
     },
 }

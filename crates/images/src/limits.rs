@@ -1,6 +1,6 @@
 //! How much an image may ask for before it is refused.
 
-/// What an image may be at most. All of it is checked before a decoder allocates anything.
+/// Limits of an image. All are checked before a decoder allocates anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageLimits {
     /// Bytes of the file; one is the least.

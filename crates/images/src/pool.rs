@@ -32,7 +32,7 @@ pub enum PoolError {
     /// No thread could be started.
     #[error("cannot start a thread: {reason}")]
     Start {
-        /// What the system says.
+        /// The error of the system.
         reason: String,
     },
     /// The work ended in a panic.

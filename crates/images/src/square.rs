@@ -37,7 +37,7 @@ fn square(
     Some(over_white(&image.crop_imm(left, top, edge, edge)))
 }
 
-/// What is scaled, and to which size. All of an image, unless it is so long that most of it would
+/// The part to scale, and its size. The whole image, unless it is so long that most of it would
 /// only be cut off again: a strip of 8,000 x 1 pixels would grow to two million x 256.
 fn middle(width: u32, height: u32, short_side: u32) -> (Part, u32, u32) {
     let short = width.min(height);

@@ -31,7 +31,7 @@ pub(crate) fn convert(keras: &KerasModel, joined: &[u8]) -> Result<Vec<u8>, Stri
     Ok(file.finish())
 }
 
-/// What a layer has made.
+/// The output of a layer.
 #[derive(Clone)]
 struct Made {
     /// Its name in the ONNX file.
@@ -100,7 +100,7 @@ impl<'a> Conversion<'a> {
         self.made.get(layer).cloned().ok_or_else(|| format!("layer {layer} comes too late"))
     }
 
-    /// What a layer has made, for one that cannot put zeros around it.
+    /// The output of a layer, for one that cannot pad it.
     fn plain_made(&self, layer: &str) -> Result<Made, String> {
         let made = self.made(layer)?;
         match made.pads {
@@ -199,7 +199,7 @@ impl<'a> Conversion<'a> {
         self.activation(layer, name)
     }
 
-    /// What a layer does with each value when it is done.
+    /// The activation of a layer.
     fn activation(&mut self, layer: &Layer, input: &str) -> Result<Made, String> {
         let kind = layer.text("activation")?;
         let name = format!("{}/{kind}", layer.name);

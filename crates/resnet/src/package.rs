@@ -9,7 +9,7 @@ use flate2::read::GzDecoder;
 
 /// A pinned package.
 pub(crate) struct Package {
-    /// What the npm client is asked for.
+    /// The package and version, for the npm client.
     pub(crate) spec: &'static str,
     /// Of the packed file.
     pub(crate) sha256: &'static str,

@@ -20,7 +20,7 @@ use super::{
     pull_error::PullError,
 };
 
-/// What is being done.
+/// A stage of a download.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
@@ -39,7 +39,7 @@ pub enum Stage {
 /// How far it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
-    /// What is being done.
+    /// The current stage.
     pub stage: Stage,
     /// How much of all, in percent; never less than before.
     pub percent: u8,

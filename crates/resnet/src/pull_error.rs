@@ -1,4 +1,4 @@
-//! What can go wrong when a model is fetched, each with a stable code.
+//! Errors of downloads of models, each with a stable code.
 
 use std::io;
 
@@ -23,7 +23,7 @@ pub enum PullError {
     NoNetwork {
         /// The package.
         spec: &'static str,
-        /// What the client says.
+        /// The message of the client.
         reason: String,
     },
     /// The client failed otherwise.
@@ -34,7 +34,7 @@ pub enum PullError {
     Npm {
         /// The package.
         spec: &'static str,
-        /// What the client says.
+        /// The message of the client.
         reason: String,
     },
     /// Something else came than was pinned.
@@ -43,11 +43,11 @@ pub enum PullError {
          again from a registry you trust"
     )]
     Checksum {
-        /// What was checked.
+        /// The checked part.
         what: &'static str,
-        /// What it must be.
+        /// The pinned checksum.
         expected: &'static str,
-        /// What it is.
+        /// The actual checksum.
         actual: String,
     },
     /// The package is right and cannot be read: ours is the mistake.
@@ -61,7 +61,7 @@ pub enum PullError {
     From {
         /// Which one.
         file: String,
-        /// What the system says.
+        /// The error of the system.
         reason: String,
     },
     /// The folder of models cannot be written.
@@ -72,7 +72,7 @@ pub enum PullError {
     Folder {
         /// Which one.
         folder: String,
-        /// What the system says.
+        /// The error of the system.
         reason: String,
     },
 }

@@ -39,7 +39,7 @@ pub(super) const SCHEMA: &str = "\
 /// The URLs, encrypted, of comparisons with secrets in them.
 pub(super) const SEALED: &str = "ALTER TABLE comparisons ADD COLUMN sealed TEXT";
 
-/// What is kept of a result; the probes are beside it.
+/// The stored part of a result; the probes are beside it.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct StoredResult {

@@ -157,9 +157,9 @@ struct Manner {
 /// The parameter that bounds the length of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Limit {
-    /// What most services call it.
+    /// `max_tokens`, the name of most services.
     Tokens,
-    /// What models that think before they answer call it.
+    /// `max_completion_tokens`, the name of models that reason before they answer.
     Completion,
     /// The model decides.
     None,
@@ -200,7 +200,7 @@ fn nonsense(reason: &str) -> ExplainError {
     ExplainError::Answer { message: format!("the model gave no explanation: {reason}") }
 }
 
-/// What the service says to it, for people; short, as it comes from elsewhere.
+/// The message of the service, shortened, because it is text of a stranger.
 fn reason(body: &[u8]) -> String {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     let clean = |it: String| it.chars().filter(|it| !it.is_control()).take(200).collect::<String>();

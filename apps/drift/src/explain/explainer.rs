@@ -20,19 +20,19 @@ pub enum ExplainError {
     /// The provider could not be asked, or was too busy: try again.
     #[error("{message}")]
     Unavailable {
-        /// What happened.
+        /// A description for people.
         message: String,
     },
     /// The provider answered, but with no explanation. Models differ from call to call: try again.
     #[error("{message}")]
     Answer {
-        /// What was wrong with it.
+        /// The reason, for people.
         message: String,
     },
     /// The provider refuses, or its options cannot be right. The message says what to check.
     #[error("{message}")]
     Refused {
-        /// What is wrong, and what to check.
+        /// The reason, and what to check.
         message: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What every provider answers.
+//! The answer of every explainer.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,23 +12,23 @@ const ITEMS_MAX: usize = 8;
 pub struct Explanation {
     /// In a sentence or two.
     pub summary: String,
-    /// What may be the cause, the likeliest first.
+    /// Likely causes, the likeliest first.
     pub ranked_causes: Vec<Cause>,
-    /// What to do, the most useful first.
+    /// Recommended actions, the most useful first.
     pub actions: Vec<Action>,
-    /// What else is worth knowing.
+    /// Further notes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// What may be the cause.
+/// A likely cause.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cause {
-    /// What it is.
+    /// The cause, for people.
     pub cause: String,
     /// How likely it is, from 0 to 1.
     pub confidence: f64,
-    /// What speaks for it.
+    /// The findings that support it.
     #[serde(default)]
     pub evidence: Vec<String>,
 }
@@ -36,9 +36,9 @@ pub struct Cause {
 /// Something to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Action {
-    /// What.
+    /// The action.
     pub action: String,
-    /// What for.
+    /// Its purpose.
     pub why: String,
 }
 

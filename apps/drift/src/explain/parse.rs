@@ -46,7 +46,7 @@ fn in_text(text: &str) -> Result<Explanation, String> {
             Ok(explanation) => return Ok(explanation),
             Err(error) => reason = error,
         }
-        // What is in braces but no answer may contain one.
+        // Braces that are no answer may contain one.
         rest = &rest[1..];
     }
     Err(reason)

@@ -93,7 +93,7 @@ fn gone(summary: &DriftSummary) -> String {
     }
 }
 
-/// What the causes ask for first, then what the worst findings recommend.
+/// The actions of the causes first, then the recommendations of the worst findings.
 fn actions(summary: &DriftSummary, drafts: &[Draft]) -> Vec<Action> {
     let mut actions: Vec<Action> = Vec::new();
     let mut add = |action: &str, why: String| {

@@ -12,13 +12,13 @@ const SECRET_LEN: usize = 28;
 /// A comparison, as an explainer gets to see it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DriftSummary {
-    /// What the left environment is called.
+    /// The label of the left environment.
     pub left: String,
-    /// What the right environment is called.
+    /// The label of the right environment.
     pub right: String,
-    /// What differs, the worst first.
+    /// The differences, the worst first.
     pub findings: Vec<FindingSummary>,
-    /// What differed in the comparison before, and does no more.
+    /// Differences of the previous comparison that are gone.
     pub resolved: Vec<String>,
     /// Earlier comparisons of the same pair and direction, the latest first.
     pub history: Vec<HistorySummary>,
@@ -31,13 +31,13 @@ pub struct FindingSummary {
     pub code: String,
     /// How bad it is.
     pub severity: Severity,
-    /// What it is.
+    /// The message for people.
     pub message: String,
-    /// What the left side has.
+    /// The value of the left side.
     pub left: Option<String>,
-    /// What the right side has.
+    /// The value of the right side.
     pub right: Option<String>,
-    /// What to do about it.
+    /// Recommended actions.
     pub recommendations: Vec<String>,
     /// Whether it was there before.
     pub standing: Standing,
@@ -69,7 +69,7 @@ pub struct HistorySummary {
     pub severity: Severity,
     /// How many differences it had.
     pub findings: u64,
-    /// What its explanation said in short.
+    /// The summary of its explanation.
     pub summary: Option<String>,
 }
 

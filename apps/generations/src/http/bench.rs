@@ -1,4 +1,4 @@
-//! What the forms of the page ask for.
+//! The forms of the page.
 
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -7,7 +7,7 @@ use crate::{
     Artifact, Generation, GenerationStatus, TagCount, TaskState, TaskView, providers::Model,
 };
 
-/// What the page shows.
+/// The data of the page.
 pub(super) struct Shown {
     pub(super) workspace: Workspace,
     pub(super) active: Vec<Generation>,

@@ -59,8 +59,8 @@ pub(super) async fn create(
     Ok((StatusCode::ACCEPTED, Json(json!({ "id": generation.id }))).into_response())
 }
 
-/// What a request says, however it is written. Of what was asked for, not of what we made of it: a
-/// seed that is chosen here is another one each time.
+/// The fields of a request, however it is written. They are those of the client: a seed that is
+/// chosen here is another one each time.
 fn digest(body: &[u8]) -> String {
     let mut said: Value = serde_json::from_slice(body).unwrap_or_default();
     // Each workspace has its own keys.

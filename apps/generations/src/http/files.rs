@@ -25,7 +25,7 @@ const EDGE_MAX: u32 = 2_048;
 /// Bytes of an image that other sizes are made of.
 const SOURCE_BYTES_MAX: u64 = 32 << 20;
 
-/// So many are in memory at a time to be scaled.
+/// Images that are scaled at a time.
 static PLACES: Semaphore = Semaphore::const_new(4);
 
 #[derive(Deserialize)]
@@ -96,14 +96,14 @@ async fn resized(
     if let Some(made) = site.copies.find(etag) {
         return Ok(answer(StatusCode::OK, kind_of(&made), etag, Body::from(made.to_vec())));
     }
-    // Whoever waits has no bytes in memory yet.
+    // A request that waits has no bytes in memory yet.
     let _place = PLACES.acquire().await;
     let reading = site.artifacts.read(&blob_key(&artifact.id), GetOptions::default()).await?;
     if SOURCE_BYTES_MAX < reading.blob.size {
         let detail = format!("artifact `{}` is too large to be scaled", artifact.id);
         return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "artifact_too_large", detail));
     }
-    // What a provider made may be larger than what people upload.
+    // Outputs of providers may be larger than uploads of people.
     let bytes_max = usize::try_from(SOURCE_BYTES_MAX).unwrap_or(usize::MAX);
     let (bytes, limits) =
         (reading.bytes().await?, ImageLimits { bytes_max, ..site.limits.clone() });

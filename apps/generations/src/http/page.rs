@@ -48,7 +48,7 @@ pub(super) async fn script(headers: HeaderMap) -> Response {
     SCRIPT.response(&headers)
 }
 
-/// What the address of the page says beside the filters.
+/// The query of the page beside the filters.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct View {
     artifact: Option<String>,
@@ -116,7 +116,7 @@ async fn under_way(
     }
     let recent = if is_first { generations(None, RECENT, None).await? } else { Vec::new() };
     for generation in recent {
-        // What went well is in the library below; the rest is to be seen.
+        // Finished generations are in the library below; the others are shown here.
         let is_whole = generation.counts.ready == generation.request.count;
         let is_shown = active.iter().any(|it| it.id == generation.id);
         if generation.status != GenerationStatus::Active && !is_whole && !is_shown {

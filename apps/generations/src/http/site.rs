@@ -1,4 +1,4 @@
-//! Whom the application serves with what.
+//! The state of the routes.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use steadfast_web::Connect;
 use super::problem::Problem;
 use crate::{Changed, GenerationManager, Providers};
 
-/// What the routes work with. Cheap to clone.
+/// The state of the routes. Cheap to clone.
 #[derive(Clone)]
 pub struct Site {
     /// Managers and libraries.
@@ -27,9 +27,9 @@ pub struct Site {
     pub clock: Arc<dyn Clock>,
     /// Chance, for ids.
     pub entropy: Arc<dyn Entropy>,
-    /// Who makes small copies: a few at a time.
+    /// Threads that make small copies.
     pub pool: Pool,
-    /// What an image may be that small copies are made of.
+    /// Limits of images that small copies are made of.
     pub limits: ImageLimits,
     /// Small copies that were made.
     pub copies: Copies,

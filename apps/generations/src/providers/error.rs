@@ -1,4 +1,4 @@
-//! What can go wrong with a generation, each kind with a stable code.
+//! Errors of a generation, each kind with a stable code.
 
 use std::time::Duration;
 
@@ -85,9 +85,9 @@ impl ErrorKind {
 #[derive(Clone, Debug, PartialEq, thiserror::Error, Serialize, Deserialize)]
 #[error("{message}")]
 pub struct GenerateError {
-    /// What kind of error.
+    /// The kind of error.
     pub kind: ErrorKind,
-    /// What happened, for people.
+    /// A description for people.
     pub message: String,
     /// Which field of the input, if one is at fault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -95,7 +95,7 @@ pub struct GenerateError {
     /// How long the provider wants to be left alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<Duration>,
-    /// What the provider said, as it came.
+    /// The response of the provider, as it came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<Box<Value>>,
 }
@@ -129,7 +129,7 @@ impl GenerateError {
     }
 }
 
-/// What comes from elsewhere goes into a message short and without control characters.
+/// Shortens text of a stranger for a message, and removes control characters.
 pub(crate) fn shorten(text: &str, chars_max: usize) -> String {
     text.chars().filter(|it| !it.is_control()).take(chars_max).collect()
 }

@@ -76,7 +76,7 @@ impl Fetcher {
             match begin(&agent, uri, bytes_max) {
                 Err(error) => drop(head.send(Err(error))),
                 Ok((length, reader)) => {
-                    // Whoever has stopped waiting needs nothing.
+                    // A caller that stopped waiting needs nothing.
                     if head.send(Ok(length)).is_ok() {
                         pass_on(reader, bytes_max, &sender);
                     }

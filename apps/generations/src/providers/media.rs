@@ -9,10 +9,10 @@ use steadfast_images::ImageFormat;
 
 pub use self::size::MediaSize;
 
-/// So many bytes are enough to tell.
+/// Bytes that are enough to tell the kind.
 pub const SNIFF_BYTES: usize = 64;
 
-/// What is kept and shown: what a browser shows as a picture or plays, and never runs.
+/// The kinds that are kept: a browser shows or plays them, and never runs them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MediaKind {
@@ -55,7 +55,7 @@ impl MediaKind {
         }
     }
 
-    /// What a name that ends like this should be.
+    /// The kind that an extension promises.
     pub(crate) fn of_extension(extension: &str) -> Option<Self> {
         Some(match extension.to_ascii_lowercase().as_str() {
             "png" => MediaKind::Png,
@@ -76,8 +76,8 @@ const MP4_BRANDS: [&[u8; 4]; 12] = [
     b"dash", b"msdh",
 ];
 
-/// What the first bytes say; `None` for everything else, be it called what it may. SVG and HTML are
-/// programs, so they are everything else.
+/// The kind by the first bytes, whatever the name is; `None` for everything else. SVG and HTML are
+/// programs, so they are refused.
 pub fn sniff_media(first: &[u8]) -> Option<MediaKind> {
     let first = &first[..first.len().min(SNIFF_BYTES)];
     if let Ok(format) = ImageFormat::sniff(first) {

@@ -102,7 +102,7 @@ impl Providers {
         Ok(taken)
     }
 
-    /// What was made for an earlier round, if something was. Without that nobody pays again.
+    /// The output of an earlier round, if there is one. It is used instead of paying again.
     async fn made_earlier(
         &self,
         provider: &Arc<dyn Provider>,
@@ -111,7 +111,7 @@ impl Providers {
         let reports = match provider.poll(&job.earlier).await {
             Ok(reports) => reports,
             Err(error) if error.is_retryable() => return Err(error),
-            // Who retries wants another one if there will never be a word about this one.
+            // A retry wants another output if nothing will ever be known of this one.
             Err(_) => return Ok(None),
         };
         let reports = job.earlier.iter().zip(reports);
@@ -124,7 +124,7 @@ impl Providers {
         }))
     }
 
-    /// What an earlier attempt has put for the same task, before its outcome was lost.
+    /// The blob that an earlier attempt put for the same task, before its outcome was lost.
     async fn fetched_before(&self, job: &Fetch) -> Result<Option<Fetched>> {
         let blob = self.bucket().head(&blob_key(&job.artifact)).await?;
         let Some(blob) = blob.filter(|_| !job.task.is_empty()) else { return Ok(None) };
@@ -170,8 +170,8 @@ fn answer_lost(job: &Submit) -> Error {
 }
 
 impl Perform<Submit> for Arc<Providers> {
-    /// What may have been handed over is asked for before it is handed over again: nothing is paid
-    /// for twice. What nobody waits for any more is not handed over at all.
+    /// A task that may have been submitted is polled before it is submitted again: nothing is paid
+    /// for twice. A task that is not wanted any more is not submitted at all.
     async fn perform(&self, job: Submit, _: &str) -> Result<Taken> {
         self.named(&job.provider)?;
         let _place = self.place_at(&job.provider).await?;
@@ -192,7 +192,7 @@ impl Perform<Submit> for Arc<Providers> {
 }
 
 impl Perform<SubmitHere> for Arc<Providers> {
-    /// What is made here is not paid for, and takes no time before it is drawn.
+    /// Outputs of this machine cost nothing, and take no time before they are drawn.
     async fn perform(&self, job: SubmitHere, _: &str) -> Result<Taken> {
         let provider = self.named(&job.0.provider)?;
         self.hand_over(provider, job.0).await
@@ -267,7 +267,7 @@ impl Perform<Fetch> for Arc<Providers> {
         })
     }
 
-    /// What is made must not pile up.
+    /// Finished outputs must not pile up.
     fn at_once(&self) -> Option<usize> {
         Some(self.places())
     }

@@ -7,7 +7,7 @@ use strum::IntoStaticStr;
 
 use super::{embedded::Drawing, error::GenerateError, stream::OutputStream};
 
-/// What a task makes; it decides how long one waits for it.
+/// The kind of output of a task; it decides the timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 #[serde(rename_all = "lowercase")]
@@ -38,15 +38,15 @@ pub enum Delivery {
 /// A model that a provider is known to have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Model {
-    /// What it is asked for by: `embedded:art@1`.
+    /// The id in requests: `embedded:art@1`.
     pub id: String,
     /// Its name, for people.
     pub name: String,
-    /// What it makes.
+    /// The kind of output.
     pub kind: OutputKind,
 }
 
-/// What somebody asks for, as it came.
+/// A request as it came.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Request {
     /// Which model.
@@ -55,10 +55,10 @@ pub struct Request {
     pub input: Map<String, Value>,
 }
 
-/// What somebody asks for, found good.
+/// A request that passed its check.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Checked {
-    /// What it makes.
+    /// The kind of output.
     pub kind: OutputKind,
     /// The input with what was left out filled in: this is kept and sent.
     pub input: Map<String, Value>,
@@ -71,7 +71,7 @@ pub struct Task {
     pub id: String,
     /// Which model.
     pub model: String,
-    /// What it makes, from [`Checked`].
+    /// The kind of output, from [`Checked`].
     pub kind: OutputKind,
     /// The input, from [`Checked`].
     pub input: Map<String, Value>,
@@ -79,7 +79,7 @@ pub struct Task {
     pub webhook_url: Option<String>,
 }
 
-/// What a provider says to a task.
+/// The response of a provider to a task.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Submitted {
     /// It is done already.
@@ -88,7 +88,7 @@ pub enum Submitted {
     Accepted,
 }
 
-/// What a provider made.
+/// An output of a provider.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Output {
     /// The provider's own id of it: the same in a webhook, in its duplicate and in a poll.
@@ -97,11 +97,11 @@ pub struct Output {
     pub source: OutputSource,
     /// The seed it was made with.
     pub seed: Option<u64>,
-    /// What it cost, in US dollars.
+    /// The cost in US dollars.
     pub cost: Option<f64>,
-    /// What it seems to be. Only its first bytes say what it is.
+    /// The content type by its name. Only its first bytes are reliable.
     pub content_type: Option<String>,
-    /// What the provider said about it, as it came.
+    /// The response of the provider, as it came.
     pub raw: Value,
 }
 
@@ -116,17 +116,17 @@ pub enum OutputSource {
     },
     /// Nowhere: they are drawn when they are asked for, always the same.
     Inline {
-        /// What is drawn.
+        /// The drawing.
         drawing: Drawing,
     },
 }
 
-/// What became of a task.
+/// The report about a task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     /// Which task. A webhook about an error need not name it.
     pub task: Option<String>,
-    /// What became of it.
+    /// Its state.
     pub state: TaskState,
 }
 
@@ -147,7 +147,7 @@ pub enum TaskState {
     InProgress {
         /// How far, from 0 to 100.
         progress: Option<u8>,
-        /// What is there already.
+        /// The outputs so far.
         outputs: Vec<Output>,
     },
     /// It came to nothing, and this is why.

@@ -1,6 +1,6 @@
 //! Runware, over its HTTP interface.
 //!
-//! What its documents and its own clients say, and what this relies on: a task's id is ours; a
+//! This relies on facts from its documents and its own clients: a task's id is ours; a
 //! second submission of a task that still runs is refused with `conflictTaskUUID` and not billed;
 //! `getResponse` knows tasks that were to be polled; a webhook comes once or more often, unsigned.
 //! Nobody says that `getResponse` keeps what was delivered at once. So images are delivered later
@@ -46,7 +46,7 @@ pub enum Reconcile {
     Details,
 }
 
-/// Whom to ask, and how.
+/// The account to use, and its limits.
 #[derive(Clone)]
 pub struct RunwareOptions {
     /// The key of the account.

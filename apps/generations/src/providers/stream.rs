@@ -14,7 +14,7 @@ pub(crate) const CHUNK_BYTES: usize = 64 << 10;
 /// Chunks that wait between whoever reads and whoever writes.
 pub(crate) const CHUNKS_WAITING: usize = 2;
 
-/// What comes in at the other end of a stream.
+/// A chunk on its way to the stream.
 pub(crate) type Chunk = Result<Bytes, GenerateError>;
 
 /// An output that is being read. Whoever drops it stops the reading.
@@ -56,7 +56,7 @@ impl OutputStream {
         Ok(Self { media, length, first: None, rest: Rest::There(bytes) })
     }
 
-    /// What it is, by its first bytes.
+    /// The kind, by its first bytes.
     pub fn media(&self) -> MediaKind {
         self.media
     }

@@ -23,14 +23,14 @@ use crate::{
 /// How long an upload waits at first for a classifier that is not there yet.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What there is to say about the classifier, if there is something.
+/// A notice about the classifier, if there is one.
 type Notice = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
 /// Whether a classifier can be used.
 type Check = Box<dyn Fn() -> Result<()> + Send + Sync>;
 
-/// What the application is made of, as the settings say, and a check before it works. A program
-/// that only answers questions needs no classifier.
+/// The parts that the settings choose, and a check before the application works. A program that
+/// only answers questions needs no classifier.
 pub(crate) fn parts(settings: &Settings) -> Result<(Parts, Check)> {
     let limits = ImageLimits {
         bytes_max: usize::try_from(settings.image_bytes).unwrap_or(usize::MAX),

@@ -43,7 +43,7 @@ pub enum ModelState {
     Failed {
         /// The code of the error.
         code: &'static str,
-        /// What happened, and what to do.
+        /// A description for people, with the next step.
         message: String,
     },
     /// It is there.

@@ -74,7 +74,7 @@ impl Network {
         })
     }
 
-    /// What the network answers, one score for each label.
+    /// The scores of the network, one for each label.
     pub(crate) fn run(&self, numbers: &[f32]) -> Result<Vec<f32>, String> {
         let edge = recipe_len(&self.recipe);
         let shape = match self.layout {

@@ -24,7 +24,7 @@ pub struct OnnxOptions {
     pub file: PathBuf,
     /// The names of the classes: a JSON list, a JSON object by number, or one in each line.
     pub labels: PathBuf,
-    /// What it was trained with.
+    /// The preparation that it was trained with.
     pub recipe: Recipe,
 }
 

@@ -19,7 +19,7 @@ pub struct Recipe {
 }
 
 impl Default for Recipe {
-    /// What most networks that know ImageNet were trained with.
+    /// The preparation of most networks that were trained on ImageNet.
     fn default() -> Self {
         Self {
             short_side: 256,

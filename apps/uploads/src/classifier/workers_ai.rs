@@ -170,7 +170,7 @@ struct RefusalReason {
     message: String,
 }
 
-/// What the service says to it, for people; short, as it comes from elsewhere.
+/// The message of the service, shortened, because it is text of a stranger.
 fn reason(body: &[u8]) -> String {
     let refusal: Option<Refusal> = serde_json::from_slice(body).ok();
     let first = refusal.and_then(|it| it.errors.into_iter().next());

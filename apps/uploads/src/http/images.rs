@@ -39,7 +39,7 @@ pub(super) async fn image(
         return Ok(same(&version));
     }
     let bytes = load(&site, &key, &version).await?;
-    // What its bytes are, whatever somebody said; what is no image is not shown as one.
+    // The type by its bytes, whatever the client said; other bytes are not shown as an image.
     let kind = ImageFormat::sniff(&bytes).map(ImageFormat::content_type);
     Ok(answer(&version, kind.unwrap_or("application/octet-stream"), &query, bytes))
 }

@@ -295,7 +295,7 @@ fn whatever_is_broken_the_answer_is_an_error_or_an_image_within_limits() {
 fn each_orientation_is_turned_upright() {
     let upright = quarters(24, 16);
     for value in 1..=8 {
-        // What a camera held that way would store.
+        // The pixels that a camera held that way would store.
         let mut stored = upright.clone();
         let back = match value {
             6 => 8,

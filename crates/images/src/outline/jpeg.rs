@@ -12,7 +12,7 @@ pub(super) fn outline(bytes: &[u8], limits: &ImageLimits) -> Result<Outline, Ima
     let mut markers = Bytes::new(FORMAT, bytes);
     let mut frame: Option<Outline> = None;
     let mut scans = 0;
-    // What is between two markers are the packed pixels of a scan, which are passed over.
+    // Bytes between two markers are the packed pixels of a scan; they are skipped.
     loop {
         let marker = next_marker(&mut markers)?;
         match marker {

@@ -5,7 +5,7 @@ use crate::{format::ImageFormat, image_error::ImageError, limits::ImageLimits};
 
 const FORMAT: ImageFormat = ImageFormat::Png;
 
-/// What is needed for the pixels, and which way is up. Texts and profiles are packed and can grow
+/// The chunks with the pixels and the rotation. Texts and profiles are packed and can grow
 /// to a gigabyte, and none of them changes a pixel: the decoder never sees them.
 const KEPT: [&[u8; 4]; 6] = [b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"eXIf", b"IEND"];
 

@@ -37,7 +37,7 @@ fn pulled(tiny: &Packed, script: &str) -> (tempfile::TempDir, Result<(), PullErr
     (models, result)
 }
 
-/// What is left in the folder of models, beside the lock.
+/// The files in the folder of models, beside the lock.
 fn left(models: &Path) -> Vec<String> {
     let entries = fs::read_dir(models).unwrap();
     let names = entries.map(|it| it.unwrap().file_name().into_string().unwrap());

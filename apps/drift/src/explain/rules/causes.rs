@@ -1,4 +1,4 @@
-//! What goes wrong between environments.
+//! Causes of differences between environments.
 
 use super::{DriftSummary, FindingSummary, Severity, Standing};
 

@@ -18,7 +18,7 @@ const RATE: u32 = 10;
 /// Colours. Few of them make small files, and the encoder keeps up to 256 as they are.
 const COLOURS: usize = 40;
 
-/// What is between two colours is a pattern of both.
+/// A shade between two colours is a pattern of both.
 const PATTERN: [[u8; 4]; 4] = [[0, 8, 2, 10], [12, 4, 14, 6], [3, 11, 1, 9], [15, 7, 13, 5]];
 
 /// A light that goes round: its middle, how far from it, how wide, where it begins, which way.

@@ -58,8 +58,8 @@ async fn the_same_prompt_seed_and_size_are_the_same_bytes() {
     }
 }
 
-/// Whoever stored a drawing gets the same picture next year, on every machine. Another picture
-/// needs another version.
+/// A stored drawing is the same picture next year, on every machine. Another picture needs another
+/// version.
 #[tokio::test]
 async fn the_first_version_of_a_model_stays_as_it_is() {
     let pixels = |bytes: &[u8]| {

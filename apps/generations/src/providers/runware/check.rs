@@ -72,7 +72,7 @@ pub(super) fn check(options: &RunwareOptions, request: &Request) -> Result<Check
     Ok(Checked { kind, input })
 }
 
-/// What a task makes: as the list says, as the input says, or as only a video would.
+/// The kind of output: by the list, by the input, or by fields that only a video has.
 fn kind(
     listed: Option<OutputKind>,
     input: &Map<String, Value>,

@@ -76,7 +76,7 @@ impl Answer {
         (!taxonomy::is_missing(&error)).then_some(error)
     }
 
-    /// What `getTaskDetails` recorded as the answer to a task. It has the shape that it had then.
+    /// The answer that `getTaskDetails` recorded for a task, in the shape that it had then.
     pub(super) fn details(&self, task: &str) -> Option<Answer> {
         let is_ours = |it: &&Value| task_of(it).is_some_and(|it| it.eq_ignore_ascii_case(task));
         let mut response = self.data.iter().find(is_ours)?.get("response")?.clone();
@@ -92,7 +92,7 @@ impl Answer {
     }
 }
 
-/// What an answer says about each task, in its order.
+/// The reports of an answer about each task, in its order.
 pub(super) fn reports(answer: &Answer) -> Vec<Report> {
     let mut found: Vec<(Option<String>, Found)> = Vec::new();
     let mut add = |element: &Value, one: Found| {
@@ -126,7 +126,7 @@ pub(super) fn reports(answer: &Answer) -> Vec<Report> {
     found.into_iter().map(|(task, found)| Report { task, state: found.state() }).collect()
 }
 
-/// What the elements about one task say.
+/// The elements of an answer about one task.
 #[derive(Default)]
 struct Found {
     outputs: Vec<Output>,
@@ -147,7 +147,7 @@ impl Found {
         self.error = self.error.take().or(other.error);
     }
 
-    /// What is there counts more than what went wrong beside it.
+    /// An output counts more than an error beside it.
     fn state(self) -> TaskState {
         match self {
             Found { is_under_way: true, error: None, progress, outputs } => {
