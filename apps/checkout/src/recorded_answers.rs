@@ -19,24 +19,24 @@ use steadfast_core::{
 /// as long as it is kept, and its answer must still be there.
 const TRIED: Duration = Duration::from_hours(30 * 24);
 
-/// The answers of one department.
-pub(crate) struct Answers {
-    department: &'static str,
+/// The answers of one executor.
+pub(crate) struct RecordedAnswers {
+    executor: &'static str,
     /// Where they survive the end of the process; without one they are in memory.
     /// Then also how long the store keeps them.
     store: OnceLock<(Arc<dyn Store>, Duration)>,
-    held: Mutex<BTreeMap<String, String>>,
+    memory: Mutex<BTreeMap<String, String>>,
 }
 
-impl fmt::Debug for Answers {
+impl fmt::Debug for RecordedAnswers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Answers({})", self.department)
+        write!(f, "RecordedAnswers({})", self.executor)
     }
 }
 
-impl Answers {
-    pub(crate) fn in_memory(department: &'static str) -> Self {
-        Self { department, store: OnceLock::new(), held: Mutex::default() }
+impl RecordedAnswers {
+    pub(crate) fn in_memory(executor: &'static str) -> Self {
+        Self { executor, store: OnceLock::new(), memory: Mutex::default() }
     }
 
     /// Keeps them in a store, which keeps commands that were given up for so long.
@@ -55,7 +55,7 @@ impl Answers {
                 }
                 found.and_then(|it| it.value).map(|it| it.as_str().to_owned())
             }
-            None => self.held.lock().get(key).cloned(),
+            None => self.memory.lock().get(key).cloned(),
         };
         let read = |it: String| serde_json::from_str(&it);
         text.map(read).transpose().map_err(|error| Failure::fatal(error.to_string()))
@@ -69,8 +69,8 @@ impl Answers {
     ) -> Result<T, Failure> {
         let json = Json::of(&answer).map_err(|error| Failure::fatal(error.to_string()))?;
         let Some((store, keep)) = self.store.get() else {
-            let mut held = self.held.lock();
-            held.entry(key.into()).or_insert_with(|| json.as_str().to_owned());
+            let mut memory = self.memory.lock();
+            memory.entry(key.into()).or_insert_with(|| json.as_str().to_owned());
             return Ok(answer);
         };
         let entry = self.entry(key)?;
@@ -86,7 +86,7 @@ impl Answers {
     }
 
     fn entry(&self, key: &str) -> Result<EntryKey, Failure> {
-        let key = EntryKey::new(self.department, key.as_bytes());
+        let key = EntryKey::new(self.executor, key.as_bytes());
         key.map_err(|error| Failure::fatal(error.to_string()))
     }
 }

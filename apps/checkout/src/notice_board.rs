@@ -1,5 +1,5 @@
-//! News of group checkouts: what they publish comes into a queue, and from there on a board that
-//! everybody can read.
+//! A board with the latest events of group checkouts: they publish into a queue, and its consumer
+//! puts each event on the board.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -7,23 +7,23 @@ use steadfast_core::{
     Consumer, Delivery, Handle, Object, Queue, Result, Settled, Turn, process::Published,
 };
 
-/// Everything that group checkouts publish.
-pub const NEWS: Queue<Published> = Queue::named("checkout-news");
+/// All events that group checkouts publish.
+pub const PUBLISHED: Queue<Published> = Queue::named("checkout-news");
 
 /// Notices on a board; older ones are taken down.
 const NOTICES_MAX: u32 = 100;
 
-/// Puts each piece of news on the board of the lobby.
+/// Puts each published event on the board of the lobby.
 #[derive(Debug)]
-pub struct Reception;
+pub struct BoardConsumer;
 
-impl Consumer for Reception {
+impl Consumer for BoardConsumer {
     type Message = Published;
 
     async fn deliver(&self, delivery: Delivery<Published>) -> Result<Settled> {
         let Published { instance, message_type, data, .. } = delivery.message.clone();
         let notice = Notice { group: instance, message_type, data };
-        // It hangs there in the commit that takes it out of the queue: not lost, not twice.
+        // One commit puts it on the board and takes it out of the queue: not lost, not twice.
         delivery.settle_with(NoticeBoard::at(NoticeBoard::LOBBY), notice).await
     }
 }

@@ -1,4 +1,4 @@
-//! The office: where fines get their numbers.
+//! The registry: it gives fines their numbers.
 
 use std::{
     sync::{
@@ -11,7 +11,7 @@ use std::{
 use steadfast_core::{Failure, process::Execute, store::Store};
 
 use crate::{
-    answers::Answers,
+    recorded_answers::RecordedAnswers,
     traffic_fine::{Input, Output, TrafficFine},
 };
 
@@ -22,20 +22,20 @@ const CAPITALS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const DIGITS: &[u8] = b"0123456789";
 
-/// Makes numbers and codes, and sends letters: one for each command, however often it comes.
+/// Makes numbers and codes, and sends letters: one for each command, however often it is repeated.
 #[derive(Debug)]
-pub struct Office {
-    answers: Answers,
+pub struct FineRegistry {
+    answers: RecordedAnswers,
     letters: AtomicUsize,
 }
 
-impl Default for Office {
+impl Default for FineRegistry {
     fn default() -> Self {
-        Self { answers: Answers::in_memory("office"), letters: AtomicUsize::new(0) }
+        Self { answers: RecordedAnswers::in_memory("office"), letters: AtomicUsize::new(0) }
     }
 }
 
-impl Office {
+impl FineRegistry {
     /// Remembers in a store what it has done, so that it knows after a crash; and for as long as
     /// the store keeps commands that were given up (see `Retention::keep_dead`).
     #[must_use]
@@ -55,7 +55,7 @@ impl Office {
     }
 }
 
-impl Execute<TrafficFine> for Office {
+impl Execute<TrafficFine> for FineRegistry {
     async fn execute(&self, output: Output, key: &str) -> Result<Option<Input>, Failure> {
         if let Some(answer) = self.answers.find(key).await? {
             return Ok(answer);
