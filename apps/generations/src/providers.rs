@@ -106,11 +106,6 @@ impl Providers {
         *self.managers.lock() = Some(Arc::new(managers));
     }
 
-    /// The program ends. Without this the objects and their performer keep each other alive.
-    pub fn disconnect(&self) {
-        *self.managers.lock() = None;
-    }
-
     /// The bucket of artifacts.
     pub(crate) fn bucket(&self) -> BucketHandle {
         (self.bucket)()
