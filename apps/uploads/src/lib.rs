@@ -14,10 +14,10 @@ pub mod classifier;
 mod consumer;
 pub mod http;
 mod identity;
+mod lost_runs;
 mod models;
 mod probe;
 mod settings;
-mod stuck;
 mod upload;
 mod wire;
 mod workflow;
@@ -38,8 +38,8 @@ use self::classifier::Classifier;
 pub use self::{
     consumer::{GaveUp, Ingestion, UploadEvent},
     identity::{event_id, is_name, split_key, workflow_id},
+    lost_runs::RunLookup,
     settings::Settings,
-    stuck::RunLookup,
     upload::{Status, Upload},
     wire::{
         FindLostRuns, GetUpload, GetUploads, HideUpload, IngestUploadEvent, MarkRunning, OnDelete,

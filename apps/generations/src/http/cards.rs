@@ -34,7 +34,7 @@ fn within(workspace: &Workspace) -> Markup {
 }
 
 /// Where requests are made.
-pub(super) fn bench(models: &[Model], workspace: &Workspace) -> Markup {
+pub(super) fn request_form(models: &[Model], workspace: &Workspace) -> Markup {
     html! {
         form.card #bench method="post" action="/generations" {
             input type="hidden" name="do" value="submit";

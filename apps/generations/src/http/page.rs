@@ -1,4 +1,4 @@
-//! The page: a bench to ask at, what is under way, and the library. It works without script; with
+//! The page: the request form, generations that run, and the library. It works without script; with
 //! one it is live.
 
 use std::sync::LazyLock;
@@ -13,8 +13,8 @@ use serde::Deserialize;
 use steadfast_web::{Asset, Page};
 
 use super::{
-    bench::{Form, act},
-    cards::{Shown, active, bench, inspector, library},
+    cards::{Shown, active, inspector, library, request_form},
+    forms::{Form, act},
     list::{ListQuery, cursor},
     problem::Problem,
     site::Site,
@@ -142,7 +142,7 @@ async fn inspect(
 
 fn main(site: &Site, shown: &Shown) -> Markup {
     html! {
-        (bench(&site.providers.models(), &shown.workspace))
+        (request_form(&site.providers.models(), &shown.workspace))
         section #live aria-label="Under way" aria-live="polite" {
             @for generation in &shown.active { (active(generation, &shown.workspace)) }
             @if let Some(older) = &shown.older {
