@@ -13,10 +13,10 @@ use std::{
     time::Duration,
 };
 
-use steadfast_ai::classify::Pool;
 use steadfast_core::store::{
     Address, Clock, Commit, EntityKind, Json, Message, Store, SystemClock,
 };
+use steadfast_images::Pool;
 use steadfast_uploads::UPLOADS;
 
 use self::{

@@ -1,9 +1,9 @@
 //! Chat rooms. A room is an object: who is there are its connections, what was said are rows in its
 //! database.
 //!
-//! Who comes says a `name`, and hears the lines behind the last one seen. Lines have numbers, and
-//! whoever says something gives it a key, so that neither a broken connection nor a killed server
-//! loses a line or doubles one.
+//! A member joins with a `name`, and hears the lines after the last one seen. Lines have numbers,
+//! and a member gives each one a key, so that neither a broken connection nor a killed server loses
+//! a line or doubles one.
 
 mod line;
 mod page;
@@ -28,7 +28,7 @@ const MISSED_BYTES_MAX: usize = 256 << 10;
 /// Chat rooms.
 #[derive(Debug)]
 pub struct Chat {
-    /// Who says nothing for so long leaves.
+    /// A member leaves after this time of silence.
     pub idle: Duration,
 }
 
@@ -60,7 +60,7 @@ impl Object for Chat {
         self.stay(turn, connection.id);
         let (line, is_new) = line::say(turn, &said.key, &name_of(connection)?, &said.text)?;
         if !is_new {
-            // Who repeats it has not heard that it was said.
+            // A member who repeats a line has not seen it.
             turn.tell(connection.id, &Event::Line(line));
         }
         Ok(())

@@ -1,9 +1,9 @@
-//! What goes in and out.
+//! Messages of a room and its members.
 
 use serde::{Deserialize, Serialize};
 use steadfast_core::ConnectionId;
 
-/// What somebody who is connected says.
+/// A message of a connected member.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Said {
     /// Chosen by who says it. The same key again is the same line.
@@ -17,7 +17,7 @@ pub struct Said {
 pub struct Say {
     /// As in [`Said`].
     pub key: String,
-    /// Who says it.
+    /// The member who says it.
     pub who: String,
     /// The text.
     pub text: String,
@@ -39,7 +39,7 @@ pub struct History {
 /// The alarm of somebody who says nothing.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct LeaveIdle {
-    /// Who.
+    /// The member.
     pub connection: ConnectionId,
 }
 
@@ -50,7 +50,7 @@ pub struct Line {
     pub id: i64,
     /// The key that it was said with.
     pub key: String,
-    /// Who said it.
+    /// The member who said it.
     pub who: String,
     /// The text.
     pub text: String,
@@ -58,7 +58,7 @@ pub struct Line {
     pub at: i64,
 }
 
-/// What somebody who is connected hears.
+/// A message to a connected member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Event {
@@ -71,7 +71,7 @@ pub enum Event {
         /// Before this one.
         before: i64,
     },
-    /// Who is in the room.
+    /// The members in the room.
     Here {
         /// Their names.
         names: Vec<String>,

@@ -9,8 +9,8 @@ use steadfast_core::{
 };
 
 use crate::{
-    answers::Answers,
     group_checkout::{GroupCheckout, Input, Output, Reason},
+    recorded_answers::RecordedAnswers,
 };
 
 /// Checks out guests, except those who have not paid.
@@ -20,13 +20,13 @@ pub struct Hotel {
     delay: Duration,
     unpaid: BTreeSet<String>,
     absent: BTreeSet<String>,
-    answers: Answers,
+    answers: RecordedAnswers,
 }
 
 impl Hotel {
     /// A hotel where everybody has paid, and which answers at once.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        let answers = Answers::in_memory("hotel");
+        let answers = RecordedAnswers::in_memory("hotel");
         let (unpaid, absent) = (BTreeSet::new(), BTreeSet::new());
         Self { clock, delay: Duration::ZERO, unpaid, absent, answers }
     }

@@ -1,16 +1,16 @@
 //! Two processes as a user would write them.
 //!
 //! [`GroupCheckout`] checks out the guests of a group and says how it went; the [`Hotel`] does the
-//! work. What it publishes is on the [`NoticeBoard`], and a second clerk gets a reply.
-//! [`TrafficFine`] turns a police report into a fine; the [`Office`] does the work.
+//! work. Its events are on the [`NoticeBoard`], and a second clerk gets a reply.
+//! [`TrafficFine`] turns a police report into a fine; the [`FineRegistry`] does the work.
 
 pub mod group_checkout;
 pub mod traffic_fine;
 
-mod answers;
+mod fine_registry;
 mod hotel;
-mod news;
-mod office;
+mod notice_board;
+mod recorded_answers;
 mod verb;
 
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use steadfast_core::{App, store::SystemClock};
 use steadfast_web::Serve;
 
 pub use self::{
+    fine_registry::FineRegistry,
     group_checkout::GroupCheckout,
     hotel::Hotel,
-    news::{NEWS, Notice, NoticeBoard, Notices, Reception},
-    office::Office,
+    notice_board::{BoardConsumer, Notice, NoticeBoard, Notices, PUBLISHED},
     traffic_fine::TrafficFine,
 };
 
@@ -33,20 +33,20 @@ const UNPAID: &str = "unpaid";
 /// reply.
 const ABSENT: &str = "absent";
 
-/// Both processes, with those who do their work and the board with their news.
+/// Both processes, their executors, and the board with their events.
 pub fn app() -> App {
     let hotel = Hotel::new(Arc::new(SystemClock)).unpaid([UNPAID]).absent([ABSENT]);
-    let (hotel, office) = (Arc::new(hotel), Arc::new(Office::default()));
+    let (hotel, registry) = (Arc::new(hotel), Arc::new(FineRegistry::default()));
     App::new("checkout")
         .process::<GroupCheckout>(hotel.clone())
-        .process::<TrafficFine>(office.clone())
-        .subscribe::<GroupCheckout>(NEWS)
-        .consume(NEWS, Reception)
+        .process::<TrafficFine>(registry.clone())
+        .subscribe::<GroupCheckout>(PUBLISHED)
+        .consume(PUBLISHED, BoardConsumer)
         .object(NoticeBoard)
         .verb("example", |_, args| verb::run_example(args))
         .on_open(move |program| {
             let keep_dead = program.retention().messages.keep_dead;
             hotel.remember(program.store().clone(), keep_dead);
-            office.remember(program.store().clone(), keep_dead);
+            registry.remember(program.store().clone(), keep_dead);
         })
 }

@@ -1,4 +1,4 @@
-//! What differs between two probes, how bad each difference is, and what to do about it.
+//! The differences between two probes, with severity and recommendations.
 //!
 //! [`compute`] is a function of its arguments alone: no clock, no chance, no order of a hash. The
 //! same envelopes give the same bytes, on every machine, so a retried step changes nothing.

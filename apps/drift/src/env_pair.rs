@@ -38,7 +38,7 @@ impl Object for EnvPair {
 
     const AUTO_REPLY: &'static [(&'static str, &'static str)] = &[("ping", r#"{"type":"pong"}"#)];
 
-    /// Who comes for one comparison hears how far it is, also if it has ended meanwhile.
+    /// A watcher of one comparison hears its state, also if it has ended meanwhile.
     fn connected(&self, turn: &Turn<Self>, connection: &Connection) -> Result<()> {
         let Some(id) = connection.param("comparison") else { return Ok(()) };
         let Some((status, step)) = rows::standing(turn.sql(), id)? else { return Ok(()) };

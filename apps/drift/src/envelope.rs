@@ -50,10 +50,10 @@ pub struct SignalEnvelope {
     /// Where the answer came from, as far as it says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cf: Option<CfContext>,
-    /// What serves it, as far as it says so.
+    /// The server software, as far as the headers name it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<Platform>,
-    /// What came back.
+    /// The response or the error.
     pub result: ProbeResult,
 }
 
@@ -78,7 +78,7 @@ pub struct CfContext {
     pub http_protocol: Option<String>,
 }
 
-/// What serves an environment, from the headers of its answer.
+/// The server software of an environment, from the headers of its response.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Platform {
@@ -93,7 +93,7 @@ pub struct Platform {
     pub powered_by: Option<String>,
 }
 
-/// What came back: a response, or the reason why there is none.
+/// A response, or the reason why there is none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum ProbeResult {
@@ -187,7 +187,7 @@ pub struct ProbeFailure {
 pub struct ProbeError {
     /// Which kind.
     pub code: ProbeErrorCode,
-    /// What happened.
+    /// A description for people.
     pub message: String,
     /// The certificates that were shown, if TLS is what failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -228,7 +228,7 @@ impl ProbeErrorCode {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RedirectHop {
-    /// Who redirected.
+    /// The redirecting URL.
     pub from_url: String,
     /// Whither.
     pub to_url: String,
@@ -240,7 +240,7 @@ pub struct RedirectHop {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hop {
-    /// What was asked for.
+    /// The requested URL.
     pub url: String,
     /// The status of the answer.
     pub status: u16,
@@ -287,13 +287,13 @@ pub struct Tls {
     pub certificates: Vec<Certificate>,
 }
 
-/// What a certificate says.
+/// The fields of a certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Certificate {
-    /// Whose it is.
+    /// The subject.
     pub subject: String,
-    /// Who says so.
+    /// The issuer.
     pub issuer: String,
     /// The hosts it is for, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

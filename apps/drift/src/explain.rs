@@ -1,16 +1,30 @@
-//! A comparison, told to an explainer.
+//! Explanations of why two environments may differ: one trait, and two explainers behind it.
 //!
-//! Explainers know nothing of environments: they get findings in words, with what is known of their
-//! past. Everything here was cleaned of secrets by the probe already.
+//! [`Rules`] needs no network; [`Chat`] asks a model. Both get a [`DriftSummary`]: findings without
+//! contents, which the probe already cleaned of secrets. It is bounded and cleaned again before it
+//! is sent, because a model belongs to another company. Both answer with an [`Explanation`].
 
-use steadfast_ai::explain::{DriftSummary, FindingSummary, HistorySummary, Standing, Weight};
+mod chat;
+mod explainer;
+mod explanation;
+mod parse;
+mod prompt;
+mod rules;
+mod summary;
 
+pub use self::{
+    chat::{Chat, ChatOptions},
+    explainer::{ExplainError, Explainer},
+    explanation::{Action, Cause, Explanation},
+    rules::Rules,
+    summary::{DriftSummary, FindingSummary, HistorySummary, Standing},
+};
 use crate::{
-    diff::{DiffFinding, EnvDiff, Severity},
+    diff::{DiffFinding, EnvDiff},
     trend::Trend,
 };
 
-/// What both sides are called.
+/// The names of both sides.
 #[derive(Clone, Copy, Debug)]
 pub struct Labels<'a> {
     /// The left one.
@@ -19,8 +33,8 @@ pub struct Labels<'a> {
     pub right: &'a str,
 }
 
-/// What an explainer gets to see. The history is of the same direction, the latest first.
-pub fn summary(
+/// Summarizes a comparison for an explainer. The history has its direction, the latest first.
+pub fn summarize(
     labels: Labels<'_>,
     diff: &EnvDiff,
     trend: &Trend,
@@ -28,7 +42,7 @@ pub fn summary(
 ) -> DriftSummary {
     let finding = |it: &DiffFinding| FindingSummary {
         code: it.code.as_str().to_owned(),
-        weight: weight(it.severity),
+        severity: it.severity,
         message: it.message.clone(),
         left: it.left_value.clone(),
         right: it.right_value.clone(),
@@ -41,15 +55,6 @@ pub fn summary(
         findings: diff.findings.iter().map(finding).collect(),
         resolved: trend.resolved.iter().map(|it| it.message.clone()).collect(),
         history,
-    }
-}
-
-/// A severity in the words of an explainer.
-pub fn weight(severity: Severity) -> Weight {
-    match severity {
-        Severity::Critical => Weight::Critical,
-        Severity::Warn => Weight::Warn,
-        Severity::Info => Weight::Info,
     }
 }
 
@@ -96,7 +101,7 @@ mod tests {
         let diff = compute("c", &down(Side::Left), &down(Side::Right), DiffOptions::default());
         let labels = Labels { left: "old", right: "new" };
         let of = |earlier: &[Past]| {
-            let summary = summary(labels, &diff, &Trend::of(&diff, earlier), Vec::new());
+            let summary = summarize(labels, &diff, &Trend::of(&diff, earlier), Vec::new());
             summary.findings[0].standing
         };
         let same = Past::from(&diff);

@@ -19,12 +19,12 @@ use crate::Vault;
 
 const NOTHING: Needs = Needs::NOTHING;
 
-/// What the routes work with. Cheap to clone.
+/// The state of the routes. Cheap to clone.
 #[derive(Clone)]
 pub struct Site {
     /// The pairs.
     pub objects: Objects,
-    /// What may be asked.
+    /// The addresses that may be requested.
     pub policy: Policy,
     /// Encrypts URLs with secrets in them.
     pub vault: Vault,

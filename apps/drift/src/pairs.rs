@@ -22,7 +22,7 @@ pub struct PairSeen {
     pub pair: String,
     /// The comparison.
     pub comparison_id: String,
-    /// What was compared.
+    /// The compared URLs.
     pub comparison: Comparison,
     /// When, in milliseconds.
     pub at: i64,
@@ -33,7 +33,7 @@ pub struct PairSeen {
 /// Pairs, the latest first.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ListPairs {
-    /// So many.
+    /// The maximum number of pairs.
     pub limit: u32,
     /// After the pair with this time and key.
     #[serde(default)]
@@ -46,7 +46,7 @@ pub struct ListPairs {
 pub struct PairEntry {
     /// Its key.
     pub pair_key: String,
-    /// What was compared last.
+    /// The last compared URLs.
     #[serde(flatten)]
     pub comparison: Comparison,
     /// The last comparison.

@@ -49,7 +49,7 @@ pub struct ProbeOptions {
     pub redirects_max: usize,
     /// How much of a body is read, and how much of it is kept after decompression.
     pub body_bytes_max: usize,
-    /// What the probe calls itself.
+    /// The user agent of the probe.
     pub user_agent: String,
     /// How often a side that gives no answer is asked again before that is told. Each pause is
     /// twice as long as the one before.
@@ -78,7 +78,7 @@ impl Default for ProbeOptions {
     }
 }
 
-/// What is probed, and for whom.
+/// The URL to probe, and the comparison that it is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeRequest {
     /// The comparison.
@@ -99,7 +99,7 @@ pub struct Prober {
     trust: Trust,
 }
 
-/// What a probe has seen so far; it is kept when the time is up.
+/// The observations so far; they are kept at a timeout.
 #[derive(Default)]
 struct Seen {
     redirects: Vec<RedirectHop>,

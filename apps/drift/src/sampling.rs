@@ -18,7 +18,7 @@ const WARN_ROUNDS: usize = 2;
 /// How often a side that does not answer in time is asked again: each time takes long.
 const TIMEOUT_RETRIES: usize = 2;
 
-/// What asking again has shown.
+/// The result of repeated requests.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Samples {

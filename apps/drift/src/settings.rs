@@ -6,16 +6,13 @@ use std::{
 };
 
 use clap::{Args, ValueEnum, builder::FalseyValueParser};
-use steadfast_ai::{
-    classify::Pool,
-    explain::{Chat, ChatOptions, Embedded, Explainer},
-};
 use steadfast_core::{Error, Result};
 use steadfast_egress::{EgressError, Gate, Network, Policy};
 
 use crate::{
     CompareEnvironments, EnvPair, Vault,
     diff::Severity,
+    explain::{Chat, ChatOptions, Explainer, Rules},
     probe::{ProbeOptions, Prober},
 };
 
@@ -118,7 +115,7 @@ impl Settings {
         let explainer = self.explainer();
         let error = policy.as_ref().err().or(explainer.as_ref().err()).cloned();
         let policy = policy.unwrap_or_else(|_| Policy::public_only());
-        let explainer = explainer.unwrap_or_else(|_| Arc::new(Embedded));
+        let explainer = explainer.unwrap_or_else(|_| Arc::new(Rules));
         let pair = EnvPair { keep: self.drift_keep, ..EnvPair::default() };
         let prober = Prober::new(Gate::new(policy.clone()), ProbeOptions::default());
         let compare = CompareEnvironments { prober, explainer, vault: Vault::default() };
@@ -127,14 +124,13 @@ impl Settings {
 
     fn explainer(&self) -> Result<Arc<dyn Explainer>> {
         match &self.explainer_url {
-            None => Ok(Arc::new(Embedded)),
+            None => Ok(Arc::new(Rules)),
             Some(url) => {
                 let needed = "--drift-explainer-url needs --drift-explainer-model";
                 let model = self.explainer_model.as_deref();
                 let model = model.ok_or_else(|| Error::terminal(needed))?;
                 let options = ChatOptions::new(url, self.explainer_key.as_deref(), model);
-                let pool = Pool::new("explain", 4).map_err(Error::terminal)?;
-                Ok(Arc::new(Chat::new(options, pool).map_err(Error::terminal)?))
+                Ok(Arc::new(Chat::new(options).map_err(Error::terminal)?))
             }
         }
     }

@@ -14,7 +14,7 @@ pub struct Past {
     pub comparison_id: String,
     /// Whether both sides answered. If not, it says nothing about other differences.
     pub is_complete: bool,
-    /// What it found.
+    /// The findings.
     pub findings: Vec<PastFinding>,
 }
 
@@ -28,7 +28,7 @@ pub struct PastFinding {
     pub code: Code,
     /// How bad it was.
     pub severity: Severity,
-    /// What it was.
+    /// The message of the finding.
     pub message: String,
 }
 
@@ -48,7 +48,7 @@ impl From<&EnvDiff> for Past {
     }
 }
 
-/// What is new, what stays, what has gone.
+/// New, recurring and resolved differences.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Trend {
@@ -98,7 +98,7 @@ impl Trend {
                 Some(at) => trend.recurring.push(recurring(&finding.id, at, earlier)),
             }
         }
-        // What could not be looked at has not gone, neither now nor then.
+        // A finding that could not be checked is not resolved, neither now nor then.
         let before = earlier.iter().find(|it| it.is_complete).filter(|_| now.is_complete);
         let gone = |it: &&PastFinding| !ids.contains(&*it.id);
         let of_before = before.into_iter().flat_map(|it| &it.findings);

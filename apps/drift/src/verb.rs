@@ -97,7 +97,7 @@ fn ended(program: &dyn Ask, id: &str, json: bool) -> Result<(String, Shown)> {
         if shown.step != told
             && let Some(step) = &shown.step
         {
-            // Whoever does not listen is none the worse.
+            // A closed stderr changes nothing.
             let _ = writeln!(std::io::stderr(), "{step} …");
         }
         told = shown.step;

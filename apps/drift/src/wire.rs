@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 use crate::{
     diff::EnvDiff,
     envelope::{Side, SignalEnvelope},
+    explain::Explanation,
     probe::{Known, shown_url, urls_within},
     trend::{Past, Trend},
 };
-use steadfast_ai::explain::Explanation;
 use strum::{EnumString, IntoStaticStr};
 
 /// One pair of environments; its name is the key of the pair.
@@ -58,9 +58,9 @@ pub struct Comparison {
     pub left_url: String,
     /// The URL of the right side.
     pub right_url: String,
-    /// What the left side is called.
+    /// The label of the left side.
     pub left_label: Option<String>,
-    /// What the right side is called.
+    /// The label of the right side.
     pub right_label: Option<String>,
     /// Only the head is asked for.
     #[serde(default)]
@@ -94,26 +94,26 @@ impl Comparison {
 pub struct CompareError {
     /// The stable code.
     pub code: String,
-    /// What happened.
+    /// A description for people.
     pub message: String,
 }
 
-/// What a comparison came to.
+/// The result of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CompareResult {
     /// Which one.
     pub comparison_id: String,
-    /// What was compared.
+    /// The compared URLs.
     #[serde(flatten)]
     pub comparison: Comparison,
-    /// What the left side answered.
+    /// The probe of the left side.
     pub left: Option<SignalEnvelope>,
-    /// What the right side answered.
+    /// The probe of the right side.
     pub right: Option<SignalEnvelope>,
-    /// What differs.
+    /// The differences.
     pub diff: Option<EnvDiff>,
-    /// What is new, what stays, what has gone.
+    /// New, recurring and resolved differences.
     pub trend: Option<Trend>,
     /// Why that may be.
     pub explanation: Option<Explanation>,
@@ -131,9 +131,9 @@ pub struct Shown {
     pub sequence: i64,
     /// How far it is.
     pub status: Status,
-    /// What it does, while it is under way.
+    /// The current step, while it runs.
     pub step: Option<String>,
-    /// What it came to; of one that is under way, as much as is known.
+    /// The result; partial while it runs.
     pub result: Option<CompareResult>,
     /// Why it has no result.
     pub error: Option<CompareError>,
@@ -196,7 +196,7 @@ pub struct SaveProbe {
     pub comparison_id: String,
     /// Which side.
     pub side: Side,
-    /// What it answered.
+    /// The probe.
     pub envelope: SignalEnvelope,
 }
 
@@ -206,7 +206,7 @@ pub struct SaveProbe {
 pub struct ReportStep {
     /// Which one.
     pub comparison_id: String,
-    /// What it does.
+    /// The current step.
     pub step: String,
 }
 
@@ -216,9 +216,9 @@ pub struct ReportStep {
 pub struct SaveResult {
     /// Which one.
     pub comparison_id: String,
-    /// What differs.
+    /// The differences.
     pub diff: EnvDiff,
-    /// What is new.
+    /// New, recurring and resolved differences.
     pub trend: Trend,
     /// Why that may be.
     pub explanation: Option<Explanation>,
@@ -271,7 +271,7 @@ pub struct GetSealed {
 pub struct GetComparisonsForHistory {
     /// Earlier than which one.
     pub comparison_id: String,
-    /// So many.
+    /// The maximum number of comparisons.
     pub limit: u32,
 }
 
@@ -279,7 +279,7 @@ pub struct GetComparisonsForHistory {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Earlier {
-    /// What it found.
+    /// The findings.
     pub past: Past,
     /// How it was explained.
     pub summary: Option<String>,
@@ -292,7 +292,7 @@ pub struct Earlier {
 pub struct ListComparisons {
     /// Before this place in the history.
     pub before: Option<i64>,
-    /// So many.
+    /// The maximum number of comparisons.
     pub limit: u32,
 }
 
@@ -312,7 +312,7 @@ pub enum PairMessage {
     Progress {
         /// Which one.
         comparison_id: String,
-        /// What it does.
+        /// The current step.
         step: String,
     },
     /// A comparison has ended.

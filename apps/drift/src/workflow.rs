@@ -3,15 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
-use steadfast_ai::explain::{Explainer, Explanation, HistorySummary, Weight};
 use steadfast_core::{Ctx, Error, Object, Result, Retry, Workflow, store::Timestamp};
 
 use crate::{
     AttachExplanation, CompareError, Comparison, Earlier, EnvPair, FailComparison,
     GetComparisonsForHistory, ReportStep, SaveProbe, SaveResult, Status, Vault, VaultError,
-    diff::{DiffOptions, EnvDiff, Unsteady, compute, settle},
+    diff::{DiffOptions, EnvDiff, Severity, Unsteady, compute, settle},
     envelope::{Side, SignalEnvelope},
-    explain::{Labels, summary, weight},
+    explain::{Explainer, Explanation, HistorySummary, Labels, summarize},
     probe::{Method, ProbeOptions, ProbeRequest, Prober},
     sampling::{Asked, Samples, is_worth_a_retry, is_worth_sampling, sample},
     trend::{Past, Trend},
@@ -36,15 +35,15 @@ const OPTIONS: DiffOptions = DiffOptions { expect_requested: true };
 /// Compares two environments.
 #[derive(Clone)]
 pub struct CompareEnvironments {
-    /// Who asks them.
+    /// Probes the environments.
     pub prober: Prober,
-    /// Who says why they differ.
+    /// Explains the differences.
     pub explainer: Arc<dyn Explainer>,
     /// Decrypts URLs with secrets in them.
     pub vault: Vault,
 }
 
-/// What a run begins with.
+/// The input of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CompareInput {
@@ -52,7 +51,7 @@ pub struct CompareInput {
     pub pair: String,
     /// The comparison.
     pub comparison_id: String,
-    /// What is compared, without secrets.
+    /// The compared URLs, without secrets.
     pub comparison: Comparison,
     /// The URLs, encrypted, if there are secrets in them.
     #[serde(default)]
@@ -172,7 +171,7 @@ impl CompareEnvironments {
         Ok(prober.probe(&request).await)
     }
 
-    /// What a side is asked, and how.
+    /// The request to a side, and the prober that sends it.
     async fn asked(
         &self,
         input: &CompareInput,
@@ -198,7 +197,7 @@ impl CompareEnvironments {
         Ok((self.prober.with_options(options), request))
     }
 
-    /// What cannot be explained now is a result all the same.
+    /// A comparison without an explanation is a result all the same.
     async fn explain(
         &self,
         ctx: &Ctx,
@@ -214,7 +213,7 @@ impl CompareEnvironments {
             right: right_label.as_deref().unwrap_or(right_url),
         };
         let history = earlier.iter().take(TOLD).map(told).collect();
-        let summary = summary(labels, diff, trend, history);
+        let summary = summarize(labels, diff, trend, history);
         let ask = async || {
             let explained = self.explainer.explain(&summary).await;
             explained.map_err(|error| match error.is_worth_a_retry() {
@@ -249,10 +248,10 @@ impl CompareEnvironments {
     }
 }
 
-/// What is said of an explanation that will not come.
+/// The end of a message about an explanation that will not come.
 pub(crate) const GIVEN_UP: &str = "it is not tried again";
 
-/// What an explainer says that will not explain, however often it is asked.
+/// The code of an explainer that refuses, however often it is asked.
 const REFUSED: &str = "explainer_refused";
 
 fn is_refused(error: &Error) -> bool {
@@ -267,21 +266,12 @@ fn why_not(error: &Error, is_final: bool) -> CompareError {
 
 /// An earlier comparison in the words of an explainer.
 fn told(earlier: &Earlier) -> HistorySummary {
-    let worst = earlier.past.findings.iter().map(|it| weight(it.severity)).min_by_key(rank);
+    let worst = earlier.past.findings.iter().map(|it| it.severity).min();
     HistorySummary {
         at: jiff::Timestamp::from_millisecond(earlier.completed_at)
             .map_or_else(|_| String::new(), |it| it.to_string()),
-        weight: worst.unwrap_or(Weight::Info),
+        severity: worst.unwrap_or(Severity::Info),
         findings: earlier.past.findings.len() as u64,
         summary: earlier.summary.clone(),
-    }
-}
-
-/// The worst first.
-fn rank(weight: &Weight) -> u8 {
-    match weight {
-        Weight::Critical => 0,
-        Weight::Warn => 1,
-        Weight::Info => 2,
     }
 }

@@ -2,10 +2,10 @@
 
 mod api;
 mod artifacts;
-mod bench;
 mod cards;
 mod create;
 mod files;
+mod forms;
 mod list;
 mod page;
 mod problem;

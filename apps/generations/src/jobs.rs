@@ -5,20 +5,22 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use steadfast_ai::generate::{Embedded, OutputKind};
 use steadfast_core::{Job, store::RetryPolicy};
 
-use crate::{GenerationChanged, Made, TaskError};
+use crate::{
+    GenerationChanged, Made, TaskError,
+    providers::{Embedded, OutputKind},
+};
 
 /// Has a provider begin with a task.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Submit {
-    /// Who.
+    /// The provider.
     pub provider: String,
     /// With what.
     pub model: String,
-    /// What it makes.
+    /// The kind of output.
     pub kind: OutputKind,
     /// From what.
     pub input: Map<String, Value>,
@@ -47,7 +49,7 @@ pub enum Taken {
     MadeEarlier {
         /// Which task.
         task: String,
-        /// What was made.
+        /// The output.
         made: Made,
     },
     /// It was not asked: nobody waits for the task any more.
@@ -90,7 +92,7 @@ pub(crate) fn is_here(provider: &str) -> bool {
 /// Asks a provider how far tasks are.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Poll {
-    /// Whom.
+    /// The provider.
     pub provider: String,
     /// Which tasks.
     pub tasks: Vec<String>,
@@ -106,12 +108,12 @@ pub struct Progress {
     pub state: AtProvider,
 }
 
-/// What a provider says of a task.
+/// The state of a task at its provider.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum AtProvider {
     /// It is done.
     Made(Made),
-    /// So many per cent are done, if that is known.
+    /// It runs; the progress in per cent, if it is known.
     Working(Option<u8>),
     /// It came to nothing.
     Failed(TaskError),
@@ -132,7 +134,7 @@ impl Job for Poll {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fetch {
-    /// Who made it.
+    /// The provider.
     pub provider: String,
     /// The place in the request.
     pub index: u32,
@@ -147,11 +149,11 @@ pub struct Fetch {
     /// The workspace whose library gets it.
     #[serde(default)]
     pub workspace: String,
-    /// What was made.
+    /// The output.
     pub made: Made,
 }
 
-/// What is in the bucket now.
+/// The blob that was stored.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fetched {
@@ -159,7 +161,7 @@ pub struct Fetched {
     pub size: u64,
     /// Its media type, as its bytes have it.
     pub content_type: String,
-    /// What its file is called behind the dot.
+    /// The extension of its file.
     pub extension: String,
     /// Pixels from left to right, if the file says so.
     #[serde(default)]

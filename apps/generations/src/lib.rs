@@ -15,24 +15,22 @@ mod jobs;
 mod library;
 mod manager;
 mod orphans;
+pub mod providers;
 mod settings;
-mod studio;
 mod task;
 mod view;
 mod wire;
 
 use std::sync::Arc;
 
-use steadfast_ai::{
-    classify::{Copies, ImageLimits, Pool},
-    generate::Providers,
-};
 use steadfast_core::{
     App, Bucket, Error, Result,
     store::{SeededEntropy, SystemClock},
 };
+use steadfast_images::{Copies, ImageLimits, Pool};
 use steadfast_web::Serve;
 
+use self::providers::Provider;
 pub use self::{
     ids::{DEFAULT_WORKSPACE, WORKSPACE_MAX, is_workspace, new_id},
     jobs::{
@@ -46,8 +44,8 @@ pub use self::{
     },
     manager::GenerationManager,
     orphans::{FindOrphans, FoundOrphans, OrphanSweep, StartSweep, SweepPage},
+    providers::{ArtifactBucket, Providers, ProvidersOptions},
     settings::Settings,
-    studio::{Place, Studio, StudioOptions},
     task::{Made, TaskError, TaskState, TaskView, artifact_id, task_id},
     view::{Artifact, Counts, Generation, GenerationStatus, Request},
     wire::{
@@ -89,22 +87,22 @@ pub fn app(settings: Settings) -> Result<App> {
 
 /// The application, with these providers. Threads of the pool make small copies of pictures.
 pub fn with_providers(
-    providers: Providers,
-    options: StudioOptions,
+    providers: Vec<Arc<dyn Provider>>,
+    options: ProvidersOptions,
     (limits, pool): (ImageLimits, Pool),
 ) -> App {
     let app = App::new("generations");
-    let (place, managers) = (app.client(), app.client());
-    let place: Place = Arc::new(move || place.bucket(ARTIFACTS));
-    let studio = Arc::new(Studio::new(providers, options, place));
-    studio.connect(move || managers.runtime().map(|it| it.objects().clone()));
-    with_studio(app, &studio)
+    let (bucket, managers) = (app.client(), app.client());
+    let bucket: ArtifactBucket = Arc::new(move || bucket.bucket(ARTIFACTS));
+    let providers = Arc::new(Providers::new(providers, options, bucket));
+    providers.connect(move || managers.runtime().map(|it| it.objects().clone()));
+    with_jobs(app, &providers)
         .object(Library)
         .page("Generations", "/generations", "ask for pictures, and keep what was made")
         .routes_with("", http::routes, move |served| http::Site {
             objects: served.runtime.objects().clone(),
             artifacts: served.runtime.bucket(ARTIFACTS),
-            studio: studio.clone(),
+            providers: providers.clone(),
             connect: served.connect.clone(),
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SeededEntropy::from_system()),
@@ -114,17 +112,17 @@ pub fn with_providers(
         })
 }
 
-/// Adds the managers and the jobs that a studio performs.
-pub fn with_studio(app: App, studio: &Arc<Studio>) -> App {
+/// Adds the managers, and the jobs that the providers perform.
+pub fn with_jobs(app: App, providers: &Arc<Providers>) -> App {
     app.bucket(ARTIFACTS)
-        .object(GenerationManager { studio: studio.clone() })
-        .perform::<Submit>(studio.clone())
-        .perform::<SubmitHere>(studio.clone())
-        .perform::<Poll>(studio.clone())
-        .perform::<Fetch>(studio.clone())
-        .perform::<FetchHere>(studio.clone())
-        .perform::<Record>(studio.clone())
-        .perform::<Discard>(studio.clone())
-        .perform::<FindOrphans>(studio.clone())
+        .object(GenerationManager { providers: providers.clone() })
+        .perform::<Submit>(providers.clone())
+        .perform::<SubmitHere>(providers.clone())
+        .perform::<Poll>(providers.clone())
+        .perform::<Fetch>(providers.clone())
+        .perform::<FetchHere>(providers.clone())
+        .perform::<Record>(providers.clone())
+        .perform::<Discard>(providers.clone())
+        .perform::<FindOrphans>(providers.clone())
         .object(OrphanSweep)
 }

@@ -15,8 +15,9 @@ use steadfast_core::{Connection, Error, Handle, Object, Outcome, Result, Turn};
 use self::rows::{CONFIRMED, HANDED_OVER, HEARD, ROUNDS, SCHEMA, TURNED_AWAY, TaskRow};
 use crate::{
     AskAgain, AskLate, Begin, Begun, Cancel, Confirm, Create, Delete, Discard, DiscardAgain, Fetch,
-    FetchHere, Forget, Generation, GetState, GetWord, LibraryChanged, LibraryHeard, Poll, Record,
-    Request, Retry, Studio, Submit, SubmitAgain, SubmitHere, TaskState, TimeOut, Webhook,
+    FetchHere, Forget, Generation, GetState, GetWord, LibraryChanged, LibraryHeard, Poll,
+    Providers, Record, Request, Retry, Submit, SubmitAgain, SubmitHere, TaskState, TimeOut,
+    Webhook,
 };
 
 /// How long a finished generation stays here, for webhooks that come late.
@@ -28,8 +29,8 @@ const UNDER_WAY: [TaskState; 2] = [TaskState::Pending, TaskState::Submitted];
 /// Manages one request; its name is the id that the client got.
 #[derive(Clone)]
 pub struct GenerationManager {
-    /// Who makes what.
-    pub studio: Arc<Studio>,
+    /// The providers.
+    pub providers: Arc<Providers>,
 }
 
 impl Object for GenerationManager {
@@ -101,7 +102,7 @@ impl Handle<Begin> for GenerationManager {
         let Some(task) = task.filter(is_wanted) else { return Ok(Begun::Unwanted) };
         let Request { provider, kind, .. } = &kept.request;
         let may_be_known = task.submitted_at.is_some() || task.may_be_known;
-        if let Some(after_ms) = self.studio.hold_of(provider, turn.now()) {
+        if let Some(after_ms) = self.providers.hold_of(provider, turn.now()) {
             return Ok(Begun::Held { after_ms, may_be_known });
         }
         if task.submitted_at.is_none() {
@@ -110,7 +111,7 @@ impl Handle<Begin> for GenerationManager {
             progress::watch_time(turn, &kept)?;
         }
         if may_be_known {
-            return self.studio.begun_again(provider, *kind, task.delivery);
+            return self.providers.begun_again(provider, *kind, task.delivery);
         }
         let update = "UPDATE task SET delivery = ?2 WHERE idx = ?1";
         turn.sql().execute(update, (task.index, serde_json::to_string(&msg.delivery)?))?;

@@ -9,7 +9,7 @@ use steadfast_core::{
 };
 
 use crate::{
-    GenerationManager, GetArtifact, GetState, Library, Studio, TaskState, TaskView, Unreferred,
+    GenerationManager, GetArtifact, GetState, Library, Providers, TaskState, TaskView, Unreferred,
     blob_key,
 };
 
@@ -53,7 +53,7 @@ pub struct FindOrphans {
     pub until: i64,
 }
 
-/// What was found.
+/// The result of a page.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FoundOrphans {
     /// The artifacts whose blobs were deleted.
@@ -118,7 +118,7 @@ impl Handle<Outcome<FindOrphans>> for OrphanSweep {
     }
 }
 
-impl Perform<FindOrphans> for Arc<Studio> {
+impl Perform<FindOrphans> for Arc<Providers> {
     /// A blob of a version that did not write who refers to it is left alone.
     async fn perform(&self, job: FindOrphans, _: &str) -> Result<FoundOrphans> {
         let (prefix, limit) = (blob_key(""), Some(PAGE));
@@ -144,7 +144,7 @@ impl Perform<FindOrphans> for Arc<Studio> {
     }
 }
 
-impl Studio {
+impl Providers {
     /// Deletes the blobs of artifacts that neither their library nor their manager refers to.
     async fn delete_orphans(
         &self,

@@ -1,16 +1,16 @@
 //! Settings: the providers, and how long they may take.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use clap::Args;
-use steadfast_ai::{
-    classify::Pool,
-    generate::{Delivery, Embedded, Providers, Reconcile, Runware, RunwareOptions},
-};
 use steadfast_core::{Error, Result};
 use steadfast_egress::Network;
+use steadfast_images::Pool;
 
-use crate::StudioOptions;
+use crate::{
+    ProvidersOptions,
+    providers::{Delivery, Embedded, Provider, Reconcile, Runware, RunwareOptions},
+};
 
 /// How a task of Runware is found whose answer was lost.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -86,17 +86,22 @@ pub struct Settings {
     pub(crate) provider_requests: u16,
 }
 
-/// The providers that there are: the embedded one, and Runware if there is a key. If Runware cannot
+/// Providers with their limits, and why one of them is left out.
+type Chosen = (Vec<Arc<dyn Provider>>, ProvidersOptions, Option<Error>);
+
+/// The providers to ask: the embedded one, and Runware if there is a key. If Runware cannot
 /// be made, it is left out, and the error says why.
-pub(crate) fn providers(args: &Settings) -> Result<(Providers, StudioOptions, Option<Error>)> {
-    let options = StudioOptions {
+pub(crate) fn providers(args: &Settings) -> Result<Chosen> {
+    let options = ProvidersOptions {
         public_url: args.public_url.as_deref().map(|it| it.trim_end_matches('/').to_owned()),
         image_timeout: Duration::from_secs(args.image_timeout.into()),
         video_timeout: Duration::from_secs(args.video_timeout.into()),
         at_once: args.provider_requests.into(),
-        ..StudioOptions::default()
+        ..ProvidersOptions::default()
     };
-    let (mut providers, mut error) = (embedded()?, None);
+    let pool = Pool::for_this_machine("generate").map_err(Error::terminal)?;
+    let mut providers: Vec<Arc<dyn Provider>> = vec![Arc::new(Embedded::new(pool))];
+    let mut error = None;
     if let Some(key) = &args.runware_key {
         let mut options = RunwareOptions::new(key);
         // Its own limits must not be narrower than what was asked for.
@@ -115,14 +120,9 @@ pub(crate) fn providers(args: &Settings) -> Result<(Providers, StudioOptions, Op
             options.fetch.private.clone_from(&args.output_networks);
         }
         match Runware::new(options) {
-            Ok(runware) => providers = providers.with(runware),
+            Ok(runware) => providers.push(Arc::new(runware)),
             Err(failed) => error = Some(Error::terminal(failed)),
         }
     }
     Ok((providers, options, error))
-}
-
-fn embedded() -> Result<Providers> {
-    let pool = Pool::for_this_machine("generate").map_err(Error::terminal)?;
-    Ok(Providers::new().with(Embedded::new(pool)))
 }

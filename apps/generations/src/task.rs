@@ -46,7 +46,7 @@ impl TaskState {
 pub struct TaskError {
     /// The stable code.
     pub code: String,
-    /// What happened.
+    /// A description for people.
     pub message: String,
 }
 
@@ -66,7 +66,7 @@ pub struct TaskView {
     pub error: Option<TaskError>,
 }
 
-/// What a provider has made.
+/// An output of a provider.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Made {
@@ -74,9 +74,9 @@ pub struct Made {
     pub source: Value,
     /// The seed that it was made with.
     pub seed: Option<u64>,
-    /// What it cost, in dollars.
+    /// The cost in US dollars.
     pub cost: Option<f64>,
-    /// What the provider said, for the record.
+    /// The response of the provider, for the record.
     pub response: Value,
 }
 

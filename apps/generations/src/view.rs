@@ -1,11 +1,10 @@
-//! What is shown of generations and artifacts: one shape, whoever answers.
+//! Views of generations and artifacts: one shape for all responses.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use steadfast_ai::generate::OutputKind;
 use strum::{EnumString, IntoStaticStr};
 
-use crate::{DEFAULT_WORKSPACE, TaskError, TaskView};
+use crate::{DEFAULT_WORKSPACE, TaskError, TaskView, providers::OutputKind};
 
 /// How far a generation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, EnumString, IntoStaticStr)]
@@ -34,21 +33,21 @@ impl GenerationStatus {
     }
 }
 
-/// What somebody asked for.
+/// A request for images or clips.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Request {
-    /// Who makes it.
+    /// The provider.
     pub provider: String,
     /// With what.
     pub model: String,
-    /// What it is: it decides how long one waits.
+    /// Image or video: it decides the timeout.
     pub kind: OutputKind,
     /// From what, in the words of Runware.
     pub input: Map<String, Value>,
     /// How many.
     pub count: u32,
-    /// What the generation is tagged with.
+    /// The tags of the generation.
     pub tags: Vec<String>,
 }
 
@@ -79,7 +78,7 @@ pub struct Generation {
     pub workspace: String,
     /// How far it is.
     pub status: GenerationStatus,
-    /// What was asked for.
+    /// The request.
     #[serde(flatten)]
     pub request: Request,
     /// How its tasks ended.
@@ -87,7 +86,7 @@ pub struct Generation {
     pub counts: Counts,
     /// Its tasks, in order.
     pub tasks: Vec<TaskView>,
-    /// What came of it.
+    /// The artifacts.
     pub artifacts: Vec<Artifact>,
     /// When it was asked for, in milliseconds.
     pub created_at: i64,
@@ -108,13 +107,13 @@ pub struct Artifact {
     pub generation_id: String,
     /// Its place there.
     pub index: u32,
-    /// What it was made with.
+    /// The input of its task.
     pub model: String,
     /// By whom.
     pub provider: String,
     /// Its media type.
     pub content_type: String,
-    /// What its file is called behind the dot.
+    /// The extension of its file.
     pub extension: String,
     /// Its size in bytes.
     pub size: u64,
@@ -124,9 +123,9 @@ pub struct Artifact {
     pub height: Option<u32>,
     /// The seed that it was made with.
     pub seed: Option<u64>,
-    /// What it cost, in dollars.
+    /// The cost in US dollars.
     pub cost: Option<f64>,
-    /// What its provider said about it.
+    /// The response of its provider.
     pub response: Value,
     /// When the provider was asked, in milliseconds.
     pub submitted_at: Option<i64>,

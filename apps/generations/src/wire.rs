@@ -2,19 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
-use steadfast_ai::generate::Delivery;
-
-use crate::{Generation, Request, TaskView};
+use crate::{Generation, Request, TaskView, providers::Delivery};
 
 /// A request begins. The same one again changes nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Create {
-    /// What is asked for.
+    /// The request.
     pub request: Request,
     /// The library that it goes to.
     pub workspace: String,
-    /// What tokens of webhooks are made with.
+    /// The secret of webhook tokens.
     pub secret: String,
     /// Where webhooks come in, if they can: the address of this server.
     pub webhooks: Option<String>,
@@ -39,7 +37,7 @@ pub struct Begin {
     pub delivery: Option<Delivery>,
 }
 
-/// What the manager answers to [`Begin`].
+/// The reply of the manager to [`Begin`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Begun {
     /// The provider was never asked for this task: submit it.
@@ -78,7 +76,7 @@ pub struct Webhook {
     pub task: String,
     /// Proves that the address is ours.
     pub token: String,
-    /// What the provider says, as it came.
+    /// The body, as it came.
     pub body: String,
 }
 

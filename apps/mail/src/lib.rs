@@ -24,7 +24,7 @@ pub const DEAD_MAIL: Queue<Mail> = Queue::named("mail-dead");
 pub struct Mail {
     /// The address.
     pub to: String,
-    /// What it says.
+    /// The text.
     pub subject: String,
 }
 

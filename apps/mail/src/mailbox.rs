@@ -12,7 +12,7 @@ pub struct Mailbox;
 pub struct Receive {
     /// The id of the message in the queue.
     pub id: String,
-    /// What it says.
+    /// The text.
     pub subject: String,
 }
 
@@ -20,12 +20,12 @@ pub struct Receive {
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Letters {}
 
-/// What is in a mailbox.
+/// A mail in a mailbox.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Letter {
     /// The id of the message that it came with.
     pub id: String,
-    /// What it says.
+    /// The text.
     pub subject: String,
 }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use steadfast_core::{Handle, Object, Result, Turn};
 
-/// What is reserved for whom.
+/// The reservations by order.
 #[derive(Debug)]
 pub struct Inventory;
 

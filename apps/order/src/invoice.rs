@@ -7,12 +7,12 @@ use steadfast_core::{Ctx, Error, Result, Workflow};
 #[derive(Debug)]
 pub struct Invoice;
 
-/// What an invoice begins with.
+/// The input of an invoice.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct InvoiceInput {
-    /// Who pays.
+    /// The customer.
     pub customer: String,
-    /// What for, in cents.
+    /// The amounts, in cents.
     pub amounts: Vec<i64>,
 }
 
@@ -21,9 +21,9 @@ pub struct InvoiceInput {
 pub struct InvoiceOutput {
     /// Its number.
     pub number: String,
-    /// What is to be paid, in cents.
+    /// The amount to pay, in cents.
     pub total: i64,
-    /// What was written to the customer.
+    /// The text to the customer.
     pub letter: String,
 }
 

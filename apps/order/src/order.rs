@@ -7,31 +7,31 @@ use steadfast_core::{Ctx, Object, Result, Workflow};
 
 use crate::{Inventory, Release, Reserve};
 
-/// So long an order waits for its payment.
+/// The time that an order waits for its payment.
 const PAYMENT_WITHIN: Duration = Duration::from_mins(15);
 
 /// Orders.
 #[derive(Debug)]
 pub struct Order;
 
-/// What an order begins with.
+/// The input of an order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OrderInput {
     /// Which order.
     pub order_id: String,
-    /// What is to be paid, in cents.
+    /// The amount to pay, in cents.
     pub amount: i64,
 }
 
 /// The event `payment`.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Payment {
-    /// What was paid, in cents.
+    /// The paid amount, in cents.
     pub amount: i64,
 }
 
-/// What came of it.
+/// The result of an order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OrderOutput {

@@ -11,7 +11,7 @@ const MONTH: Duration = Duration::from_hours(30 * 24);
 #[derive(Debug)]
 pub struct Reminder;
 
-/// What to be reminded of.
+/// The input of a reminder.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReminderInput {
     /// The text.

@@ -9,7 +9,7 @@ mod receive;
 mod site;
 
 use axum::{extract::DefaultBodyLimit, handler::Handler};
-use steadfast_ai::classify::ImageLimits;
+use steadfast_images::ImageLimits;
 use steadfast_web::{Needs, Role, Routes};
 
 use self::forms::FILES_MAX;

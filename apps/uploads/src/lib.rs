@@ -5,19 +5,19 @@
 //! one row for each image and starts an [`OrganizationWorkflow`]; the workflow asks a classifier
 //! and tells the agent, and the agent tells everybody who watches.
 //!
-//! What is right is decided by the bucket's number of each change, never by a clock or by what
-//! arrived first.
+//! The bucket's number of each change decides which one is current, never a clock or the order of
+//! arrival.
 
 mod agent;
 mod alarms;
+pub mod classifier;
 mod consumer;
 pub mod http;
 mod identity;
+mod lost_runs;
 mod models;
 mod probe;
 mod settings;
-mod sight;
-mod stuck;
 mod upload;
 mod wire;
 mod workflow;
@@ -30,15 +30,16 @@ use std::{
     time::Duration,
 };
 
-use steadfast_ai::classify::{Classifier, Copies, ImageLimits, Pool};
 use steadfast_core::{App, BlobEvent, Bucket, BucketSpec, Queue, QueueSettings, QueueSpec, Result};
+use steadfast_images::{Copies, ImageLimits, Pool};
 use steadfast_web::{Serve, ServerContext};
 
+use self::classifier::Classifier;
 pub use self::{
     consumer::{GaveUp, Ingestion, UploadEvent},
     identity::{event_id, is_name, split_key, workflow_id},
+    lost_runs::RunLookup,
     settings::Settings,
-    stuck::RunLookup,
     upload::{Status, Upload},
     wire::{
         FindLostRuns, GetUpload, GetUploads, HideUpload, IngestUploadEvent, MarkRunning, OnDelete,
@@ -81,23 +82,22 @@ pub fn queue() -> QueueSpec<BlobEvent> {
 
 /// The application, with the classifier that the settings choose.
 pub fn app(settings: Settings) -> Result<App> {
-    let (parts, check) = sight::parts(&settings)?;
+    let (parts, check) = classifier::parts(&settings)?;
     let app = with_parts(parts).verb("models", |_, args| models::run(args));
     Ok(app.before_work(check))
 }
 
-/// What the application is made of.
+/// The parts of the application.
 pub struct Parts {
     /// Says what is on an image.
     pub classifier: Arc<dyn Classifier>,
     /// How long an upload waits at first for a classifier that is not there yet.
     pub patience: Duration,
-    /// What an image may be.
+    /// Limits of an image.
     pub limits: ImageLimits,
-    /// Who looks at images before they are stored. Those that are classified do not stand in its
-    /// way.
+    /// Threads that inspect images before they are stored. Images that are classified have others.
     pub pool: Pool,
-    /// What there is to say about the classifier, if there is something.
+    /// A notice about the classifier, if there is one.
     pub notice: Arc<dyn Fn() -> Option<String> + Send + Sync>,
 }
 

@@ -5,12 +5,12 @@ use std::{
     process::ExitCode,
 };
 
-use steadfast_ai::classify::{Progress, Stage, pull};
 use steadfast_core::{Error, Result};
+use steadfast_resnet::{Progress, Stage, pull};
 
 use crate::{
+    classifier::models_folder,
     settings::{ModelsArgs, ModelsVerb},
-    sight::models_folder,
 };
 
 /// Fetches a model, and says how far it is.

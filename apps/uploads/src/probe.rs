@@ -5,9 +5,10 @@ use std::{
     time::Duration,
 };
 
-use steadfast_ai::classify::{Classifier, ClassifyError};
 use steadfast_core::store::StoreClock;
 use tokio::sync::Mutex;
+
+use crate::classifier::{Classifier, ClassifyError};
 
 /// How long the answer that the classifier is away holds for everybody. That it is there is asked
 /// anew: an image that is not taken then counts as refused.

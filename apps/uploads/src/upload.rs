@@ -1,12 +1,13 @@
 //! One image, as its organization keeps it.
 
 use serde::{Deserialize, Serialize};
-use steadfast_ai::classify::Label;
 use steadfast_core::{
     Error, Result, Sql,
     rusqlite::{OptionalExtension, Row},
 };
 use strum::{EnumString, IntoStaticStr};
+
+use crate::classifier::Label;
 
 /// The tables of an organization. `sequence` is the bucket's number of the change: it alone decides
 /// what is newer.
@@ -97,7 +98,7 @@ pub struct Upload {
     pub workflow_id: String,
     /// How far it is.
     pub status: Status,
-    /// What it shows, if that is known.
+    /// The label, if it is known.
     pub classification_label: Option<String>,
     /// How sure that is, from 0 to 1.
     pub classification_score: Option<f64>,

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use steadfast_ai::classify::Label;
 use steadfast_core::Job;
 
-use crate::Status;
+use crate::{Status, classifier::Label};
 
 /// The images of one organization.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +77,7 @@ pub struct PersistClassificationSuccess {
     pub event_id: String,
     /// Which run.
     pub workflow_id: String,
-    /// What it shows, the most likely first.
+    /// The labels, the most likely first.
     pub top_five: Vec<Label>,
     /// Its media type, as its bytes have it.
     pub content_type: Option<String>,
@@ -131,16 +130,16 @@ pub struct GetUploads {
     pub label: Option<String>,
     /// Only those behind this one: when it was created, and its name.
     pub after: Option<(i64, String)>,
-    /// So many.
+    /// The maximum number of rows.
     pub limit: u32,
 }
 
 /// Something came that cannot be an image of the organization.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReportError {
-    /// What it is called.
+    /// The name of the image.
     pub name: String,
-    /// What is wrong.
+    /// The reason.
     pub error: String,
 }
 
@@ -199,7 +198,7 @@ pub enum OrganizationMessage {
         name: String,
         /// Which write of it.
         event_id: String,
-        /// What it shows.
+        /// The label.
         label: String,
         /// How sure that is.
         score: f64,
@@ -222,9 +221,9 @@ pub enum OrganizationMessage {
     },
     /// Something came that cannot be an image here.
     UploadError {
-        /// What it is called.
+        /// The name of the image.
         name: String,
-        /// What is wrong.
+        /// The reason.
         error: String,
     },
 }

@@ -3,18 +3,18 @@
 use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
-use steadfast_ai::classify::{
-    Classifier, ClassifyError, ImageError, ImageFormat, ImageLimits, Label,
-};
 use steadfast_core::{
     BucketError, Ctx, Error, Object, Result, Retry, Workflow,
     bucket::{Condition, GetOptions},
 };
+use steadfast_images::{ImageError, ImageFormat, ImageLimits};
 use tokio::sync::Semaphore;
 
 use crate::{
     MarkRunning, OrganizationAgent, PersistClassificationFailure, PersistClassificationSuccess,
-    ReportProgress, UPLOADS, probe::Probe,
+    ReportProgress, UPLOADS,
+    classifier::{Classifier, ClassifyError, Label},
+    probe::Probe,
 };
 
 /// How long a run waits at most between two questions whether the classifier is back.
@@ -66,7 +66,7 @@ impl OrganizationWorkflow {
     }
 }
 
-/// What a run begins with.
+/// The input of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Classification {
@@ -94,7 +94,7 @@ pub enum Outcome {
     Superseded,
 }
 
-/// What one look at the image came to.
+/// The result of one attempt.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Look {
     Labels {

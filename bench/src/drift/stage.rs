@@ -10,13 +10,13 @@ use std::{
 };
 
 use axum::{Router, http::StatusCode, response::IntoResponse};
-use steadfast_ai::explain::Embedded;
 use steadfast_core::{
     App, ConnectParams, LiveSocket, Object, Runtime,
     store::{Clock, SeededEntropy, SqliteOptions, SqliteStore, Store, SystemClock},
 };
 use steadfast_drift::{
     CompareEnvironments, EnvPair, PairMessage, Pairs, Shown, Vault,
+    explain::Rules,
     http::{Site, routes},
     pair::Pair,
     probe::{ProbeOptions, Prober},
@@ -95,7 +95,7 @@ impl Stage {
         // The time of another round is mostly pauses.
         let options = ProbeOptions { rounds: 0, ..ProbeOptions::default() };
         let prober = Prober::new(Gate::new(policy.clone()), options);
-        let (explainer, vault) = (Arc::new(Embedded), Vault::default());
+        let (explainer, vault) = (Arc::new(Rules), Vault::default());
         vault.keep_in(store.clone());
         let app = App::new("test")
             .object(EnvPair::default())

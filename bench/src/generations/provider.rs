@@ -9,14 +9,12 @@ use std::{
 use async_trait::async_trait;
 use axum::body::Bytes;
 use serde_json::json;
-use steadfast_ai::{
-    classify::Pool,
-    generate::{
-        Checked, Embedded, GenerateError, Model, OutputKind, OutputSource, OutputStream, Provider,
-        Report, Request, Submitted, Task,
-    },
-};
 use steadfast_core::store::{Clock, SystemClock, Timestamp};
+use steadfast_generations::providers::{
+    Checked, Embedded, GenerateError, Model, OutputKind, OutputSource, OutputStream, Provider,
+    Report, Request, Submitted, Task,
+};
+use steadfast_images::Pool;
 
 use crate::measure::now;
 

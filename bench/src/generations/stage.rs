@@ -4,10 +4,6 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{Router, http::StatusCode, response::IntoResponse};
 use serde_json::{Value, json};
-use steadfast_ai::{
-    classify::{Copies, ImageLimits, Pool},
-    generate::Providers,
-};
 use steadfast_core::{
     App, ConnectParams, Object, ObjectOptions, Runtime, background_threads,
     store::{SeededEntropy, SqliteOptions, SqliteStore, Store, SystemClock},
@@ -15,9 +11,10 @@ use steadfast_core::{
 use steadfast_generations::{
     ARTIFACTS, DEFAULT_WORKSPACE, Discard, Fetch, FindOrphans, Generation, GenerationManager,
     GenerationMessage, GenerationStatus, GetState, Library, ListGenerations, Narrow, OrphanSweep,
-    Poll, Record, Studio, StudioOptions, Submit,
+    Poll, Providers, ProvidersOptions, Record, Submit,
     http::{Site, routes},
 };
+use steadfast_images::{Copies, ImageLimits, Pool};
 use steadfast_web::Connect;
 use tokio::task::JoinHandle;
 
@@ -47,13 +44,13 @@ impl Stage {
         let store: Arc<dyn Store> = Arc::new(SqliteStore::open(options).expect("store opens"));
         let (app, provider) = (App::new("bench"), Arc::new(Slow::new()));
         let place = app.client();
-        let studio = Arc::new(Studio::new(
-            Providers::new().with(Shared(provider.clone())),
-            StudioOptions { at_once: AT_ONCE, ..StudioOptions::default() },
+        let providers = Arc::new(Providers::new(
+            vec![Arc::new(Shared(provider.clone()))],
+            ProvidersOptions { at_once: AT_ONCE, ..ProvidersOptions::default() },
             Arc::new(move || place.bucket(ARTIFACTS)),
         ));
         let managers = app.client();
-        studio.connect(move || managers.runtime().map(|it| it.objects().clone()));
+        providers.connect(move || managers.runtime().map(|it| it.objects().clone()));
         // Finished objects must not stay in memory for long.
         let objects = ObjectOptions { idle_time: Duration::from_secs(5), ..Default::default() };
         let work = background_threads().expect("threads");
@@ -61,15 +58,15 @@ impl Stage {
             .bucket(ARTIFACTS)
             .blob_folder(folder.path().join("blobs"))
             .object_options(objects)
-            .object(GenerationManager { studio: studio.clone() })
+            .object(GenerationManager { providers: providers.clone() })
             .object(Library)
             .object(OrphanSweep)
-            .perform::<Submit>(studio.clone())
-            .perform::<Poll>(studio.clone())
-            .perform::<Fetch>(studio.clone())
-            .perform::<Record>(studio.clone())
-            .perform::<Discard>(studio.clone())
-            .perform::<FindOrphans>(studio.clone());
+            .perform::<Submit>(providers.clone())
+            .perform::<Poll>(providers.clone())
+            .perform::<Fetch>(providers.clone())
+            .perform::<Record>(providers.clone())
+            .perform::<Discard>(providers.clone())
+            .perform::<FindOrphans>(providers.clone());
         let (app, of_app) = (app.start(store.clone()), work.handle().clone());
         let app = of_app.spawn(app).await.expect("no panic").expect("starts");
         // The subscriber here uses no HTTP.
@@ -78,7 +75,7 @@ impl Stage {
         let routes = Router::from(routes()).with_state(Site {
             objects: app.objects().clone(),
             artifacts: app.bucket(ARTIFACTS),
-            studio,
+            providers,
             connect,
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SeededEntropy::from_system()),

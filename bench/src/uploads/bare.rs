@@ -3,7 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use rten::{Model, ModelOptions, RunOptions, ThreadPool, ValueView};
-use steadfast_ai::classify::{Classifier, Embedded, ImageLimits, ModelState, Pool};
+use steadfast_images::{ImageLimits, Pool};
+use steadfast_uploads::classifier::{Classifier, Embedded, ModelState};
 
 use super::classifiers::{EDGE, image, models, pixels};
 use crate::measure::{median, now, say};

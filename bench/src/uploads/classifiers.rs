@@ -7,9 +7,8 @@ use std::{
 };
 
 use async_trait::async_trait;
-use steadfast_ai::classify::{
-    Classifier, ClassifyError, Embedded, ImageLimits, Label, ModelState, Pool,
-};
+use steadfast_images::{ImageLimits, Pool};
+use steadfast_uploads::classifier::{Classifier, ClassifyError, Embedded, Label, ModelState};
 
 use crate::measure::{now, rate};
 

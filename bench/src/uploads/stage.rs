@@ -8,14 +8,16 @@ use std::{
 };
 
 use axum::{Router, http::StatusCode, response::IntoResponse};
-use steadfast_ai::classify::{Classifier, Copies, ImageLimits, Pool};
 use steadfast_core::{
     App, ConnectParams, Object, Runtime,
     store::{SqliteOptions, SqliteStore, Store, SystemClock},
 };
+use steadfast_images::{Copies, ImageLimits, Pool};
 use steadfast_uploads::{
     FindLostRuns, GaveUp, INCOMING, INCOMING_DLQ, Ingestion, OrganizationAgent,
-    OrganizationMessage, OrganizationWorkflow, RunLookup, UPLOADS, bucket, dead_letters,
+    OrganizationMessage, OrganizationWorkflow, RunLookup, UPLOADS, bucket,
+    classifier::Classifier,
+    dead_letters,
     http::{Site, routes},
     queue,
 };

@@ -31,7 +31,7 @@ const SPECIAL_V4: &[(Network, &str)] = &[
 /// All of IPv6 that is assigned to anybody.
 const GLOBAL_V6: Network = Network::v6(0x2000, 0, 0, 3);
 
-/// What is special within it.
+/// Special ranges within it.
 const SPECIAL_V6: &[(Network, &str)] = &[
     (Network::v6(0x2001, 0, 0, 23), "an address for protocols"),
     (Network::v6(0x2001, 0xdb8, 0, 32), "an address for documentation"),

@@ -6,7 +6,7 @@ pub enum EgressError {
     /// The text is not an address that we fetch.
     #[error("{message}")]
     InvalidUrl {
-        /// What is wrong with it.
+        /// The reason, for people.
         message: String,
     },
     /// The address is not public, and nobody allowed it.
@@ -14,7 +14,7 @@ pub enum EgressError {
     Blocked {
         /// The host as it was understood, or the address it resolved to.
         host: String,
-        /// What kind of address it is.
+        /// The kind of address.
         reason: String,
     },
     /// The name has no address.
@@ -22,7 +22,7 @@ pub enum EgressError {
     Dns {
         /// The name.
         host: String,
-        /// What the resolver says.
+        /// The error of the resolver.
         reason: String,
     },
 }

@@ -61,7 +61,7 @@ pub struct Pinned {
 }
 
 impl Pinned {
-    /// What is to be reached.
+    /// The target.
     pub fn target(&self) -> &Target {
         &self.target
     }

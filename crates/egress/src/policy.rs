@@ -1,4 +1,4 @@
-//! What may be reached.
+//! The addresses that may be reached.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -38,13 +38,16 @@ const BAD_PORTS: &[u16] = &[
     6668, 6669, 6679, 6697, 10080, 11211,
 ];
 
-/// What may be reached: public addresses, and what an operator has named.
+/// The addresses that may be reached: public ones, and those that an operator named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     hosts: Vec<String>,
     networks: Vec<Network>,
     endpoints: Vec<Endpoint>,
     own: Option<Own>,
+    /// If there are some, other hosts are refused.
+    only: Vec<String>,
+    web_ports_only: bool,
 }
 
 /// Paths of the server that this process is, wherever it will listen.
@@ -85,6 +88,18 @@ impl Policy {
         Ok(self)
     }
 
+    /// Refuses all hosts but these and those below them; none refuses nothing.
+    pub fn only_hosts(mut self, hosts: &[String]) -> Self {
+        self.only = hosts.iter().map(|it| it.to_ascii_lowercase()).collect();
+        self
+    }
+
+    /// Refuses ports other than 80 and 443, except in networks that are allowed.
+    pub fn web_ports_only(mut self) -> Self {
+        self.web_ports_only = true;
+        self
+    }
+
     /// Allows exactly these paths of the server that this process is, once its address is known.
     /// It is how a server lets its own demo be fetched, and nothing else of itself.
     pub fn allow_own(
@@ -111,6 +126,9 @@ impl Policy {
             return Ok(target);
         }
         let host = target.host();
+        if !self.only.is_empty() && !self.only.iter().any(|it| is_below(&host, it)) {
+            return Err(EgressError::blocked(host, "it is not one of the hosts"));
+        }
         if let Some(address) = target.literal() {
             self.check_ip(address)?;
         } else if is_local_name(&host) && self.networks.is_empty() {
@@ -130,6 +148,11 @@ impl Policy {
             return Ok(());
         }
         let Err(EgressError::Blocked { reason, .. }) = self.check_ip(address.ip()) else {
+            let is_web = matches!(address.port(), 80 | 443) || self.is_allowed(address.ip());
+            if self.web_ports_only && !is_web {
+                let reason = format!("the port {} is not 80 or 443", address.port());
+                return Err(EgressError::blocked(target.host(), reason));
+            }
             return Ok(());
         };
         // The name, not the address: a stranger learns nothing about the local network's DNS.
@@ -137,12 +160,18 @@ impl Policy {
     }
 
     fn check_ip(&self, address: IpAddr) -> Result<(), EgressError> {
-        let Some(reason) = refusal(address) else { return Ok(()) };
-        let is_allowed = |it: &Network| it.contains(address) || it.contains(canonical(address));
-        if self.networks.iter().any(is_allowed) {
-            return Ok(());
+        match refusal(address) {
+            Some(reason) if !self.is_allowed(address) => {
+                Err(EgressError::blocked(address.to_string(), reason))
+            }
+            Some(_) | None => Ok(()),
         }
-        Err(EgressError::blocked(address.to_string(), reason))
+    }
+
+    /// Whether an operator has allowed a network with this address.
+    fn is_allowed(&self, address: IpAddr) -> bool {
+        let is_in = |it: &Network| it.contains(address) || it.contains(canonical(address));
+        self.networks.iter().any(is_in)
     }
 
     /// Whether an operator has named this very target.
@@ -176,9 +205,11 @@ fn parse_host(host: &str) -> Result<String, EgressError> {
 }
 
 fn is_local_name(name: &str) -> bool {
-    let is_below = |suffix: &str| {
-        name.strip_suffix(suffix).is_some_and(|it| it.is_empty() || it.ends_with('.'))
-    };
     // A name without a dot is completed by this machine's search list, to a neighbour of it.
-    !name.contains('.') || LOCAL_SUFFIXES.iter().any(|it| is_below(it))
+    !name.contains('.') || LOCAL_SUFFIXES.iter().any(|it| is_below(name, it))
+}
+
+/// Whether a name is this one or below it.
+fn is_below(name: &str, suffix: &str) -> bool {
+    name.strip_suffix(suffix).is_some_and(|it| it.is_empty() || it.ends_with('.'))
 }

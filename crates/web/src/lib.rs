@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod asset;
+mod blob_file;
 mod caller;
 pub mod console;
 mod data_folder;
@@ -24,6 +25,7 @@ pub use steadfast_api::{Role, escaped};
 
 pub use self::{
     asset::Asset,
+    blob_file::BlobFile,
     caller::Caller,
     data_folder::DataFolder,
     idempotency::IdempotencyKey,

@@ -1,6 +1,6 @@
 //! Generations in real windows of a real browser.
 
-use steadfast_ai::fake::FakeRunware;
+use steadfast_fake_runware::FakeRunware;
 
 use crate::{
     browser::{Browser, Window},

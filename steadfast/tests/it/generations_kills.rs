@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use steadfast_ai::fake::FakeRunware;
 use steadfast_bucket::BUCKET_CRASH_POINTS;
 use steadfast_core::CRASH_POINTS;
+use steadfast_fake_runware::FakeRunware;
 use steadfast_generations::GENERATION_CRASH_POINTS;
 use steadfast_store::crash::COMMIT_POINTS;
 use tempfile::TempDir;

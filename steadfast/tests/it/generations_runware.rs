@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 
 use serde_json::{Value, json};
-use steadfast_ai::fake::{FakeRunware, KEY};
+use steadfast_fake_runware::{FakeRunware, KEY};
 use tempfile::TempDir;
 
 use crate::{cluster::Cluster, harness::Server};

@@ -1,8 +1,8 @@
-//! What a group checkout hears.
+//! The inputs of a group checkout.
 
 use serde::{Deserialize, Serialize};
 
-/// What comes in. Times are milliseconds since 1970.
+/// An input. Times are milliseconds since 1970.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data", rename_all_fields = "camelCase")]
 #[expect(missing_docs, reason = "the fields are named for what they are")]

@@ -1,8 +1,8 @@
-//! What a group checkout says.
+//! The outputs of a group checkout.
 
 use serde::{Deserialize, Serialize};
 
-/// What goes out. Times are milliseconds since 1970; guests are in the order of initiation.
+/// An output. Times are milliseconds since 1970; guests are in the order of initiation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data", rename_all_fields = "camelCase")]
 #[expect(missing_docs, reason = "the fields are named for what they are")]

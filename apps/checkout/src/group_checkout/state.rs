@@ -1,4 +1,4 @@
-//! What a group checkout knows.
+//! The state of a group checkout.
 
 use std::collections::BTreeSet;
 

@@ -1,8 +1,8 @@
-//! What a traffic fine hears and says.
+//! The inputs and outputs of a traffic fine.
 
 use serde::{Deserialize, Serialize};
 
-/// What comes in.
+/// An input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data", rename_all_fields = "camelCase")]
 #[expect(missing_docs, reason = "the fields are named for what they are")]
@@ -19,7 +19,7 @@ pub enum Input {
     },
 }
 
-/// What the police have seen.
+/// The offense in a report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 #[expect(missing_docs, reason = "the fields are named for what they are")]
@@ -30,7 +30,7 @@ pub enum Offense {
     ParkingViolation,
 }
 
-/// What goes out.
+/// An output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data", rename_all_fields = "camelCase")]
 #[expect(missing_docs, reason = "the fields are named for what they are")]

@@ -23,7 +23,7 @@ fn back(lines: usize) -> String {
 /// Shows a stream while it grows: in place on a terminal, else each row once and all at the end.
 pub(super) struct View {
     in_place: bool,
-    /// What is shown now.
+    /// The rows on the screen.
     rows: Vec<String>,
 }
 

@@ -1,8 +1,8 @@
-//! The hotel and the office.
+//! The hotel and the registry.
 
 use std::{future::Future, pin::pin, sync::Arc, task::Context, time::Duration};
 
-use steadfast_checkout::{Hotel, Office, group_checkout, traffic_fine};
+use steadfast_checkout::{FineRegistry, Hotel, group_checkout, traffic_fine};
 use steadfast_core::{
     Failure,
     process::Execute,
@@ -54,7 +54,7 @@ async fn the_hotel_has_no_answer_to_what_is_only_said() {
 async fn number_and_code(report: &str) -> (String, String) {
     let generate_number =
         traffic_fine::Output::GenerateTrafficFineSystemNumber { police_report_id: report.into() };
-    let answer = Office::default().execute(generate_number, "1").await;
+    let answer = FineRegistry::default().execute(generate_number, "1").await;
     let Ok(Some(traffic_fine::Input::TrafficFineSystemNumberGenerated { number, .. })) = answer
     else {
         panic!("{answer:?}");
@@ -63,7 +63,7 @@ async fn number_and_code(report: &str) -> (String, String) {
         police_report_id: report.into(),
         system_number: number.clone(),
     };
-    let answer = Office::default().execute(generate_code, "2").await;
+    let answer = FineRegistry::default().execute(generate_code, "2").await;
     let Ok(Some(traffic_fine::Input::TrafficFineManualIdentificationCodeGenerated {
         police_report_id,
         number: same_number,
@@ -98,7 +98,7 @@ async fn nobody_answers_a_fine() {
         system_number: "n".into(),
         manual_identification_code: "c".into(),
     };
-    assert_eq!(Office::default().execute(issue, "3").await, Ok(None));
+    assert_eq!(FineRegistry::default().execute(issue, "3").await, Ok(None));
 }
 
 #[tokio::test]
@@ -115,13 +115,13 @@ async fn a_command_that_comes_again_gets_the_first_answer_also_after_a_restart()
         system_number: "n".into(),
         manual_identification_code: "c".into(),
     };
-    let office = Office::default().remembering(store.clone(), KEEP_DEAD);
+    let registry = FineRegistry::default().remembering(store.clone(), KEEP_DEAD);
     for _ in 0..3 {
-        assert_eq!(office.execute(issue(), "fine-1/7").await, Ok(None));
+        assert_eq!(registry.execute(issue(), "fine-1/7").await, Ok(None));
     }
-    let reopened = Office::default().remembering(store.clone(), KEEP_DEAD);
+    let reopened = FineRegistry::default().remembering(store.clone(), KEEP_DEAD);
     assert_eq!(reopened.execute(issue(), "fine-1/7").await, Ok(None));
-    assert_eq!((office.letters(), reopened.letters()), (1, 0), "one letter for one command");
+    assert_eq!((registry.letters(), reopened.letters()), (1, 0), "one letter for one command");
     assert_eq!(reopened.execute(issue(), "fine-2/7").await, Ok(None));
     assert_eq!(reopened.letters(), 1);
 }
@@ -130,20 +130,20 @@ async fn a_command_that_comes_again_gets_the_first_answer_also_after_a_restart()
 async fn an_answer_is_there_for_as_long_as_its_command_may_be_sent_again() {
     let clock = clock();
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
-    let office = Office::default().remembering(store.clone(), KEEP_DEAD);
+    let registry = FineRegistry::default().remembering(store.clone(), KEEP_DEAD);
     let issue = || traffic_fine::Output::IssueTrafficFine {
         police_report_id: REPORT.into(),
         system_number: "n".into(),
         manual_identification_code: "c".into(),
     };
-    assert_eq!(office.execute(issue(), "fine-1/7").await, Ok(None));
+    assert_eq!(registry.execute(issue(), "fine-1/7").await, Ok(None));
     // It is given up, and sent again on the last day; and that again.
     for _ in 0..3 {
         clock.advance(KEEP_DEAD);
         assert_eq!(store.expired_entries(clock.now(), 9).await.unwrap(), [], "nothing may go");
-        assert_eq!(office.execute(issue(), "fine-1/7").await, Ok(None));
+        assert_eq!(registry.execute(issue(), "fine-1/7").await, Ok(None));
     }
-    assert_eq!(office.letters(), 1, "one letter for one command");
+    assert_eq!(registry.letters(), 1, "one letter for one command");
     clock.advance(KEEP_DEAD * 2);
     assert_eq!(store.expired_entries(clock.now(), 9).await.unwrap().len(), 1, "nor stays for ever");
 }

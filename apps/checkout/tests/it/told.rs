@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use steadfast_checkout::{
-    GroupCheckout, Hotel, NEWS, Notice, NoticeBoard, Notices, Reception,
+    BoardConsumer, GroupCheckout, Hotel, Notice, NoticeBoard, Notices, PUBLISHED,
     group_checkout::{Output, Rejection},
 };
 use steadfast_core::{
@@ -35,8 +35,8 @@ async fn what_a_group_publishes_is_on_the_board_and_a_second_clerk_gets_a_reply(
         .process::<GroupCheckout>(Hotel::new(clock))
         .subscribe::<GroupCheckout>(BOARD)
         .consume(BOARD, board.clone())
-        .subscribe::<GroupCheckout>(NEWS)
-        .consume(NEWS, Reception)
+        .subscribe::<GroupCheckout>(PUBLISHED)
+        .consume(PUBLISHED, BoardConsumer)
         .object(NoticeBoard);
     let app = program.test().await.unwrap();
     let first = app.processes().input::<GroupCheckout>(&initiate(&["ann"]), None).await.unwrap();

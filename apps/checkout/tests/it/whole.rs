@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use steadfast_checkout::{
-    GroupCheckout, Hotel, Office, TrafficFine,
+    FineRegistry, GroupCheckout, Hotel, TrafficFine,
     group_checkout::{Input, Output},
     traffic_fine,
 };
@@ -91,7 +91,7 @@ async fn who_does_not_answer_is_listed_as_incomplete_when_time_is_out() {
 
 #[tokio::test]
 async fn a_speeding_fine_is_issued_with_the_sample_values() {
-    let stage = Stage::<TrafficFine>::new(Office::default()).await.expect("stage is set");
+    let stage = Stage::<TrafficFine>::new(FineRegistry::default()).await.expect("stage is set");
     let report = "XG.96.L1.5000267/2023";
     let maximum_speed = "50km/h".into();
     let offense = traffic_fine::Offense::SpeedingViolation { maximum_speed };

@@ -41,7 +41,7 @@ impl<T: PartialEq> Change<T> {
     }
 }
 
-/// What differs.
+/// The differences.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EnvDiff {
@@ -76,13 +76,13 @@ pub struct EnvDiff {
     /// Where the answers came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cf: Option<CfDiff>,
-    /// What serves them.
+    /// The server software.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<PlatformDiff>,
     /// The encrypted connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsDiff>,
-    /// What matters of it, the worst first.
+    /// The findings, the worst first.
     pub findings: Vec<DiffFinding>,
     /// The worst severity; `info` without findings.
     pub max_severity: Severity,
@@ -211,7 +211,7 @@ pub struct CfDiff {
     pub http_protocol: Option<Change<String>>,
 }
 
-/// What serves both sides.
+/// The server software of both sides.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PlatformDiff {
@@ -236,7 +236,7 @@ pub struct TlsDiff {
     /// The cipher suite.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cipher: Option<Change<String>>,
-    /// Who issued the host's certificate.
+    /// The issuer of the host's certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub issuer: Option<Change<String>>,
     /// The kind of its key.

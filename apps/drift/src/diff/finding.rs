@@ -30,7 +30,7 @@ impl Severity {
     }
 }
 
-/// What it is about.
+/// The subject.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, IntoStaticStr,
 )]
@@ -175,7 +175,7 @@ pub(super) const EACH_TIME: &str = "each time";
 pub struct Evidence {
     /// The part of the diff.
     pub section: Section,
-    /// What in it, sorted and each once.
+    /// The keys in it, sorted and each once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keys: Vec<String>,
     /// A word about it.
@@ -208,22 +208,22 @@ pub struct DiffFinding {
     pub id: String,
     /// Which rule found it.
     pub code: Code,
-    /// What it is about.
+    /// The subject.
     pub category: Category,
     /// How bad it is.
     pub severity: Severity,
-    /// What it is.
+    /// The message for people.
     pub message: String,
-    /// What the left side has.
+    /// The value of the left side.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_value: Option<String>,
-    /// What the right side has.
+    /// The value of the right side.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub right_value: Option<String>,
     /// Where to look.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<Evidence>,
-    /// What to do.
+    /// Recommended actions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recommendations: Vec<String>,
 }

@@ -20,7 +20,7 @@ pub use self::{
     timing::{ABS_DELTA_CRIT_MS, ABS_DELTA_WARN_MS, MIN_TIMING_MS, RATIO_CRIT, RATIO_WARN},
 };
 
-/// What the rules look at: two responses, and their diff so far.
+/// The input of the rules: two responses, and their diff so far.
 struct Scene<'a> {
     left: &'a SignalEnvelope,
     right: &'a SignalEnvelope,

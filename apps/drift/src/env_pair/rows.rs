@@ -1,7 +1,6 @@
 //! The tables of a pair, and what is read from them.
 
 use serde::{Deserialize, Serialize};
-use steadfast_ai::explain::Explanation;
 use steadfast_core::{
     Result, Sql,
     rusqlite::{OptionalExtension, Row},
@@ -9,7 +8,7 @@ use steadfast_core::{
 
 use crate::{
     Brief, CompareError, CompareResult, Shown, Status, diff::EnvDiff, envelope::SignalEnvelope,
-    trend::Trend,
+    explain::Explanation, trend::Trend,
 };
 
 /// `sequence` is the order: times may be the same. A number that was given is never given again,
@@ -40,7 +39,7 @@ pub(super) const SCHEMA: &str = "\
 /// The URLs, encrypted, of comparisons with secrets in them.
 pub(super) const SEALED: &str = "ALTER TABLE comparisons ADD COLUMN sealed TEXT";
 
-/// What is kept of a result; the probes are beside it.
+/// The stored part of a result; the probes are beside it.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct StoredResult {

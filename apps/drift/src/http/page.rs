@@ -134,7 +134,7 @@ pub(super) async fn submit(
     match begun.await {
         Ok(shown) => Redirect::to(&format!("/drift/{}", shown.comparison_id)).into_response(),
         Err(problem) if [FORGOTTEN, SECRET_MISSING].contains(&&*problem.code) => {
-            // What is missing is entered anew.
+            // Missing values are entered again.
             let mut comparison = comparison;
             for url in [&mut comparison.left_url, &mut comparison.right_url] {
                 if is_redacted(url) {

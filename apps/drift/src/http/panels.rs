@@ -11,7 +11,7 @@ use crate::{
     envelope::SignalEnvelope, workflow::GIVEN_UP,
 };
 
-/// What a comparison does, one after the other.
+/// The steps of a comparison, in order.
 const STEPS: [&str; 3] = ["probing", "comparing", "explaining"];
 
 /// Two URLs, with names; those of a comparison are asked again as they were.

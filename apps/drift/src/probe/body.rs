@@ -24,7 +24,7 @@ pub(super) enum Encoding {
 }
 
 impl Encoding {
-    /// What a header says.
+    /// The value of a header.
     pub(super) fn of(header: &[u8]) -> Self {
         match header.trim_ascii().to_ascii_lowercase().as_slice() {
             b"gzip" | b"x-gzip" => Encoding::Gzip,
@@ -34,7 +34,7 @@ impl Encoding {
     }
 }
 
-/// What was read.
+/// The part of the body that was read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Body {
     /// The hash of what was read, after decompression.

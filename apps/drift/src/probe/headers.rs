@@ -18,7 +18,7 @@ const NAME_MAX: usize = 100;
 /// How many cookies are kept.
 const COOKIES_MAX: usize = 50;
 
-/// What the headers say.
+/// The facts in the headers.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Sorted {
     pub(super) groups: HeaderGroups,

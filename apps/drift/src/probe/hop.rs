@@ -26,7 +26,7 @@ use crate::envelope::{Hop, Platform, ProbeError, ProbeErrorCode, ResponseMetadat
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// How many headers are read.
 const HEADERS_MAX: usize = 200;
-/// What an HTTP/2 server may send unasked.
+/// Limits of an HTTP/2 server's unrequested frames.
 const WINDOW_BYTES: u32 = 256 << 10;
 
 /// The end of one request.
@@ -35,7 +35,7 @@ pub(super) struct Visit {
     pub(super) end: End,
 }
 
-/// What one request ended with.
+/// The end of one request.
 pub(super) enum End {
     /// A redirect, with its `Location`.
     Redirect(Option<String>),

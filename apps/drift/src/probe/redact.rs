@@ -1,4 +1,4 @@
-//! What is kept is shown to people and to models: secrets are taken out first.
+//! Stored values are shown to people and to models: secrets are removed first.
 //!
 //! A value that is new with every answer is taken out too, such as a nonce: it would be drift
 //! each time.
@@ -12,7 +12,7 @@ use url::Url;
 pub(crate) use self::known::Known;
 use self::names::{is_secret, is_secret_header, looks_secret};
 
-/// What stands in place of a secret.
+/// The text in place of a secret.
 pub(super) const REDACTED: &str = "[redacted]";
 
 /// Whether a text was shown without its secrets.

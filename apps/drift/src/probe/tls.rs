@@ -19,7 +19,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 use super::{certificate::summary, failed};
 use crate::envelope::{Certificate, ProbeError, ProbeErrorCode, Tls};
 
-/// Whose certificates are believed.
+/// The certificates to trust.
 #[derive(Clone, Debug)]
 pub(super) struct Trust {
     provider: Arc<CryptoProvider>,
@@ -28,7 +28,7 @@ pub(super) struct Trust {
 }
 
 impl Trust {
-    /// Whom the system believes.
+    /// Those that the system trusts.
     pub(super) fn system() -> Self {
         let found = rustls_native_certs::load_native_certs();
         for error in &found.errors {

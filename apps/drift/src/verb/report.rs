@@ -2,10 +2,9 @@
 
 use std::fmt::Write;
 
-use steadfast_ai::explain::Explanation;
 use steadfast_web::printable;
 
-use crate::{CompareResult, diff::EnvDiff, trend::Trend};
+use crate::{CompareResult, diff::EnvDiff, explain::Explanation, trend::Trend};
 
 /// Values longer than this are cut.
 const VALUE_MAX: usize = 100;

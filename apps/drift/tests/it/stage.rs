@@ -12,11 +12,11 @@ use std::{
 };
 
 use async_trait::async_trait;
-use steadfast_ai::explain::{DriftSummary, Embedded, ExplainError, Explainer, Explanation};
 use steadfast_core::{App, Object, test::TestApp};
 use steadfast_drift::{
     Brief, CompareEnvironments, CompareError, Comparison, CreateComparison, EnvPair,
     FailComparison, GetComparison, ListComparisons, Pairs, Shown, Vault,
+    explain::{DriftSummary, ExplainError, Explainer, Explanation, Rules},
     pair::Pair,
     probe::{ProbeOptions, Prober},
 };
@@ -124,7 +124,7 @@ impl Explainer for Moody {
         if self.is_down.load(Ordering::SeqCst) {
             return Err(ExplainError::Unavailable { message: "not now".into() });
         }
-        Embedded.explain(summary).await
+        Rules.explain(summary).await
     }
 
     fn name(&self) -> String {

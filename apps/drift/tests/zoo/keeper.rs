@@ -11,15 +11,14 @@ use steadfast_drift::{
     envelope::{ProbeFailure, ProbeResponse, ProbeResult, Side, SignalEnvelope},
     probe::{ProbeOptions, ProbeRequest, Prober},
 };
-use steadfast_egress::{
-    Gate, Policy,
-    test::{Answers, Recorder},
-};
+use steadfast_egress::{Gate, Policy};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpListener,
 };
 use tokio_rustls::TlsAcceptor;
+
+use crate::doubles::{Answers, Recorder};
 
 /// Where `zoo.example` is.
 pub(crate) const ZOO: &str = "8.8.8.8";

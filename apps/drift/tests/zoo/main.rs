@@ -5,6 +5,8 @@
 
 mod answers;
 mod bodies;
+#[path = "../../../../crates/egress/tests/ssrf/doubles.rs"]
+mod doubles;
 mod encrypted;
 mod keeper;
 mod redirects;

@@ -1,12 +1,13 @@
 //! The parts of the page.
 
 use maud::{Markup, html};
-use steadfast_ai::generate::Model;
 
 use super::{artifacts::file_url, workspace::Workspace};
-use crate::{Artifact, Generation, GenerationStatus, TagCount, TaskState, TaskView};
+use crate::{
+    Artifact, Generation, GenerationStatus, TagCount, TaskState, TaskView, providers::Model,
+};
 
-/// What the page shows.
+/// The data of the page.
 pub(super) struct Shown {
     pub(super) workspace: Workspace,
     pub(super) active: Vec<Generation>,
@@ -33,7 +34,7 @@ fn within(workspace: &Workspace) -> Markup {
 }
 
 /// Where requests are made.
-pub(super) fn bench(models: &[Model], workspace: &Workspace) -> Markup {
+pub(super) fn request_form(models: &[Model], workspace: &Workspace) -> Markup {
     html! {
         form.card #bench method="post" action="/generations" {
             input type="hidden" name="do" value="submit";

@@ -59,8 +59,8 @@ pub(super) async fn create(
     Ok((StatusCode::ACCEPTED, Json(json!({ "id": generation.id }))).into_response())
 }
 
-/// What a request says, however it is written. Of what was asked for, not of what we made of it: a
-/// seed that is chosen here is another one each time.
+/// The fields of a request, however it is written. They are those of the client: a seed that is
+/// chosen here is another one each time.
 fn digest(body: &[u8]) -> String {
     let mut said: Value = serde_json::from_slice(body).unwrap_or_default();
     // Each workspace has its own keys.
@@ -112,9 +112,9 @@ pub(super) fn check(
     if let Some(seed) = input.get("seed").and_then(Value::as_u64) {
         let mut last = input.clone();
         last.insert("seed".into(), seed.saturating_add(u64::from(count) - 1).into());
-        site.studio.check(&model, last, provider.as_deref())?;
+        site.providers.check(&model, last, provider.as_deref())?;
     }
-    let (provider, checked) = site.studio.check(&model, input, provider.as_deref())?;
+    let (provider, checked) = site.providers.check(&model, input, provider.as_deref())?;
     let (kind, input) = (checked.kind, checked.input);
     Ok(Request { provider, model, kind, input, count, tags })
 }
@@ -139,9 +139,9 @@ pub(super) async fn begin(
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, error.code(), error.to_string())
     })?;
     let create = Create {
-        timeout_ms: u64::try_from(site.studio.timeout(request.kind).as_millis())
+        timeout_ms: u64::try_from(site.providers.timeout(request.kind).as_millis())
             .unwrap_or(u64::MAX),
-        webhooks: site.studio.webhooks(),
+        webhooks: site.providers.webhooks(),
         request,
         workspace: workspace.name().into(),
         secret,

@@ -41,7 +41,7 @@ impl ListQuery {
         found.map(Some).ok_or_else(|| Problem::bad("bad_request", detail))
     }
 
-    /// What to ask for: one more than is shown, to know whether there is more.
+    /// The number to ask for: one more than is shown, to know whether there is more.
     pub(super) fn narrow(&self) -> Result<(Narrow, usize), Problem> {
         let limit = self.limit.unwrap_or(50);
         if !(1..=200).contains(&limit) {

@@ -1,4 +1,4 @@
-//! The page: a bench to ask at, what is under way, and the library. It works without script; with
+//! The page: the request form, generations that run, and the library. It works without script; with
 //! one it is live.
 
 use std::sync::LazyLock;
@@ -13,8 +13,8 @@ use serde::Deserialize;
 use steadfast_web::{Asset, Page};
 
 use super::{
-    bench::{Form, act},
-    cards::{Shown, active, bench, inspector, library},
+    cards::{Shown, active, inspector, library, request_form},
+    forms::{Form, act},
     list::{ListQuery, cursor},
     problem::Problem,
     site::Site,
@@ -48,7 +48,7 @@ pub(super) async fn script(headers: HeaderMap) -> Response {
     SCRIPT.response(&headers)
 }
 
-/// What the address of the page says beside the filters.
+/// The query of the page beside the filters.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct View {
     artifact: Option<String>,
@@ -116,7 +116,7 @@ async fn under_way(
     }
     let recent = if is_first { generations(None, RECENT, None).await? } else { Vec::new() };
     for generation in recent {
-        // What went well is in the library below; the rest is to be seen.
+        // Finished generations are in the library below; the others are shown here.
         let is_whole = generation.counts.ready == generation.request.count;
         let is_shown = active.iter().any(|it| it.id == generation.id);
         if generation.status != GenerationStatus::Active && !is_whole && !is_shown {
@@ -142,7 +142,7 @@ async fn inspect(
 
 fn main(site: &Site, shown: &Shown) -> Markup {
     html! {
-        (bench(&site.studio.models(), &shown.workspace))
+        (request_form(&site.providers.models(), &shown.workspace))
         section #live aria-label="Under way" aria-live="polite" {
             @for generation in &shown.active { (active(generation, &shown.workspace)) }
             @if let Some(older) = &shown.older {

@@ -4,9 +4,10 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use steadfast_ai::generate::GenerateError;
 use steadfast_core::{BucketError, CallError};
 use steadfast_web::problem;
+
+use crate::providers::GenerateError;
 
 /// Why a request was not served.
 #[derive(Debug)]

@@ -1,35 +1,35 @@
-//! Whom the application serves with what.
+//! The state of the routes.
 
 use std::sync::Arc;
 
-use steadfast_ai::classify::{Copies, ImageLimits, Pool};
 use steadfast_core::{
     BucketHandle, Object, Objects,
     store::{Clock, Entropy},
 };
+use steadfast_images::{Copies, ImageLimits, Pool};
 use steadfast_web::Connect;
 
 use super::problem::Problem;
-use crate::{Changed, GenerationManager, Studio};
+use crate::{Changed, GenerationManager, Providers};
 
-/// What the routes work with. Cheap to clone.
+/// The state of the routes. Cheap to clone.
 #[derive(Clone)]
 pub struct Site {
     /// Managers and libraries.
     pub objects: Objects,
     /// The artifacts.
     pub artifacts: BucketHandle,
-    /// Who makes what.
-    pub studio: Arc<Studio>,
+    /// The providers.
+    pub providers: Arc<Providers>,
     /// How a live connection is made.
     pub connect: Connect,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Chance, for ids.
     pub entropy: Arc<dyn Entropy>,
-    /// Who makes small copies: a few at a time.
+    /// Threads that make small copies.
     pub pool: Pool,
-    /// What an image may be that small copies are made of.
+    /// Limits of images that small copies are made of.
     pub limits: ImageLimits,
     /// Small copies that were made.
     pub copies: Copies,

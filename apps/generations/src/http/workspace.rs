@@ -94,9 +94,9 @@ mod tests {
 
     #[test]
     fn links_name_the_workspace_unless_it_is_always_meant() {
-        let (own, all) = (named("studio-2").unwrap(), named("default").unwrap());
-        assert_eq!(own.link("/x", &[]), "/x?workspace=studio-2");
-        assert_eq!(own.link("/x", &[("tag", "a b&c")]), "/x?workspace=studio-2&tag=a%20b%26c");
+        let (own, all) = (named("team-2").unwrap(), named("default").unwrap());
+        assert_eq!(own.link("/x", &[]), "/x?workspace=team-2");
+        assert_eq!(own.link("/x", &[("tag", "a b&c")]), "/x?workspace=team-2&tag=a%20b%26c");
         assert_eq!(all.link("/x", &[]), "/x");
         assert_eq!(all.link("/x", &[("w", "1")]), "/x?w=1");
     }

@@ -1,4 +1,4 @@
-//! What a library is told and asked.
+//! The messages of a library.
 
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
@@ -39,7 +39,7 @@ pub struct DeleteArtifact {
     pub id: String,
 }
 
-/// What has a tag.
+/// The target of a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 #[serde(rename_all = "lowercase")]
@@ -59,7 +59,7 @@ impl TagTarget {
 /// Tags something, or removes a tag. Nothing is changed if there is nothing to tag.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SetTag {
-    /// What sort of thing.
+    /// The kind of target.
     pub target: TagTarget,
     /// Which one.
     pub id: String,
@@ -81,11 +81,11 @@ pub struct GetGeneration {
 pub struct ListGenerations {
     /// Only those that are so far.
     pub status: Option<GenerationStatus>,
-    /// What all lists can be narrowed by.
+    /// The filters of all lists.
     pub narrow: Narrow,
 }
 
-/// What lists can be narrowed by.
+/// The filters of lists.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Narrow {
     /// Only those made with this.
@@ -98,7 +98,7 @@ pub struct Narrow {
     pub until: Option<i64>,
     /// Only those behind this one: when it was created, and its id.
     pub after: Option<(i64, String)>,
-    /// So many.
+    /// The maximum number of rows.
     pub limit: u32,
 }
 
@@ -121,7 +121,7 @@ pub struct Unreferred {
 pub struct ListArtifacts {
     /// Only those of this generation.
     pub generation: Option<String>,
-    /// What all lists can be narrowed by.
+    /// The filters of all lists.
     pub narrow: Narrow,
 }
 
@@ -134,9 +134,9 @@ pub struct ListTags;
 pub struct TagCount {
     /// The tag.
     pub tag: String,
-    /// So many generations.
+    /// The number of generations.
     pub generations: u64,
-    /// So many artifacts, their own tags and those of their generations.
+    /// The number of artifacts, by their own tags and those of their generations.
     pub artifacts: u64,
 }
 

@@ -1,5 +1,5 @@
-//! What people change in a library while the manager of a generation is still there: it shows that,
-//! too, so that whoever asks for one need not ask a library that is busy with all of them.
+//! Changes in a library while the manager of a generation is still there. The manager shows them,
+//! too, so that a request for one generation does not wait for a library that is busy with all.
 
 use serde::{Deserialize, Serialize};
 use steadfast_core::{Object, Result, Turn, rusqlite::OptionalExtension};
@@ -7,13 +7,13 @@ use steadfast_core::{Object, Result, Turn, rusqlite::OptionalExtension};
 use super::{Library, rows};
 use crate::{GenerationManager, LibraryChanged};
 
-/// What was changed, and whose manager is told. It comes there by itself; who has changed it and
-/// wants to see it may bring it there before.
+/// A change, and the generation whose manager is told. The message arrives by itself; a caller that
+/// wants to see the change at once may bring it there before.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Changed {
     /// The generation.
     pub generation: String,
-    /// What it is told.
+    /// The change.
     pub change: LibraryChanged,
 }
 

@@ -1,4 +1,4 @@
-//! What is asked of a library.
+//! Queries of a library.
 
 use steadfast_core::{Handle, Result, Turn, rusqlite::OptionalExtension};
 

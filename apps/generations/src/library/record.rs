@@ -1,4 +1,4 @@
-//! What is written into a library. All of it may come twice, and in any order.
+//! Writes to a library. Each may come twice, and in any order.
 
 use steadfast_core::{
     Handle, Object, Outcome, Result, Turn, rusqlite::OptionalExtension, store::crash,
@@ -35,7 +35,7 @@ impl Handle<GenerationChanged> for Library {
 
     fn handle(&self, turn: &Turn<Self>, msg: GenerationChanged) -> Result<()> {
         let (sql, mut generation) = (turn.sql(), msg.generation);
-        // What came of it is kept beside it, in the same turn: who sees that it is ready sees all.
+        // Artifacts are stored in the same turn: a reader who sees `ready` sees all of them.
         let artifacts = std::mem::take(&mut generation.artifacts);
         if rows::is_deleted(sql, &generation.id)? {
             if !artifacts.is_empty() {

@@ -42,7 +42,7 @@ pub(super) const SCHEMA: &str = "\
         at INTEGER NOT NULL
     ) STRICT";
 
-/// What a row holds as JSON; a column that cannot be read is a damaged library.
+/// The JSON of a row; a column that cannot be read is a damaged library.
 fn json<T: serde::de::DeserializeOwned>(
     row: &Row<'_>,
     column: &str,
@@ -82,7 +82,7 @@ pub(super) fn whole_generation(sql: &Sql, mut found: Generation) -> Result<Gener
         found.artifacts.push(whole_artifact(sql, artifact)?);
     }
     found.artifacts.sort_by_key(|it| it.index);
-    // What is there counts, whatever was told of it last.
+    // Stored artifacts count, whatever the last message said.
     let ready = u32::try_from(found.artifacts.len()).unwrap_or(u32::MAX);
     if found.counts.ready < ready && found.status == GenerationStatus::Failed {
         found.status = GenerationStatus::Ready;

@@ -1,4 +1,4 @@
-//! What people do with a generation.
+//! Actions of people on a generation.
 
 use std::time::Duration;
 
@@ -11,9 +11,8 @@ use super::{
 use crate::{
     Cancel, Confirm, Create, Delete, DeleteGeneration, Discard, Forget, Generation,
     GenerationMessage, Library, Request, Retry, Submit, SubmitAgain, SubmitHere, TaskState,
-    artifact_id, jobs::is_here, task_id,
+    artifact_id, jobs::is_here, providers::webhook_token, task_id,
 };
-use steadfast_ai::generate::webhook_token;
 
 /// How long a manager stays at least that the library has not confirmed.
 const FORGET_AGAIN: Duration = Duration::from_hours(1);
@@ -100,7 +99,7 @@ impl Handle<SubmitAgain> for GenerationManager {
     }
 }
 
-/// What a task is made from: each has a seed of its own, so that no two are the same.
+/// The input of a task: each has a seed of its own, so that no two are the same.
 fn input_of(request: &Request, index: u32) -> Map<String, Value> {
     let mut input = request.input.clone();
     if let Some(seed) = input.get("seed").and_then(Value::as_u64) {
@@ -115,7 +114,7 @@ impl Handle<Cancel> for GenerationManager {
 
     fn handle(&self, turn: &Turn<Self>, _: Cancel) -> Result<Generation> {
         let kept = present(turn)?;
-        // What was over before ended then, and everybody knows.
+        // A generation that ended before keeps its end.
         if cancel_all(turn)? {
             progress::publish(turn, &kept)?;
         }
@@ -154,7 +153,7 @@ impl Handle<Retry> for GenerationManager {
             }
             let (index, round) = (task.index, task.round + 1);
             let earlier = (0..round).map(|it| task_id(turn.name(), index, it));
-            // What is lost would only be lost again.
+            // A lost task would only be lost again.
             let is_lost = |it: &String| task.made.is_some() && task.made_by.as_ref() == Some(it);
             let earlier = earlier.filter(|it| !is_lost(it)).collect();
             turn.sql().execute(

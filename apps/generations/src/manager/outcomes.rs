@@ -1,4 +1,4 @@
-//! What comes back from outside: outcomes, webhooks, and time.
+//! Results from outside: outcomes of jobs, webhooks, and timeouts.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use super::{
 };
 use crate::{
     AskAgain, AskLate, AtProvider, Discard, DiscardAgain, Fetch, FetchHere, Made, Poll, Progress,
-    Submit, SubmitHere, Taken, TaskError, TaskState, TimeOut, Webhook, jobs::DISCARD_AGAIN,
-    studio::WAIT_MAX_MS,
+    Submit, SubmitHere, Taken, TaskError, TaskState, TimeOut, Webhook,
+    jobs::DISCARD_AGAIN,
+    providers::{WAIT_MAX_MS, verify_webhook_token},
 };
-use steadfast_ai::generate::verify_webhook_token;
 
 fn error_of(error: &Error) -> TaskError {
     TaskError { code: error.code().into(), message: error.to_string() }
@@ -69,7 +69,7 @@ impl Handle<Outcome<Submit>> for GenerationManager {
                 unsent(turn, &task)?;
                 made_late(turn, &kept, &earlier, made)
             }
-            // Who has told of a success by a webhook meanwhile is right.
+            // A success that a webhook reported meanwhile counts.
             Err(error) => progress::failed(turn, &kept, &task, &UNDER_WAY, &error_of(&error)),
         }
     }
@@ -90,7 +90,7 @@ impl Handle<Outcome<Poll>> for GenerationManager {
     type Reply = ();
 
     fn handle(&self, turn: &Turn<Self>, msg: Outcome<Poll>) -> Result<()> {
-        // What could not be asked is asked with the next alarm.
+        // Tasks that could not be polled are polled at the next alarm.
         for Progress { task, state } in msg.result.unwrap_or_default() {
             self.told(turn, &task, state)?;
         }
@@ -99,11 +99,11 @@ impl Handle<Outcome<Poll>> for GenerationManager {
 }
 
 impl GenerationManager {
-    /// What a provider says to one task holds for all that are not submitted yet.
+    /// A provider's request to wait holds for all tasks that are not submitted yet.
     fn hold(&self, turn: &Turn<Self>, kept: &Kept, after_ms: u64) {
         let after = after_ms.clamp(progress::WAIT_MIN_MS, WAIT_MAX_MS);
         let until = turn.now().after(Duration::from_millis(after));
-        self.studio.hold(&kept.request.provider, until);
+        self.providers.hold(&kept.request.provider, until);
     }
 
     /// A provider has said how a task stands, however it came.
@@ -259,13 +259,13 @@ impl Handle<Webhook> for GenerationManager {
     const NAME: &'static str = "webhook";
     type Reply = ();
 
-    /// What came is kept as it came, with what it changes, in one commit: then it is answered.
+    /// The body and its effects are one commit; the response comes after it.
     fn handle(&self, turn: &Turn<Self>, msg: Webhook) -> Result<()> {
         let kept = rows::request(turn)?.ok_or_else(|| unknown(turn))?;
         if !verify_webhook_token(kept.secret.as_bytes(), turn.name(), &msg.task, &msg.token) {
             return Err(unknown(turn));
         }
-        let told = self.studio.parse_webhook(&kept.request.provider, &msg.task, &msg.body)?;
+        let told = self.providers.parse_webhook(&kept.request.provider, &msg.task, &msg.body)?;
         let insert = "INSERT OR IGNORE INTO webhook (task, body, receivedAt) VALUES (?1, ?2, ?3)";
         turn.sql().execute(insert, (&msg.task, &msg.body, turn.now().0))?;
         for Progress { task, state } in told {

@@ -1,4 +1,4 @@
-//! What becomes of a task. Each change names the states that it may come from; from any other it
+//! The states of a task. Each change names the states that it may come from; from any other it
 //! changes nothing.
 
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::{
 use crate::{
     AskAgain, AskLate, Confirm, Fetch, FetchHere, Forget, GenerationChanged, GenerationStatus,
     Library, Made, SubmitAgain, TaskError, TaskState, TimeOut, artifact_id, jobs::is_here,
-    studio::WAIT_MAX_MS,
+    providers::WAIT_MAX_MS,
 };
 
 /// How long a provider is left alone at least that does not say how long, in milliseconds.
@@ -108,7 +108,7 @@ pub(super) fn watch_time(turn: &ManagerTurn, kept: &Kept) -> Result<()> {
     Ok(())
 }
 
-/// What a provider says that does not take a task now.
+/// The error of a provider that does not accept a task now.
 pub(super) struct Wait {
     /// The ids of earlier rounds.
     pub(super) earlier: Vec<String>,
@@ -243,8 +243,8 @@ pub(super) fn fetch_again(turn: &ManagerTurn, kept: &Kept, task: &TaskRow) -> Re
     Ok(true)
 }
 
-/// What an earlier round had made cannot be had: the round that it overtook is waited for again, as
-/// long as there is time. `false` if there is none.
+/// The output of an earlier round cannot be fetched: the round that it replaced is waited for
+/// again, as long as there is time. `false` if there is none.
 pub(super) fn wait_again(turn: &ManagerTurn, kept: &Kept, task: &TaskRow) -> Result<bool> {
     // Its error is still there if it had failed before.
     let is_open = task.error.is_none();

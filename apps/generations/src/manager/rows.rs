@@ -1,6 +1,5 @@
 //! The tables of a generation, and what is read from them.
 
-use steadfast_ai::generate::Delivery;
 use steadfast_core::{
     Result, Turn,
     rusqlite::{OptionalExtension, Row},
@@ -10,7 +9,7 @@ use steadfast_core::{
 use super::GenerationManager;
 use crate::{
     Artifact, Counts, Fetched, Generation, GenerationStatus, Made, Request, TaskError, TaskState,
-    TaskView, artifact_id, task_id,
+    TaskView, artifact_id, providers::Delivery, task_id,
 };
 
 pub(super) const SCHEMA: &str = "\

@@ -1,14 +1,14 @@
 //! Bytes that cannot be had, and bytes that are here already.
 
-use steadfast_ai::generate::{ErrorKind, FetchOptions};
 use steadfast_core::{Job, Object, Perform};
+use steadfast_generations::providers::{ErrorKind, FetchOptions};
 use steadfast_generations::{
     ARTIFACTS, Cancel, DEFAULT_WORKSPACE, Delete, Fetch, GenerationManager, Retry, TaskState,
     artifact_id, blob_key, task_id,
 };
 
 use crate::stage::{
-    Fake, ID, advance, blobs, create, kept, live, start, start_with_studio, webhook,
+    Fake, ID, advance, blobs, create, kept, live, start, start_with_providers, webhook,
 };
 
 #[tokio::test]
@@ -53,7 +53,7 @@ async fn a_retry_makes_again_what_is_lost() {
 #[tokio::test]
 async fn a_blob_that_was_put_before_the_outcome_was_lost_is_found_when_its_address_is_gone() {
     let fake = Fake::new();
-    let (app, studio) = start_with_studio(&fake).await;
+    let (app, providers) = start_with_providers(&fake).await;
     let task = task_id(ID, 0, 0);
     let job = Fetch {
         provider: "fake".into(),
@@ -64,16 +64,16 @@ async fn a_blob_that_was_put_before_the_outcome_was_lost_is_found_when_its_addre
         generation: ID.into(),
         workspace: DEFAULT_WORKSPACE.into(),
     };
-    let first = studio.perform(job.clone(), "key").await.unwrap();
+    let first = providers.perform(job.clone(), "key").await.unwrap();
     fake.books().withheld = Some(ErrorKind::OutputGone);
-    let again = studio.perform(job.clone(), "key").await.unwrap();
+    let again = providers.perform(job.clone(), "key").await.unwrap();
     assert_eq!(
         (again.size, again.content_type, again.extension),
         (first.size, first.content_type, first.extension)
     );
     // That of another round is another one.
     let other = Fetch { task: task_id(ID, 0, 1), ..job };
-    assert_eq!(studio.perform(other, "other").await.unwrap_err().code(), "output_gone");
+    assert_eq!(providers.perform(other, "other").await.unwrap_err().code(), "output_gone");
     assert_eq!(blobs(&app).await.len(), 1);
 }
 

@@ -39,7 +39,7 @@ async fn hole_02_a_webhook_that_comes_twice_counts_once_and_a_forged_one_never()
     assert_eq!(live(&app).await.unwrap().counts.ready, 1);
     let (task, body) = (task_id(ID, 1, 0), Fake::webhook(&task_id(ID, 1, 0)));
     // The token of another task, and none at all.
-    let other = steadfast_ai::generate::webhook_token(b"secret", ID, &task_id(ID, 0, 0));
+    let other = steadfast_generations::providers::webhook_token(b"secret", ID, &task_id(ID, 0, 0));
     for token in [other, String::new()] {
         let told = Webhook { task: task.clone(), token, body: body.clone() };
         let error = app.call(GenerationManager::at(ID), told).await.unwrap_err();

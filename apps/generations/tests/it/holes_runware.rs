@@ -1,22 +1,21 @@
 //! Holes that only show with the provider's own words.
 
-use std::net::TcpListener;
+use std::{net::TcpListener, sync::Arc};
 
 use serde_json::{Map, Value, json};
-use steadfast_ai::{
-    fake::FakeRunware,
-    generate::{OutputKind, Providers, Runware, RunwareOptions},
-};
 use steadfast_core::{Object, test::TestApp};
+use steadfast_fake_runware::FakeRunware;
 use steadfast_generations::{
-    Create, GenerationManager, GenerationStatus, Request, TaskState, task_id,
+    Create, GenerationManager, GenerationStatus, Request, TaskState,
+    providers::{OutputKind, Runware, RunwareOptions},
+    task_id,
 };
 
 use crate::stage::{ID, advance, blobs, kept, live, program_with, request, tell};
 
 async fn start(options: RunwareOptions) -> TestApp {
-    let providers = Providers::new().with(Runware::new(options).unwrap());
-    program_with(providers).test().await.unwrap()
+    let runware = Runware::new(options).unwrap();
+    program_with(vec![Arc::new(runware)]).test().await.unwrap()
 }
 
 /// Asks for one clip, which comes by a webhook.
@@ -92,8 +91,8 @@ async fn hole_16_an_artifact_counts_when_its_own_bytes_are_here_and_nobody_is_as
     // Nobody can have it asked for either.
     let input = json!({ "positivePrompt": "xy", "uploadEndpoint": "http://127.0.0.1:9/" });
     let Value::Object(input) = input else { panic!("it is one") };
-    let asked = steadfast_ai::generate::Request { model: "runware:100@1".into(), input };
-    let refused = steadfast_ai::generate::Provider::check(&runware, &asked).unwrap_err();
+    let asked = steadfast_generations::providers::Request { model: "runware:100@1".into(), input };
+    let refused = steadfast_generations::providers::Provider::check(&runware, &asked).unwrap_err();
     assert_eq!(refused.code(), "generation_input_invalid");
 
     // The provider says that it is done, and has only half of it.

@@ -1,7 +1,7 @@
 //! A success that comes late, and that nobody tells of: it is asked for.
 
-use steadfast_ai::generate::ErrorKind;
 use steadfast_core::{Object, test::TestApp};
+use steadfast_generations::providers::ErrorKind;
 use steadfast_generations::{
     Create, GenerationManager, GenerationStatus, Retry, TaskState, task_id,
 };

@@ -80,21 +80,21 @@ async fn a_key_is_one_request_and_refuses_another() {
     let id = reserve(DEFAULT_WORKSPACE, "a").await.unwrap();
     assert_eq!(reserve(DEFAULT_WORKSPACE, "a").await.unwrap(), id);
     assert_eq!(reserve(DEFAULT_WORKSPACE, "b").await.unwrap_err().code(), "key_reused");
-    assert_ne!(reserve("studio", "a").await.unwrap(), id, "a workspace has its own keys");
+    assert_ne!(reserve("team", "a").await.unwrap(), id, "a workspace has its own keys");
 }
 
 #[tokio::test]
 async fn what_is_asked_for_in_a_workspace_is_in_its_library_alone() {
     let app = start(&Fake::new()).await;
-    let create = Create { workspace: "studio".into(), ..request("now", 2) };
+    let create = Create { workspace: "team".into(), ..request("now", 2) };
     let shown = app.call(GenerationManager::at(ID), create).await.unwrap();
-    assert_eq!(shown.workspace, "studio");
+    assert_eq!(shown.workspace, "team");
     app.settle().await;
     assert_eq!(kept(&app).await, None);
     assert_eq!(artifacts(&app, Narrow::default()).await, Vec::<u32>::new());
     let ask = GetGeneration { id: ID.into() };
-    let found = app.call(Library::at("studio"), ask).await.unwrap().unwrap();
-    assert_eq!((found.workspace.as_str(), found.artifacts.len()), ("studio", 2));
+    let found = app.call(Library::at("team"), ask).await.unwrap().unwrap();
+    assert_eq!((found.workspace.as_str(), found.artifacts.len()), ("team", 2));
 }
 
 #[tokio::test]

@@ -1,12 +1,12 @@
 //! What nobody wants is not paid for, and what is wanted is paid for once.
 
-use steadfast_ai::generate::OutputKind;
 use steadfast_core::{Object, Perform, test::TestApp};
+use steadfast_generations::providers::OutputKind;
 use steadfast_generations::{
     Cancel, Delete, GenerationManager, GenerationStatus, Retry, Submit, Taken, task_id,
 };
 
-use crate::stage::{Fake, ID, advance, create, kept, request, start, start_with_studio};
+use crate::stage::{Fake, ID, advance, create, kept, request, start, start_with_providers};
 
 /// Two pictures that could not be handed over yet: their jobs wait for the next attempt.
 async fn waiting(fake: &Fake) -> TestApp {
@@ -76,7 +76,7 @@ async fn a_picture_that_is_retried_while_the_provider_is_down_is_paid_for_once()
 #[tokio::test]
 async fn a_job_whose_outcome_was_lost_in_the_same_process_asks_before_it_submits_again() {
     let fake = Fake::new();
-    let (app, studio) = start_with_studio(&fake).await;
+    let (app, providers) = start_with_providers(&fake).await;
     fake.books().is_down = true;
     create(&app, "now", 1).await;
     app.settle().await;
@@ -95,7 +95,7 @@ async fn a_job_whose_outcome_was_lost_in_the_same_process_asks_before_it_submits
     };
     // The store does not take the outcome of the first one, so it is performed again.
     for _ in 0..3 {
-        let taken = studio.perform(job.clone(), "key").await.unwrap();
+        let taken = providers.perform(job.clone(), "key").await.unwrap();
         assert!(matches!(taken, Taken::Made(_)), "{taken:?}");
     }
     fake.assert_fair();

@@ -1,17 +1,19 @@
 //! Blobs that nothing refers to are found and deleted, and others never.
 
-use steadfast_ai::generate::ErrorKind;
 use steadfast_core::{
     Object, Perform,
     bucket::{Attributes, PutOptions},
     test::TestApp,
 };
+use steadfast_generations::providers::ErrorKind;
 use steadfast_generations::{
     ARTIFACTS, Create, DEFAULT_WORKSPACE, Delete, FindOrphans, GenerationManager, artifact_id,
     blob_key,
 };
 
-use crate::stage::{Fake, ID, advance, blobs, create, on_all, request, start_with_studio, webhook};
+use crate::stage::{
+    Fake, ID, advance, blobs, create, on_all, request, start_with_providers, webhook,
+};
 
 const OTHER: &str = "0190b0a0-0000-7000-8000-000000000002";
 const DAY: u64 = 24 * 3_600;
@@ -56,7 +58,7 @@ async fn blobs_that_nothing_refers_to_are_found_however_long_the_bucket_is_away(
 
 async fn blobs_that_are_referred_to_are_never_taken(app: &TestApp, fake: &Fake) {
     create(app, "now", 2).await;
-    let other = Create { workspace: "studio".into(), ..request("now", 2) };
+    let other = Create { workspace: "team".into(), ..request("now", 2) };
     app.call(GenerationManager::at(OTHER), other).await.unwrap();
     app.settle().await;
     // Nobody knows who refers to a blob of an earlier version.
@@ -70,7 +72,7 @@ async fn blobs_that_are_referred_to_are_never_taken(app: &TestApp, fake: &Fake) 
 #[tokio::test]
 async fn a_blob_that_its_manager_fetches_is_referred_to() {
     let fake = Fake::new();
-    let (app, studio) = start_with_studio(&fake).await;
+    let (app, providers) = start_with_providers(&fake).await;
     create(&app, "slow", 2).await;
     app.settle().await;
     fake.books().withheld = Some(ErrorKind::Unavailable);
@@ -79,9 +81,9 @@ async fn a_blob_that_its_manager_fetches_is_referred_to() {
     let fetched = leave(&app, ID, 0, Some(DEFAULT_WORKSPACE)).await;
     leave(&app, ID, 7, Some(DEFAULT_WORKSPACE)).await;
     let all = FindOrphans { after: None, until: i64::MAX };
-    let found = studio.perform(all.clone(), "key").await.unwrap();
+    let found = providers.perform(all.clone(), "key").await.unwrap();
     assert_eq!(found.deleted, [artifact_id(ID, 7)], "there is no such place");
     assert_eq!(blobs(&app).await, [fetched]);
     app.call(GenerationManager::at(ID), Delete).await.unwrap();
-    assert_eq!(studio.perform(all, "key").await.unwrap().deleted, [artifact_id(ID, 0)]);
+    assert_eq!(providers.perform(all, "key").await.unwrap().deleted, [artifact_id(ID, 0)]);
 }

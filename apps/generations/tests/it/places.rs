@@ -1,22 +1,21 @@
 //! Who waits for whom.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::{Map, json};
-use steadfast_ai::{
-    classify::Pool,
-    generate::{Embedded, OutputKind, Providers},
-};
 use steadfast_core::Object;
-use steadfast_generations::{Create, GenerationManager, GenerationStatus, GetState, Request};
+use steadfast_generations::{
+    Create, GenerationManager, GenerationStatus, GetState, Request,
+    providers::{Embedded, OutputKind},
+};
+use steadfast_images::Pool;
 
 use crate::stage::{Fake, program_with, request};
 
 #[tokio::test]
 async fn what_is_made_here_does_not_wait_for_places_at_another_provider() {
     let here = Embedded::new(Pool::new("here", 1).unwrap());
-    let providers = Providers::new().with(Fake::new()).with(here);
-    let app = program_with(providers).test().await.unwrap();
+    let app = program_with(vec![Arc::new(Fake::new()), Arc::new(here)]).test().await.unwrap();
     let id = |number: u32| format!("0190b0a0-0000-7000-8000-{number:012}");
     // More than all providers together have places for, and none of them comes to an end.
     for number in 0..4 {

@@ -9,17 +9,17 @@ use std::{
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use serde_json::{Map, Value, json};
-use steadfast_ai::classify::Pool;
-use steadfast_ai::generate::{
-    Checked, Embedded, ErrorKind, GenerateError, Model, Output, OutputKind, OutputSource,
-    OutputStream, Provider, Providers, Report, Request as Asked, Submitted, Task, TaskState,
-};
 use steadfast_core::{App, Bucket, Object, bucket::ListOptions, test::TestApp};
+use steadfast_generations::providers::{
+    Checked, Embedded, ErrorKind, GenerateError, Model, Output, OutputKind, OutputSource,
+    OutputStream, Provider, Report, Request as Asked, Submitted, Task, TaskState,
+};
+use steadfast_images::Pool;
 use tokio::sync::watch;
 
 use steadfast_generations::{
     ARTIFACTS, Create, DEFAULT_WORKSPACE, Generation, GenerationManager, GetGeneration, GetState,
-    Library, Made, Request, Studio, StudioOptions, Webhook, task_id,
+    Library, Made, Providers, ProvidersOptions, Request, Webhook, task_id,
 };
 
 use crate::full::Full;
@@ -271,35 +271,38 @@ pub(crate) use on_all;
 
 /// The application.
 pub(crate) fn program(fake: &Fake) -> App {
-    program_and_studio(Providers::new().with(fake.clone()), Some(fake)).0
+    program_and_providers(vec![Arc::new(fake.clone())], Some(fake)).0
 }
 
-/// The application, and the studio that works for it.
-pub(crate) async fn start_with_studio(fake: &Fake) -> (TestApp, Arc<Studio>) {
-    let (program, studio) = program_and_studio(Providers::new().with(fake.clone()), Some(fake));
-    (program.test().await.unwrap(), studio)
+/// The application, and the providers that work for it.
+pub(crate) async fn start_with_providers(fake: &Fake) -> (TestApp, Arc<Providers>) {
+    let (program, providers) = program_and_providers(vec![Arc::new(fake.clone())], Some(fake));
+    (program.test().await.unwrap(), providers)
 }
 
 /// The same with other providers.
-pub(crate) fn program_with(providers: Providers) -> App {
-    program_and_studio(providers, None).0
+pub(crate) fn program_with(providers: Vec<Arc<dyn Provider>>) -> App {
+    program_and_providers(providers, None).0
 }
 
-fn program_and_studio(providers: Providers, fake: Option<&Fake>) -> (App, Arc<Studio>) {
+fn program_and_providers(
+    providers: Vec<Arc<dyn Provider>>,
+    fake: Option<&Fake>,
+) -> (App, Arc<Providers>) {
     let program = App::new("test");
     let (place, books) = (program.client(), fake.map(|it| it.books.clone()));
     let is_away = move || books.as_ref().is_some_and(|it| it.lock().unwrap().is_bucket_away);
-    let studio = Arc::new(Studio::new(
+    let providers = Arc::new(Providers::new(
         providers,
-        StudioOptions::default(),
+        ProvidersOptions::default(),
         Arc::new(move || match is_away() {
             true => place.bucket(Bucket::named("away")),
             false => place.bucket(ARTIFACTS),
         }),
     ));
-    let (managers, works) = (program.client(), studio.clone());
-    studio.connect(move || managers.runtime().map(|it| it.objects().clone()));
-    let program = steadfast_generations::with_studio(program, &studio);
+    let (managers, works) = (program.client(), providers.clone());
+    providers.connect(move || managers.runtime().map(|it| it.objects().clone()));
+    let program = steadfast_generations::with_jobs(program, &providers);
     let program = match fake.is_some_and(|it| it.books().is_library_full) {
         true => program.object(Full),
         false => program.object(Library),
@@ -375,7 +378,7 @@ pub(crate) const GONE: &str = "gone";
 
 /// Delivers a webhook as its provider would.
 pub(crate) async fn tell(app: &TestApp, task: &str, body: String) -> Result<(), String> {
-    let token = steadfast_ai::generate::webhook_token(SECRET.as_bytes(), ID, task);
+    let token = steadfast_generations::providers::webhook_token(SECRET.as_bytes(), ID, task);
     let task = task.to_owned();
     let told = Webhook { task, token, body };
     app.call(GenerationManager::at(ID), told).await.map_err(|it| it.code().to_owned())

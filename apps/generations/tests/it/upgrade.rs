@@ -2,13 +2,12 @@
 
 use std::sync::{Arc, Mutex};
 
-use steadfast_ai::{
-    fake::FakeRunware,
-    generate::{Delivery, OutputKind, Providers, Reconcile, Runware, RunwareOptions},
-};
 use steadfast_core::Object;
+use steadfast_fake_runware::FakeRunware;
 use steadfast_generations::{
-    Create, GenerationManager, GenerationStatus, Request, Retry, TaskState, task_id,
+    Create, GenerationManager, GenerationStatus, Request, Retry, TaskState,
+    providers::{Delivery, OutputKind, Reconcile, Runware, RunwareOptions},
+    task_id,
 };
 use steadfast_world::World;
 
@@ -40,7 +39,7 @@ fn upgraded(
     let its = options.clone();
     let mut world = world(Box::new(move || {
         let runware = Runware::new(its.lock().unwrap().clone()).unwrap();
-        program_with(Providers::new().with(runware))
+        program_with(vec![Arc::new(runware)])
     }));
     world.on(async |app| {
         app.call(GenerationManager::at(ID), image("drop-answer")).await.unwrap();

@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use axum::{
-    body::Body,
     extract::{Path, Query, State},
-    http::{HeaderMap, StatusCode, header},
-    response::{IntoResponse, Response},
+    http::{HeaderMap, StatusCode},
+    response::Response,
 };
 use serde::Deserialize;
-use steadfast_ai::classify::{ImageFormat, thumbnail as small_copy};
 use steadfast_core::bucket::{Condition, GetOptions};
+use steadfast_images::{ImageFormat, thumbnail as small_copy};
+use steadfast_web::BlobFile;
 
 use super::{
     problem::Problem,
@@ -35,13 +35,14 @@ pub(super) async fn image(
 ) -> Result<Response, Problem> {
     site.admit(&headers, &organization, Action::Read).await?;
     let (key, version) = current(&site, &organization, &name, &query).await?;
-    if has(&headers, &version) {
-        return Ok(same(&version));
+    let blob = BlobFile { etag: &version, is_immutable: query.version.is_some() };
+    if let Some(response) = blob.not_modified(&headers) {
+        return Ok(response);
     }
     let bytes = load(&site, &key, &version).await?;
-    // What its bytes are, whatever somebody said; what is no image is not shown as one.
+    // The type by its bytes, whatever the client said; other bytes are not shown as an image.
     let kind = ImageFormat::sniff(&bytes).map(ImageFormat::content_type);
-    Ok(answer(&version, kind.unwrap_or("application/octet-stream"), &query, bytes))
+    Ok(blob.response(kind.unwrap_or("application/octet-stream"), bytes))
 }
 
 pub(super) async fn thumbnail(
@@ -52,8 +53,9 @@ pub(super) async fn thumbnail(
 ) -> Result<Response, Problem> {
     site.admit(&headers, &organization, Action::Read).await?;
     let (key, version) = current(&site, &organization, &name, &query).await?;
-    if has(&headers, &version) {
-        return Ok(same(&version));
+    let blob = BlobFile { etag: &version, is_immutable: query.version.is_some() };
+    if let Some(response) = blob.not_modified(&headers) {
+        return Ok(response);
     }
     let made = match site.thumbnails.find(&version) {
         Some(made) => made,
@@ -66,7 +68,7 @@ pub(super) async fn thumbnail(
         }
     };
     let kind = if made.starts_with(b"\x89PNG") { "image/png" } else { "image/jpeg" };
-    Ok(answer(&version, kind, &query, made.to_vec()))
+    Ok(blob.response(kind, made.to_vec()))
 }
 
 /// The key of an image and its version, which is the one that is asked for, if one is.
@@ -88,12 +90,6 @@ async fn current(
     Ok((key, version))
 }
 
-/// Whether the caller has it.
-fn has(headers: &HeaderMap, version: &str) -> bool {
-    let has = headers.get(header::IF_NONE_MATCH).and_then(|it| it.to_str().ok());
-    has.is_some_and(|it| it.split(',').any(|it| it.trim().trim_matches('"') == version))
-}
-
 async fn load(site: &Site, key: &str, version: &str) -> Result<Vec<u8>, Problem> {
     let get = GetOptions { condition: Condition::version(version), ..GetOptions::default() };
     let reading = site.uploads.read(key, get).await?;
@@ -102,24 +98,4 @@ async fn load(site: &Site, key: &str, version: &str) -> Result<Vec<u8>, Problem>
         return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "image_too_large", detail));
     }
     Ok(reading.bytes().await?)
-}
-
-fn same(etag: &str) -> Response {
-    (StatusCode::NOT_MODIFIED, [(header::ETAG, format!("\"{etag}\""))]).into_response()
-}
-
-fn answer(etag: &str, kind: &str, query: &Version, bytes: Vec<u8>) -> Response {
-    // An address with a version always shows the same.
-    let cache = match query.version {
-        Some(_) => "private, max-age=31536000, immutable",
-        None => "private, no-cache",
-    };
-    let headers = [
-        (header::CONTENT_TYPE, kind.to_owned()),
-        (header::ETAG, format!("\"{etag}\"")),
-        (header::CACHE_CONTROL, cache.to_owned()),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
-        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox".to_owned()),
-    ];
-    (headers, Body::from(bytes)).into_response()
 }

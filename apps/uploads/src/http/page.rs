@@ -29,7 +29,7 @@ static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
     Asset::js("/uploads-assets/uploads.js", include_str!("../../assets/uploads.js"))
 });
 
-/// What a browser offers to choose.
+/// The file types that a browser offers.
 const TYPES: &str = "image/png,image/jpeg,image/webp,image/gif";
 /// How many cards a page has.
 const CARDS: u32 = 200;

@@ -4,8 +4,8 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use steadfast_ai::classify::{ImageError, PoolError};
 use steadfast_core::{BucketError, CallError, Denied, TokenError};
+use steadfast_images::{ImageError, PoolError};
 use steadfast_web::problem;
 
 /// Why a request was not served.

@@ -6,17 +6,17 @@ use axum::{
     extract::{Multipart, multipart::MultipartError},
     http::StatusCode,
 };
-use steadfast_ai::classify::inspect;
 use steadfast_core::{
     BucketError, Object, RequestKey,
     bucket::{Attributes, PutOptions, PutRecord},
 };
+use steadfast_images::inspect;
 use steadfast_web::IdempotencyKey;
 
 use super::{problem::Problem, site::Site};
 use crate::{IngestUploadEvent, OrganizationAgent, Upload, event_id, is_name};
 
-/// What a form brought.
+/// An image from a form.
 pub(super) struct Received {
     pub(super) name: String,
     pub(super) bytes: Vec<u8>,
@@ -24,7 +24,7 @@ pub(super) struct Received {
 
 /// One file of a form, as far as it fits.
 pub(super) struct File {
-    /// What the form calls it.
+    /// The file name in the form.
     pub(super) name: Option<String>,
     pub(super) bytes: Result<Vec<u8>, Problem>,
 }

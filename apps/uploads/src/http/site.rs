@@ -1,37 +1,37 @@
-//! Whom the application serves with what, and the one function that lets somebody in.
+//! The state of the routes, and the one function that authorizes a request.
 
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, header};
-use steadfast_ai::classify::{Copies, ImageLimits, Pool};
 use steadfast_core::{BucketHandle, Objects, Tokens};
+use steadfast_images::{Copies, ImageLimits, Pool};
 use steadfast_web::Connect;
 
 use super::problem::Problem;
 use crate::is_name;
 
-/// What the routes work with. Cheap to clone.
+/// The state of the routes. Cheap to clone.
 #[derive(Clone)]
 pub struct Site {
     /// The agents of organizations.
     pub objects: Objects,
     /// The images.
     pub uploads: BucketHandle,
-    /// Who may come in.
+    /// The tokens of organizations.
     pub tokens: Tokens,
-    /// What an image may be.
+    /// Limits of an image.
     pub limits: ImageLimits,
-    /// Who looks at images before they are stored, and makes small copies: a few at a time.
+    /// Threads that inspect images before they are stored, and make small copies.
     pub pool: Pool,
     /// Small copies that were made.
     pub thumbnails: Copies,
     /// How a live connection is made.
     pub connect: Connect,
-    /// What there is to say about the classifier.
+    /// A notice about the classifier.
     pub notice: Arc<dyn Fn() -> Option<String> + Send + Sync>,
 }
 
-/// What somebody wants to do.
+/// The kind of access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Read,

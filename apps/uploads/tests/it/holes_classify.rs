@@ -2,7 +2,6 @@
 
 use std::{ops::Range, sync::atomic::Ordering, time::Duration};
 
-use steadfast_ai::classify::Label;
 use steadfast_core::{
     Object, Perform, Workflow,
     bucket::{Attributes, BlobKey, BucketName, Condition, ExpectedContent, PartTag},
@@ -11,7 +10,7 @@ use steadfast_core::{
 use steadfast_uploads::{
     Classification, FindLostRuns, MarkRunning, OrganizationAgent, OrganizationWorkflow,
     PersistClassificationFailure, PersistClassificationSuccess, RetryUpload, RunLookup, Status,
-    UPLOAD_EVENTS_DLQ, UPLOADS, Upload, event_id, workflow_id,
+    UPLOAD_EVENTS_DLQ, UPLOADS, Upload, classifier::Label, event_id, workflow_id,
 };
 use steadfast_world::World;
 

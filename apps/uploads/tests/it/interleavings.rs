@@ -10,7 +10,6 @@ use std::{
     time::Duration,
 };
 
-use steadfast_ai::classify::Label;
 use steadfast_core::{
     App, BlobEvent, Object,
     bucket::Blob,
@@ -19,8 +18,8 @@ use steadfast_core::{
 };
 use steadfast_uploads::{
     HideUpload, MarkRunning, OrganizationAgent, PersistClassificationFailure,
-    PersistClassificationSuccess, Status, UPLOAD_EVENTS, UPLOAD_EVENTS_DLQ, UPLOADS, event_id,
-    workflow_id,
+    PersistClassificationSuccess, Status, UPLOAD_EVENTS, UPLOAD_EVENTS_DLQ, UPLOADS,
+    classifier::Label, event_id, workflow_id,
 };
 
 use steadfast_world::World;

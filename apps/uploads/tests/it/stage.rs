@@ -10,7 +10,6 @@ use std::{
 };
 
 use async_trait::async_trait;
-use steadfast_ai::classify::{Classifier, ClassifyError, Label};
 use steadfast_core::{
     App, BlobAction, BlobEvent, Consumer, Object,
     bucket::{Blob, EventObject},
@@ -19,7 +18,9 @@ use steadfast_core::{
 use steadfast_uploads::{
     FindLostRuns, GaveUp, GetUpload, GetUploads, INCOMING, INCOMING_DLQ, Ingestion,
     OrganizationAgent, OrganizationWorkflow, RunLookup, UPLOAD_EVENTS, UPLOADS, Upload,
-    UploadEvent, bucket, dead_letters, queue,
+    UploadEvent, bucket,
+    classifier::{Classifier, ClassifyError, Label},
+    dead_letters, queue,
 };
 
 /// Answers with what the bytes say; some bytes make trouble.

@@ -83,7 +83,7 @@ fn weight(part: &str) -> Severity {
     if matches!(part, "scheme" | "host") { Severity::Critical } else { Severity::Warn }
 }
 
-/// What was asked for, if that counts as expected.
+/// The requested URL, if it counts as expected.
 fn asked_for(side: &SignalEnvelope, scene: &Scene<'_>) -> Option<Url> {
     scene.options.expect_requested.then(|| Url::parse(&side.requested_url).ok()).flatten()
 }

@@ -119,7 +119,7 @@ proptest! {
         let bytes = serde_json::to_vec(&diff).unwrap();
         let twice = compute("c", &left, &right, options);
         prop_assert_eq!(&bytes, &serde_json::to_vec(&twice).unwrap());
-        // What has been stored and read again is compared as before.
+        // A stored diff that is read again is compared as before.
         let again = |it: &SignalEnvelope| -> SignalEnvelope {
             serde_json::from_slice(&serde_json::to_vec(it).unwrap()).unwrap()
         };

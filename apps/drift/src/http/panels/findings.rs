@@ -1,4 +1,4 @@
-//! What differs, by category, with evidence and the values of both sides.
+//! The differences by category, with evidence and the values of both sides.
 
 use maud::{Markup, html};
 

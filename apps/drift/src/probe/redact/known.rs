@@ -108,8 +108,7 @@ fn find(text: &str, secret: &[u8], from: usize) -> Option<(usize, usize)> {
     Some((start, end))
 }
 
-/// What a secret looks like within something that is encoded in base64: there are three places
-/// where it can begin.
+/// The spellings of a secret inside of base64: there are three positions where it can begin.
 fn in_base64(secret: &[u8]) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     for before in 0..3 {

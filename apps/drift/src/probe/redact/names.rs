@@ -53,7 +53,7 @@ const SECRET_ENDS: &[&str] = &[
 /// How a word begins that is about who may enter: `authorization`, `authenticityToken`.
 const SECRET_BEGINNINGS: &[&str] = &["authenti", "authoriz"];
 
-/// What stands before `key` if that is a secret: `sortKey` is none.
+/// Words before `key` that make it a secret: `sortKey` is none.
 const KEY_OF: &[&str] = &[
     "access",
     "account",
@@ -108,7 +108,7 @@ fn is_secret_name(words: &[String]) -> bool {
 /// Whether such a name may be that of a secret: `sortKey=name` is none.
 fn is_doubtful_name(words: &[String]) -> bool {
     let holds_one = |word: &String| {
-        // Who wrote something is no secret.
+        // The name of an author is no secret.
         let word = word.replace("author", "");
         SECRET_WORDS.iter().any(|it| 4 <= it.len() && word.contains(it)) || word.ends_with("key")
     };

@@ -1,0 +1,4 @@
+mod converting;
+mod fetching;
+mod package;
+mod reference;
