@@ -167,7 +167,7 @@ fn every_error_of_a_bucket_keeps_its_code() {
 
 #[test]
 fn the_page_of_error_codes_lists_every_code() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/errors.md");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/errors.md");
     let page = fs::read_to_string(&file).unwrap();
     let yes = |it: bool| if it { "yes" } else { "no" };
     let row = |it: &Code| {
@@ -182,7 +182,12 @@ fn the_page_of_error_codes_lists_every_code() {
     let named: Vec<&str> = general.split('`').skip(1).step_by(2).collect();
     let expected = Code::GENERAL.iter().map(|it| it.tag());
     let expected: Vec<&str> = expected.chain(["/docs", "/openapi.json", "x-error-codes"]).collect();
-    assert_eq!(named, expected, "the errors of every operation in docs/errors.md");
+    assert_eq!(named, expected, "the errors of every operation in docs/reference/errors.md");
     let written: Vec<&str> = page.lines().filter(|it| it.starts_with("| `")).collect();
-    assert_eq!(written, rows, "write these rows into docs/errors.md:\n{}", rows.join("\n"));
+    assert_eq!(
+        written,
+        rows,
+        "write these rows into docs/reference/errors.md:\n{}",
+        rows.join("\n")
+    );
 }
