@@ -52,6 +52,7 @@ mod proxy;
 mod queue_cli;
 mod queue_pages;
 mod queues;
+mod reference;
 mod remote;
 mod revive;
 mod run_cli;

@@ -15,21 +15,28 @@ use crate::{
 /// Compares a text with the file of this name.
 #[track_caller]
 fn assert_kept(name: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/snapshots").join(name);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/snapshots");
+    assert_same(&folder.join(name), text);
+}
+
+/// Compares a text with a file, or writes it there.
+#[track_caller]
+pub(crate) fn assert_same(path: &Path, text: &str) {
     if std::env::var("STEADFAST_UPDATE_SNAPSHOTS").is_ok_and(|it| it == "1") {
         fs::create_dir_all(path.parent().expect("a folder")).expect("it can be made");
-        fs::write(&path, text).expect("it can be written");
+        fs::write(path, text).expect("it can be written");
         return;
     }
-    let kept = fs::read_to_string(&path).unwrap_or_default();
+    let kept = fs::read_to_string(path).unwrap_or_default();
     if kept == text {
         return;
     }
     let at = kept.lines().zip(text.lines()).take_while(|(kept, now)| kept == now).count();
     let line = |text: &str| text.lines().nth(at).unwrap_or("(the end)").to_owned();
     panic!(
-        "{name} differs from line {} on:\n  kept: {}\n  now:  {}\nIf that is meant, run this test \
+        "{} differs from line {} on:\n  kept: {}\n  now:  {}\nIf that is meant, run this test \
          with STEADFAST_UPDATE_SNAPSHOTS=1, and look at the difference.",
+        path.display(),
         at + 1,
         line(&kept),
         line(text)
@@ -37,7 +44,7 @@ fn assert_kept(name: &str, text: &str) {
 }
 
 /// The help of a verb.
-fn help(verb: &[String]) -> String {
+pub(crate) fn help(verb: &[String]) -> String {
     let mut command = steadfast();
     command.env_remove("STEADFAST_S3_LISTEN").args(verb).arg("--help");
     let shown = output(&mut command);
@@ -46,7 +53,7 @@ fn help(verb: &[String]) -> String {
 }
 
 /// The verbs that a help lists.
-fn verbs(help: &str) -> Vec<String> {
+pub(crate) fn verbs(help: &str) -> Vec<String> {
     let lines = help.lines().skip_while(|it| *it != "Commands:").skip(1);
     let lines = lines.take_while(|it| it.starts_with("  "));
     let verbs =
