@@ -45,7 +45,8 @@ fn prose(text: &str) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|");
     let parts = text.split('`').enumerate();
     // The odd parts are code.
-    let parts = parts.map(|(at, it)| if at % 2 == 0 { it.replace('<', "\\<") } else { it.into() });
+    let parts =
+        parts.map(|(at, it)| if at.is_multiple_of(2) { it.replace('<', "\\<") } else { it.into() });
     parts.collect::<Vec<String>>().join("`")
 }
 

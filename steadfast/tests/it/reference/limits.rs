@@ -368,7 +368,7 @@ fn shown(name: &str, value: Value) -> String {
     match value {
         Value::Number(value) if is_bytes => {
             let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
-            let fits = |it: &&(u32, &str)| value % (1_u64 << it.0) == 0;
+            let fits = |it: &&(u32, &str)| value.is_multiple_of(1_u64 << it.0);
             match units.iter().find(fits) {
                 Some((shift, unit)) => format!("{} {unit}", separated(value >> shift)),
                 None => format!("{} bytes", separated(value)),
@@ -379,7 +379,7 @@ fn shown(name: &str, value: Value) -> String {
             let units = [(86_400_000_u64, "days"), (3_600_000, "hours"), (60_000, "minutes")];
             let units = units.iter().chain(&[(1_000, "seconds"), (1, "ms")]);
             // A single day, hour or minute is shown in the next smaller unit.
-            let mut fits = units.filter(|it| value % it.0 == 0);
+            let mut fits = units.filter(|it| value.is_multiple_of(it.0));
             let (unit, name) = fits.find(|it| it.0 < value).expect("it is not 0 or 1 ms");
             format!("{} {name}", separated(value / unit))
         }
