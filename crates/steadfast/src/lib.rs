@@ -30,12 +30,36 @@ pub mod prelude {
     pub use steadfast_web::{Caller, Needs, Problem, Role, Routes, Serve, needs};
 }
 
-/// The examples of the README compile.
+/// The examples of the documents compile.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
+mod documents {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
 
-/// The guide to the four doors compiles.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/programs.md")]
-struct Programs;
+    #[doc = include_str!("../../../docs/programs.md")]
+    struct Programs;
+
+    #[doc = include_str!("../../../docs/coming-from.md")]
+    struct ComingFrom;
+
+    #[doc = include_str!("../../../docs/idempotency.md")]
+    struct Idempotency;
+
+    #[doc = include_str!("../../../docs/concepts/commit.md")]
+    struct Commits;
+
+    #[doc = include_str!("../../../docs/concepts/objects.md")]
+    struct Objects;
+
+    #[doc = include_str!("../../../docs/concepts/workflows.md")]
+    struct Workflows;
+
+    #[doc = include_str!("../../../docs/concepts/processes.md")]
+    struct Processes;
+
+    #[doc = include_str!("../../../docs/concepts/queues.md")]
+    struct Queues;
+
+    #[doc = include_str!("../../../docs/concepts/buckets.md")]
+    struct Buckets;
+}
