@@ -16,6 +16,7 @@ mod cluster;
 mod console_browser;
 mod data_pages;
 mod docs;
+mod documents;
 mod drift;
 mod drift_cli;
 mod drift_secrets;
