@@ -18,6 +18,7 @@ mod imports;
 mod killer;
 mod kills;
 mod letters;
+mod links;
 mod objects;
 #[path = "../src/order.rs"]
 mod order;
