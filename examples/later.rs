@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use steadfast::prelude::*;
 
-struct Desk;
+struct FrontDesk;
 
 /// Sets a reminder, or moves the one of the same name.
 #[derive(Serialize, Deserialize)]
@@ -23,13 +23,13 @@ struct Ring {
     of: String,
 }
 
-impl Object for Desk {
+impl Object for FrontDesk {
     const CLASS: &'static str = "desk";
     type Calls = (Remind, Ring);
     const MIGRATIONS: &'static [&'static str] = &["CREATE TABLE rang (of TEXT, at INTEGER)"];
 }
 
-impl Handle<Remind> for Desk {
+impl Handle<Remind> for FrontDesk {
     const NAME: &'static str = "remind";
     const PUBLIC: bool = true;
     type Reply = ();
@@ -39,7 +39,7 @@ impl Handle<Remind> for Desk {
     }
 }
 
-impl Handle<Ring> for Desk {
+impl Handle<Ring> for FrontDesk {
     const NAME: &'static str = "ring";
     type Reply = ();
     fn handle(&self, turn: &Turn<Self>, Ring { of }: Ring) -> Result<()> {
@@ -53,5 +53,5 @@ fn main() -> ExitCode {
 }
 
 fn app() -> Result<App> {
-    Ok(App::new("reminders").object(Desk))
+    Ok(App::new("reminders").object(FrontDesk))
 }

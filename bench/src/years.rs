@@ -102,7 +102,7 @@ async fn fill(data: &Path, count: usize) {
             });
         }
         let messages = (0..1_000).map(|_| message().to(&queue)).collect();
-        let messages = Commit::of(Write::Append { stream: queue.clone(), messages: messages });
+        let messages = Commit::of(Write::Append { stream: queue.clone(), messages });
         let mut dead = store.totals().await.expect("store answers").position;
         committed(&store, messages).await;
         dead += 1;

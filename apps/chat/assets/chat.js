@@ -1,11 +1,11 @@
-// A chat room. Lines have numbers: a connection that comes back goes on from the highest one seen.
-// What is said has a key, and stays in an outbox until its line comes back: so none is lost or
-// doubled.
+// A chat room. Lines have numbers: a new connection continues after the highest one seen. Each line
+// that the user sends has a key, and stays in an outbox until the server sends it back. No line is
+// lost or shown twice.
 "use strict";
 
 const WAIT_MIN_MS = 200;
 const WAIT_MAX_MS = 5000;
-// At each beat we ask for a sign of life; after so many without one the connection is broken.
+// The page sends a heartbeat at this interval. After BEATS_MAX without an answer it reconnects.
 const BEAT_MS = 20000;
 const BEATS_MAX = 2;
 const EARLIER = 50;
@@ -53,7 +53,7 @@ function time(at) {
   return made;
 }
 
-// Changes the list. Who reads at its end stays there.
+// Changes the list. A list that was scrolled to its end stays there.
 function changing(change) {
   const talk = part("talk");
   const isAtEnd = talk.scrollHeight - talk.scrollTop - talk.clientHeight < 40;
@@ -131,7 +131,7 @@ function heardLine(line) {
   send();
 }
 
-// Who is here is told last of all that a new connection hears first.
+// The server sends the list of members last when a connection begins, after the missed lines.
 function heardNames(names) {
   seen ??= 0;
   wait = WAIT_MIN_MS;
@@ -173,7 +173,7 @@ async function showEarlier() {
   try {
     const lines = await fetchLines(0, Math.min(...shown), EARLIER);
     const talk = part("talk");
-    const below = talk.scrollHeight - talk.scrollTop; // who reads keeps the place
+    const below = talk.scrollHeight - talk.scrollTop; // keeps the scroll position
     lines.forEach(showLine);
     part("earlier").hidden = lines.length < EARLIER;
     talk.scrollTop = talk.scrollHeight - below;

@@ -1,4 +1,4 @@
-//! Chat rooms. A room is an object: who is there are its connections, what was said are rows in its
+//! Chat rooms. A room is an object: its members are its connections, and its lines are rows in its
 //! database.
 //!
 //! A member joins with a `name`, and hears the lines after the last one seen. Lines have numbers,
@@ -20,7 +20,7 @@ pub use self::wire::{Event, History, LeaveIdle, Line, Said, Say};
 const NAME_CHARS_MAX: usize = 40;
 /// In a room with more people it is not told who is there.
 const ANNOUNCED_MAX: usize = 100;
-/// Lines that somebody hears who comes: those that were missed, or a few to begin with.
+/// Lines that a new connection gets: those that it missed, or the last `FIRST` on a first visit.
 const MISSED_MAX: u32 = 500;
 const FIRST: u32 = 50;
 const MISSED_BYTES_MAX: usize = 256 << 10;
@@ -73,14 +73,14 @@ impl Object for Chat {
 }
 
 impl Chat {
-    /// Tells who comes what was missed, and which lines were left out.
+    /// Sends a new connection the lines that it missed, and says which were left out.
     fn catch_up(&self, turn: &Turn<Self>, connection: &Connection) -> Result<()> {
         let last_seen = connection.last_seen();
         let limit = last_seen.map_or(FIRST, |_| MISSED_MAX);
         let after = last_seen.unwrap_or(0);
         let lines = line::between(turn, after, None, limit + 1)?;
-        // One more was read than is told, to know whether there are others. And not more than the
-        // connection can take at once.
+        // One more line was read than is sent, to know whether there are others. The connection
+        // gets no more bytes than it can take at once.
         let mut bytes = 0;
         let fits = lines.iter().rev().take(limit as usize).take_while(|it| {
             bytes += it.text.len();
@@ -96,7 +96,7 @@ impl Chat {
         Ok(())
     }
 
-    /// The time until somebody leaves begins anew.
+    /// Restarts the time after which an idle member leaves.
     fn stay(&self, turn: &Turn<Self>, connection: ConnectionId) {
         turn.set_alarm(&idle_alarm(connection), self.idle, LeaveIdle { connection });
     }
@@ -158,7 +158,7 @@ fn idle_alarm(connection: ConnectionId) -> String {
     format!("idle {connection}")
 }
 
-/// A member who says nothing for so long leaves the room.
+/// A member that sends nothing for this time leaves the room.
 const IDLE: Duration = Duration::from_mins(10);
 
 /// The application.

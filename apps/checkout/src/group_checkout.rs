@@ -65,7 +65,7 @@ impl Process for GroupCheckout {
                 let guests = Guests::pending(guest_stay_account_ids);
                 initiate(group_checkout_id, clerk_id, &guests, *now)
             }
-            // The clerk hears of it; what is under way goes on.
+            // The clerk gets a rejection; the checkout in progress continues.
             (Input::InitiateGroupCheckout { group_checkout_id, now, .. }, State::Pending(_)) => {
                 vec![Reply(Output::GroupCheckoutRejected {
                     group_checkout_id: group_checkout_id.clone(),

@@ -39,7 +39,7 @@ impl RecordedAnswers {
         Self { executor, store: OnceLock::new(), memory: Mutex::default() }
     }
 
-    /// Keeps them in a store, which keeps commands that were given up for so long.
+    /// Keeps them in a store. `keep_dead` is how long it keeps commands that were given up.
     pub(crate) fn keep_in(&self, store: Arc<dyn Store>, keep_dead: Duration) {
         // A second one is the same store.
         let _ = self.store.set((store, TRIED.saturating_add(keep_dead)));
@@ -95,7 +95,7 @@ fn later(error: StoreError) -> Failure {
     Failure::retry(error.to_string())
 }
 
-/// A command that comes again may be given up again, and is kept as long again.
+/// A command that is delivered again may be given up again; its retention restarts.
 async fn keep_longer(store: &dyn Store, found: &Entry, keep: Duration) -> Result<(), Failure> {
     let Entry { entry, revision, value, .. } = found.clone();
     let expect = Expect::Revision { entry: entry.clone(), revision };

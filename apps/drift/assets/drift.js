@@ -1,4 +1,4 @@
-// Follows a comparison that is under way; the server draws.
+// Follows a comparison that is in progress; the server renders the page.
 "use strict";
 
 const base = document.documentElement.dataset.base ?? ""; // where a host program serves us
@@ -9,7 +9,7 @@ async function refresh() {
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   const [here, fresh] = [document.getElementById("result"), page.getElementById("result")];
   if (!here || !fresh) return;
-  // What somebody has opened stays open.
+  // Details that are open stay open.
   const open = new Set([...here.querySelectorAll("details[open] > summary")].map((it) => it.textContent));
   for (const it of fresh.querySelectorAll("details > summary")) {
     it.parentElement.open = open.has(it.textContent);
@@ -26,7 +26,7 @@ const result = document.getElementById("result");
 if (result && !isOver()) {
   const source = new EventSource(`${base}/api/compare/${result.dataset.id}/events`);
   source.onmessage = async (event) => {
-    // Others of this pair are told of as well.
+    // The stream also has events of other comparisons of this pair.
     if (JSON.parse(event.data).comparisonId !== result.dataset.id) return;
     await refresh();
     if (isOver()) source.close();

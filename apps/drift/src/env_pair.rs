@@ -114,7 +114,7 @@ impl Handle<CreateComparison> for EnvPair {
     }
 }
 
-/// The run of a comparison. An id that comes again after it was forgotten has another one.
+/// The run of a comparison. An id that is used again after it was forgotten has another run.
 fn run_id(id: &str, sequence: i64) -> String {
     format!("{id}-{sequence}")
 }
@@ -182,7 +182,7 @@ impl EnvPair {
 }
 
 impl EnvPair {
-    /// Forgets those that ended first. Those that are under way are never among them, and never the
+    /// Forgets those that ended first. Running comparisons are never among them, and never the
     /// one that has just ended. Probes go with their comparison, and so does an explanation that
     /// is still tried.
     fn forget(&self, turn: &Turn<Self>) -> Result<()> {

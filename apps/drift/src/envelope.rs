@@ -1,4 +1,4 @@
-//! The result of one probe: the contract between the probe, the diff and whoever shows it.
+//! The result of one probe: the contract between the probe, the diff and the pages.
 
 use std::collections::BTreeMap;
 

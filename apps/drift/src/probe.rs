@@ -51,10 +51,10 @@ pub struct ProbeOptions {
     pub body_bytes_max: usize,
     /// The user agent of the probe.
     pub user_agent: String,
-    /// How often a side that gives no answer is asked again before that is told. Each pause is
-    /// twice as long as the one before.
+    /// How often a side that gives no answer is asked again before that is reported. Each pause
+    /// is twice as long as the one before.
     pub retries: usize,
-    /// How often a difference is looked at again before it is told.
+    /// How often a difference is checked again before it is reported.
     pub rounds: usize,
     /// How long to wait before each of these rounds.
     pub pause: Duration,

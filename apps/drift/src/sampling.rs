@@ -1,5 +1,5 @@
-//! Asking again before a difference is told: what a side does not answer twice in the same way is
-//! no drift between the two, and one slow answer is no slow environment.
+//! Asking again before a difference is reported: what a side does not answer twice in the same way
+//! is no drift between the two, and one slow answer is no slow environment.
 
 use serde::{Deserialize, Serialize};
 use steadfast_core::store::{Clock, SystemClock};
@@ -161,7 +161,7 @@ fn note(unsteady: &mut Vec<Unsteady>, side: Side, told: &EnvDiff, own: &EnvDiff)
         let is_shared = a_at.keys.is_empty() || a_at.keys.iter().any(|it| b_at.keys.contains(it));
         a.code == b.code && a_at.section == b_at.section && is_shared && b.severity <= a.severity
     };
-    // Those two are told of all requests, not of the first one.
+    // These two findings are about all requests, not about the first one.
     let is_of_all = |it: &DiffFinding| matches!(it.code, Code::TimingDrift | Code::ProbeFailure);
     for finding in told.findings.iter().filter(|it| !is_of_all(it)) {
         if !own.findings.iter().any(|it| is_same(finding, it)) {

@@ -21,7 +21,7 @@ const PERIOD: Duration = Duration::from_millis(100);
 /// A comparison could not be made: not the same as one that found something.
 const NOT_COMPARED: u8 = 2;
 
-/// Here, whoever asks is the operator.
+/// The caller of this verb is the operator, who can change these settings.
 const ALLOW: &str =
     "; allow it with --drift-hosts HOST, or with --drift-networks NETWORK for standard ports";
 

@@ -16,7 +16,7 @@ use strum::{EnumString, IntoStaticStr};
 pub struct EnvPair {
     /// Finished comparisons that are kept.
     pub keep: u32,
-    /// Comparisons that may be under way at a time.
+    /// Maximum number of comparisons in progress.
     pub running_max: u32,
 }
 
@@ -31,7 +31,7 @@ impl Default for EnvPair {
 #[strum(serialize_all = "lowercase")]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// It is under way.
+    /// It is in progress.
     Running,
     /// It has a result.
     Completed,
@@ -308,7 +308,7 @@ pub struct Overdue {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum PairMessage {
-    /// A comparison goes on.
+    /// A comparison has reached another step.
     Progress {
         /// Which one.
         comparison_id: String,

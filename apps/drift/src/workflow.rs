@@ -18,7 +18,7 @@ use crate::{
 
 /// Earlier comparisons that a new one is held against.
 const HISTORY: u32 = 10;
-/// Of those, how many an explanation hears of.
+/// Of those, how many the explainer gets.
 const TOLD: usize = 3;
 /// How long one attempt to explain may take.
 const EXPLAINS_FOR: Duration = Duration::from_mins(1);

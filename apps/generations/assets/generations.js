@@ -5,7 +5,7 @@ const base = document.documentElement.dataset.base ?? ""; // where a host progra
 const lines = new Map();
 let wanted = false, busy = false;
 // Generations that were accepted and that the page does not show yet, each with the time at which
-// the page stops looking. The library hears of a generation a moment after it was accepted.
+// the page stops looking. The library has a generation a moment after it was accepted.
 const awaited = new Map();
 const AWAITED_MS = 30000, BETWEEN_MS = 300;
 let timer = 0;
@@ -58,7 +58,7 @@ function merge(here, fresh) {
   });
 }
 
-// One line for each generation that is under way.
+// Opens one connection for each generation in progress.
 function listen() {
   const active = [...document.querySelectorAll('.generation[data-status="active"]')].map((it) => it.dataset.id);
   for (const id of active) {
@@ -82,7 +82,7 @@ function listen() {
 // Stands for the seed in a request; nobody writes it into a prompt.
 const SEED = `seed ${crypto.randomUUID()}`;
 
-// What was asked for without an answer: the same again is the same request.
+// The request that has no answer yet. Sending the same again repeats its key.
 let open = null;
 
 const bench = document.getElementById("bench");

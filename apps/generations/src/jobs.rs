@@ -43,7 +43,7 @@ pub struct Submit {
 pub enum Taken {
     /// It is done.
     Made(Made),
-    /// It is under way.
+    /// The provider accepted it, and it is in progress.
     Accepted,
     /// It was not asked: a task of an earlier round is done.
     MadeEarlier {

@@ -48,7 +48,7 @@ pub struct ProvidersOptions {
     pub video_timeout: Duration,
     /// Bytes that an artifact may have.
     pub artifact_bytes_max: u64,
-    /// Requests to one provider that are under way at a time.
+    /// Maximum number of requests to one provider in flight at a time.
     pub at_once: usize,
 }
 

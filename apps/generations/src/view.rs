@@ -92,7 +92,7 @@ pub struct Generation {
     pub created_at: i64,
     /// When the last task ended.
     pub completed_at: Option<i64>,
-    /// Why the library does not take what was made. It is told again until it does.
+    /// Why the library refuses the artifacts. The manager sends them again until it takes them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub library_error: Option<TaskError>,
 }

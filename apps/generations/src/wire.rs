@@ -110,7 +110,7 @@ pub struct AskLate {
     pub asked: u32,
 }
 
-/// The last word that the library was told. Who brings it there sees it there at once.
+/// Gets the last change sent to the library. A caller that delivers it there sees it at once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GetWord;
 
@@ -132,10 +132,10 @@ pub struct LibraryHeard {
     pub version: i64,
 }
 
-/// The library has not confirmed what it was told: it is time to tell it again.
+/// The library has not confirmed the last change: it is time to send it again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Confirm {
-    /// How often it was told again.
+    /// How often it was sent again.
     pub tried: u32,
 }
 
@@ -154,7 +154,7 @@ pub struct Forget;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum GenerationMessage {
-    /// A task went on.
+    /// The state or the progress of a task changed.
     TaskChanged {
         /// The task.
         task: TaskView,

@@ -13,8 +13,8 @@ pub struct Opened {
     pub id: String,
 }
 
-/// Counts what was opened. After a crash a batch may come again, so it is a number for people, not
-/// for invoices.
+/// Counts opened mails. After a crash a batch may be delivered again, so the count is an estimate
+/// and not fit for invoices.
 #[derive(Debug)]
 pub struct Counting;
 

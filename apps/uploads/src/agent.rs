@@ -57,7 +57,7 @@ impl Handle<IngestUploadEvent> for OrganizationAgent {
     fn handle(&self, turn: &Turn<Self>, msg: IngestUploadEvent) -> Result<Option<Upload>> {
         let sql = turn.sql();
         if msg.sequence <= self.last_sequence(turn, &msg.name)? {
-            // The event may have been faster than whoever knows the type.
+            // The event may have arrived before the request that knows the type.
             sql.execute(
                 "UPDATE Upload SET contentType = coalesce(contentType, ?2) \
                  WHERE name = ?1 AND sequence = ?3",
@@ -288,8 +288,8 @@ impl Handle<RetryUpload> for OrganizationAgent {
     const NAME: &'static str = "retry-upload";
     type Reply = Upload;
 
-    /// Begins a new run of its own name, also where one is under way: its user says that it does
-    /// not get on. A label is final.
+    /// Begins a new run of its own name, even if one is in progress: its user says that it does
+    /// not advance. A label is final.
     fn handle(&self, turn: &Turn<Self>, msg: RetryUpload) -> Result<Upload> {
         let sql = turn.sql();
         let found = upload::find(sql, &msg.name)?.ok_or_else(|| upload::unknown(&msg.name))?;

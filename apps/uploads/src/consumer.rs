@@ -100,8 +100,8 @@ async fn take_in(
     delivery.settle_with(agent, ingest).await
 }
 
-/// A key that a client made and that cannot be an image. Watchers of the organization are told, if
-/// the key names one.
+/// A key that a client made and that cannot be an image. Watchers of the organization are
+/// notified, if the key names one.
 async fn misfit(delivery: Delivery<UploadEvent>, event: &BlobEvent) -> Result<Settled> {
     tracing::warn!(key = event.key(), "event of a key that is no image was acknowledged");
     let organization = event.key().split('/').next().filter(|it| is_name(it));

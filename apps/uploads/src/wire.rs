@@ -12,7 +12,7 @@ use crate::{Status, classifier::Label};
 pub struct OrganizationAgent {
     /// How long a deletion is remembered. It must be longer than events can be late.
     pub keep_tombstones: Duration,
-    /// A row that did not change for so long is looked at: its run may be lost.
+    /// A row that did not change for this time is checked: its run may be lost.
     pub stuck_after: Duration,
 }
 

@@ -7,7 +7,7 @@ use http::header;
 use serde_json::Value;
 use steadfast_bucket::{Blob, ExpectedContent, ListOptions, Listing, Match, PutOptions};
 use steadfast_core::{
-    Error, RunChange, Transport,
+    Error, RemoteProgram, RunChange,
     process::{Decided, Output},
     workflow::{FailureView, Phase, RunView, StartOutcome, Status},
 };
@@ -45,7 +45,7 @@ fn found<T>(result: Result<T, ApiError>, missing: Code) -> Result<Option<T>, Sto
 }
 
 #[async_trait]
-impl Transport for Connection {
+impl RemoteProgram for Connection {
     async fn call(
         &self,
         object: (&str, &str),

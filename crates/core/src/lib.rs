@@ -15,12 +15,12 @@ pub mod object;
 mod open;
 pub mod process;
 pub mod queue;
+mod remote;
 mod retention;
 mod runtime;
 mod script;
 pub mod test;
 mod tokens;
-mod transport;
 mod unserved;
 pub mod workflow;
 
@@ -48,10 +48,10 @@ pub use self::{
         Batch, BatchConsumer, ConsumeOptions, Consumer, Delivery, Queue, QueueError, QueueSettings,
         QueueSpec, Queues, Settled, SettledBatch,
     },
+    remote::{RemoteProgram, RunChange},
     retention::{RetentionSettings, Sweeper},
     runtime::{Client, Receive, Runtime},
     tokens::{Denied, NewToken, Token, TokenError, Tokens},
-    transport::{RunChange, Transport},
     unserved::Unserved,
     workflow::{
         Ctx, Event, Retry, RunAddress, RunEnded, RunError, RunEvent, RunHandle, Runs, Workflow,

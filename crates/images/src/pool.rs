@@ -68,8 +68,8 @@ impl Pool {
 
     /// Waits for a place, then makes the work and runs it on a thread.
     ///
-    /// Work takes what it needs along when it has its place, not before. Whoever stops waiting has
-    /// work taken back that has not begun.
+    /// Work takes what it needs along when it has its place, not before. If the caller drops the
+    /// future, work that has not begun is cancelled.
     pub async fn run<T, W>(&self, work: impl FnOnce() -> W) -> Result<T, PoolError>
     where
         T: Send + 'static,
@@ -81,7 +81,7 @@ impl Pool {
         let work = work();
         let (sender, result) = oneshot::channel();
         let job: Job = Box::new(move || {
-            // The place is given back when the work is done, whoever waits for it.
+            // The place is given back when the work is done, even if the caller is gone.
             let _place = place;
             if sender.is_closed() {
                 return;

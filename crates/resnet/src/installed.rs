@@ -25,7 +25,7 @@ const MANIFEST: &str = "manifest.json";
 /// The prefix of unfinished files.
 pub(super) const TEMPORARY: &str = ".pull-";
 
-/// Held by whoever writes models.
+/// Held by the process that writes models.
 const LOCK: &str = ".lock";
 
 /// The installed model.

@@ -111,7 +111,7 @@ impl ChunkStream {
                     }
                     bytes.clear();
                 }
-                State::Ended => return Err(io::Error::other("the body goes on behind its end")),
+                State::Ended => return Err(io::Error::other("the body continues after its end")),
             }
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Settings: one `clap::Args` struct for the server and one per application, each an argument of
-//! the function that declares the program. Precedence: flag, environment variable, settings file,
-//! default.
+//! the function that declares the program. In order of precedence: flag, environment variable,
+//! settings file, default.
 
 use std::{
     collections::BTreeMap,

@@ -15,7 +15,7 @@ pub use steadfast_server::{http, main};
 #[cfg(feature = "server")]
 pub use steadfast_web as web;
 
-/// What most programs use.
+/// The items that most programs use.
 pub mod prelude {
     pub use std::process::ExitCode;
 

@@ -8,7 +8,7 @@ use axum::{
 use futures_util::stream::{Stream, try_unfold};
 use steadfast_core::{
     BucketError, BucketHandle,
-    bucket::{ByteRange, GetOptions, Reading},
+    bucket::{BlobReader, ByteRange, GetOptions},
 };
 
 /// One version of a file that a stranger may have made: a browser may show it, and do nothing else
@@ -105,7 +105,7 @@ fn range(text: &str) -> Option<ByteRange> {
     }
 }
 
-fn chunks(reading: Reading) -> impl Stream<Item = Result<Bytes, BucketError>> {
+fn chunks(reading: BlobReader) -> impl Stream<Item = Result<Bytes, BucketError>> {
     try_unfold(reading, async |mut reading| {
         let next = reading.next().await?;
         Ok(next.map(|it| (it, reading)))

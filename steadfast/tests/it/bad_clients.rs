@@ -55,7 +55,7 @@ fn clients_that_send_one_byte_and_wait_lose_their_slots() {
     let told = answers.iter().filter(|it| it.starts_with("HTTP/1.1 408")).count();
     let cut = answers.iter().filter(|it| it.is_empty()).count();
     assert_eq!(told + cut, CLIENTS);
-    assert!(0 < told && CLIENTS - 1_024 <= cut, "{told} were told, {cut} were cut");
+    assert!(0 < told && CLIENTS - 1_024 <= cut, "{told} got an answer, {cut} were cut");
     let last = answers.last().unwrap();
     assert!(last.contains("\"code\":\"slow_request\"") && last.contains("20 s"), "{last}");
     serves(&server);
@@ -81,7 +81,7 @@ fn s3_clients_that_send_one_byte_and_wait_lose_their_slots() {
     let told = answers.iter().filter(|it| it.contains("<Code>RequestTimeout</Code>")).count();
     let cut = answers.iter().filter(|it| it.is_empty()).count();
     assert_eq!(told + cut, CLIENTS, "{:?}", answers.last());
-    assert!(0 < told && CLIENTS - 1_024 <= cut, "{told} were told, {cut} were cut");
+    assert!(0 < told && CLIENTS - 1_024 <= cut, "{told} got an answer, {cut} were cut");
     assert_eq!(get_url(&read).body, "whole");
 }
 
@@ -135,7 +135,7 @@ fn a_client_that_reads_slowly_stays_connected() {
     // 16 KiB per second, for longer than the timeout of a client that reads nothing.
     let mut piece = vec![0; 16 << 10];
     for _ in 0..35 {
-        slow.read_exact(&mut piece).expect("it goes on");
+        slow.read_exact(&mut piece).expect("the response continues");
         std::thread::park_timeout(Duration::from_secs(1));
     }
     assert!(has_connection(&server, port), "it was cut");

@@ -209,7 +209,7 @@ const CHOOSE: &str = "(async () => {
     pen.fillRect(5, 5, 50, 30);
     const picture = await new Promise((done) => canvas.toBlob(done, 'image/png'));
     const files = new DataTransfer();
-    files.items.add(new File(['<b>Hello & goodbye\\n'], 'note.txt', { type: 'text/plain' }));
+    files.items.add(new File(['<b>Hello & welcome\\n'], 'note.txt', { type: 'text/plain' }));
     files.items.add(new File([picture], 'a picture.png', { type: 'image/png' }));
     document.getElementById('file').files = files.files;
 })()";
@@ -239,7 +239,7 @@ fn a_browser_uploads_views_and_deletes() {
     window.wait_for("document.querySelector('.preview img')?.naturalWidth === 60");
     window.go(&format!("{}/buckets/photos/blob?key=note.txt", server.url));
     let text = window.evaluate("document.querySelector('pre.preview').textContent");
-    assert_eq!(text, "<b>Hello & goodbye\n");
+    assert_eq!(text, "<b>Hello & welcome\n");
     window.resize(400, 800);
     window.wait_for("document.documentElement.scrollWidth <= 400");
     window.click(".confirm summary");

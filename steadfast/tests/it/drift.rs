@@ -124,14 +124,14 @@ fn pairs_are_listed_in_parts() {
         begun.push(pair["pairKey"].clone());
     }
     begun.reverse();
-    // The list is told of each end; that may take a moment.
+    // The list gets the end of each comparison a moment later.
     let keys = |list: &Value| -> Vec<Value> {
         list["items"].as_array().unwrap().iter().map(|it| it["pairKey"].clone()).collect()
     };
-    let is_told =
+    let is_listed =
         |it: &Value| it["items"].as_array().unwrap().iter().all(|it| !it["maxSeverity"].is_null());
     let all = server
-        .json_until("/api/pairs", |it| it["items"].as_array().unwrap().len() == 5 && is_told(it));
+        .json_until("/api/pairs", |it| it["items"].as_array().unwrap().len() == 5 && is_listed(it));
     assert_eq!((keys(&all), &all["next"]), (begun.clone(), &Value::Null));
     let (mut found, mut path) = (Vec::new(), "/api/pairs?limit=2".to_owned());
     loop {
@@ -144,7 +144,7 @@ fn pairs_are_listed_in_parts() {
 }
 
 #[test]
-fn whoever_listens_hears_of_every_step_and_whoever_comes_late_of_the_end() {
+fn listeners_get_every_step_and_late_listeners_get_the_end() {
     let server = Server::empty();
     let (left, right) = demo(&server);
     let begin = |key| {
@@ -167,7 +167,7 @@ fn whoever_listens_hears_of_every_step_and_whoever_comes_late_of_the_end() {
     }
     assert_eq!(steps, ["probing", "comparing", "explaining"]);
     while late.event().1 != finished {}
-    // It has ended, and says so to who asks now.
+    // A listener that connects after the end gets the end.
     let path = format!("/api/compare/{second}/events");
     assert_eq!(Listener::at(&server, &path, "").event().1, finished);
 }

@@ -83,7 +83,7 @@ fn what_could_not_be_compared_is_exit_code_2() {
 }
 
 #[test]
-fn a_pair_remembers_as_many_comparisons_as_it_is_told_to() {
+fn a_pair_keeps_as_many_comparisons_as_the_flag_says() {
     let server = Server::with(tempfile::tempdir().unwrap(), &["--drift-keep", "2"]);
     let (staging, production) = demo(&server);
     for _ in 0..3 {

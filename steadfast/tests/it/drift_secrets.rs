@@ -117,7 +117,7 @@ fn a_secret_in_a_url_is_seen_by_nobody_but_who_is_asked_and_asked_again() {
     assert!(!everything(&server, id, pair).contains(SECRET));
 }
 
-/// What the form of a result page sends.
+/// The body that the form of a result page sends.
 fn form(again: &str, left: &str, right: &str) -> String {
     let field = |text: &str| text.replace('&', "%26").replace('+', "%2B");
     format!("again={again}&leftUrl={}&rightUrl={}", field(left), field(right))
@@ -171,7 +171,7 @@ fn comparing_again_what_was_forgotten_says_so_and_asks_for_the_secret_anew() {
     assert!(answer.body.contains(&right_field), "{}", answer.body);
     assert!(answer.body.contains("name=\"leftUrl\" value=\"\""), "{}", answer.body);
     assert!(!answer.body.contains("name=\"again\""), "the next try is a new comparison");
-    // What was shown is never asked for, wherever it comes from.
+    // The server never requests a redacted URL, wherever it comes from.
     let bad = json!({ "leftUrl": shown, "rightUrl": right.url }).to_string();
     let refused = server.post_json("/api/compare", &bad, &[]);
     assert_eq!((refused.status, &refused.json()["code"]), (400, &json!("secret_missing")));

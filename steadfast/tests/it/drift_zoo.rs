@@ -21,7 +21,7 @@ fn rounds() -> usize {
     if std::env::var_os("STEADFAST_SOAK").is_some() { 100 } else { 2 }
 }
 
-/// What a site knows about a request.
+/// The facts that a site has about a request.
 struct Visit {
     path: String,
     /// Its number, from 0.
@@ -93,7 +93,7 @@ fn serve_at(address: &str, site: Site, seed: u64) -> String {
                 let text = format!(
                     "HTTP/1.1 {head}\r\ncontent-length: {len}\r\nconnection: close\r\n\r\n{body}"
                 );
-                // Who has gone does not matter.
+                // Clients that have disconnected are ignored.
                 let _ = reader.get_mut().write_all(text.as_bytes());
             });
         }
@@ -197,7 +197,7 @@ const DYNAMIC: &[(&str, Site)] = &[
     ("connections that end without an answer now and then", drops_connections),
 ];
 
-/// Compares two URLs of this machine; gives the exit code and what was said.
+/// Compares two URLs of this machine; gives the exit code and the output.
 fn compared(left: &str, right: &str) -> (Option<i32>, String) {
     let allow = ["--drift-networks", "127.0.0.0/8"];
     let done = run(&[&["drift", left, right, "--fail-on", "critical"][..], &allow].concat());
@@ -292,7 +292,7 @@ const DRIFTED: &[(&str, Site, Site)] = &[
 static ELSEWHERE: OnceLock<String> = OnceLock::new();
 
 #[test]
-fn sites_that_drifted_are_told_each_time() {
+fn sites_that_drifted_are_reported_each_time() {
     ELSEWHERE.set(serve_at("127.0.0.2:0", page, 1)).unwrap();
     let gone = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
     let mut pairs: Vec<_> = DRIFTED
@@ -315,9 +315,9 @@ fn samples(shown: &Value, side: &str) -> Vec<u64> {
     all
 }
 
-/// A machine that stands still makes a fast side slow: what was measured says what must be told.
+/// A machine that stalls makes a fast side slow: only rounds with a fast side count.
 #[test]
-fn a_side_that_is_slow_each_time_is_told() {
+fn a_side_that_is_slow_each_time_is_reported() {
     let (fast, slow) = (serve(page, 1), serve(|_| Answer { takes: 800, ..says("page") }, 2));
     let mut told = 0;
     for _ in 0..20 * rounds() {

@@ -31,7 +31,7 @@ const NAMES: u64 = 3;
 /// A load that nobody kills ends by itself.
 const CHANGES_MAX: u64 = 80;
 
-/// What may be found under a name: one of these uploads, or nothing.
+/// The possible images under a name: one of these uploads, or none.
 type May = BTreeSet<Option<u64>>;
 
 pub(crate) struct Gallery {
@@ -42,7 +42,7 @@ pub(crate) struct Gallery {
     unknown: AtomicU64,
 }
 
-/// What a client heard.
+/// The outcome of a request, as its client knows it.
 enum Heard {
     Yes,
     NothingThere,
@@ -199,7 +199,7 @@ impl Client<'_> {
                 Heard::Unknown | Heard::Gone => _ = may.insert(wanted),
             }
             let is_known = matches!(heard, Heard::Yes | Heard::NothingThere);
-            // Who counts may have heard enough.
+            // The counter may have enough answers and be gone: that is ignored.
             let _ = told.send(is_known);
             if matches!(heard, Heard::Gone) {
                 return true;

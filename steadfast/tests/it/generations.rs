@@ -182,7 +182,7 @@ fn a_tag_right_after_the_answer_is_taken() {
 }
 
 #[test]
-fn what_is_told_to_be_ready_is_in_the_library() {
+fn artifacts_that_are_announced_as_ready_are_in_the_library() {
     let server = Server::empty();
     let id = ask(&server, 8, "eight bells");
     let url = format!("ws://{}{GENERATIONS}/{id}/events", server.host());
@@ -203,7 +203,7 @@ fn what_is_told_to_be_ready_is_in_the_library() {
 }
 
 #[test]
-fn whoever_watches_sees_artifacts_come_one_by_one() {
+fn subscribers_get_artifacts_one_by_one() {
     let server = Server::empty();
     let id = ask(&server, 4, "four winds");
     let url = format!("ws://{}{GENERATIONS}/{id}/events", server.host());

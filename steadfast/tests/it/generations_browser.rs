@@ -62,7 +62,7 @@ fn four_pictures_fill_in_one_is_tagged_found_inspected_and_deleted() {
     browser.assert_quiet();
 }
 
-/// The library hears of a generation a moment after it was accepted. Here the page finds the old
+/// The library lists a generation a moment after it was accepted. Here the page gets the old
 /// library three times.
 #[test]
 fn a_generation_that_the_library_does_not_know_yet_is_shown_when_it_does() {

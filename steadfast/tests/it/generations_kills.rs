@@ -30,18 +30,18 @@ fn points() -> Vec<&'static str> {
     own.chain(of_blobs).chain(CRASH_POINTS.iter().chain(COMMIT_POINTS).copied()).collect()
 }
 
-/// A provider, a customer who asks again when no answer came, and what both have seen.
-struct Studio<'a> {
+/// A provider and a client that repeats requests without an answer, with the records of both.
+struct Workload<'a> {
     fake: FakeRunware,
     host: String,
     cluster: Option<&'a Cluster>,
-    /// What each request was answered with, if it was.
+    /// The generation that each request got, if it was answered.
     asked: BTreeMap<String, Option<String>>,
     /// Artifacts that were shown.
     seen: BTreeSet<String>,
 }
 
-impl<'a> Studio<'a> {
+impl<'a> Workload<'a> {
     fn new(cluster: Option<&'a Cluster>) -> Self {
         let fake = FakeRunware::start().expect("it starts");
         let (asked, seen) = (BTreeMap::new(), BTreeSet::new());
@@ -146,23 +146,23 @@ fn ids(list: &Value) -> impl Iterator<Item = String> + '_ {
 }
 
 fn end_at_every_point(cluster: Option<&Cluster>) {
-    let mut studio = Studio::new(cluster);
+    let mut workload = Workload::new(cluster);
     let mut folder = tempfile::tempdir().expect("a folder");
     for group in points().chunks(IN_A_ROW) {
         for (number, point) in group.iter().enumerate() {
             // Not always the first time: commits come before anybody asks.
             let nth = if point.starts_with("commit.") { 6 + number } else { 1 };
             let at = format!("{point}:{nth}");
-            folder = match studio.start(folder, Some(&at)) {
+            folder = match workload.start(folder, Some(&at)) {
                 Err(folder) => folder,
-                Ok(server) => studio.work(server, &at),
+                Ok(server) => workload.work(server, &at),
             };
         }
-        let server = studio.start(folder, None).expect("nobody ends it");
-        studio.check(&server);
+        let server = workload.start(folder, None).expect("nobody ends it");
+        workload.check(&server);
         folder = server.kill();
     }
-    eprintln!("{} requests, {} points", studio.asked.len(), points().len());
+    eprintln!("{} requests, {} points", workload.asked.len(), points().len());
 }
 
 #[test]

@@ -18,8 +18,8 @@ pub(crate) fn free_host() -> String {
     listener.local_addr().expect("an address").to_string()
 }
 
-/// What a server is told that asks this provider, with an address for webhooks or without one, and
-/// how long it waits.
+/// The flags of a server that uses this provider, with or without an address for webhooks, and
+/// with this timeout.
 pub(crate) fn flags(
     fake: &FakeRunware,
     webhooks: Option<&str>,
@@ -162,7 +162,7 @@ fn clips_come_by_webhooks_early_twice_and_late_on_postgres() {
 }
 
 #[test]
-fn what_is_under_way_is_cancelled_and_what_failed_is_retried_over_http() {
+fn active_generations_are_cancelled_and_failed_ones_are_retried_over_http() {
     let fake = FakeRunware::start().expect("it starts");
     let server = serve_for(&fake, &free_host(), folder(), false, None, 600);
     let id = ask(&server, "never-done", true);
@@ -195,7 +195,7 @@ fn what_is_under_way_is_cancelled_and_what_failed_is_retried_over_http() {
 }
 
 #[test]
-fn the_oldest_of_many_that_are_under_way_is_found_and_cancelled_from_the_page() {
+fn the_oldest_of_many_active_generations_is_found_and_cancelled_from_the_page() {
     let fake = FakeRunware::start().expect("it starts");
     let host = free_host();
     let server = serve_for(&fake, &host, folder(), true, None, 600);

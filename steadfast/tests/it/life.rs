@@ -38,7 +38,7 @@ fn both_signals_stop_it_in_order() {
         server.signal(signal);
         assert_eq!(server.wait(), Some(0));
         let store = seed::open(server.folder());
-        assert_eq!(store.owner().unclean_until, None, "it said goodbye to the store");
+        assert_eq!(store.owner().unclean_until, None, "the store records a clean shutdown");
     }
 }
 

@@ -99,7 +99,7 @@ impl Listener {
     fn until(&mut self, end: &str) -> String {
         let mut text = String::new();
         while !text.ends_with(end) {
-            let read = self.0.read_line(&mut text).expect("it goes on");
+            let read = self.0.read_line(&mut text).expect("the stream continues");
             assert_ne!(read, 0, "it ended after {text}");
         }
         text

@@ -99,7 +99,7 @@ fn a_client_that_does_not_read_is_closed_with_1013_and_others_are_not_delayed() 
     });
     let number = says.join().expect("the writer is not held up");
     assert!(10 < number);
-    reads.join().expect("the reader hears of it");
+    reads.join().expect("the reader is notified");
     let (code, reason) = slow.end();
     assert_eq!(code, 1013, "{reason}");
 }

@@ -35,7 +35,7 @@ impl Follower {
     fn until(&mut self, end: &str) -> Option<String> {
         let mut text = String::new();
         while !text.ends_with(end) {
-            if self.0.read_line(&mut text).expect("it goes on") == 0 {
+            if self.0.read_line(&mut text).expect("the stream continues") == 0 {
                 return None;
             }
         }

@@ -104,7 +104,7 @@ fn an_ended_run_is_deleted_and_the_list_confirms_it() {
     start(&server, "", "o-1");
     run_until(&server, "o-1", "waiting");
     let page = || server.get("/workflows/order/o-1").body;
-    assert!(!page().contains("/o-1/delete"), "one that goes on cannot be deleted");
+    assert!(!page().contains("/o-1/delete"), "a run in progress cannot be deleted");
     assert_eq!(press(&server, "o-1", "delete", "").status, 409);
     press(&server, "o-1", "terminate", "");
     assert!(page().contains("action=\"/workflows/order/o-1/delete\""), "{}", page());

@@ -19,7 +19,7 @@ use crate::{
 
 /// The classifier.
 #[derive(Clone)]
-pub(crate) struct Sight {
+pub(crate) struct Classifier {
     url: String,
     /// How often it was asked.
     pub(crate) asked: Arc<AtomicUsize>,
@@ -27,20 +27,20 @@ pub(crate) struct Sight {
     pub(crate) is_down: Arc<AtomicBool>,
 }
 
-impl Sight {
+impl Classifier {
     pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
-        let sight = Self { url, asked: Arc::default(), is_down: Arc::default() };
-        let shared = sight.clone();
+        let classifier = Self { url, asked: Arc::default(), is_down: Arc::default() };
+        let shared = classifier.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let (shared, stream) = (shared.clone(), stream.expect("a caller"));
-                // Who breaks off is no matter.
+                // Callers that disconnect are ignored.
                 std::thread::spawn(move || shared.answer(stream).ok());
             }
         });
-        sight
+        classifier
     }
 
     /// A server that asks it.

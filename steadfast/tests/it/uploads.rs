@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     harness::{Server, run, stdout},
-    sight::{BLUE, RED, Sight, picture, upload, upload_as},
+    sight::{BLUE, Classifier, RED, picture, upload, upload_as},
 };
 
 const UPLOADS: &str = "/api/organizations/acme/uploads";
@@ -21,7 +21,7 @@ fn classified(server: &Server, name: &str) -> Value {
 
 #[test]
 fn an_image_is_accepted_classified_and_shown() {
-    let server = Sight::start().serve(folder());
+    let server = Classifier::start().serve(folder());
     let answer = upload(&server, "acme", "my cat.png", &picture(RED));
     assert_eq!(answer.status, 202, "{}", answer.body);
     let accepted: Value = serde_json::from_str(&answer.body).unwrap();
@@ -54,7 +54,7 @@ fn an_image_is_accepted_classified_and_shown() {
 
 #[test]
 fn what_is_no_image_is_refused_at_once_and_stored_nowhere() {
-    let server = Sight::start().serve(folder());
+    let server = Classifier::start().serve(folder());
     let png = picture(RED);
     let mut huge = png.clone();
     // The width in the header of a PNG.
@@ -82,7 +82,7 @@ fn what_is_no_image_is_refused_at_once_and_stored_nowhere() {
 
 #[test]
 fn replacing_and_deleting_are_seen_at_once() {
-    let server = Sight::start().serve(folder());
+    let server = Classifier::start().serve(folder());
     upload(&server, "acme", "a.png", &picture(RED));
     assert_eq!(classified(&server, "a.png")["classificationLabel"], "RED");
     upload(&server, "acme", "a.png", &picture(BLUE));
@@ -96,7 +96,7 @@ fn replacing_and_deleting_are_seen_at_once() {
 
 #[test]
 fn a_file_put_straight_into_the_bucket_behaves_the_same() {
-    let server = Sight::start().serve(folder());
+    let server = Classifier::start().serve(folder());
     // Only the event tells of it, so at first it is not there.
     let seen = |status: &str| {
         let list = server.json_until(&format!("{UPLOADS}?status={status}"), |it| {
@@ -115,15 +115,15 @@ fn a_file_put_straight_into_the_bucket_behaves_the_same() {
 
 #[test]
 fn after_a_kill_in_the_middle_every_image_has_its_label() {
-    let sight = Sight::start();
-    sight.is_down.store(true, Ordering::SeqCst);
-    let server = sight.serve(folder());
+    let classifier = Classifier::start();
+    classifier.is_down.store(true, Ordering::SeqCst);
+    let server = classifier.serve(folder());
     for number in 0..20 {
         upload(&server, "acme", &format!("{number}.png"), &picture(RED));
     }
     let folder = server.kill();
-    sight.is_down.store(false, Ordering::SeqCst);
-    let server = sight.serve(folder);
+    classifier.is_down.store(false, Ordering::SeqCst);
+    let server = classifier.serve(folder);
     for number in 0..20 {
         classified(&server, &format!("{number}.png"));
     }
@@ -131,7 +131,7 @@ fn after_a_kill_in_the_middle_every_image_has_its_label() {
 
 #[test]
 fn a_token_closes_the_door_to_everybody_else() {
-    let server = Sight::start().serve(folder());
+    let server = Classifier::start().serve(folder());
     assert_eq!(upload(&server, "acme", "a.png", &picture(RED)).status, 202);
     let made = server.ask(&["tokens", "create", "--organization", "acme", "--json"]);
     let made: Value = serde_json::from_str(&stdout(&made)).unwrap();

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     browser::{Browser, Window},
-    sight::{BLUE, RED, Sight, drop_file, picture},
+    sight::{BLUE, Classifier, RED, drop_file, picture},
 };
 
 const LIVE: &str = "document.querySelector('#line').textContent === 'live'";
@@ -31,7 +31,7 @@ fn wait_for_cards(window: &Window<'_>, cards: &Value) {
 #[test]
 fn labels_appear_without_reload_and_a_deletion_is_seen_in_another_window() {
     let Some(browser) = Browser::start() else { return };
-    let server = Sight::start().serve(tempfile::tempdir().unwrap());
+    let server = Classifier::start().serve(tempfile::tempdir().unwrap());
     let url = format!("{}/uploads/demo", server.url);
     let (one, two) = (browser.open(&url), browser.open(&url));
     one.wait_for(LIVE);
@@ -57,7 +57,7 @@ fn labels_appear_without_reload_and_a_deletion_is_seen_in_another_window() {
 #[test]
 fn a_file_that_is_no_image_is_explained_on_the_page() {
     let Some(browser) = Browser::start() else { return };
-    let server = Sight::start().serve(tempfile::tempdir().unwrap());
+    let server = Classifier::start().serve(tempfile::tempdir().unwrap());
     let window = browser.open(&format!("{}/uploads/demo", server.url));
     window.wait_for(LIVE);
     drop_file(&window, "x.png", b"<svg/>");

@@ -9,7 +9,7 @@ use crate::{
     cluster::Cluster,
     gallery::Gallery,
     harness::{Server, steadfast},
-    sight::Sight,
+    sight::Classifier,
 };
 
 /// Kills until the server may come to rest. An event is tried four times, and an attempt that ended
@@ -34,20 +34,20 @@ fn soak() -> usize {
 
 /// Servers on the same data, one after the other.
 struct Servers {
-    sight: Sight,
+    classifier: Classifier,
     /// The database, if it is not in the folder.
     cluster: Option<Cluster>,
 }
 
 impl Servers {
     fn of(cluster: Option<Cluster>) -> Self {
-        Self { sight: Sight::start(), cluster }
+        Self { classifier: Classifier::start(), cluster }
     }
 
     /// Gives the folder back if it ended before it greeted.
     fn start(&self, folder: TempDir, crash_at: Option<&str>) -> Result<Server, TempDir> {
         let mut command = steadfast();
-        command.args(["--listen", "127.0.0.1:0"]).args(self.sight.flags());
+        command.args(["--listen", "127.0.0.1:0"]).args(self.classifier.flags());
         command.args(self.cluster.iter().flat_map(|it| ["--store", &it.url]));
         command.envs(crash_at.map(|it| ("STEADFAST_CRASH_AT", it)));
         Server::begin(command, folder)
@@ -96,7 +96,7 @@ fn end_at_every_point(cluster: Option<Cluster>) {
     let mut folder = tempfile::tempdir().expect("a folder");
     for group in points() {
         for point in group {
-            // What is claimed was left behind by the end before, and that is not much.
+            // A server claims only work that the killed server left, and that is not much.
             let is_early = point.contains("claim.") || point.ends_with(".before");
             let nth = if is_early { 1 } else { 1 + gallery.below(8) };
             let at = format!("{point}:{nth}");

@@ -1,4 +1,4 @@
-//! What is told to those who watch an organization.
+//! Events for the subscribers of an organization.
 
 use std::sync::atomic::Ordering;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{
     harness::Server,
     live::{Guest, Listener},
-    sight::{BLUE, RED, Sight, picture, upload},
+    sight::{BLUE, Classifier, RED, picture, upload},
 };
 
 const EVENTS: &str = "/api/organizations/acme/events";
@@ -16,7 +16,7 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }
 
-/// Who hears the same, whichever way.
+/// Two subscribers, over server-sent events and a WebSocket, that get the same events.
 struct Ears {
     listener: Listener,
     guest: Guest,
@@ -49,9 +49,9 @@ impl Ears {
 }
 
 #[test]
-fn whoever_watches_hears_of_every_change_over_a_websocket_and_as_events() {
-    let sight = Sight::start();
-    let server = sight.serve(folder());
+fn subscribers_get_every_change_over_a_websocket_and_as_events() {
+    let classifier = Classifier::start();
+    let server = classifier.serve(folder());
     let mut ears = Ears::open(&server);
     upload(&server, "acme", "a.png", &picture(RED));
     let received = ears.hear("upload_received");
@@ -81,7 +81,7 @@ fn whoever_watches_hears_of_every_change_over_a_websocket_and_as_events() {
     for queue in ["upload-events", "upload-events-dlq"] {
         assert_eq!(server.json(&format!("/v1/queues/{queue}"))["dead"], 0);
     }
-    // What was given up is not lost in an outage of hours.
+    // The dead-letter queue retries through an outage of hours.
     let settings = server.json("/v1/queues/upload-events-dlq");
     assert_eq!(settings["settings"]["maxRetries"], 1_000, "{settings}");
     let metrics = server.get("/metrics").body;
@@ -104,13 +104,13 @@ fn a_run_that_waits_for_its_model_says_so() {
 
 #[test]
 fn an_image_whose_classifier_is_down_is_tried_again_until_it_is_back() {
-    let sight = Sight::start();
-    sight.is_down.store(true, Ordering::SeqCst);
-    let server = sight.serve(folder());
+    let classifier = Classifier::start();
+    classifier.is_down.store(true, Ordering::SeqCst);
+    let server = classifier.serve(folder());
     upload(&server, "acme", "a.png", &picture(RED));
     let path = "/api/organizations/acme/uploads/a.png";
-    server.json_until(path, |_| 0 < sight.asked.load(Ordering::SeqCst));
-    sight.is_down.store(false, Ordering::SeqCst);
+    server.json_until(path, |_| 0 < classifier.asked.load(Ordering::SeqCst));
+    classifier.is_down.store(false, Ordering::SeqCst);
     let shown = server.json_until(path, |it| it["status"] == "classified");
     assert_eq!((&shown["classificationLabel"], &shown["error"]), (&"RED".into(), &Value::Null));
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::{
     browser::Browser,
     harness::Server,
-    sight::{BLUE, RED, Sight, drop_file, picture, upload},
+    sight::{BLUE, Classifier, RED, drop_file, picture, upload},
 };
 
 const UPLOADS: &str = "/api/organizations/acme/uploads";
@@ -47,7 +47,7 @@ fn send(server: &Server, files: &[(&str, Vec<u8>)]) -> crate::harness::Answer {
 
 #[test]
 fn several_files_are_sent_without_script_and_a_bad_one_keeps_no_other_out() {
-    let server = Sight::start().serve(folder());
+    let server = Classifier::start().serve(folder());
     let sent = send(&server, &[("a.png", picture(RED)), ("b.png", picture(BLUE))]);
     assert_eq!(sent.status, 303, "{}", sent.body);
     server.json_until(UPLOADS, |it| is_classified(it, 2));
@@ -71,8 +71,8 @@ fn several_files_are_sent_without_script_and_a_bad_one_keeps_no_other_out() {
 
 #[test]
 fn every_image_without_a_label_can_be_retried_over_http() {
-    let sight = Sight::start();
-    let server = sight.serve(folder());
+    let classifier = Classifier::start();
+    let server = classifier.serve(folder());
     let retry = |name: &str| server.post(&format!("{UPLOADS}/{name}/retry"), &[]);
     retry("no.png").assert_problem(404, "upload_not_found");
     server.put_bytes("/v1/buckets/uploads/objects/acme/no.png", b"no image", &[]);
@@ -85,7 +85,7 @@ fn every_image_without_a_label_can_be_retried_over_http() {
     let failed = server.json_until(&format!("{UPLOADS}/no.png"), |it| it["status"] == "failed");
     assert!(failed["workflowId"].as_str().is_some_and(|it| it.ends_with("-r1")), "{failed}");
 
-    sight.is_down.store(true, Ordering::SeqCst);
+    classifier.is_down.store(true, Ordering::SeqCst);
     upload(&server, "acme", "a.png", &picture(RED));
     let path = format!("{UPLOADS}/a.png");
     let running = server.json_until(&path, |it| it["status"] == "running");
@@ -94,7 +94,7 @@ fn every_image_without_a_label_can_be_retried_over_http() {
     let kind = ("content-type", "application/x-www-form-urlencoded");
     let sent = server.post_form("/uploads/acme/a.png/retry", "", &[headers[0], kind]);
     assert_eq!(sent.status, 303, "{}", sent.body);
-    sight.is_down.store(false, Ordering::SeqCst);
+    classifier.is_down.store(false, Ordering::SeqCst);
     let done = server.json_until(&path, |it| it["status"] == "classified");
     assert_ne!(done["workflowId"], running["workflowId"]);
     retry("a.png").assert_problem(409, "wrong_status");
@@ -102,7 +102,7 @@ fn every_image_without_a_label_can_be_retried_over_http() {
 
 #[test]
 fn a_replacement_filters_and_pages_over_http() {
-    let server = Sight::start().serve(folder());
+    let server = Classifier::start().serve(folder());
     for (number, colour) in [RED, BLUE, RED, BLUE, RED].into_iter().enumerate() {
         upload(&server, "acme", &format!("{number}.png"), &picture(colour));
     }
@@ -145,8 +145,8 @@ fn a_replacement_filters_and_pages_over_http() {
 #[test]
 fn in_a_browser_images_are_replaced_retried_filtered_and_paged() {
     let Some(browser) = Browser::start() else { return };
-    let sight = Sight::start();
-    let server = sight.serve(folder());
+    let classifier = Classifier::start();
+    let server = classifier.serve(folder());
     let window = browser.open(&format!("{}{PAGE}", server.url));
     window.wait_for("document.querySelector('#line').textContent === 'live'");
     for (name, colour) in [("a.png", RED), ("b.png", BLUE), ("c.png", RED)] {
@@ -164,11 +164,11 @@ fn in_a_browser_images_are_replaced_retried_filtered_and_paged() {
     let label = "document.querySelector('[data-name=\"a.png\"] .label strong')?.textContent";
     window.wait_for(&format!("{label} === 'BLUE'"));
 
-    sight.is_down.store(true, Ordering::SeqCst);
+    classifier.is_down.store(true, Ordering::SeqCst);
     drop_file(&window, "d.png", &picture(RED));
     window.wait_for("document.querySelector('[data-name=\"d.png\"] .retry button') !== null");
     window.click("[data-name=\"d.png\"] .retry button");
-    sight.is_down.store(false, Ordering::SeqCst);
+    classifier.is_down.store(false, Ordering::SeqCst);
     window.wait_for("document.querySelector('[data-name=\"d.png\"] .label strong') !== null");
 
     let cards = "document.querySelectorAll('.card').length";
@@ -176,7 +176,7 @@ fn in_a_browser_images_are_replaced_retried_filtered_and_paged() {
     filtered.wait_for(&format!("{cards} === 2"));
     let paged = browser.open(&format!("{}{PAGE}?limit=3", server.url));
     paged.wait_for(&format!("{cards} === 3"));
-    // A page that is told again what it shows keeps its elements: a click on them is not lost.
+    // A refresh without changes keeps the elements of the page: a click on them is not lost.
     let refreshed = "refresh().then(() => window.kept.every((it) => it.isConnected))";
     paged.wait_for("document.querySelector('#line').textContent === 'live'");
     paged.wait_for("!busy");

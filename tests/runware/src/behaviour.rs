@@ -1,6 +1,6 @@
-//! What a prompt asks for besides a picture.
+//! Failures and delays that a prompt asks for besides a picture.
 
-/// What to do wrong. Words of the prompt, anywhere in it:
+/// Failures and delays of a task. Words of the prompt select them, anywhere in it:
 ///
 /// | Word | What happens |
 /// |---|---|
@@ -13,7 +13,7 @@
 /// | `taken-silently` | the answer to the submission is empty |
 /// | `duplicate-webhook`, `no-webhook` | it comes twice, or never |
 /// | `webhook-first`, `late-webhook` | it comes before the answer, or when the test says |
-/// | `polls:3` | so many polls say that it is under way |
+/// | `polls:3` | the first three polls say that it is in progress |
 /// | `never-done` | all of them do |
 /// | `partial` | the first poll and the first webhook have a part of it |
 /// | `forget-response`, `forget` | polls do not know it; the account's records neither |
@@ -27,11 +27,11 @@
 #[derive(Clone, Debug, Default)]
 pub struct Behaviour {
     words: Vec<String>,
-    /// What happens with the webhook.
+    /// When and how often the webhook is delivered.
     pub webhooks: Webhooks,
 }
 
-/// What happens with the webhook.
+/// When and how often the webhook is delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Webhooks {
     /// It comes after the answer.
@@ -48,7 +48,7 @@ pub enum Webhooks {
 }
 
 impl Behaviour {
-    /// What a prompt asks for.
+    /// Reads the words of a prompt.
     pub fn of(prompt: &str) -> Self {
         let words: Vec<String> = prompt.split_whitespace().map(str::to_owned).collect();
         let has = |it: &str| words.iter().any(|word| word == it);
@@ -70,7 +70,7 @@ impl Behaviour {
         self.words.iter().any(|it| it == word)
     }
 
-    /// What stands behind a word and a colon.
+    /// The text after a word and a colon.
     pub(super) fn after(&self, word: &str) -> Option<&str> {
         self.words.iter().find_map(|it| it.strip_prefix(word)?.strip_prefix(':'))
     }

@@ -1,4 +1,4 @@
-//! What is known of a task.
+//! The record of a task.
 
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ impl Record {
         self.text("deliveryMethod") == "sync"
     }
 
-    /// Whether polls say that it is under way still.
+    /// Whether polls still say that it is in progress.
     pub(super) fn is_under_way(&self) -> bool {
         let polls = self.behaviour.after("polls").and_then(|it| it.parse().ok()).unwrap_or(0);
         !self.is_sync() && (self.behaviour.has("never-done") || self.polls < polls)
@@ -76,7 +76,7 @@ impl Record {
         })
     }
 
-    /// That it is under way.
+    /// The element that says that it is in progress.
     pub(super) fn progress(&self, progress: u8) -> Value {
         json!({
             "taskType": self.text("taskType"),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{KEY, Shared, behaviour::Webhooks, http, record::Record};
 
-/// What comes of a submission.
+/// The result of a submission.
 enum Taken {
     /// An element for `data`, if any.
     Data(Option<Value>),
@@ -126,7 +126,7 @@ impl Shared {
     fn poll(&self, id: &str, data: &mut Vec<Value>, errors: &mut Vec<Value>) {
         let base = format!("http://{}", self.address);
         let mut tasks = self.tasks();
-        // What was delivered with its answer is not kept for polls.
+        // A task that was delivered with its answer is not kept for polls.
         let is_known = |it: &&mut Record| {
             let has = |word| it.behaviour.has(word);
             !it.is_sync()

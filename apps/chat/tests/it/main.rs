@@ -23,7 +23,7 @@ async fn hears(socket: &LiveSocket) -> Result<Event> {
     Ok(serde_json::from_str(&event.text)?)
 }
 
-/// The next line; who comes and goes is left out.
+/// The next line. Skips events about members that join or leave.
 async fn line(socket: &LiveSocket) -> Result<Line> {
     loop {
         if let Event::Line(line) = hears(socket).await? {
@@ -139,7 +139,7 @@ async fn wherever_the_process_ends_no_line_is_lost_or_doubled() {
         for key in ["k1", "k2"] {
             ann.send(&said(key, key)).await?;
         }
-        // What she repeats she may hear twice; the number tells.
+        // She may get a repeated line twice; both have the same number.
         let mut heard = BTreeMap::new();
         while heard.len() < 2 {
             let line = line(&ann).await?;

@@ -1,4 +1,4 @@
-//! What a group checkout decides.
+//! The decisions of a group checkout.
 
 use steadfast_checkout::group_checkout::{
     GroupCheckout, Input, Output, Rejection, State, Status, TIMEOUT,
@@ -14,7 +14,7 @@ use crate::group::{
     stayed_alone, timed_out, timeout,
 };
 
-/// Neither the process nor whoever runs it does anything with `input` after the end.
+/// Neither the process nor its runtime does anything with `input` after the end.
 #[track_caller]
 fn ignored_when_finished(input: Input) {
     assert_eq!(GroupCheckout::decide(&input, &State::Finished), Ok(vec![]));

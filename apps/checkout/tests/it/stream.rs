@@ -1,4 +1,4 @@
-//! What the stream of a group checkout records, and what is known from it.
+//! The events in the stream of a group checkout, and the state that is read from them.
 
 use std::time::Duration;
 

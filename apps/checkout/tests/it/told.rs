@@ -1,4 +1,4 @@
-//! Who hears of a group checkout: subscribers of what it publishes, and the clerk who asks.
+//! Subscribers get what a group checkout publishes, and the clerk gets a reply.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,4 @@
-//! What a traffic fine decides.
+//! The decisions of a traffic fine.
 
 use steadfast_checkout::traffic_fine::{Input, Offense, Output, State, TrafficFine};
 use steadfast_core::process::{

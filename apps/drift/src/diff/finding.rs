@@ -87,7 +87,7 @@ codes! {
     AuthChallengePresent "AUTH_CHALLENGE_PRESENT",
     /// Other sites may do different things.
     CorsHeaderDrift "CORS_HEADER_DRIFT",
-    /// Caches are told different things.
+    /// The headers for caches differ.
     CacheHeaderDrift "CACHE_HEADER_DRIFT",
     /// The media types differ.
     ContentTypeDrift "CONTENT_TYPE_DRIFT",

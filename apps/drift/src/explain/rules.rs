@@ -16,9 +16,9 @@ use super::{
 };
 use crate::diff::Severity;
 
-/// How many causes are told.
+/// Maximum number of causes in an explanation.
 const CAUSES_MAX: usize = 5;
-/// How many actions are told.
+/// Maximum number of actions in an explanation.
 const ACTIONS_MAX: usize = 6;
 
 /// Explains by rules. The same summary has the same explanation.

@@ -1,4 +1,4 @@
-//! A side that gives no answer is asked again before that is told.
+//! A side that gives no answer is asked again before that is reported.
 
 use std::sync::atomic::Ordering;
 

@@ -11,7 +11,7 @@ use crate::stage::{Environment, Moody, ROUNDS, all, create, ended, find, program
 /// More commits than a comparison has.
 const COMMITS_MAX: u64 = 60;
 
-/// What differs between the two.
+/// Differences between the two environments.
 const FOUND: [&str; 3] = ["BodyHashDrift", "CacheHeaderDrift", "FinalUrlMismatch"];
 
 fn wherever_the_process_ends_the_comparison_completes_once(
@@ -31,7 +31,7 @@ fn wherever_the_process_ends_the_comparison_completes_once(
             has_ended = true;
         });
         let shown = world.on(async |app| {
-            // Who was not answered asks again with the same id.
+            // A client without an answer repeats its request with the same id.
             app.call(EnvPair::at(&pair), create.clone()).await.unwrap();
             let shown = ended(app, &pair, id).await;
             app.settle().await;

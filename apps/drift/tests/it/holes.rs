@@ -73,7 +73,7 @@ async fn hole_1_sixty_comparisons_in_one_millisecond_keep_exactly_fifty(app: &Te
     let (left, right) = (Environment::silent(), Environment::start("two"));
     let (pair, _) = create(&left.url, &right.url, 0);
     let ids = begin(app, &left.url, &right.url, 1..61).await;
-    // The clock stands still.
+    // The clock does not advance.
     for id in &ids {
         assert!(app.call(EnvPair::at(&pair), failed(id, "test")).await.unwrap());
     }
@@ -92,7 +92,7 @@ async fn hole_2_what_is_under_way_is_never_forgotten(app: &TestApp) {
     }
     assert_eq!(all(app, &pair).await.len(), 51);
     assert_eq!(find(app, &pair, &running).await.unwrap().status, Status::Running);
-    // Who speaks of one that is forgotten hears so, and changes nothing.
+    // A message about a forgotten comparison is refused, and changes nothing.
     assert!(!app.call(EnvPair::at(&pair), failed(&ids[0], "late")).await.unwrap());
     let save = SaveProbe {
         comparison_id: ids[0].clone(),
@@ -111,7 +111,7 @@ async fn hole_2_one_more_than_may_run_is_refused_until_one_has_ended(app: &TestA
     let refused = app.call(EnvPair::at(&pair), more.clone()).await.unwrap_err();
     assert_eq!(refused.code(), "too_many_running");
     assert_eq!(find(app, &pair, &more.comparison_id).await, None);
-    // Who repeats one that is under way is answered.
+    // A repeated request for a running comparison is answered.
     let (_, first) = create(&left.url, &right.url, 0);
     app.call(EnvPair::at(&pair), first).await.unwrap();
     assert!(app.call(EnvPair::at(&pair), failed(&ids[0], "test")).await.unwrap());
@@ -181,7 +181,7 @@ async fn a_comparison_that_takes_too_long_fails_and_stays_failed(app: &TestApp) 
     let (left, right) = (Environment::silent(), Environment::start("two"));
     let (pair, create) = create(&left.url, &right.url, 1);
     app.call(EnvPair::at(&pair), create.clone()).await.unwrap();
-    // What the alarm says; the run still waits for the silent side.
+    // The message of the alarm; the run still waits for the silent side.
     let overdue = Overdue { comparison_id: create.comparison_id.clone() };
     app.call(EnvPair::at(&pair), overdue).await.unwrap();
     app.settle().await;

@@ -1,5 +1,4 @@
-//! What happens when nobody asks: an explanation that comes later, and a comparison that never
-//! ends.
+//! Events without a request: an explanation that comes later, and a comparison that never ends.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -172,7 +171,7 @@ async fn a_secret_in_a_url_is_for_the_one_who_is_asked() {
     let all = format!("{shown:?} {pairs:?} {:?} {told:?}", all(&app, &pair).await);
     assert!(told.len() == 1 && all.contains("[redacted]"), "{all}");
     assert!(!all.contains(secret), "{all}");
-    // Who is asked gets it, and everything that an operator can look at does not.
+    // The environments get the secret; nothing that an operator can see contains it.
     for side in heads {
         let heads = side.heads.lock().unwrap().concat();
         assert!(heads.contains(&format!("?token={secret} ")), "{heads}");

@@ -75,7 +75,7 @@ impl Environment {
                 if count.fetch_add(1, Ordering::SeqCst) < dropped {
                     continue;
                 }
-                // Who has gone does not matter.
+                // The client may have disconnected.
                 let _ = reader.get_mut().write_all(answer.as_bytes());
             }
         });
@@ -98,11 +98,11 @@ pub(crate) struct Moody {
     pub(crate) refuses: Arc<AtomicBool>,
     /// How often it fails before it explains.
     pub(crate) fails: Arc<AtomicUsize>,
-    /// What it waits for, if it is slow.
+    /// A slow explainer waits for this.
     pub(crate) slow: Option<Arc<Notify>>,
     /// Where the key for secrets in URLs is.
     pub(crate) vault: Vault,
-    /// What it was told.
+    /// The summaries that it got.
     pub(crate) told: Arc<Mutex<Vec<DriftSummary>>>,
 }
 
@@ -138,7 +138,7 @@ pub(crate) const ROUNDS: usize = 2;
 /// How often a side without an answer is asked again.
 pub(crate) const RETRIES: usize = 3;
 
-/// Comparisons of a pair that may be under way at a time.
+/// Maximum number of comparisons of a pair in progress.
 pub(crate) const RUNNING_MAX: u32 = 100;
 
 /// The same claims on every store.
@@ -208,7 +208,7 @@ pub(crate) async fn ended(app: &TestApp, pair: &str, id: &str) -> Shown {
         if shown.status != steadfast_drift::Status::Running {
             return shown;
         }
-        // The clock stands still, and an explanation that failed is tried again later.
+        // The clock does not advance, and an explanation that failed is tried again later.
         if shown.step.as_deref() == Some("explaining") {
             app.advance(Duration::from_secs(1)).await;
         }

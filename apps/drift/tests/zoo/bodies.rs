@@ -122,7 +122,7 @@ async fn broken_compression_and_broken_bodies_leave_the_response() {
     }
     let empty = read(&says(encoded("gzip", b"")).await).await;
     assert_eq!((empty.content_length, empty.body_error), (Some(0), None));
-    // What nobody asked for is hashed as it comes.
+    // An encoding that was not requested is hashed as it arrives.
     let other = read(&says(encoded("br", b"hello")).await).await;
     assert_eq!(other.content_length, Some(5));
 }

@@ -97,8 +97,8 @@ pub(super) async fn cancel(
     present(&site, &workspace, &id).await.map(Json)
 }
 
-/// Brings the last word of a manager to the library, so that whoever asks next finds it there. The
-/// message that is on its way changes nothing then.
+/// Delivers the last change of a manager to the library, so that the next request finds it there.
+/// The same change in the message that is in flight is ignored then.
 pub(super) async fn bring(site: &Site, workspace: &Workspace, id: &str) -> Result<(), Problem> {
     let word = site.objects.call(GenerationManager::at(id), GetWord).await?;
     let Some(word) = word.filter(|it| it.generation.workspace == workspace.name()) else {

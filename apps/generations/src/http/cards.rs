@@ -11,7 +11,7 @@ use crate::{
 pub(super) struct Shown {
     pub(super) workspace: Workspace,
     pub(super) active: Vec<Generation>,
-    /// Where older generations under way are, if there are more.
+    /// The cursor of older generations in progress, if there are more.
     pub(super) older: Option<String>,
     pub(super) artifacts: Vec<Artifact>,
     pub(super) next: Option<String>,
@@ -74,7 +74,7 @@ fn button(name: &str, id: &str, text: &str, workspace: &Workspace) -> Markup {
     }
 }
 
-/// A generation that is under way, or did not go well as a whole.
+/// A generation that is in progress, or that ended without all of its artifacts.
 pub(super) fn active(generation: &Generation, workspace: &Workspace) -> Markup {
     let Generation { id, status, counts, request, .. } = generation;
     let prompt = request.input.get("positivePrompt").and_then(|it| it.as_str());

@@ -1,4 +1,4 @@
-//! Lists: what narrows them, and where they go on.
+//! Lists: their filters and cursors.
 
 use serde::{Deserialize, Serialize};
 
@@ -61,7 +61,7 @@ impl ListQuery {
     }
 }
 
-/// Where a list goes on, if it does not begin.
+/// Parses the cursor after which a list continues; none for the first page.
 pub(super) fn cursor(text: Option<&str>) -> Result<Option<(i64, String)>, Problem> {
     let Some(text) = text.filter(|it| !it.is_empty()) else { return Ok(None) };
     let after = text.split_once(':').and_then(parse);

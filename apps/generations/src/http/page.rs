@@ -35,7 +35,7 @@ static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
 
 /// Artifacts of one page.
 const PAGE: u32 = 48;
-/// Generations under way that one page shows above the library.
+/// Generations in progress that one page shows above the library.
 const ACTIVE: u32 = 50;
 /// Generations that are looked at for what did not go well.
 const RECENT: u32 = 12;
@@ -52,7 +52,7 @@ pub(super) async fn script(headers: HeaderMap) -> Response {
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct View {
     artifact: Option<String>,
-    /// Only generations under way that are older: a cursor.
+    /// A cursor: only generations in progress that are older.
     older: Option<String>,
 }
 
@@ -95,8 +95,8 @@ async fn collect(
     Ok(Shown { workspace, active, older, artifacts, next, tags, tag, inspected })
 }
 
-/// A page of what is under way, however many are newer, with what did not go well lately on the
-/// first one; and where the next page begins.
+/// A page of generations in progress, and the cursor of the next page. The first page also has
+/// recent generations that ended without all of their artifacts.
 async fn under_way(
     site: &Site,
     workspace: &Workspace,
@@ -143,7 +143,7 @@ async fn inspect(
 fn main(site: &Site, shown: &Shown) -> Markup {
     html! {
         (request_form(&site.providers.models(), &shown.workspace))
-        section #live aria-label="Under way" aria-live="polite" {
+        section #live aria-label="In progress" aria-live="polite" {
             @for generation in &shown.active { (active(generation, &shown.workspace)) }
             @if let Some(older) = &shown.older {
                 a.next href=(shown.workspace.link("/generations", &[("older", older)])) {

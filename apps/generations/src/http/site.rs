@@ -36,7 +36,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// Has the manager show what the library has, before whoever changed it looks.
+    /// Delivers a change of the library to the manager, so that the caller's next read shows it.
     pub(super) async fn show(&self, changed: Changed) -> Result<(), Problem> {
         let Changed { generation, change } = changed;
         Ok(self.objects.call(GenerationManager::at(generation), change).await?)

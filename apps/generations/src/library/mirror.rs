@@ -7,8 +7,8 @@ use steadfast_core::{Object, Result, Turn, rusqlite::OptionalExtension};
 use super::{Library, rows};
 use crate::{GenerationManager, LibraryChanged};
 
-/// A change, and the generation whose manager is told. The message arrives by itself; a caller that
-/// wants to see the change at once may bring it there before.
+/// A change, and the generation whose manager is notified. The library sends the message itself; a
+/// caller that wants to see the change at once may deliver it earlier.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Changed {
     /// The generation.

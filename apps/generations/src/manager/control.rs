@@ -177,7 +177,7 @@ impl Handle<Delete> for GenerationManager {
     /// The library removes rows and blobs; what is still on its way finds nobody who wants it.
     fn handle(&self, turn: &Turn<Self>, _: Delete) -> Result<()> {
         let kept = present(turn)?;
-        // The library cannot remove what it never heard of.
+        // The library cannot remove artifacts that it never recorded.
         let tasks = rows::tasks(turn)?;
         let unheard = tasks.iter().filter(|it| it.is_unconfirmed(&kept));
         let artifacts: Vec<String> = unheard.map(|it| artifact_id(turn.name(), it.index)).collect();
@@ -207,7 +207,7 @@ impl Handle<Forget> for GenerationManager {
         let Some(kept) = rows::request(turn)? else { return Ok(()) };
         let (is_heard, tasks) = (kept.told <= kept.heard, rows::tasks(turn)?);
         if is_heard && tasks.iter().all(|it| it.state.is_final()) {
-            // An attempt to fetch them may have put a blob that nobody has heard of.
+            // An attempt to fetch them may have put a blob without reporting it.
             let unwanted = tasks.iter().filter(|it| kept.is_deleted || !it.is_ready());
             let artifacts: Vec<_> = unwanted.map(|it| artifact_id(turn.name(), it.index)).collect();
             if !artifacts.is_empty() {

@@ -1,4 +1,4 @@
-//! The library's view of this generation: whether it has heard of the end, and what people have
+//! The library's view of this generation: whether it has recorded the end, and what people have
 //! changed.
 
 use std::time::Duration;
@@ -43,14 +43,14 @@ impl Handle<LibraryHeard> for GenerationManager {
     }
 }
 
-/// The library has confirmed a word: now everybody is told of it.
+/// The library has confirmed a version: now subscribers are notified of it.
 fn heard(turn: &Turn<GenerationManager>, before: Kept, version: i64) -> Result<()> {
     turn.sql().execute("UPDATE request SET heard = ?1, libraryError = NULL", [version])?;
     let was_over = before.is_over();
     let tasks = rows::tasks(turn)?;
     let new: Vec<_> = tasks.iter().filter(|it| it.is_unconfirmed(&before)).collect();
     let kept = Kept { heard: version, library_error: None, ..before };
-    // While tasks are under way the alarm stays, for what they will make.
+    // While tasks are in progress the alarm stays, for the artifacts that they will make.
     if kept.told <= version && kept.completed_at.is_some() {
         turn.cancel_alarm("confirm");
     }
@@ -86,7 +86,8 @@ impl Handle<Confirm> for GenerationManager {
     const NAME: &'static str = "confirm";
     type Reply = ();
 
-    /// A message that the library refuses is given up, so that it is told by a job, which says why.
+    /// A message that the library refuses is given up. A job sends the change instead, and reports
+    /// why the library refuses it.
     fn handle(&self, turn: &Turn<Self>, msg: Confirm) -> Result<()> {
         let Some(kept) = rows::request(turn)? else { return Ok(()) };
         let is_open = match kept.completed_at {

@@ -20,7 +20,7 @@ use crate::{
 /// How long a provider is left alone at least that does not say how long, in milliseconds.
 pub(super) const WAIT_MIN_MS: u64 = 1_000;
 
-/// How long the library may take until it is told again.
+/// How long the library may take to confirm a change before it is sent again.
 pub(super) const CONFIRM_AFTER: Duration = Duration::from_secs(30);
 
 /// How often a provider may turn a task away until the task fails.
@@ -187,9 +187,9 @@ pub(super) fn went_on(turn: &ManagerTurn, task: &TaskRow, per_cent: Option<u8>) 
 }
 
 /// The provider has made it, as the task of this id. What is ready or on its way stays as it is,
-/// so that it may be told twice. A success that comes late, after the time was over or a failure
-/// was told, is one; and so is that of an earlier round, whose place is empty still. The round that
-/// it overtakes comes too late then.
+/// so that the provider may report it twice. A late success, after the timeout or after a reported
+/// failure, counts. A success of an earlier round counts too while the task has no output; the
+/// result of the later round is ignored then.
 pub(super) fn made(
     turn: &ManagerTurn,
     kept: &Kept,
@@ -290,7 +290,7 @@ pub(super) fn ready(
     set(turn, task, "fetched", fetched)?;
     let update = "UPDATE task SET readyAt = ?2, progress = 100, error = NULL WHERE idx = ?1";
     turn.sql().execute(update, (task.index, turn.now().0))?;
-    // Nobody is told before the library has it.
+    // Subscribers are notified after the library has confirmed it.
     publish(turn, kept)?;
     Ok(true)
 }

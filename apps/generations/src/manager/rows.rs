@@ -86,15 +86,15 @@ pub(super) struct Kept {
     pub(super) created_at: i64,
     pub(super) completed_at: Option<i64>,
     pub(super) completed_told: Option<i64>,
-    /// The number of the last word that the library was told.
+    /// The version of the last change that was sent to the library.
     pub(super) told: i64,
     pub(super) heard: i64,
     pub(super) library_error: Option<TaskError>,
 }
 
 impl Kept {
-    /// Whether it is over, and the library knows. Before that nobody is told: who hears that it is
-    /// over finds it there.
+    /// Whether it is over, and the library has confirmed it. Subscribers are notified after that,
+    /// and find the generation in the library.
     pub(super) fn is_over(&self) -> bool {
         self.completed_at.is_some() && self.completed_told.is_none_or(|it| it <= self.heard)
     }

@@ -143,7 +143,7 @@ impl Report {
 pub enum TaskState {
     /// Done; there is one output at least.
     Finished(Vec<Output>),
-    /// Under way, or the provider does not say otherwise.
+    /// In progress, or the provider does not say otherwise.
     InProgress {
         /// How far, from 0 to 100.
         progress: Option<u8>,
@@ -179,7 +179,7 @@ pub trait Provider: Send + Sync + 'static {
         true
     }
 
-    /// Hands a task over.
+    /// Submits a task.
     ///
     /// An error that is retryable need not mean that the provider does not have it: ask
     /// [`poll`](Self::poll) before submitting it again.

@@ -63,7 +63,7 @@ pub struct RunwareOptions {
     pub models: Vec<Model>,
     /// Whether other models are refused. If not, all that are written like one are taken.
     pub only_listed: bool,
-    /// How many requests are under way at a time; the others wait.
+    /// Maximum number of requests in flight at a time; the others wait.
     pub concurrent: usize,
     /// Where outputs may be fetched from.
     pub fetch: FetchOptions,

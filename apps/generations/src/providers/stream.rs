@@ -11,13 +11,13 @@ use super::{
 /// Bytes of a chunk at most, but for the first one, which may have a few more.
 pub(crate) const CHUNK_BYTES: usize = 64 << 10;
 
-/// Chunks that wait between whoever reads and whoever writes.
+/// Chunks buffered between the reading task and the stream.
 pub(crate) const CHUNKS_WAITING: usize = 2;
 
 /// A chunk on its way to the stream.
 pub(crate) type Chunk = Result<Bytes, GenerateError>;
 
-/// An output that is being read. Whoever drops it stops the reading.
+/// An output that is being read. Dropping it stops the reading.
 #[derive(Debug)]
 pub struct OutputStream {
     media: MediaKind,

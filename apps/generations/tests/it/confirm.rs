@@ -1,4 +1,4 @@
-//! What the library does not confirm is told again, and nobody hears of it before.
+//! The manager sends a change again until the library confirms it, and notifies subscribers then.
 
 use std::time::Duration;
 

@@ -85,7 +85,7 @@ async fn a_blob_of_what_was_cancelled_is_removed_also_when_its_fetch_fails() {
     create(&app, "now", 1).await;
     app.settle().await;
     assert_eq!(live(&app).await.unwrap().tasks[0].status, TaskState::Streaming);
-    // As an attempt that nobody heard of any more has left it.
+    // The state that an attempt leaves which ended without reporting.
     app.bucket(ARTIFACTS).put(&blob_key(&artifact_id(ID, 0)), b"bytes").await.unwrap();
     app.call(GenerationManager::at(ID), Cancel).await.unwrap();
     fake.books().withheld = Some(ErrorKind::OutputGone);
@@ -105,7 +105,7 @@ async fn a_blob_whose_fetch_failed_for_good_goes_with_its_manager() {
     fake.books().withheld = Some(ErrorKind::Unavailable);
     webhook(&app, 0).await.unwrap();
     app.settle().await;
-    // As an attempt that nobody heard of any more has left it.
+    // The state that an attempt leaves which ended without reporting.
     app.bucket(ARTIFACTS).put(&blob_key(&artifact_id(ID, 0)), b"bytes").await.unwrap();
     fake.books().withheld = Some(ErrorKind::OutputGone);
     advance(&app, 3_600).await;

@@ -30,7 +30,7 @@ async fn ask(app: &TestApp, prompt: &str) {
         count: 1,
         tags: Vec::new(),
     };
-    // Nobody is at that address: webhooks are told by the test.
+    // No server listens at that address: the test delivers webhooks itself.
     let create =
         Create { request: asked, webhooks: Some("http://127.0.0.1:9".into()), ..request("", 1) };
     app.call(GenerationManager::at(ID), create).await.unwrap();

@@ -1,5 +1,5 @@
-//! What comes between: polls and webhooks during a call to the provider, and the end of the process
-//! right after an answer.
+//! Polls and webhooks during a call to the provider, and the end of the process right after an
+//! answer.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ async fn hole_01_polls_and_webhooks_are_answered_during_a_slow_call_and_no_chang
     assert!(now.tasks.iter().all(|it| it.status == TaskState::Pending));
     webhook(app, 1).await.unwrap();
     let now = live(app).await.unwrap();
-    assert_ne!(now.tasks[1].status, TaskState::Pending, "it is told while the calls are open");
+    assert_ne!(now.tasks[1].status, TaskState::Pending, "the webhook counts during the calls");
     assert_eq!(now.tasks[0].status, TaskState::Pending);
     fake.calls.send(1).unwrap();
     app.settle().await;
@@ -48,7 +48,7 @@ fn hole_04(world: impl FnOnce(Box<dyn Fn() -> steadfast_core::App>) -> World) {
     });
     world.end_during(u64::MAX / 2, async |app| webhook(app, 0).await.unwrap());
     world.on(async |app| {
-        // It is not told again, and whoever asks hears that it is under way.
+        // The webhook is not repeated, and polls say that the task is in progress.
         advance(app, 60).await;
         let whole = kept(app).await.unwrap();
         assert_eq!((whole.status, whole.artifacts.len()), (GenerationStatus::Ready, 1));

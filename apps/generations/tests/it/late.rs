@@ -9,7 +9,7 @@ use crate::stage::{
     Fake, GONE, ID, State, advance, blobs, create, kept, live, start, webhook_of, webhook_with,
 };
 
-/// One task whose time is over, and that is tried again: the second round is under way.
+/// One task that timed out and is retried: the second round is in progress.
 async fn retried(fake: &Fake) -> TestApp {
     let app = start(fake).await;
     create(&app, "slow", 1).await;

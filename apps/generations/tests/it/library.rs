@@ -135,7 +135,7 @@ async fn what_people_change_when_a_generation_is_over_is_shown_by_its_manager_to
     let tag = SetTag { target, id, tag: "a".into(), is_on: true };
     let changed = app.call(library(), tag).await.unwrap().unwrap();
     assert_eq!(changed.generation, ID);
-    // Whoever brings it there sees it at once; that it comes again later changes nothing.
+    // A caller that delivers the change sees it at once; the second delivery changes nothing.
     app.call(GenerationManager::at(ID), changed.change).await.unwrap();
     let live = app.call(GenerationManager::at(ID), GetState).await.unwrap().unwrap();
     assert_eq!(live.request.tags, ["a", "first"]);

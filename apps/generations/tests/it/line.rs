@@ -31,10 +31,10 @@ async fn is_full(fake: &Fake) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(120), full).await.expect("the line goes on");
+    tokio::time::timeout(Duration::from_secs(120), full).await.expect("all places are taken");
 }
 
-/// Lets the calls that are under way be answered.
+/// Answers the calls in flight.
 async fn answer(fake: &Fake, answered: u32) {
     fake.calls.send(answered).unwrap();
     let all = async {

@@ -1,4 +1,4 @@
-//! What nobody wants is not paid for, and what is wanted is paid for once.
+//! Cancelled and deleted tasks are not paid for, and all others are paid for once.
 
 use steadfast_core::{Object, Perform, test::TestApp};
 use steadfast_generations::providers::OutputKind;

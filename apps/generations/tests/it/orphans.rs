@@ -23,7 +23,7 @@ on_all!(
     blobs_that_are_referred_to_are_never_taken,
 );
 
-/// A blob as a process leaves it that ends before anybody has heard of it.
+/// Puts a blob as a process leaves it that ends before it reports the blob.
 async fn leave(app: &TestApp, generation: &str, index: u32, workspace: Option<&str>) -> String {
     let mut attributes = Attributes::of_type("image/png");
     attributes.metadata.insert("generation".into(), generation.into());

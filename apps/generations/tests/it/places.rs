@@ -1,4 +1,4 @@
-//! Who waits for whom.
+//! Providers have places of their own: a full one does not block another.
 
 use std::{sync::Arc, time::Duration};
 

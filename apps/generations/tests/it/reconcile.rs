@@ -1,4 +1,4 @@
-//! What the provider has of a task, while somebody cancels, and while it forgets.
+//! Polls find out whether a provider has a task, also during a cancel and after it lost the task.
 
 use steadfast_core::{Object, test::TestApp};
 use steadfast_generations::{

@@ -24,12 +24,12 @@ use steadfast_generations::{
 
 use crate::full::Full;
 
-/// What a provider remembers, over the ends of the process that asks it.
+/// The state of a provider, which survives the end of the process that calls it.
 #[derive(Default)]
 pub(crate) struct Books {
     /// How often each task was paid for.
     pub(crate) paid: BTreeMap<String, u32>,
-    /// What is known of tasks.
+    /// The states of tasks.
     pub(crate) known: HashMap<String, State>,
     /// How often it was asked to begin.
     pub(crate) submitted: u32,
@@ -41,7 +41,7 @@ pub(crate) struct Books {
     pub(crate) down_for: Option<Duration>,
     /// Polls are answered when something is sent to `calls`.
     pub(crate) is_poll_held: bool,
-    /// It has too many requests, and wants to be left alone for so long.
+    /// It has too many requests, and asks for a retry after this time.
     pub(crate) busy: Option<Duration>,
     /// The bucket of the artifacts cannot be reached.
     pub(crate) is_bucket_away: bool,
@@ -65,7 +65,7 @@ pub(crate) struct Fake {
     /// Calls of the prompt `held` are answered when something is sent here.
     pub(crate) calls: watch::Sender<u32>,
     embedded: Arc<Embedded>,
-    /// What it makes, always the same.
+    /// The output of each task, always the same.
     source: OutputSource,
 }
 
@@ -118,7 +118,7 @@ impl Fake {
         }
     }
 
-    /// What it makes, as the application keeps it.
+    /// The output of a task, as the application keeps it.
     pub(crate) fn made(&self, task: &str) -> Made {
         let Output { source, seed, cost, raw: response, .. } = self.output(task);
         Made { source: serde_json::to_value(source).unwrap(), seed, cost, response }
@@ -373,7 +373,7 @@ pub(crate) async fn webhook_with(
     tell(app, &task, body).await
 }
 
-/// What [`webhook_with`] says of a success whose bytes are nowhere.
+/// Makes [`webhook_with`] report a success whose bytes cannot be fetched.
 pub(crate) const GONE: &str = "gone";
 
 /// Delivers a webhook as its provider would.

@@ -65,7 +65,7 @@ fn what_may_be_paid_is_not_paid_again(
         let kept = kept(app).await.unwrap();
         assert_eq!(kept.status, GenerationStatus::Failed);
         assert_eq!(kept.tasks[0].error.as_ref().unwrap().code, "provider_answer_lost");
-        // Whoever wants it all the same says so.
+        // A user that wants it all the same retries it.
         app.call(GenerationManager::at(ID), Retry).await.unwrap();
         advance(app, 60).await;
         assert_eq!(live(app).await.unwrap().status, GenerationStatus::Ready);

@@ -27,7 +27,7 @@ async fn the_wait_that_a_provider_asks_for_after_an_outage_is_not_its_time(
     fake.books().is_down = true;
     create(app, "now", 1).await;
     app.settle().await;
-    // The next attempt polls first, and is told to wait for longer than a task may take.
+    // The next attempt polls first, and has to wait for longer than a task may take.
     fake.books().is_down = false;
     fake.books().busy = Some(Duration::from_secs(400));
     advance(app, 390).await;

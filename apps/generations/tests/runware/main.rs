@@ -69,7 +69,7 @@ impl World {
         Ok(report.state)
     }
 
-    /// What the application does with a task, and again after each crash: ask first, then submit.
+    /// Polls first, then submits, as the application does with a task, also after each crash.
     async fn ask_then_submit(&self, task: &Task) -> Result<Option<Output>, GenerateError> {
         let outputs = match self.poll(task).await? {
             TaskState::Finished(outputs) => outputs,

@@ -87,12 +87,12 @@ async fn several_tasks_are_reported_in_their_order_each_with_its_own_state() {
         .into_iter()
         .map(|it| match it.state {
             TaskState::Finished(outputs) => format!("{} done", outputs.len()),
-            TaskState::InProgress { .. } => "under way".into(),
+            TaskState::InProgress { .. } => "in progress".into(),
             TaskState::Failed(error) => error.code().into(),
             TaskState::Unknown => "unknown".into(),
         })
         .collect();
-    let expected = ["1 done", "under way", "content_rejected", "unknown", "unknown", "1 done"];
+    let expected = ["1 done", "in progress", "content_rejected", "unknown", "unknown", "1 done"];
     assert_eq!(states, expected);
 }
 
@@ -125,7 +125,7 @@ async fn by_the_documented_question_a_lost_answer_is_found_and_nothing_else_is_a
         reconcile: Reconcile::Response,
         ..it
     });
-    // Whoever asks for the details would end in this refusal.
+    // A request for the details would end in this refusal.
     let task = world.image("drop-answer details:unauthorized");
     assert_eq!(world.poll(&task).await.unwrap(), TaskState::Unknown, "it was never taken");
     world.runware.submit(&task).await.unwrap_err();
@@ -136,7 +136,7 @@ async fn by_the_documented_question_a_lost_answer_is_found_and_nothing_else_is_a
     let lost = world.task(7, json!({ "positivePrompt": "fail:503:1 details:unauthorized" }));
     world.runware.submit(&lost).await.unwrap_err();
     assert_eq!(world.poll(&lost).await.unwrap(), TaskState::Unknown);
-    // What is expired was taken: it is not made and billed again.
+    // An expired task was taken: it is not made and billed again.
     let prompt = json!({ "positivePrompt": "drop-answer expire-response" });
     let expired = world.task(8, prompt);
     world.runware.submit(&expired).await.unwrap_err();

@@ -39,7 +39,7 @@ fn receiver(answers: &[u16]) -> (String, Receiver<(String, Vec<u8>)>) {
             reader.read_exact(&mut body).unwrap();
             let path = path.split(' ').nth(1).unwrap().to_owned();
             let status = answers.get(index).or(answers.last()).unwrap();
-            // Passed on first: whoever sees the answer can rely on it.
+            // Sent before the answer: a provider that gets the answer can rely on it.
             if sender.send((path, body)).is_err() {
                 return;
             }
@@ -56,7 +56,7 @@ fn video(world: &World, url: &str, prompt: &str) -> Task {
     Task { webhook_url: Some(format!("{url}?task={}&token={token}", task.id)), ..task }
 }
 
-/// What a webhook says about a task.
+/// The state of a task in a webhook.
 fn state(world: &World, task: &Task, body: &[u8]) -> TaskState {
     let mut reports = world.runware.parse_webhook(body).unwrap();
     assert_eq!(reports.len(), 1);

@@ -22,7 +22,7 @@ async fn start(app: &TestApp, id: &str) -> Result<()> {
     Ok(())
 }
 
-/// What an invoice over so much ends as.
+/// Runs an invoice over these amounts, and returns its final status.
 async fn invoice(app: &TestApp, amounts: &[i64]) -> Result<Status> {
     let input = InvoiceInput { customer: "Ada".into(), amounts: amounts.into() };
     app.start(Invoice::at("i-1"), input).await?;

@@ -86,8 +86,8 @@ pub(super) fn named(
     Ok(Received { name, bytes })
 }
 
-/// Stores an image if it is one. The event that tells of it is in the same commit; that its agent
-/// is told at once only makes it sooner.
+/// Stores an image if it is one. Its event is in the same commit; the direct call of the
+/// agent only saves the time of that delivery.
 pub(super) async fn store(
     site: &Site,
     organization: &str,

@@ -24,7 +24,7 @@ async fn no_end_of_the_process_loses_doubles_or_confuses_an_image() {
         || program(&fake, true),
         async |app| {
             let uploads = app.bucket(UPLOADS);
-            // Who was cut off does not know, looks, and does the rest.
+            // A client that was cut off checks the outcome, and does the rest.
             if uploads.head("acme/a.png").await?.is_none() {
                 uploads.put("acme/a.png", "cat").await?;
             }
@@ -51,7 +51,7 @@ async fn no_end_of_the_process_loses_doubles_or_confuses_an_image() {
     assert!(30 < survived.await);
 }
 
-/// What a client does, one after the other: puts an image, or deletes it.
+/// The changes of a client, one after the other: it puts an image, or deletes it.
 const CHANGES: [Change; 8] = [
     ("a.png", Some("cat")),
     ("b.png", Some("cat")),
@@ -98,7 +98,7 @@ async fn shown(app: &TestApp) -> BTreeMap<String, String> {
 }
 
 /// An end after so many commits: of the changes, of their deliveries and of their runs. Nothing is
-/// repeated: what was acknowledged is there, and beside it at most the change that was under way.
+/// repeated: what was acknowledged is there, and beside it at most the change in progress.
 fn an_end_loses_nothing_that_was_acknowledged(ends: Range<u64>, world: impl Fn(Fake) -> World) {
     let mut cuts = BTreeSet::new();
     for commits in ends {

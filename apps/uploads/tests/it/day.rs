@@ -1,6 +1,6 @@
 //! A day of uploads: images come, are replaced and deleted, the model and the queue are away for a
-//! while, runs are terminated, and the process ends without a goodbye. In the end the rows are
-//! exactly what the bucket says.
+//! while, runs are terminated, and the process ends without a clean shutdown. In the end the rows
+//! are exactly what the bucket says.
 
 use std::{
     cell::RefCell,
@@ -60,8 +60,8 @@ struct Day {
     clients: Clients,
 }
 
-/// What the clients know: what may be under a name, `None` for nothing. It is one thing, unless the
-/// process ended before it had answered.
+/// The contents that the clients expect under a name, `None` for nothing. It is one content, unless
+/// the process ended before it had answered.
 #[derive(Default)]
 struct Clients(RefCell<BTreeMap<String, Vec<Option<&'static str>>>>);
 
@@ -145,7 +145,7 @@ impl Day {
         });
     }
 
-    /// What is away comes back more often than it goes.
+    /// Starts and ends outages. An outage ends with a higher probability than it begins.
     fn outages(&self) {
         for away in [&self.model.is_down, &self.queue] {
             let is_away = away.load(Ordering::SeqCst);
@@ -171,7 +171,7 @@ impl Day {
 
 enum Change {
     Put(String, &'static str),
-    /// Whether the agent is told at once, or by the event alone.
+    /// Whether the agent is called at once, or gets the event alone.
     Delete {
         name: String,
         is_told: bool,
@@ -230,7 +230,7 @@ async fn rows(app: &TestApp) -> BTreeMap<String, Upload> {
     }
 }
 
-/// What is not as the bucket says, and in the bucket not as its clients know.
+/// The first row that differs from the bucket, or blob that differs from what clients expect.
 async fn wrong(app: &TestApp, clients: &Clients) -> Option<String> {
     let (mut rows, bucket) = (rows(app).await, app.bucket(UPLOADS));
     let mut names = clients.names();

@@ -97,7 +97,7 @@ async fn a_deletion_before_the_row_exists_is_remembered() {
 
 /// The types of all events that a connection has heard.
 pub(crate) async fn heard(socket: &LiveSocket) -> Vec<String> {
-    // The answer to it stands behind everything that was told before.
+    // The answer to the ping comes after all earlier events.
     socket.send("ping").await.unwrap();
     let mut types = Vec::new();
     loop {

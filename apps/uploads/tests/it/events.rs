@@ -72,7 +72,7 @@ async fn malformed_events_are_acknowledged_and_counted_in_both_queues() {
     assert_eq!(row(&app, "cat.png").await.unwrap().status, Status::Classified);
 }
 
-/// Fails as often as it is told, then ingests.
+/// Fails `fails` times, then ingests.
 struct Troubled {
     ingestion: Ingestion,
     fails: u32,

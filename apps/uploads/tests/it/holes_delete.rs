@@ -22,7 +22,7 @@ async fn hole_1_and_4_an_upload_event_behind_its_deletion_does_not_bring_the_row
 #[tokio::test]
 async fn hole_2_changes_of_one_millisecond_are_ordered_by_their_numbers() {
     let app = start(&Fake::default(), false).await;
-    // The clock of the test stands still: all of them have the same time.
+    // The clock of the test does not advance: all of them have the same time.
     let first = put(&app, "cat.png", "cat").await;
     let gone = delete_event("cat.png", delete(&app, "cat.png").await);
     let second = put(&app, "cat.png", "dog").await;

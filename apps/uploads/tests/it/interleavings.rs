@@ -32,11 +32,11 @@ const KEY: &str = "acme/pet.png";
 /// An event is tried four times, and an attempt that ended with its process counts.
 const ENDS_MAX: usize = 3;
 
-/// What is not right after so many minutes never will be.
+/// The test fails if the row is not right after this many minutes.
 const MINUTES_MAX: usize = 200;
 
-/// The claim, for these seeds. Every second bucket tells of its changes itself; then what the
-/// test delivers is told twice.
+/// The claim, for these seeds. Every second bucket sends its events itself; then each event
+/// that the test delivers is a duplicate.
 fn after_any_history_the_row_is_what_the_bucket_holds(
     seeds: Range<u64>,
     world: impl Fn(Box<dyn Fn() -> App>) -> World,
@@ -234,7 +234,7 @@ async fn comes_right(app: &TestApp) {
     panic!("it never comes right: {}", wrong(app).await.unwrap_or_default());
 }
 
-/// What is not as it must be in the end.
+/// The first difference from the state that must be reached in the end.
 async fn wrong(app: &TestApp) -> Option<String> {
     let blob = app.bucket(UPLOADS).head(KEY).await.unwrap();
     let mut wished = None;

@@ -97,7 +97,7 @@ async fn rows_that_an_earlier_version_has_hidden_are_deleted_and_others_stay() {
     assert_eq!((row(&now, "dog.png").await, row(&now, "cat.png").await), (None, None));
 }
 
-/// What a turn may change has a limit, so a migration must not write every row.
+/// The changes of a turn have a limit, so a migration must not write every row.
 #[tokio::test]
 async fn an_organization_with_many_images_of_an_earlier_version_goes_on() {
     let clock = ManualClock::at(Timestamp(1_700_000_000_000));

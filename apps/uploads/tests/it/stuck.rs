@@ -142,7 +142,7 @@ fn retries_of_a_user_and_lost_runs_are_counted_apart() {
         assert_eq!(retry().await.retries, 9);
         app.settle().await;
         assert_eq!(row(app, "cat.png").await.unwrap().status, Status::Classified);
-        // Another image of this name begins anew.
+        // Another image of this name starts without retries.
         put(app, "cat.png", "dog").await;
         app.settle().await;
         let dog = row(app, "cat.png").await.unwrap();

@@ -181,7 +181,7 @@ async fn a_multipart_upload_is_visible_whole_or_not_at_all(setup: Setup) {
     let blob = complete(&tags).await.unwrap();
     assert!(blob.etag.ends_with("-2"), "{}", blob.etag);
     assert_eq!(blob.size, (5 << 20) + 1_000);
-    assert_eq!(complete(&tags).await.unwrap(), blob, "who did not hear of it may ask again");
+    assert_eq!(complete(&tags).await.unwrap(), blob, "a client may repeat the request");
     let (any, other) =
         (Condition::default(), ExpectedContent { crc32: Some(1), ..ExpectedContent::default() });
     let again = setup.buckets.complete_upload_as(&bucket, &at, &upload.id, &tags, any, other).await;
@@ -212,5 +212,5 @@ async fn a_sweep_removes_orphaned_files_and_old_tombstones(setup: Setup) {
     let swept = setup.buckets.sweep().await.unwrap();
     assert_eq!(swept, SweepCounts { rows: 1, ..SweepCounts::default() });
     assert_eq!(setup.get("kept").await, b"1");
-    assert_eq!(setup.put("gone", b"3").await.sequence, 3, "its numbers go on");
+    assert_eq!(setup.put("gone", b"3").await.sequence, 3, "its numbers continue");
 }

@@ -108,7 +108,7 @@ async fn a_rule_selects_by_type_prefix_and_suffix(setup: Setup) {
     assert_eq!(setup.sent_to("texts").await.len(), 1, "each bucket has its own rules");
 }
 
-/// A caller that was told of a new or deleted rule can rely on it.
+/// A caller can rely on a new or deleted rule as soon as it has the answer.
 async fn a_change_of_a_rule_is_in_order_with_the_writes(setup: Setup) {
     let mut expected = 0;
     for round in 0..10 {

@@ -118,7 +118,7 @@ fn files_of_a_killed_process_are_orphans_and_files_being_written_are_not() {
     let mut draft = blobs.create(name(3)).unwrap();
     draft.write(b"wh").unwrap();
     let files: BTreeSet<_> = blobs.files_in(&subfolder).unwrap().into_iter().collect();
-    assert_eq!(files, BTreeSet::from([name(1), name(2)]), "nobody will go on with the second");
+    assert_eq!(files, BTreeSet::from([name(1), name(2)]), "nobody will finish the second");
     draft.write(b"ole").unwrap();
     draft.seal().unwrap();
     assert_eq!(read(&blobs, name(3), 5), b"whole", "somebody was at it");

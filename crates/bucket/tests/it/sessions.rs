@@ -239,7 +239,7 @@ async fn an_end_with_a_change_in_progress_is_not_clean(mut setup: Setup) {
         late.unwrap_err().code(),
         BucketError::from(steadfast_store::StoreError::Closed).code()
     );
-    assert_eq!(setup.get("k").await, b"kept", "reading goes on");
+    assert_eq!(setup.get("k").await, b"kept", "reads continue");
     drop(writer);
     let lost = setup.lose_a_file(1);
     setup.next_session().await;
@@ -324,7 +324,7 @@ async fn a_rule_revisits_rewritten_blobs_and_all_blobs_after_a_new_prefix(setup:
     setup.put("a/1", b"2").await;
     setup.put("b/2", b"2").await;
     setup.delete_after_a_day("one", "b/").await;
-    assert_eq!(swept(&setup).await.blobs, 1, "the rule has another prefix and begins anew");
+    assert_eq!(swept(&setup).await.blobs, 1, "the rule has another prefix and restarts");
     setup.delete_after_a_day("one", "").await;
     setup.pass(DAY - Duration::from_millis(1));
     assert_eq!(swept(&setup).await.blobs, 0);

@@ -8,7 +8,7 @@ use steadfast_bucket::{
 use super::Bucket;
 use crate::{
     Client,
-    transport::{Backend, Transport, not_remote},
+    remote::{Backend, RemoteProgram, not_remote},
 };
 
 impl Client {
@@ -45,7 +45,7 @@ impl BucketHandle {
     }
 
     /// The transport, if the program runs in another process.
-    fn transport(&self) -> Option<&dyn Transport> {
+    fn transport(&self) -> Option<&dyn RemoteProgram> {
         match &self.backend {
             Some(Backend::Remote(transport)) => Some(&**transport),
             Some(Backend::Local(_)) | None => None,

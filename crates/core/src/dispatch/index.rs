@@ -4,8 +4,8 @@
 //! waits for it. Work behind the horizon is found by a scan, at the latest when the time of the
 //! horizon has come. Memory is bounded: a timer or a target without room pulls the horizon back.
 //!
-//! Only work of the shards that this node owns is taken in. When a shard is lost, its deliveries in
-//! flight end here, and nothing else of it is begun; when it is gained, everything is scanned again.
+//! Only work of the shards that this node owns is taken in. Deliveries of a lost shard that are in
+//! flight end here, and nothing else of it begins. A gained shard is found by a scan.
 //!
 //! An ordered target whose first row is not due is *dozing*: only the timer of that row is kept.
 //! Targets take turns: each delivers one row, then goes to the back.

@@ -129,7 +129,7 @@ impl World {
     /// Another node delivers a row of a shard that is not ours. No notice arrives here.
     fn deliver_elsewhere(&mut self) {
         let is_foreign = |it: &&Work| !self.index.shards.has(it.target);
-        let Some(work) = self.store.values().filter(is_foreign).next().copied() else { return };
+        let Some(work) = self.store.values().find(is_foreign).copied() else { return };
         let is_here = |it: &BTreeMap<Position, TargetKey>| it.contains_key(&work.position);
         if is_here(&self.running) || is_here(&self.held) {
             return;

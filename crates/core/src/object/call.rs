@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     Body, RequestKey,
-    transport::{Backend, call_error},
+    remote::{Backend, call_error},
 };
 
 /// A call that is about to be made.

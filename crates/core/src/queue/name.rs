@@ -8,7 +8,7 @@ use super::{QueueError, QueueSettings};
 use crate::{
     Body, Client, Receive,
     object::{Destination, Sending},
-    transport::Backend,
+    remote::Backend,
 };
 
 /// A queue of messages of one type, by its name: `const MAIL: Queue<Mail> = Queue::named("mail");`

@@ -10,7 +10,7 @@ use crate::{
     Address, Body, CallError, ConnectParams, Handle, LiveSocket, Object,
     object::{Caller, Lists, PendingCall},
     process::{Decided, InputError, Process, encoded},
-    transport::{Backend, Transport, call_error, input_error, not_remote},
+    remote::{Backend, RemoteProgram, call_error, input_error, not_remote},
     workflow::{RunAddress, RunError, StartOutcome, Workflow},
 };
 
@@ -27,7 +27,7 @@ pub struct Client {
 #[derive(Clone)]
 enum ClientTarget {
     Local(Arc<RwLock<Weak<RunningProgram>>>),
-    Remote(Arc<dyn Transport>),
+    Remote(Arc<dyn RemoteProgram>),
 }
 
 impl Default for Client {
@@ -57,8 +57,8 @@ impl Client {
     }
 
     /// A client of a program in another process.
-    pub fn remote(transport: Arc<dyn Transport>) -> Self {
-        Self { target: ClientTarget::Remote(transport), caller: Caller::default() }
+    pub fn remote(program: Arc<dyn RemoteProgram>) -> Self {
+        Self { target: ClientTarget::Remote(program), caller: Caller::default() }
     }
 
     /// A client that calls objects for this caller: see [`Turn::caller`](crate::Turn::caller). A
@@ -71,7 +71,7 @@ impl Client {
     pub(crate) fn backend(&self) -> Result<Backend<Arc<RunningProgram>>, StoreError> {
         let here = match &self.target {
             ClientTarget::Local(here) => here,
-            ClientTarget::Remote(transport) => return Ok(Backend::Remote(transport.clone())),
+            ClientTarget::Remote(program) => return Ok(Backend::Remote(program.clone())),
         };
         let running = here.read().upgrade();
         let running = running.filter(|it| !it.has_ended()).ok_or(StoreError::Closed)?;

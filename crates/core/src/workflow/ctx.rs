@@ -12,8 +12,8 @@ use super::{
     state::{PendingEntry, State},
 };
 use crate::{
-    Body, Bucket, BucketHandle, Buckets, Error, Objects, Result, object::CallKey, script::Script,
-    transport::Backend,
+    Body, Bucket, BucketHandle, Buckets, Error, Objects, Result, object::CallKey, remote::Backend,
+    script::Script,
 };
 
 /// The context of a run. Cheap to clone.

@@ -9,7 +9,7 @@ use super::{Ctx, RunAddress, RunError, Status, Workflow};
 use crate::{
     Body, Client, Receive, Result,
     object::{Destination, Sending},
-    transport::{Backend, RunChange},
+    remote::{Backend, RunChange},
 };
 
 /// Names an event that runs wait for, with the type of its payload.

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use steadfast_egress::{Connect, Resolve};
 use tokio::net::TcpStream;
 
-/// A resolver that answers what it was told, one answer after the other; the last one stays.
+/// A resolver with prepared answers, one after the other; the last one stays.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
     names: Mutex<BTreeMap<String, VecDeque<Vec<SocketAddr>>>>,

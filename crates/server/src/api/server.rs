@@ -106,9 +106,9 @@ async fn queues(server: &Server) -> Result<(Vec<QueueView>, bool), Problem> {
     }
     let is_empty = |it: &QueueView| it.depth.waiting() + it.depth.dead == 0;
     found.sort_by_cached_key(|it| (!it.consumed, is_empty(it), it.name.clone()));
-    let closed = page.next.is_some() || QUEUES_MAX < found.len();
+    let is_truncated = page.next.is_some() || QUEUES_MAX < found.len();
     found.truncate(QUEUES_MAX);
-    Ok((found, closed))
+    Ok((found, is_truncated))
 }
 
 pub(crate) async fn doctor(server: Arc<Server>, it: Examine) -> Result<Examination, Problem> {

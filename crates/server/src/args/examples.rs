@@ -27,7 +27,7 @@ Examples:
 
 /// Below the help of `config show`.
 pub(super) const CONFIG: &str = "\
-Precedence: flag, variable, settings file, default.
+In order of precedence: flag, variable, settings file, default.
 `[auctions] fee = 3` in the file is --auctions-fee and STEADFAST_AUCTIONS_FEE.
 
 Example:

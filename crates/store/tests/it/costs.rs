@@ -40,7 +40,7 @@ async fn fill(lab: &Lab, numbers: std::ops::Range<usize>) {
             let (status, expires) = (RunStatus::Waiting, None);
             runs = runs.write(Write::Run { run, status, expires });
         }
-        let messages = Write::Append { stream: queue.clone(), messages: messages };
+        let messages = Write::Append { stream: queue.clone(), messages };
         for commit in [objects, streams, runs, Commit::of(messages)] {
             lab.committed(commit).await;
         }

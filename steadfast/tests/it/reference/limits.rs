@@ -169,7 +169,7 @@ const LIMITS: &[(&str, &[Limit])] = &[
                 "further runs are queued",
             ),
             ("Seconds of `wait`", "crates/api/src/runs.rs", "MAX", "`bad_request`"),
-            ("Clients that follow runs", SERVER, "WATCHERS_MAX", "`busy`"),
+            ("Clients that follow runs", SERVER, "FOLLOWERS_MAX", "`busy`"),
         ],
     ),
     (
@@ -236,7 +236,7 @@ const LIMITS: &[(&str, &[Limit])] = &[
             (
                 "Time in which a client moves no byte",
                 SERVER,
-                "PATIENCE",
+                "CLIENT_TIMEOUT",
                 "`slow_request`, or closed",
             ),
             (

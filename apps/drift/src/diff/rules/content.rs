@@ -9,7 +9,7 @@ const LENGTH_WARN: u64 = 200;
 const LENGTH_CRIT: u64 = 2_000;
 /// Fewer sizes than this are no proof of anything critical if one side varies.
 const SIZES_CRIT: usize = 3;
-/// The same if both vary as much as they are apart: a few sizes may be apart by chance.
+/// The same if both vary as much as they are apart: a few sizes may differ randomly.
 const SIZES_CRIT_VARYING: usize = 6;
 
 /// D3: the media types differ.

@@ -1,4 +1,4 @@
-//! D and G: what caches are told, and all other headers worth a look.
+//! D and G: headers for caches, and all other headers worth a look.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,8 @@ use super::{
 };
 use crate::{diff::contract::HeaderDiff, envelope::ResponseMetadata};
 
-/// Headers beside the core ones whose drift is told. All others change with every answer, or are
-/// told by a rule of their own.
+/// Headers beside the core ones whose drift is reported. All others change with every answer, or
+/// have a rule of their own.
 const WATCHED: &[&str] = &[
     "accept-ranges",
     "allow",
@@ -38,7 +38,7 @@ fn words(value: Option<&str>) -> BTreeSet<String> {
     words.filter(|it| !it.is_empty()).collect()
 }
 
-/// D1: caches are told different things.
+/// D1: the headers for caches differ.
 pub(super) fn cache_control(scene: &Scene<'_>, found: &mut Found) {
     let left = core(&scene.left_probe.response, "cache-control");
     let right = core(&scene.right_probe.response, "cache-control");

@@ -191,7 +191,7 @@ fn caching(case: &Case<'_>) -> Option<Draft> {
     case.draft(
         codes,
         0.65,
-        "Caches are told different things by the application, or by a CDN in front of it.",
+        "Caches get different instructions from the application, or from a CDN in front of it.",
         "Compare Cache-Control and Vary in the application and in the rules of the CDN.",
         "old or private answers may be shown to the wrong user",
     )

@@ -31,7 +31,7 @@ fn each_kind_of_difference_leads_to_its_cause() {
         ("AUTH_CHALLENGE_PRESENT", "Basic", "Bearer", "Both sides authenticate"),
         ("FINAL_URL_MISMATCH", "a", "b", "Redirects differ"),
         ("CORS_HEADER_DRIFT", "a", "b", "The origins, methods"),
-        ("CACHE_HEADER_DRIFT", "a", "b", "Caches are told"),
+        ("CACHE_HEADER_DRIFT", "a", "b", "Caches get"),
         ("CONTENT_TYPE_DRIFT", "a", "b", "One side answers with another kind"),
         ("BODY_HASH_DRIFT", "a", "b", "Different versions"),
         ("TIMING_DRIFT", "1 ms", "900 ms", "production has less capacity"),

@@ -12,7 +12,7 @@ const LEN_MIN: usize = 3;
 const DIGITS_MIN: usize = 6;
 /// From this length on, a value is a secret within a word, too.
 const LEN_ANYWHERE: usize = 6;
-/// Parts of an encoding that are shorter are found by chance.
+/// Shorter parts of an encoding also match unrelated text.
 const BASE64_MIN: usize = 8;
 
 /// Words of headers, which are no news to anybody.

@@ -100,7 +100,7 @@ fn of_code(code: &str) -> Option<ErrorKind> {
         {
             ErrorKind::Refused
         } else if UNAVAILABLE.contains(&code) || code.starts_with("provider") {
-            // The key of whoever stands behind Runware is among them: not ours to mend.
+            // Among them are errors of Runware's own key at a provider, which we cannot fix.
             ErrorKind::Unavailable
         } else if INPUT.iter().any(|it| code.starts_with(it)) || code == "unknownParameter" {
             ErrorKind::Input

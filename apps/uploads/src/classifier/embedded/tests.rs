@@ -97,7 +97,7 @@ fn a_pull_in_the_background_happens_once_and_says_how_far_it_is() {
         Err(PullError::NpmMissing { spec: "x" })
     });
     has_begun.recv().unwrap();
-    embedded.begin_pull_with(|_, _| unreachable!("one is under way"));
+    embedded.begin_pull_with(|_, _| unreachable!("a pull is in progress"));
     let progress = Progress { stage: Stage::Converting, percent: 80 };
     assert_eq!(embedded.progress(), ModelState::Pulling { progress });
     let json = serde_json::to_string(&embedded.progress()).unwrap();

@@ -17,7 +17,7 @@ use crate::{
 #[derive(Clone)]
 pub(crate) enum Backend<L> {
     Local(L),
-    Remote(Arc<dyn Transport>),
+    Remote(Arc<dyn RemoteProgram>),
 }
 
 impl<L> Backend<L> {
@@ -45,7 +45,7 @@ pub enum RunChange {
 ///
 /// `steadfast::connect` gives the one over HTTP.
 #[async_trait]
-pub trait Transport: Send + Sync + 'static {
+pub trait RemoteProgram: Send + Sync + 'static {
     /// Calls the object with this class and name; gives the reply.
     async fn call(
         &self,
