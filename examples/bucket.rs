@@ -1,6 +1,7 @@
 //! A bucket: each stored or deleted photo sends an event to a queue, and an album follows.
 //!
 //!     cargo run -p steadfast-examples --bin bucket -- --data data/bucket
+//!     printf meow > cat.jpg
 //!     curl -T cat.jpg localhost:8787/v1/buckets/photos/objects/cat.jpg
 //!     cargo run -p steadfast-examples --bin bucket -- objects sql album all 'SELECT * FROM photo'
 

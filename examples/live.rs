@@ -22,9 +22,11 @@ impl Object for Room {
     const MIGRATIONS: &'static [&'static str] =
         &["CREATE TABLE line (id INTEGER PRIMARY KEY, text TEXT NOT NULL)"];
 
-    /// Sends a client that reconnects the lines that it has missed, others all of them.
+    /// Sends the newest 100 lines that the client has missed.
     fn connected(&self, turn: &Turn<Self>, connection: &Connection) -> Result<()> {
-        let mut lines = turn.sql().prepare("SELECT id, text FROM line WHERE ?1 < id")?;
+        let missed = "SELECT id, text FROM (SELECT id, text FROM line WHERE ?1 < id
+            ORDER BY id DESC LIMIT 100) ORDER BY id";
+        let mut lines = turn.sql().prepare(missed)?;
         let mut lines = lines.query([connection.last_seen().unwrap_or(0)])?;
         while let Some(row) = lines.next()? {
             turn.numbered(row.get(0)?).tell(connection.id, &row.get::<_, String>(1)?);

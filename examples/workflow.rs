@@ -3,7 +3,7 @@
 //!     cargo run -p steadfast-examples --bin workflow -- --data data/workflow
 //!     curl localhost:8787/v1/workflows/order/runs -d '{"id": "o-1", "input": {"cents": 900}}'
 //!     curl localhost:8787/v1/workflows/order/runs/o-1/events/payment -d '{"cents": 900}'
-//!     curl localhost:8787/v1/workflows/order/runs/o-1?wait=10
+//!     curl 'localhost:8787/v1/workflows/order/runs/o-1?wait=10'
 
 use std::time::Duration;
 

@@ -1,9 +1,13 @@
 //! An auction house: an end that late bids extend, settlement, mail, photos, a nightly report.
 //!
 //!     cargo run -p steadfast-examples --bin auction -- --data data/auction
-//!     curl localhost:8787/auctions/7 --json '{"title": "Clock", "seller": "sue", "minutes": 5}'
+//!     curl localhost:8787/auctions/7 --json '{"title": "Clock", "seller": "sue", "minutes": 1}'
 //!     curl localhost:8787/auctions/7/bids --json '{"bidder": "ann", "cents": 900}'
+//!     printf tick > clock.jpg
 //!     curl -T clock.jpg localhost:8787/v1/buckets/photos/objects/7/front.jpg
+//!
+//! After two minutes the auction has ended, and its settlement waits for the payment:
+//!
 //!     curl localhost:8787/v1/workflows/settlement/runs/7/events/payment -d '"R-1"'
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use crate::{
     rfc3339,
 };
 
-/// Create a token for an organization. It is shown once. Until the first token exists, every
-/// process on this machine has full access.
+/// Create a token for an organization. It is shown once. From the first token on, the routes of
+/// uploads need one; `/v1` and the S3 port do not.
 #[derive(Clone, Debug, Args, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateToken {

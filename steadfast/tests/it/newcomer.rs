@@ -73,6 +73,8 @@ fn a_new_project_is_tested_served_used_killed_and_continues() {
 
 /// Creates the project `demo` in a folder.
 fn written(folder: &Path) -> PathBuf {
+    // A checkout is a workspace, and the project must not become a part of it.
+    std::fs::write(folder.join("Cargo.toml"), "[workspace]\n").expect("it is written");
     let mut new = steadfast();
     new.args(["new", "demo", "--path"]).arg(root()).current_dir(folder);
     let written = output(&mut new);

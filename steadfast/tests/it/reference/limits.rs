@@ -137,7 +137,7 @@ const LIMITS: &[(&str, &[Limit])] = &[
                 "the rest is left out",
             ),
             (
-                "Statements and exports at a time",
+                "Statements at a time; as many exports",
                 "crates/core/src/object/objects.rs",
                 "INSPECTED_MAX",
                 "`busy` after 2 s",
