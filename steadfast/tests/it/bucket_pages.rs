@@ -259,6 +259,6 @@ fn a_browser_uploads_views_and_deletes() {
     window.evaluate(CHOOSE);
     window.click("#upload button");
     let problem = "document.getElementById('problem')";
-    window.wait_for(&format!("{problem}.textContent.includes('note.txt: a blob in this bucket')"));
+    window.wait_for(&format!("{problem}.textContent.includes('note.txt: blobs in this bucket')"));
     browser.assert_quiet_but(&[allowed[0], allowed[1], "413 (Payload Too Large)"]);
 }
