@@ -251,9 +251,8 @@ impl Handle<Midnight> for Report {
 }
 
 fn routes() -> OpenApiRouter {
-    let for_all = needs(Role::Viewer, routes!(look));
     let members = OpenApiRouter::new().routes(routes!(open)).routes(routes!(bid));
-    needs(Role::Member, members).routes(for_all)
+    needs(Role::Member, members).routes(needs(Role::Viewer, routes!(look)))
 }
 
 type Id = extract::Path<String>;
