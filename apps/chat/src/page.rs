@@ -2,17 +2,13 @@
 
 use std::sync::LazyLock;
 
-use axum::{
-    extract::Path,
-    http::{HeaderMap, StatusCode},
-    response::{IntoResponse, Response},
-};
+use axum::{extract::Path, http::HeaderMap};
 use maud::{Markup, html};
 use steadfast_core::{
     CallError,
     store::{Address, EntityKind},
 };
-use steadfast_web::{Asset, Needs, Page, Role, Routes, problem};
+use steadfast_web::{Asset, Needs, Page, Problem, Role, Routes};
 
 static SCRIPT: LazyLock<Asset> =
     LazyLock::new(|| Asset::js("/assets/chat.js", include_str!("../assets/chat.js")));
@@ -47,10 +43,8 @@ async fn choose() -> Page {
 }
 
 /// Any text is a room; a slash in it is written as %2F.
-async fn room(Path(room): Path<String>) -> Response {
-    if let Err(error) = Address::new(EntityKind::Object, "chat", &room).map_err(CallError::from) {
-        return problem(StatusCode::BAD_REQUEST, error.code(), &error.to_string());
-    }
+async fn room(Path(room): Path<String>) -> Result<Page, Problem> {
+    Address::new(EntityKind::Object, "chat", &room).map_err(CallError::from)?;
     let content = html! {
         p.crumbs { a href="/chat" { "← Rooms" } }
         h1.address { (room) }
@@ -82,7 +76,7 @@ async fn room(Path(room): Path<String>) -> Response {
         }
         (needs_script())
     };
-    Page::new(room, content).script(&SCRIPT).into_response()
+    Ok(Page::new(room, content).script(&SCRIPT))
 }
 
 fn name_field() -> Markup {

@@ -4,18 +4,18 @@ mod api;
 mod demo;
 mod page;
 mod panels;
-mod problem;
 
 use std::sync::Arc;
 
+use axum::http::StatusCode;
 use steadfast_core::{
     Objects,
     store::{Clock, Entropy},
 };
 use steadfast_egress::Policy;
-use steadfast_web::{Connect, Needs, Role, Routes};
+use steadfast_web::{Connect, Needs, Problem, Role, Routes};
 
-use crate::Vault;
+use crate::{Vault, VaultError, pair::PairError};
 
 const NOTHING: Needs = Needs::NOTHING;
 
@@ -35,6 +35,13 @@ pub struct Site {
     /// How a live connection is made.
     pub connect: Connect,
 }
+
+/// The statuses of what a pair refuses.
+const REFUSALS: &[(&str, StatusCode)] = &[
+    ("unknown_comparison", StatusCode::NOT_FOUND),
+    ("key_reused", StatusCode::CONFLICT),
+    ("too_many_running", StatusCode::TOO_MANY_REQUESTS),
+];
 
 /// The routes of the application.
 pub fn routes() -> Routes<Site> {
@@ -71,4 +78,21 @@ pub fn routes() -> Routes<Site> {
         .get("/drift/{id}", viewer, "Show the page of a comparison", page::show)
         .get("/drift-assets/drift.css", NOTHING, "Style of the page", page::style)
         .get("/drift-assets/drift.js", NOTHING, "Script of the page", page::script)
+        .refusals(REFUSALS)
+}
+
+impl From<PairError> for Problem {
+    fn from(error: PairError) -> Self {
+        Self::invalid(error.code(), error.to_string())
+    }
+}
+
+impl From<VaultError> for Problem {
+    fn from(error: VaultError) -> Self {
+        let status = match &error {
+            VaultError::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
+            VaultError::Unreadable => StatusCode::CONFLICT,
+        };
+        Self::new(status, error.code(), error.to_string())
+    }
 }

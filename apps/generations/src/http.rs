@@ -8,20 +8,32 @@ mod files;
 mod forms;
 mod list;
 mod page;
-mod problem;
 mod site;
 mod tags;
 mod webhook;
 mod workspace;
 
-use steadfast_web::{Needs, Role, Routes};
+use axum::http::StatusCode;
+use steadfast_web::{Needs, Problem, Role, Routes};
 
 pub use self::site::Site;
+use crate::providers::GenerateError;
 
 const NOTHING: Needs = Needs::NOTHING;
 
 /// Bytes of a request, and of what a provider tells.
 const BODY_BYTES: usize = 1 << 20;
+
+/// The statuses of what managers and libraries refuse.
+const REFUSALS: &[(&str, StatusCode)] = &[
+    ("unknown_generation", StatusCode::NOT_FOUND),
+    ("unknown_artifact", StatusCode::NOT_FOUND),
+    ("nothing_to_retry", StatusCode::CONFLICT),
+    ("key_reused", StatusCode::CONFLICT),
+    ("too_many_tags", StatusCode::CONFLICT),
+    ("malformed_webhook", StatusCode::BAD_REQUEST),
+    ("provider_unknown", StatusCode::SERVICE_UNAVAILABLE),
+];
 
 /// The routes of the application.
 pub fn routes() -> Routes<Site> {
@@ -73,4 +85,11 @@ pub fn routes() -> Routes<Site> {
         .get("/generations-assets/generations.css", NOTHING, "Style of the page", page::style)
         .get("/generations-assets/generations.js", NOTHING, "Script of the page", page::script)
         .body_limit(BODY_BYTES)
+        .refusals(REFUSALS)
+}
+
+impl From<GenerateError> for Problem {
+    fn from(error: GenerateError) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, error.code(), error.to_string())
+    }
 }

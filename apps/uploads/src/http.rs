@@ -4,11 +4,10 @@ mod api;
 mod forms;
 mod images;
 mod page;
-mod problem;
 mod receive;
 mod site;
 
-use axum::{extract::DefaultBodyLimit, handler::Handler};
+use axum::{extract::DefaultBodyLimit, handler::Handler, http::StatusCode};
 use steadfast_images::ImageLimits;
 use steadfast_web::{Needs, Role, Routes};
 
@@ -19,6 +18,10 @@ const NOTHING: Needs = Needs::NOTHING;
 
 /// Bytes of a form beside its files.
 const FORM_BYTES: usize = 64 << 10;
+
+/// The statuses of what an agent refuses.
+const REFUSALS: &[(&str, StatusCode)] =
+    &[("upload_not_found", StatusCode::NOT_FOUND), ("wrong_status", StatusCode::CONFLICT)];
 
 /// The routes of the application. An image may be as large as the limits say.
 pub fn routes(limits: &ImageLimits) -> Routes<Site> {
@@ -72,4 +75,5 @@ pub fn routes(limits: &ImageLimits) -> Routes<Site> {
         )
         .get("/uploads-assets/uploads.css", NOTHING, "Style of the page", page::style)
         .get("/uploads-assets/uploads.js", NOTHING, "Script of the page", page::script)
+        .refusals(REFUSALS)
 }

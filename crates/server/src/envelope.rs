@@ -25,7 +25,7 @@ use crate::{
 const NONCE_LEN: usize = 26;
 const NONCE_LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyz234567";
 
-/// Maximum size in bytes of a problem that an application describes.
+/// Maximum size in bytes of a problem that a foreign router describes.
 const PROBLEM_BYTES: usize = 64 << 10;
 
 /// Wraps the handling of one request.
@@ -55,7 +55,10 @@ pub(crate) async fn wrap(
         if response.status().is_server_error() {
             tracing::error!(request_id, code = body.code, error = body.detail, "request failed");
         }
-        response = rendered(response, &problem, body, page);
+        // An application may show the problem on its own page.
+        if response.extensions().get::<Page>().is_none() {
+            response = rendered(response, &problem, body, page);
+        }
     } else if is_problem(&response) {
         response = completed(response, &path, &request_id).await;
     }
@@ -169,13 +172,13 @@ fn policy(code: &str) -> HeaderValue {
     HeaderValue::from_str(&policy).unwrap_or(HeaderValue::from_static("default-src 'none'"))
 }
 
-/// Whether an application has described a problem itself.
+/// Whether a foreign router, which does not know [`Problem`], has described a problem itself.
 fn is_problem(response: &Response) -> bool {
     let kind = response.headers().get(header::CONTENT_TYPE);
     kind.is_some_and(|it| it == "application/problem+json")
 }
 
-/// Adds the fields of a problem that an application does not know or does not set.
+/// Adds the fields of a problem that a foreign router does not know or does not set.
 async fn completed(response: Response, path: &str, request_id: &str) -> Response {
     let (mut parts, body) = response.into_parts();
     let bytes = axum::body::to_bytes(body, PROBLEM_BYTES).await.unwrap_or_default();

@@ -5,10 +5,7 @@ use axum::{
     http::{HeaderMap, request::Parts},
 };
 use steadfast_api::Code;
-use steadfast_core::{
-    RequestKey,
-    store::{InvalidInput, limits::KEY_BYTES_MAX},
-};
+use steadfast_core::{RequestKey, store::limits::KEY_BYTES_MAX};
 
 use crate::Problem;
 
@@ -58,8 +55,9 @@ impl IdempotencyKey {
         operation: &str,
         principal: Option<&str>,
         request: &[u8],
-    ) -> Result<Option<RequestKey>, InvalidInput> {
-        self.text().map(|key| RequestKey::new(operation, principal, key, request)).transpose()
+    ) -> Result<Option<RequestKey>, Problem> {
+        let key = self.text().map(|key| RequestKey::new(operation, principal, key, request));
+        key.transpose().map_err(|error| Problem::of(Code::InvalidKey, error.to_string()))
     }
 }
 

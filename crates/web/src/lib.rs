@@ -21,7 +21,7 @@ use std::{pin::Pin, sync::Arc};
 
 use axum::{extract::Request, response::Response};
 
-pub use steadfast_api::{Role, escaped};
+pub use steadfast_api::{Code, Role, escaped};
 
 pub use self::{
     asset::Asset,
@@ -31,7 +31,7 @@ pub use self::{
     idempotency::IdempotencyKey,
     needs::{Declare, Needs, needs},
     page::Page,
-    problem::{Problem, problem},
+    problem::Problem,
     routes::{IntoRoutes, Routes},
     serve::{Counter, FromServer, MountedRoutes, NavLink, Serve, ServerContext, Web},
     table::{DeclaredRoutes, RouteEntry, RouteKind, RouteTable},

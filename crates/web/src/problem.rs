@@ -12,10 +12,7 @@ use steadfast_core::{
     store::{Rejection, StoreError},
 };
 
-/// The response of a [`Problem`].
-pub fn problem(status: StatusCode, code: &str, detail: &str) -> Response {
-    Problem::new(status, code, detail).into_response()
-}
+use crate::Page;
 
 /// The error of a route: `async fn bid(…) -> Result<Json<Bid>, Problem>`.
 ///
@@ -50,6 +47,16 @@ impl Problem {
         }
     }
 
+    /// A request that is wrong: status 400.
+    pub fn invalid(code: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, code, detail)
+    }
+
+    /// Something that does not exist: status 404.
+    pub fn not_found(code: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, code, detail)
+    }
+
     /// A problem with a code of the platform.
     pub fn of(code: Code, detail: impl Into<String>) -> Self {
         let status = StatusCode::from_u16(code.status());
@@ -75,7 +82,8 @@ impl Problem {
     }
 
     /// Sets another status for this code. Objects do not know HTTP: their refusals are 422 unless a
-    /// route sets another status.
+    /// route sets another status, or [`Routes::refusals`](crate::Routes::refusals) does for all
+    /// routes of an application.
     ///
     /// ```
     /// use axum::{Json, http::StatusCode};
@@ -109,9 +117,19 @@ impl Problem {
         Self { is_refusal: true, code, retryable, ..problem }
     }
 
+    /// The status of the response.
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
     /// The code.
     pub fn code(&self) -> &str {
         &self.code
+    }
+
+    /// The explanation for people.
+    pub fn detail(&self) -> &str {
+        &self.detail
     }
 
     /// The code of the platform: `Refused` if an object refused, `None` for a code of the
@@ -138,6 +156,27 @@ impl Problem {
             field: self.field.clone(),
             request_id: request_id.into(),
             retryable: self.retryable,
+        }
+    }
+
+    /// The response for a browser: a page of the application that shows the problem.
+    pub fn on_page(self, page: Page) -> Response {
+        let mut response = (self.status, page).into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+
+    /// Sets the status of a refusal in a response, if the application declares one for its code.
+    pub(crate) fn declared(mut response: Response, statuses: &[(&str, StatusCode)]) -> Response {
+        let refusal = response.extensions().get::<Self>().filter(|it| it.is_refusal);
+        let declared = refusal.and_then(|problem| {
+            let (_, status) = statuses.iter().find(|(code, _)| *code == problem.code)?;
+            Some(Self::new(*status, &*problem.code, &*problem.detail))
+        });
+        let Some(problem) = declared else { return response };
+        match response.extensions_mut().remove::<Page>() {
+            Some(page) => problem.on_page(page),
+            None => problem.into_response(),
         }
     }
 }
@@ -211,6 +250,31 @@ mod tests {
         let body = problem.clone().body("/auctions/7", "r-1");
         assert_eq!((body.status, &*body.code, &*body.title), (404, "no_auction", "Not Found"));
         assert_eq!(problem.into_response().status(), 404);
+    }
+
+    #[test]
+    fn an_application_declares_the_status_of_its_refusals() {
+        let statuses = [("no_auction", StatusCode::NOT_FOUND)];
+        let problem = |code| {
+            let refused = CallError::Refused(Error::terminal("no such").with_code(code));
+            Problem::from(refused)
+        };
+        let declared = |response| {
+            let response = Problem::declared(response, &statuses);
+            let problem = response.extensions().get::<Problem>().cloned().expect("a problem");
+            (response.status().as_u16(), problem.body("/", "r").type_)
+        };
+        let expected = (404, "urn:steadfast:problem:no_auction".to_owned());
+        assert_eq!(declared(problem("no_auction").into_response()), expected);
+        let page = Page::new("Auctions", maud::html! {});
+        let on_page = Problem::declared(problem("no_auction").on_page(page.clone()), &statuses);
+        assert!(on_page.extensions().get::<Page>().is_some());
+        assert_eq!(declared(on_page), expected);
+        // Others keep their status: those without a declaration, and those of a route.
+        let expected = (422, "urn:steadfast:problem:refused".to_owned());
+        assert_eq!(declared(problem("bid_too_low").into_response()), expected);
+        let gone = Problem::new(StatusCode::GONE, "no_auction", "it was");
+        assert_eq!(declared(gone.on_page(page)).0, 410);
     }
 
     #[test]

@@ -4,12 +4,15 @@ use axum::{
     Router,
     extract::DefaultBodyLimit,
     handler::Handler,
+    http::StatusCode,
+    middleware::map_response,
+    response::Response,
     routing::{MethodFilter, on},
 };
 use serde_json::{Map, Value, json};
 use utoipa_axum::router::OpenApiRouter;
 
-use crate::{Declare, Needs, needs::NEEDS};
+use crate::{Declare, Needs, Problem, needs::NEEDS};
 
 /// Tag of pages and their assets. The OpenAPI document omits them.
 const PAGES: &str = "pages";
@@ -181,6 +184,16 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     #[must_use]
     pub fn body_limit(mut self, bytes: usize) -> Self {
         self.router = self.router.layer(DefaultBodyLimit::max(bytes));
+        self
+    }
+
+    /// Sets the status of refusals by their code, for the routes so far. Objects do not know HTTP:
+    /// their other refusals are 422.
+    #[must_use]
+    pub fn refusals(mut self, statuses: &'static [(&'static str, StatusCode)]) -> Self {
+        let declared =
+            move |response: Response| async move { Problem::declared(response, statuses) };
+        self.router = self.router.layer(map_response(declared));
         self
     }
 }

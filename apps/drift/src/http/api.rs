@@ -12,18 +12,33 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use steadfast_core::Object;
-use steadfast_web::IdempotencyKey;
+use steadfast_egress::EgressError;
+use steadfast_web::{IdempotencyKey, Problem};
 
-use super::{
-    Site,
-    problem::{Problem, SECRET_MISSING},
-};
+use super::Site;
 use crate::{
     Comparison, CreateComparison, EnvPair, GetComparison, GetSealed, ListComparisons, ListPairs,
     PairEntry, Pairs, Shown,
     pair::{Pair, pair_key_of},
     probe::is_redacted,
 };
+
+/// The code of a comparison that retention removed.
+pub(super) const FORGOTTEN: &str = "comparison_forgotten";
+/// The code of a URL that was shown without its secret, and was given as it was shown.
+pub(super) const SECRET_MISSING: &str = "secret_missing";
+
+fn unknown(id: &str) -> Problem {
+    let detail = format!("comparison `{id}` does not exist, or retention removed it");
+    Problem::not_found("unknown_comparison", detail)
+}
+
+fn forgotten(id: &str) -> Problem {
+    let detail = format!(
+        "retention removed comparison `{id}` with its URLs and their secrets; enter the URLs again"
+    );
+    Problem::new(StatusCode::GONE, FORGOTTEN, detail)
+}
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -53,12 +68,12 @@ pub(super) async fn create(
 ) -> Result<Response, Problem> {
     let form = "{\"leftUrl\", \"rightUrl\", \"leftLabel\", \"rightLabel\", \"options\"}";
     let body: Body = serde_json::from_slice(&body).map_err(|error| {
-        Problem::bad("invalid_request", format!("the body must be {form}: {error}"))
+        Problem::invalid("invalid_request", format!("the body must be {form}: {error}"))
     })?;
     let head = match body.options.method.as_deref() {
         None | Some("GET") => false,
         Some("HEAD") => true,
-        Some(_) => return Err(Problem::bad("invalid_request", "`method` must be GET or HEAD")),
+        Some(_) => return Err(Problem::invalid("invalid_request", "`method` must be GET or HEAD")),
     };
     let Body { left_url, right_url, left_label, right_label, .. } = body;
     let comparison = Comparison { left_url, right_url, left_label, right_label, head };
@@ -76,22 +91,22 @@ pub(super) async fn begin(
 ) -> Result<Shown, Problem> {
     if is_redacted(&comparison.left_url) || is_redacted(&comparison.right_url) {
         let text = "a URL contains [redacted]; enter its secret again";
-        return Err(Problem::bad(SECRET_MISSING, text));
+        return Err(Problem::invalid(SECRET_MISSING, text));
     }
-    let left = site.policy.check(&comparison.left_url)?;
-    let right = site.policy.check(&comparison.right_url)?;
+    let not_allowed = |error: EgressError| Problem::invalid(error.code(), error.to_string());
+    let left = site.policy.check(&comparison.left_url).map_err(not_allowed)?;
+    let right = site.policy.check(&comparison.right_url).map_err(not_allowed)?;
     let pair = Pair::new(left.url(), right.url())?;
     for label in [&comparison.left_label, &comparison.right_label].into_iter().flatten() {
         if 100 < label.chars().count() {
-            return Err(Problem::bad(
+            return Err(Problem::invalid(
                 "invalid_request",
                 "a label must have at most 100 characters",
             ));
         }
     }
     let digest = digest(&comparison);
-    let once = key.request("compare", None, digest.as_bytes());
-    let once = once.map_err(|error| Problem::bad("invalid_key", error.to_string()))?;
+    let once = key.request("compare", None, digest.as_bytes())?;
     let mut bytes = [0; 16];
     match key.text() {
         // Two requests with one key at once name one comparison.
@@ -119,10 +134,10 @@ fn digest(comparison: &Comparison) -> String {
 }
 
 pub(super) async fn find(site: &Site, id: &str) -> Result<Shown, Problem> {
-    let pair = pair_key_of(id).ok_or_else(|| Problem::unknown(id))?;
+    let pair = pair_key_of(id).ok_or_else(|| unknown(id))?;
     let ask = GetComparison { comparison_id: id.into() };
     let found = site.objects.call(EnvPair::at(pair), ask).await?;
-    found.ok_or_else(|| Problem::unknown(id))
+    found.ok_or_else(|| unknown(id))
 }
 
 /// The comparison with the URLs that an earlier one asked, wherever it has those that were shown of
@@ -133,11 +148,11 @@ pub(super) async fn as_before(
     mut comparison: Comparison,
     earlier: &str,
 ) -> Result<Comparison, Problem> {
-    let pair = pair_key_of(earlier).ok_or_else(|| Problem::unknown(earlier))?;
+    let pair = pair_key_of(earlier).ok_or_else(|| unknown(earlier))?;
     let ask = GetComparison { comparison_id: earlier.into() };
     let Some(found) = site.objects.call(EnvPair::at(pair), ask).await? else {
         let needs_it = is_redacted(&comparison.left_url) || is_redacted(&comparison.right_url);
-        return if needs_it { Err(Problem::forgotten(earlier)) } else { Ok(comparison) };
+        return if needs_it { Err(forgotten(earlier)) } else { Ok(comparison) };
     };
     let shown = found.result.map(|it| it.comparison);
     let ask = GetSealed { comparison_id: earlier.into() };
@@ -171,7 +186,7 @@ pub(super) async fn events(
     let pair = pair_key_of(&id).unwrap_or_default().to_owned();
     // The pair tells of all its comparisons, and of this one at once.
     let uri = format!("{}?comparison={id}", request.uri().path());
-    *request.uri_mut() = uri.parse().map_err(|_| Problem::unknown(&id))?;
+    *request.uri_mut() = uri.parse().map_err(|_| unknown(&id))?;
     Ok((site.connect)(EnvPair::CLASS, pair, request).await)
 }
 
@@ -198,14 +213,14 @@ pub(super) struct PairsPart {
 type Asked<T> = Result<Query<T>, QueryRejection>;
 
 fn asked<T>(query: Asked<T>) -> Result<T, Problem> {
-    let bad = |it: QueryRejection| Problem::bad("bad_request", it.body_text());
+    let bad = |it: QueryRejection| Problem::invalid("bad_request", it.body_text());
     query.map(|it| it.0).map_err(bad)
 }
 
 fn limit(limit: Option<u32>) -> Result<u32, Problem> {
     let limit = limit.unwrap_or(50);
     let fits = (1..=200).contains(&limit);
-    fits.then_some(limit).ok_or_else(|| Problem::bad("bad_request", "`limit` must be 1 to 200"))
+    fits.then_some(limit).ok_or_else(|| Problem::invalid("bad_request", "`limit` must be 1 to 200"))
 }
 
 pub(super) async fn pairs(
@@ -230,7 +245,7 @@ pub(super) async fn pairs_before(
     let after = match before {
         None => None,
         Some(text) => Some(place(text).ok_or_else(|| {
-            Problem::bad("bad_request", "`before` must be the `next` of another answer")
+            Problem::invalid("bad_request", "`before` must be the `next` of another answer")
         })?),
     };
     let found = site.objects.call(Pairs::at(Pairs::ALL), ListPairs { limit, after }).await?;
@@ -246,10 +261,7 @@ pub(super) async fn history(
 ) -> Result<Json<Value>, Problem> {
     let query = asked(query)?;
     let is_key = pair.len() == 40 && pair.bytes().all(|it| it.is_ascii_hexdigit());
-    let unknown = || {
-        let detail = format!("pair `{pair}` does not exist");
-        Problem::new(StatusCode::NOT_FOUND, "unknown_pair", detail)
-    };
+    let unknown = || Problem::not_found("unknown_pair", format!("pair `{pair}` does not exist"));
     if !is_key {
         return Err(unknown());
     }

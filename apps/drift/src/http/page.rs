@@ -11,12 +11,12 @@ use axum::{
 use maud::{Markup, html};
 use serde::Deserialize;
 use steadfast_core::Object;
-use steadfast_web::{Asset, IdempotencyKey, Page};
+use steadfast_web::{Asset, IdempotencyKey, Page, Problem};
 
 use super::{
-    Site, api,
+    Site,
+    api::{self, FORGOTTEN, SECRET_MISSING},
     panels::{form, pair_list, result},
-    problem::{FORGOTTEN, Problem, SECRET_MISSING},
 };
 use crate::{
     Brief, Comparison, EnvPair, ListComparisons, Shown, pair::pair_key_of, probe::is_redacted,
@@ -55,7 +55,7 @@ pub(super) async fn home(
             @if let Some(next) = next { p { a.older href={ "/drift?before=" (next) } { "Older" } } }
         })
         .into_response(),
-        Err(problem) => refused(&problem, None, &own_address(&headers)),
+        Err(problem) => refused(problem, None, &own_address(&headers)),
     }
 }
 
@@ -86,7 +86,7 @@ pub(super) async fn show(
             })
             .into_response()
         }
-        Err(problem) => refused(&problem, None, &own_address(&headers)),
+        Err(problem) => refused(problem, None, &own_address(&headers)),
     }
 }
 
@@ -113,7 +113,7 @@ pub(super) async fn submit(
     let asked = match asked {
         Ok(Form(asked)) => asked,
         Err(error) => {
-            return refused(&Problem::bad("invalid_request", error.body_text()), None, &own);
+            return refused(Problem::invalid("invalid_request", error.body_text()), None, &own);
         }
     };
     let label = |it: String| Some(it.trim().to_owned()).filter(|it| !it.is_empty());
@@ -133,7 +133,7 @@ pub(super) async fn submit(
     };
     match begun.await {
         Ok(shown) => Redirect::to(&format!("/drift/{}", shown.comparison_id)).into_response(),
-        Err(problem) if [FORGOTTEN, SECRET_MISSING].contains(&&*problem.code) => {
+        Err(problem) if [FORGOTTEN, SECRET_MISSING].contains(&problem.code()) => {
             // Missing values are entered again.
             let mut comparison = comparison;
             for url in [&mut comparison.left_url, &mut comparison.right_url] {
@@ -141,9 +141,9 @@ pub(super) async fn submit(
                     url.clear();
                 }
             }
-            refused(&problem, Some((&comparison, "")), &own)
+            refused(problem, Some((&comparison, "")), &own)
         }
-        Err(problem) => refused(&problem, Some((&comparison, &asked.again)), &own),
+        Err(problem) => refused(problem, Some((&comparison, &asked.again)), &own),
     }
 }
 
@@ -153,10 +153,10 @@ fn page(body: &Markup) -> Page {
 }
 
 /// Why not, above what was asked for.
-fn refused(problem: &Problem, asked: Option<(&Comparison, &str)>, own: &str) -> Response {
+fn refused(problem: Problem, asked: Option<(&Comparison, &str)>, own: &str) -> Response {
     let body = html! {
-        p.error role="alert" { (problem.detail) }
+        p.error role="alert" { (problem.detail()) }
         (form(asked, own))
     };
-    (problem.status, page(&body)).into_response()
+    problem.on_page(page(&body))
 }

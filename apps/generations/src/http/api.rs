@@ -7,11 +7,10 @@ use axum::{
     response::Response,
 };
 use steadfast_core::Object;
-use steadfast_web::IdempotencyKey;
+use steadfast_web::{IdempotencyKey, Problem};
 
 use super::{
     list::{List, ListQuery, page},
-    problem::Problem,
     site::Site,
     workspace::Workspace,
 };
@@ -36,7 +35,11 @@ pub(super) async fn show(
     workspace: Workspace,
     Path(id): Path<String>,
 ) -> Result<Json<Generation>, Problem> {
-    find(&site, &workspace, &id).await?.map(Json).ok_or_else(|| Problem::no_generation(&id))
+    find(&site, &workspace, &id).await?.map(Json).ok_or_else(|| no_generation(&id))
+}
+
+pub(super) fn no_generation(id: &str) -> Problem {
+    Problem::not_found("unknown_generation", format!("generation `{id}` does not exist"))
 }
 
 /// Whether a text can be the id of something: nothing else is looked for.
@@ -69,7 +72,7 @@ pub(super) async fn present(
     workspace: &Workspace,
     id: &str,
 ) -> Result<Generation, Problem> {
-    find(site, workspace, id).await?.ok_or_else(|| Problem::no_generation(id))
+    find(site, workspace, id).await?.ok_or_else(|| no_generation(id))
 }
 
 pub(super) async fn cancel(

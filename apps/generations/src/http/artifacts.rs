@@ -6,11 +6,11 @@ use axum::{
     http::StatusCode,
 };
 use serde::Serialize;
+use steadfast_web::Problem;
 
 use super::{
     api::is_id,
     list::{List, ListQuery, page},
-    problem::Problem,
     site::Site,
     workspace::Workspace,
 };
@@ -41,17 +41,21 @@ pub(super) fn file_url(
     workspace.link(&path, query)
 }
 
+pub(super) fn no_artifact(id: &str) -> Problem {
+    Problem::not_found("unknown_artifact", format!("artifact `{id}` does not exist"))
+}
+
 pub(super) async fn find(
     site: &Site,
     workspace: &Workspace,
     id: &str,
 ) -> Result<Artifact, Problem> {
     if !is_id(id) {
-        return Err(Problem::no_artifact(id));
+        return Err(no_artifact(id));
     }
     let ask = GetArtifact { id: id.into() };
     let found = site.objects.call(workspace.library(), ask).await?;
-    found.ok_or_else(|| Problem::no_artifact(id))
+    found.ok_or_else(|| no_artifact(id))
 }
 
 pub(super) async fn list(
@@ -89,10 +93,10 @@ pub(super) async fn delete(
 pub(super) async fn remove(site: &Site, workspace: &Workspace, id: &str) -> Result<(), Problem> {
     let delete = DeleteArtifact { id: id.into() };
     if !is_id(id) {
-        return Err(Problem::no_artifact(id));
+        return Err(no_artifact(id));
     }
     match site.objects.call(workspace.library(), delete).await? {
         Some(changed) => site.show(changed).await,
-        None => Err(Problem::no_artifact(id)),
+        None => Err(no_artifact(id)),
     }
 }

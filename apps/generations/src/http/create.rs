@@ -15,9 +15,9 @@ use steadfast_core::{
     Object,
     store::{crash, secret_text},
 };
-use steadfast_web::IdempotencyKey;
+use steadfast_web::{IdempotencyKey, Problem};
 
-use super::{problem::Problem, site::Site, workspace::Workspace};
+use super::{site::Site, workspace::Workspace};
 use crate::{
     Create, Generation, GenerationManager, Request, ReserveId, TAG_MAX, TAGS_MAX, is_tag, new_id,
 };
@@ -73,7 +73,7 @@ fn digest(body: &[u8]) -> String {
 fn parse(site: &Site, workspace: Workspace, body: &[u8]) -> Result<(Request, Workspace), Problem> {
     let form = "{\"model\", \"input\", \"count\", \"tags\", \"provider\", \"workspace\"}";
     let body: Body = serde_json::from_slice(body).map_err(|error| {
-        Problem::bad("bad_request", format!("the body must be {form}: {error}"))
+        Problem::invalid("bad_request", format!("the body must be {form}: {error}"))
     })?;
     let Body { model, input, count, tags, provider, workspace: named } = body;
     let workspace = if named.is_some() { Workspace::named(named)? } else { workspace };
@@ -91,20 +91,23 @@ pub(super) fn check(
 ) -> Result<Request, Problem> {
     if !(1..=COUNT_MAX).contains(&count) {
         let detail = format!("`count` must be 1 to {COUNT_MAX}, not {count}");
-        return Err(Problem::bad("invalid_count", detail));
+        return Err(Problem::invalid("invalid_count", detail));
     }
     tags.sort();
     tags.dedup();
     if TAGS_MAX < tags.len() {
-        return Err(Problem::bad("too_many_tags", format!("at most {TAGS_MAX} tags are allowed")));
+        return Err(Problem::invalid(
+            "too_many_tags",
+            format!("at most {TAGS_MAX} tags are allowed"),
+        ));
     }
     if let Some(bad) = tags.iter().find(|it| !is_tag(it)) {
         let detail =
             format!("tag `{bad}` must have 1 to {TAG_MAX} characters without spaces around");
-        return Err(Problem::bad("invalid_tag", detail));
+        return Err(Problem::invalid("invalid_tag", detail));
     }
     let Value::Object(mut input) = input else {
-        return Err(Problem::bad("bad_request", "`input` must be an object"));
+        return Err(Problem::invalid("bad_request", "`input` must be an object"));
     };
     // Chosen here, so that what is tried again is the same.
     input.entry("seed").or_insert_with(|| (1 + (site.entropy.next() >> 33)).into());
@@ -135,9 +138,7 @@ pub(super) async fn begin(
         None => new_id(site.clock.now(), &*site.entropy),
     };
     // Not of the entropy that ids are made of, which everybody sees.
-    let secret = secret_text(32, LETTERS).map_err(|error| {
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, error.code(), error.to_string())
-    })?;
+    let secret = secret_text(32, LETTERS)?;
     let create = Create {
         timeout_ms: u64::try_from(site.providers.timeout(request.kind).as_millis())
             .unwrap_or(u64::MAX),

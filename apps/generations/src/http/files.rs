@@ -10,10 +10,14 @@ use axum::{
 use serde::Deserialize;
 use steadfast_core::bucket::GetOptions;
 use steadfast_images::{ImageLimits, thumbnail};
-use steadfast_web::BlobFile;
+use steadfast_web::{BlobFile, Problem};
 use tokio::sync::Semaphore;
 
-use super::{artifacts::find, problem::Problem, site::Site, workspace::Workspace};
+use super::{
+    artifacts::{find, no_artifact},
+    site::Site,
+    workspace::Workspace,
+};
 use crate::{Artifact, blob_key};
 
 /// The longest edge that can be asked for.
@@ -40,7 +44,7 @@ pub(super) async fn file(
     let artifact = find(&site, &workspace, &id).await?;
     let is_its = file == "file" || file == format!("file.{}", artifact.extension);
     if !is_its {
-        return Err(Problem::no_artifact(&format!("{id}/{file}")));
+        return Err(no_artifact(&format!("{id}/{file}")));
     }
     let edge = edge(&size, &artifact)?;
     let etag = edge.map_or_else(|| artifact.id.clone(), |it| format!("{}-{it}", artifact.id));
@@ -65,7 +69,7 @@ fn edge(size: &Size, artifact: &Artifact) -> Result<Option<u32>, Problem> {
     let asked = [size.w, size.h].into_iter().flatten();
     if asked.clone().any(|it| !(1..=EDGE_MAX).contains(&it)) {
         let detail = format!("`w` and `h` must be 1 to {EDGE_MAX}");
-        return Err(Problem::bad("bad_request", detail));
+        return Err(Problem::invalid("bad_request", detail));
     }
     if !artifact.content_type.starts_with("image/") || asked.clone().count() == 0 {
         return Ok(None);

@@ -3,9 +3,9 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 use steadfast_core::Object;
-use steadfast_web::IdempotencyKey;
+use steadfast_web::{IdempotencyKey, Problem};
 
-use super::{api, artifacts, create, problem::Problem, site::Site, tags, workspace::Workspace};
+use super::{api, artifacts, create, site::Site, tags, workspace::Workspace};
 use crate::{Cancel, GenerationManager, GenerationStatus, TagTarget};
 
 /// Any form of the page: `do` says which.
@@ -55,7 +55,7 @@ pub(super) async fn act(site: &Site, form: Form) -> Result<String, Problem> {
             Ok(to)
         }
         other => {
-            Err(Problem::bad("bad_request", format!("`{other}` is not an action of this page")))
+            Err(Problem::invalid("bad_request", format!("`{other}` is not an action of this page")))
         }
     }
 }
@@ -69,7 +69,7 @@ async fn submit(site: &Site, workspace: &Workspace, form: Form) -> Result<(), Pr
     }
     if !form.seed.trim().is_empty() {
         let seed: u64 = form.seed.trim().parse().map_err(|_| {
-            Problem::bad("generation_input_invalid", "a seed must be a number from 0 upwards")
+            Problem::invalid("generation_input_invalid", "a seed must be a number from 0 upwards")
         })?;
         input["seed"] = Value::from(seed);
     }

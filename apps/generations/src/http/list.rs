@@ -1,8 +1,8 @@
 //! Lists: their filters and cursors.
 
 use serde::{Deserialize, Serialize};
+use steadfast_web::Problem;
 
-use super::problem::Problem;
 use crate::{GenerationStatus, Narrow};
 
 #[derive(Debug, Default, Deserialize)]
@@ -38,14 +38,14 @@ impl ListQuery {
         };
         let found = GenerationStatus::from_name(status);
         let detail = "`status` must be active, ready, failed or cancelled";
-        found.map(Some).ok_or_else(|| Problem::bad("bad_request", detail))
+        found.map(Some).ok_or_else(|| Problem::invalid("bad_request", detail))
     }
 
     /// The number to ask for: one more than is shown, to know whether there is more.
     pub(super) fn narrow(&self) -> Result<(Narrow, usize), Problem> {
         let limit = self.limit.unwrap_or(50);
         if !(1..=200).contains(&limit) {
-            return Err(Problem::bad("bad_request", "`limit` must be 1 to 200"));
+            return Err(Problem::invalid("bad_request", "`limit` must be 1 to 200"));
         }
         let after = cursor(self.cursor.as_deref())?;
         let some = |it: &Option<String>| it.clone().filter(|it| !it.is_empty());
@@ -65,9 +65,9 @@ impl ListQuery {
 pub(super) fn cursor(text: Option<&str>) -> Result<Option<(i64, String)>, Problem> {
     let Some(text) = text.filter(|it| !it.is_empty()) else { return Ok(None) };
     let after = text.split_once(':').and_then(parse);
-    after
-        .map(Some)
-        .ok_or_else(|| Problem::bad("bad_request", "`cursor` must be the `next` of another page"))
+    after.map(Some).ok_or_else(|| {
+        Problem::invalid("bad_request", "`cursor` must be the `next` of another page")
+    })
 }
 
 fn parse((at, id): (&str, &str)) -> Option<(i64, String)> {

@@ -10,13 +10,12 @@ use axum::{
 };
 use maud::{Markup, html};
 use serde::Deserialize;
-use steadfast_web::{Asset, Page};
+use steadfast_web::{Asset, Page, Problem};
 
 use super::{
     cards::{Shown, active, inspector, library, request_form},
     forms::{Form, act},
     list::{ListQuery, cursor},
-    problem::Problem,
     site::Site,
     workspace::Workspace,
 };
@@ -68,7 +67,7 @@ pub(super) async fn show(
     };
     match shown {
         Ok(shown) => page(&main(&site, &shown)).into_response(),
-        Err(problem) => refused(&problem),
+        Err(problem) => refused(problem),
     }
 }
 
@@ -162,12 +161,12 @@ fn page(body: &Markup) -> Page {
 }
 
 /// A page that says what is wrong.
-fn refused(problem: &Problem) -> Response {
+fn refused(problem: Problem) -> Response {
     let body = html! {
-        p.error role="alert" { (problem.detail) }
+        p.error role="alert" { (problem.detail()) }
         p { a href="/generations" { "Back" } }
     };
-    (problem.status, page(&body)).into_response()
+    problem.on_page(page(&body))
 }
 
 /// Does what a form of the page asks for, and comes back.
@@ -177,6 +176,6 @@ pub(super) async fn submit(
 ) -> Response {
     match act(&site, form).await {
         Ok(to) => Redirect::to(&to).into_response(),
-        Err(problem) => refused(&problem),
+        Err(problem) => refused(problem),
     }
 }

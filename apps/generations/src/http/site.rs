@@ -7,9 +7,8 @@ use steadfast_core::{
     store::{Clock, Entropy},
 };
 use steadfast_images::{Copies, ImageLimits, Pool};
-use steadfast_web::Connect;
+use steadfast_web::{Connect, Problem};
 
-use super::problem::Problem;
 use crate::{Changed, GenerationManager, Providers};
 
 /// The state of the routes. Cheap to clone.

@@ -6,10 +6,11 @@ use axum::{
     http::StatusCode,
 };
 use serde_json::{Value, json};
+use steadfast_web::Problem;
 
 use super::{
-    api::{bring, is_id},
-    problem::Problem,
+    api::{bring, is_id, no_generation},
+    artifacts::no_artifact,
     site::Site,
     workspace::Workspace,
 };
@@ -33,7 +34,7 @@ pub(super) async fn set(
     if is_on && !is_tag(&tag) {
         let detail =
             format!("tag `{tag}` must have 1 to {TAG_MAX} characters without spaces around");
-        return Err(Problem::bad("invalid_tag", detail));
+        return Err(Problem::invalid("invalid_tag", detail));
     }
     let set = SetTag { target, id: id.clone(), tag, is_on };
     let mut changed = site.objects.call(workspace.library(), set.clone()).await?;
@@ -47,8 +48,8 @@ pub(super) async fn set(
         return Ok(StatusCode::NO_CONTENT);
     }
     Err(match target {
-        TagTarget::Generation => Problem::no_generation(&id),
-        TagTarget::Artifact => Problem::no_artifact(&id),
+        TagTarget::Generation => no_generation(&id),
+        TagTarget::Artifact => no_artifact(&id),
     })
 }
 

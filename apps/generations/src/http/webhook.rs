@@ -6,8 +6,12 @@ use axum::{
     http::StatusCode,
 };
 use steadfast_core::{Object, store::crash};
+use steadfast_web::Problem;
 
-use super::{api::is_id, problem::Problem, site::Site};
+use super::{
+    api::{is_id, no_generation},
+    site::Site,
+};
 use crate::{GenerationManager, Webhook};
 
 pub(super) async fn receive(
@@ -15,10 +19,10 @@ pub(super) async fn receive(
     Path((_, generation, task, token)): Path<(String, String, String, String)>,
     body: Bytes,
 ) -> Result<StatusCode, Problem> {
-    let malformed = || Problem::bad("malformed_webhook", "the body of a webhook must be JSON");
+    let malformed = || Problem::invalid("malformed_webhook", "the body of a webhook must be JSON");
     let body = String::from_utf8(body.to_vec()).map_err(|_| malformed())?;
     if !is_id(&generation) {
-        return Err(Problem::no_generation(&generation));
+        return Err(no_generation(&generation));
     }
     let told = Webhook { task, token, body };
     crash::point("generation.webhook.before");

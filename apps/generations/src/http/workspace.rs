@@ -7,8 +7,8 @@ use axum::{
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use steadfast_core::{Address, Object};
+use steadfast_web::Problem;
 
-use super::problem::Problem;
 use crate::{DEFAULT_WORKSPACE, Library, WORKSPACE_MAX, is_workspace};
 
 /// A workspace by its name, which is one that it can have. To name one makes nothing.
@@ -26,7 +26,7 @@ impl Workspace {
             "a workspace has a name of 1 to {WORKSPACE_MAX} of the characters A-Z, a-z, 0-9, \
              `.`, `_` and `-`; leave it out for `{DEFAULT_WORKSPACE}`"
         );
-        Err(Problem::bad("invalid_workspace", detail))
+        Err(Problem::invalid("invalid_workspace", detail))
     }
 
     pub(super) fn name(&self) -> &str {
@@ -67,7 +67,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Workspace {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let named = Query::<Named>::from_request_parts(parts, state).await;
-        let Query(named) = named.map_err(|it| Problem::bad("bad_request", it.body_text()))?;
+        let Query(named) = named.map_err(|it| Problem::invalid("bad_request", it.body_text()))?;
         Self::named(named.workspace)
     }
 }

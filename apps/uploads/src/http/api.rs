@@ -8,12 +8,11 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use steadfast_core::Object;
-use steadfast_web::IdempotencyKey;
+use steadfast_web::{IdempotencyKey, Problem};
 
 use super::{
-    problem::Problem,
     receive,
-    site::{Action, Site},
+    site::{Action, Site, unknown},
 };
 use crate::{
     GetUpload, GetUploads, HideUpload, OrganizationAgent, RetryUpload, Status, Upload, is_name,
@@ -51,7 +50,7 @@ pub(super) async fn create(
     form: Result<Multipart, MultipartRejection>,
 ) -> Result<Response, Problem> {
     site.admit(&headers, &organization, Action::Write).await?;
-    let form = form.map_err(|error| Problem::bad("malformed_form", error.body_text()))?;
+    let form = form.map_err(|error| Problem::invalid("malformed_form", error.body_text()))?;
     let received = receive::read(&site, form).await?;
     let upload = receive::store(&site, &organization, received, &key).await?;
     let shown = upload.map(|it| Shown::new(&organization, it));
@@ -85,7 +84,7 @@ pub(super) async fn list(
     site.admit(&headers, &organization, Action::Read).await?;
     let limit = query.limit.unwrap_or(50);
     if !(1..=1_000).contains(&limit) {
-        return Err(Problem::bad("bad_request", "`limit` must be 1 to 1,000"));
+        return Err(Problem::invalid("bad_request", "`limit` must be 1 to 1,000"));
     }
     let (found, next) = find(&site, &organization, &query, limit).await?;
     let items = found.into_iter().map(|it| Shown::new(&organization, it)).collect();
@@ -103,14 +102,17 @@ pub(super) async fn find(
     let status = match status.map(Status::from_name) {
         Some(None) => {
             let detail = "`status` must be queued, running, classified or failed";
-            return Err(Problem::bad("bad_request", detail));
+            return Err(Problem::invalid("bad_request", detail));
         }
         Some(status) => status,
         None => None,
     };
     let after = match query.cursor.as_deref().filter(|it| !it.is_empty()).map(read_cursor) {
         Some(None) => {
-            return Err(Problem::bad("bad_request", "`cursor` must be the `next` of another page"));
+            return Err(Problem::invalid(
+                "bad_request",
+                "`cursor` must be the `next` of another page",
+            ));
         }
         Some(after) => after,
         None => None,
@@ -131,13 +133,12 @@ fn read_cursor(cursor: &str) -> Option<(i64, String)> {
 }
 
 async fn one(site: &Site, organization: &str, name: &str) -> Result<Upload, Problem> {
-    let unknown = || Problem::unknown(format!("upload `{name}` does not exist"));
     if !is_name(name) {
-        return Err(unknown());
+        return Err(unknown(name));
     }
     let ask = GetUpload { name: name.into() };
     let found = site.objects.call(OrganizationAgent::at(organization), ask).await?;
-    found.ok_or_else(unknown)
+    found.ok_or_else(|| unknown(name))
 }
 
 pub(super) async fn show(
@@ -164,12 +165,10 @@ pub(super) async fn delete(
 /// row is hidden.
 pub(super) async fn remove(site: &Site, organization: &str, name: &str) -> Result<(), Problem> {
     if !is_name(name) {
-        return Err(Problem::unknown(format!("upload `{name}` does not exist")));
+        return Err(unknown(name));
     }
     let sequence = site.uploads.delete(&format!("{organization}/{name}")).await?;
-    let Some(sequence) = sequence else {
-        return Err(Problem::unknown(format!("upload `{name}` does not exist")));
-    };
+    let sequence = sequence.ok_or_else(|| unknown(name))?;
     let hide = HideUpload { name: name.into(), sequence };
     Ok(site.objects.call(OrganizationAgent::at(organization), hide).await?)
 }

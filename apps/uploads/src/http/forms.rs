@@ -8,14 +8,13 @@ use axum::{
 };
 use serde::Deserialize;
 use steadfast_core::Object;
-use steadfast_web::IdempotencyKey;
+use steadfast_web::{IdempotencyKey, Problem};
 
 use super::{
     api::remove,
     page::refused,
-    problem::Problem,
     receive::{self, File},
-    site::{Action, COOKIE, Site},
+    site::{Action, COOKIE, Site, denied},
 };
 use crate::{OrganizationAgent, RetryUpload};
 
@@ -25,7 +24,7 @@ pub(super) const FILES_MAX: usize = 20;
 fn back(organization: &str, done: Result<(), Problem>) -> Response {
     match done {
         Ok(()) => Redirect::to(&format!("/uploads/{organization}")).into_response(),
-        Err(problem) => refused(organization, &problem),
+        Err(problem) => refused(organization, problem),
     }
 }
 
@@ -37,7 +36,7 @@ pub(super) async fn upload(
 ) -> Response {
     let done = async {
         site.admit(&headers, &organization, Action::Write).await?;
-        let form = form.map_err(|error| Problem::bad("malformed_form", error.body_text()))?;
+        let form = form.map_err(|error| Problem::invalid("malformed_form", error.body_text()))?;
         store_all(&site, &organization, form).await
     };
     back(&organization, done.await)
@@ -54,7 +53,7 @@ async fn store_all(site: &Site, organization: &str, mut form: Multipart) -> Resu
         if FILES_MAX < files {
             let detail =
                 format!("send at most {FILES_MAX} files at once; the first {FILES_MAX} are stored");
-            return Err(Problem::bad("too_many_files", detail));
+            return Err(Problem::invalid("too_many_files", detail));
         }
         let stored = async {
             let received = receive::named(name.take(), file.as_deref(), bytes?)?;
@@ -66,12 +65,13 @@ async fn store_all(site: &Site, organization: &str, mut form: Multipart) -> Resu
     }
     let Some((_, first)) = refused.first() else {
         return match files {
-            0 => Err(Problem::bad("no_file", "the form has no field `file`")),
+            0 => Err(Problem::invalid("no_file", "the form has no field `file`")),
             _ => Ok(()),
         };
     };
-    let (status, stored) = (first.status, files - refused.len());
-    let reasons: Vec<_> = refused.iter().map(|(it, why)| format!("{it}: {}", why.detail)).collect();
+    let (status, stored) = (first.status(), files - refused.len());
+    let reasons: Vec<_> =
+        refused.iter().map(|(it, why)| format!("{it}: {}", why.detail())).collect();
     let detail = format!("{stored} of {files} images are stored. {}", reasons.join(". "));
     Err(Problem::new(status, "image_refused", detail))
 }
@@ -115,7 +115,7 @@ pub(super) async fn token(
 ) -> Response {
     let token = form.token.trim();
     if let Err(error) = site.tokens.check(Some(token), &organization).await {
-        return refused(&organization, &error.into());
+        return refused(&organization, denied(error));
     }
     let fits = |it: char| it.is_ascii_alphanumeric() || it == '_';
     let token: String = token.chars().filter(|it| fits(*it)).collect();

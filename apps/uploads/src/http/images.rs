@@ -11,11 +11,11 @@ use axum::{
 use serde::Deserialize;
 use steadfast_core::bucket::{Condition, GetOptions};
 use steadfast_images::{ImageFormat, thumbnail as small_copy};
-use steadfast_web::BlobFile;
+use steadfast_web::{BlobFile, Problem};
 
 use super::{
-    problem::Problem,
-    site::{Action, Site},
+    receive::{image_refused, pool_failed},
+    site::{Action, NOT_FOUND, Site, unknown},
 };
 use crate::is_name;
 
@@ -61,7 +61,8 @@ pub(super) async fn thumbnail(
         Some(made) => made,
         None => {
             let (limits, bytes) = (site.limits.clone(), load(&site, &key, &version).await?);
-            let made = site.pool.run(|| move || small_copy(&bytes, &limits, EDGE)).await??;
+            let made = site.pool.run(|| move || small_copy(&bytes, &limits, EDGE)).await;
+            let made = made.map_err(pool_failed)?.map_err(image_refused)?;
             let made: Arc<[u8]> = made.into();
             site.thumbnails.keep(&version, made.clone());
             made
@@ -78,14 +79,14 @@ async fn current(
     name: &str,
     query: &Version,
 ) -> Result<(String, String), Problem> {
-    let unknown = || Problem::unknown(format!("upload `{name}` does not exist"));
     if !is_name(name) {
-        return Err(unknown());
+        return Err(unknown(name));
     }
     let key = format!("{organization}/{name}");
-    let version = site.uploads.head(&key).await?.ok_or_else(unknown)?.version();
+    let version = site.uploads.head(&key).await?.ok_or_else(|| unknown(name))?.version();
     if query.version.as_ref().is_some_and(|it| *it != version) {
-        return Err(Problem::unknown(format!("upload `{name}` was replaced; request it again")));
+        let detail = format!("upload `{name}` was replaced; request it again");
+        return Err(Problem::not_found(NOT_FOUND, detail));
     }
     Ok((key, version))
 }

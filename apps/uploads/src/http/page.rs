@@ -9,11 +9,10 @@ use axum::{
 };
 use maud::{Markup, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use steadfast_web::{Asset, Page};
+use steadfast_web::{Asset, Page, Problem};
 
 use super::{
     api::{ListQuery, find, image_url},
-    problem::Problem,
     site::{Action, Site},
 };
 use crate::{Status, Upload};
@@ -53,9 +52,10 @@ pub(super) async fn show(
             let notice = (site.notice)();
             let next = next.map(|it| next_page(&query, &it));
             let shown = (&*uploads, next.as_deref());
-            page(&organization, &main(&organization, &query, notice.as_deref(), shown))
+            let body = main(&organization, &query, notice.as_deref(), shown);
+            page(&organization, &body).into_response()
         }
-        Err(problem) => refused(&organization, &problem),
+        Err(problem) => refused(&organization, problem),
     }
 }
 
@@ -87,10 +87,10 @@ fn next_page(query: &ListQuery, cursor: &str) -> String {
 }
 
 /// A page that says why there is nothing to see, and asks for a token where one is needed.
-pub(super) fn refused(organization: &str, problem: &Problem) -> Response {
-    let needs_token = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&problem.status);
+pub(super) fn refused(organization: &str, problem: Problem) -> Response {
+    let needs_token = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&problem.status());
     let body = html! {
-        p.error role="alert" { (problem.detail) }
+        p.error role="alert" { (problem.detail()) }
         @if needs_token {
             form method="post" action={ "/uploads/" (organization) "/token" } {
                 label { "Token " input type="password" name="token" required autocomplete="off"; }
@@ -100,10 +100,10 @@ pub(super) fn refused(organization: &str, problem: &Problem) -> Response {
             p { a href={ "/uploads/" (organization) } { "Back" } }
         }
     };
-    (problem.status, page(organization, &body)).into_response()
+    problem.on_page(page(organization, &body))
 }
 
-fn page(organization: &str, body: &Markup) -> Response {
+fn page(organization: &str, body: &Markup) -> Page {
     let title = format!("Uploads of {organization}");
     let content = html! {
         div.heading {
@@ -112,7 +112,7 @@ fn page(organization: &str, body: &Markup) -> Response {
         }
         (body)
     };
-    Page::new(title, content).style(&STYLE).script(&SCRIPT).into_response()
+    Page::new(title, content).style(&STYLE).script(&SCRIPT)
 }
 
 fn main(

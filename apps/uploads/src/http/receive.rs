@@ -10,10 +10,10 @@ use steadfast_core::{
     BucketError, Object, RequestKey,
     bucket::{Attributes, PutOptions, PutRecord},
 };
-use steadfast_images::inspect;
-use steadfast_web::IdempotencyKey;
+use steadfast_images::{ImageError, PoolError, inspect};
+use steadfast_web::{Code, IdempotencyKey, Problem};
 
-use super::{problem::Problem, site::Site};
+use super::site::Site;
 use crate::{IngestUploadEvent, OrganizationAgent, Upload, event_id, is_name};
 
 /// An image from a form.
@@ -60,10 +60,10 @@ pub(super) async fn next_file(
 pub(super) async fn read(site: &Site, mut form: Multipart) -> Result<Received, Problem> {
     let mut name = None;
     let file = next_file(site, &mut form, &mut name).await?;
-    let file = file.ok_or_else(|| Problem::bad("no_file", "the form has no field `file`"))?;
+    let file = file.ok_or_else(|| Problem::invalid("no_file", "the form has no field `file`"))?;
     let bytes = file.bytes?;
     if next_file(site, &mut form, &mut name).await?.is_some() {
-        return Err(Problem::bad("one_file", "send one file at a time"));
+        return Err(Problem::invalid("one_file", "send one file at a time"));
     }
     named(name, file.name.as_deref(), bytes)
 }
@@ -81,7 +81,7 @@ pub(super) fn named(
             "`{name}` cannot be the name of an image: 1 to 100 letters, digits, `.`, `_` and `-`, \
              not a `.` first"
         );
-        return Err(Problem::bad("invalid_name", detail));
+        return Err(Problem::invalid("invalid_name", detail));
     }
     Ok(Received { name, bytes })
 }
@@ -97,21 +97,18 @@ pub(super) async fn store(
     let Received { name, bytes } = received;
     let (limits, bytes) = (site.limits.clone(), Arc::<[u8]>::from(bytes));
     let looked_at = bytes.clone();
-    let inspected = site.pool.run(|| move || inspect(&looked_at, &limits)).await??;
+    let inspected = site.pool.run(|| move || inspect(&looked_at, &limits)).await;
+    let inspected = inspected.map_err(pool_failed)?.map_err(image_refused)?;
     let attributes = Attributes::of_type(inspected.content_type);
     let request = [name.as_bytes(), b"\0", &bytes].concat();
-    let once = key.request("upload", Some(organization), &request);
-    let once = once.map_err(|error| Problem::bad("invalid_key", error.to_string()))?;
+    let once = key.request("upload", Some(organization), &request)?;
     let once = once.map(RequestKey::into_remember);
     let put = PutOptions { attributes, once, ..PutOptions::default() };
     let put = match site.uploads.put_with(&format!("{organization}/{name}"), &bytes, put).await {
         Ok(it) => PutRecord { sequence: it.sequence, version: it.version(), size: it.size },
         // The image was stored before with this key; its agent may not have been told.
-        Err(BucketError::Repeated { answer }) => {
-            serde_json::from_str(&answer).map_err(|error| {
-                Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "corrupt", error.to_string())
-            })?
-        }
+        Err(BucketError::Repeated { answer }) => serde_json::from_str(&answer)
+            .map_err(|error| Problem::of(Code::Corrupt, error.to_string()))?,
         Err(error) => return Err(error.into()),
     };
     let ingest = IngestUploadEvent {
@@ -145,11 +142,32 @@ fn too_large(site: &Site) -> Problem {
     Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "image_too_large", detail)
 }
 
+/// The problem of an image that is not accepted.
+pub(super) fn image_refused(error: ImageError) -> Problem {
+    let status = match &error {
+        ImageError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+        ImageError::Format => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        ImageError::Empty
+        | ImageError::Truncated { .. }
+        | ImageError::Dimensions { .. }
+        | ImageError::Pixels { .. }
+        | ImageError::Frames { .. }
+        | ImageError::Scans { .. }
+        | ImageError::Memory { .. }
+        | ImageError::Broken { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+    };
+    Problem::new(status, error.code(), error.to_string())
+}
+
+pub(super) fn pool_failed(error: PoolError) -> Problem {
+    Problem::of(Code::Internal, error.to_string())
+}
+
 fn broken(error: MultipartError) -> Problem {
     let (status, detail) = (error.status(), error.body_text());
     match status {
         StatusCode::PAYLOAD_TOO_LARGE => Problem::new(status, "image_too_large", detail),
-        _ => Problem::bad("malformed_form", detail),
+        _ => Problem::invalid("malformed_form", detail),
     }
 }
 

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use axum::http::{HeaderMap, header};
-use steadfast_core::{BucketHandle, Objects, Tokens};
+use axum::http::{HeaderMap, StatusCode, header};
+use steadfast_core::{BucketHandle, Denied, Objects, TokenError, Tokens};
 use steadfast_images::{Copies, ImageLimits, Pool};
-use steadfast_web::Connect;
+use steadfast_web::{Connect, Problem};
 
-use super::problem::Problem;
 use crate::is_name;
 
 /// The state of the routes. Cheap to clone.
@@ -41,6 +40,26 @@ pub(super) enum Action {
 /// The cookie that a browser has instead of a header.
 pub(super) const COOKIE: &str = "steadfast-token";
 
+/// The code of an image or an organization that does not exist.
+pub(super) const NOT_FOUND: &str = "upload_not_found";
+
+pub(super) fn unknown(name: &str) -> Problem {
+    Problem::not_found(NOT_FOUND, format!("upload `{name}` does not exist"))
+}
+
+pub(super) fn denied(error: TokenError) -> Problem {
+    let (status, code) = match &error {
+        TokenError::Denied(Denied::Unknown) => (StatusCode::UNAUTHORIZED, "token_needed"),
+        TokenError::Denied(Denied::Foreign) => (StatusCode::FORBIDDEN, "token_foreign"),
+        TokenError::Organization { .. } => (StatusCode::BAD_REQUEST, "invalid_organization"),
+        TokenError::Repeated { .. } | TokenError::KeyReused { .. } => {
+            (StatusCode::CONFLICT, "key_reused")
+        }
+        TokenError::Store(error) => (StatusCode::SERVICE_UNAVAILABLE, error.code()),
+    };
+    Problem::new(status, code, error.to_string())
+}
+
 impl Site {
     /// Lets somebody in, or says why not. Every route asks here, and nowhere else.
     pub(super) async fn admit(
@@ -50,9 +69,10 @@ impl Site {
         _: Action,
     ) -> Result<(), Problem> {
         if !is_name(organization) {
-            return Err(Problem::unknown(format!("organization `{organization}` does not exist")));
+            let detail = format!("organization `{organization}` does not exist");
+            return Err(Problem::not_found(NOT_FOUND, detail));
         }
-        Ok(self.tokens.check(credential(credentials), organization).await?)
+        self.tokens.check(credential(credentials), organization).await.map_err(denied)
     }
 }
 
