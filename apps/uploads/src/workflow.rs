@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use steadfast_core::{
     BucketError, Ctx, Error, Object, Result, Retry, Workflow,
     bucket::{Condition, GetOptions},
+    store::backoff,
 };
 use steadfast_images::{ImageError, ImageFormat, ImageLimits};
 use tokio::sync::Semaphore;
@@ -136,9 +137,7 @@ impl Tries {
     /// records hold these waits, so which try has one may not change.
     fn pause(&mut self, patience: Duration) -> Option<Duration> {
         self.all = self.all.saturating_add(1);
-        let doublings = self.all.checked_sub(2)?;
-        let factor = 1_u32.checked_shl(doublings).unwrap_or(u32::MAX);
-        Some(patience.saturating_mul(factor).min(PAUSE_MAX))
+        (1 < self.all).then(|| backoff(patience, self.all - 1, PAUSE_MAX))
     }
 }
 

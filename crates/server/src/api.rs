@@ -1,11 +1,11 @@
 //! The HTTP API. Handlers parse the request, call the runtime and convert the result.
 
 pub(crate) mod buckets;
+mod collect;
 pub(crate) mod connect;
 pub(crate) mod id;
 pub(crate) mod keys;
 pub(crate) mod objects;
-pub(crate) mod page;
 pub(crate) mod processes;
 pub(crate) mod queues;
 pub(crate) mod runs;

@@ -54,7 +54,7 @@ pub use self::{
     queue::{DEPTH_SEEN_MAX, ENQUEUE, QueueDepth, QueuedMessage, queue_address},
     recorded::{Attempt, Recorded, SettledAs, Settlement, State},
     retention::{ExpiryList, ExpiryRow, KeyName, Retention},
-    retry::RetryPolicy,
+    retry::{RetryPolicy, backoff},
     run::{RunCursor, RunFilter, RunPage, RunStatus, RunSummary},
     secret::secret_text,
     sqlite::{SqliteOptions, SqliteStore, peek_entry},

@@ -4,6 +4,12 @@ use std::time::Duration;
 
 use crate::Entropy;
 
+/// The delay after this number of failures: `first` after one, then doubled each time up to `max`.
+pub fn backoff(first: Duration, failures: u32, max: Duration) -> Duration {
+    let doubled = 2_u32.saturating_pow(failures.saturating_sub(1));
+    first.saturating_mul(doubled).min(max)
+}
+
 /// Exponential backoff with jitter and a limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RetryPolicy {
@@ -31,8 +37,7 @@ impl RetryPolicy {
         if self.attempts_max <= attempt {
             return None;
         }
-        let doubled = 2_u32.saturating_pow(attempt.saturating_sub(1));
-        let full = self.delay.saturating_mul(doubled).min(self.delay_max);
+        let full = backoff(self.delay, attempt, self.delay_max);
         Some(full.mul_f64(0.5 + 0.5 * entropy.unit()))
     }
 }
@@ -41,6 +46,17 @@ impl RetryPolicy {
 mod tests {
     use super::*;
     use crate::SeededEntropy;
+
+    #[test]
+    fn a_delay_doubles_with_each_failure_up_to_its_maximum() {
+        let seconds = |failures| {
+            backoff(Duration::from_secs(60), failures, Duration::from_hours(1)).as_secs()
+        };
+        assert_eq!(
+            [0, 1, 2, 3, 6, 7, u32::MAX].map(seconds),
+            [60, 60, 120, 240, 1_920, 3_600, 3_600]
+        );
+    }
 
     #[test]
     fn waits_double_up_to_the_cap_and_end_with_the_attempts() {

@@ -11,6 +11,7 @@ mod data_folder;
 mod idempotency;
 mod needs;
 mod page;
+mod paging;
 mod problem;
 mod routes;
 mod serve;
@@ -21,7 +22,7 @@ use std::{pin::Pin, sync::Arc};
 
 use axum::{extract::Request, response::Response};
 
-pub use steadfast_api::{Code, Role, escaped};
+pub use steadfast_api::{Code, Limit, Page as ListPage, Role, escaped};
 
 pub use self::{
     asset::Asset,
@@ -31,6 +32,7 @@ pub use self::{
     idempotency::IdempotencyKey,
     needs::{Declare, Needs, needs},
     page::Page,
+    paging::{Cursor, PageRequest, Params, bad_cursor},
     problem::Problem,
     routes::{IntoRoutes, Routes},
     serve::{Counter, FromServer, MountedRoutes, NavLink, Serve, ServerContext, Web},

@@ -3,22 +3,22 @@
 use axum::{
     Json,
     body::Bytes,
-    extract::{Path, Query, Request, State, rejection::QueryRejection},
+    extract::{Path, Request, State},
     http::StatusCode,
     response::{IntoResponse, Response},
 };
 use data_encoding::HEXLOWER;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use sha2::{Digest, Sha256};
 use steadfast_core::Object;
 use steadfast_egress::EgressError;
-use steadfast_web::{IdempotencyKey, Problem};
+use steadfast_web::{Cursor, IdempotencyKey, Limit, ListPage, PageRequest, Params, Problem};
 
 use super::Site;
 use crate::{
-    Comparison, CreateComparison, EnvPair, GetComparison, GetSealed, ListComparisons, ListPairs,
-    PairEntry, Pairs, Shown,
+    Brief, Comparison, CreateComparison, EnvPair, GetComparison, GetSealed, ListComparisons,
+    ListPairs, PairEntry, Pairs, Shown,
     pair::{Pair, pair_key_of},
     probe::is_redacted,
 };
@@ -190,88 +190,56 @@ pub(super) async fn events(
     Ok((site.connect)(EnvPair::CLASS, pair, request).await)
 }
 
-/// A part of a list.
+/// The query of a list. Its page has at most 200 rows.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Part {
+pub(super) struct ListQuery {
+    #[serde(default, alias = "before")]
+    cursor: Option<String>,
     #[serde(default)]
-    before: Option<i64>,
-    #[serde(default)]
-    limit: Option<u32>,
+    limit: Limit,
 }
 
-/// A part of the list of pairs.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct PairsPart {
-    #[serde(default)]
-    before: Option<String>,
-    #[serde(default)]
-    limit: Option<u32>,
-}
-
-type Asked<T> = Result<Query<T>, QueryRejection>;
-
-fn asked<T>(query: Asked<T>) -> Result<T, Problem> {
-    let bad = |it: QueryRejection| Problem::invalid("bad_request", it.body_text());
-    query.map(|it| it.0).map_err(bad)
-}
-
-fn limit(limit: Option<u32>) -> Result<u32, Problem> {
-    let limit = limit.unwrap_or(50);
-    let fits = (1..=200).contains(&limit);
-    fits.then_some(limit).ok_or_else(|| Problem::invalid("bad_request", "`limit` must be 1 to 200"))
+impl ListQuery {
+    fn page(&self) -> Result<PageRequest, Problem> {
+        PageRequest::new(self.limit, self.cursor.as_deref())?.at_most(200)
+    }
 }
 
 pub(super) async fn pairs(
     State(site): State<Site>,
-    query: Asked<PairsPart>,
-) -> Result<Json<Value>, Problem> {
-    let PairsPart { before, limit: most } = asked(query)?;
-    let (found, next) = pairs_before(&site, before.as_deref(), limit(most)?).await?;
-    Ok(Json(json!({ "items": found, "next": next })))
+    Params(query): Params<ListQuery>,
+) -> Result<Json<ListPage<PairEntry>>, Problem> {
+    find_pairs(&site, &query.page()?).await.map(Json)
 }
 
-/// A part of the pairs, and where the next one begins.
-pub(super) async fn pairs_before(
+/// A page of the pairs.
+pub(super) async fn find_pairs(
     site: &Site,
-    before: Option<&str>,
-    limit: u32,
-) -> Result<(Vec<PairEntry>, Option<String>), Problem> {
-    let place = |it: &str| {
-        let (at, pair) = it.split_once('-')?;
-        Some((at.parse().ok()?, pair.to_owned()))
-    };
-    let after = match before {
-        None => None,
-        Some(text) => Some(place(text).ok_or_else(|| {
-            Problem::invalid("bad_request", "`before` must be the `next` of another answer")
-        })?),
-    };
-    let found = site.objects.call(Pairs::at(Pairs::ALL), ListPairs { limit, after }).await?;
-    let full = usize::try_from(limit).is_ok_and(|it| found.len() == it);
-    let next = found.last().filter(|_| full).map(|it| format!("{}-{}", it.last_at, it.pair_key));
-    Ok((found, next))
+    page: &PageRequest,
+) -> Result<ListPage<PairEntry>, Problem> {
+    let ask = ListPairs { limit: page.rows_to_read(), after: page.after_time()? };
+    let found = site.objects.call(Pairs::at(Pairs::ALL), ask).await?;
+    Ok(page.page(found, |it| Cursor::Time(it.last_at, it.pair_key.clone()), |it| it))
 }
 
 pub(super) async fn history(
     State(site): State<Site>,
     Path(pair): Path<String>,
-    query: Asked<Part>,
-) -> Result<Json<Value>, Problem> {
-    let query = asked(query)?;
+    Params(query): Params<ListQuery>,
+) -> Result<Json<ListPage<Brief>>, Problem> {
+    let page = query.page()?;
     let is_key = pair.len() == 40 && pair.bytes().all(|it| it.is_ascii_hexdigit());
     let unknown = || Problem::not_found("unknown_pair", format!("pair `{pair}` does not exist"));
     if !is_key {
         return Err(unknown());
     }
-    let limit = limit(query.limit)?;
-    let ask = ListComparisons { before: query.before, limit };
+    // Comparisons are numbered from 1.
+    let before = Some(page.after_version()?).filter(|it| 0 < *it);
+    let ask = ListComparisons { before, limit: page.rows_to_read() };
     let found = site.objects.call(EnvPair::at(&pair), ask).await?;
-    if found.is_empty() && query.before.is_none() {
+    if found.is_empty() && before.is_none() {
         return Err(unknown());
     }
-    let full = usize::try_from(limit).is_ok_and(|it| found.len() == it);
-    let next = found.last().filter(|_| full).map(|it| it.sequence);
-    Ok(Json(json!({ "items": found, "next": next })))
+    Ok(Json(page.page(found, |it| Cursor::Version(it.sequence), |it| it)))
 }

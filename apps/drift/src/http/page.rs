@@ -4,14 +4,14 @@ use std::sync::LazyLock;
 
 use axum::{
     Form,
-    extract::{Path, Query, State, rejection::FormRejection},
+    extract::{Path, State, rejection::FormRejection},
     http::{HeaderMap, header},
     response::{IntoResponse, Redirect, Response},
 };
 use maud::{Markup, html};
 use serde::Deserialize;
 use steadfast_core::Object;
-use steadfast_web::{Asset, IdempotencyKey, Page, Problem};
+use steadfast_web::{Asset, IdempotencyKey, Limit, ListPage, Page, PageRequest, Params, Problem};
 
 use super::{
     Site,
@@ -36,23 +36,30 @@ pub(super) async fn script(headers: HeaderMap) -> Response {
     SCRIPT.response(&headers)
 }
 
-/// Which part of the list.
+/// Rows of the lists of a page.
+const ROWS: u32 = 20;
+
+/// The requested page of the list of pairs.
 #[derive(Deserialize)]
-pub(super) struct Part {
-    #[serde(default)]
-    before: Option<String>,
+pub(super) struct PairsQuery {
+    #[serde(default, alias = "before")]
+    cursor: Option<String>,
 }
 
 pub(super) async fn home(
     State(site): State<Site>,
-    Query(part): Query<Part>,
+    Params(query): Params<PairsQuery>,
     headers: HeaderMap,
 ) -> Response {
-    match api::pairs_before(&site, part.before.as_deref(), 20).await {
-        Ok((pairs, next)) => page(&html! {
+    let pairs = async {
+        let page = PageRequest::new(Limit::of(ROWS), query.cursor.as_deref())?;
+        api::find_pairs(&site, &page).await
+    };
+    match pairs.await {
+        Ok(ListPage { items: pairs, next }) => page(&html! {
             (form(None, &own_address(&headers)))
             (pair_list(&pairs))
-            @if let Some(next) = next { p { a.older href={ "/drift?before=" (next) } { "Older" } } }
+            @if let Some(next) = next { p { a.older href={ "/drift?cursor=" (next) } { "Older" } } }
         })
         .into_response(),
         Err(problem) => refused(problem, None, &own_address(&headers)),
@@ -73,7 +80,7 @@ pub(super) async fn show(
     let found = async {
         let shown = api::find(&site, &id).await?;
         let pair = pair_key_of(&id).unwrap_or_default();
-        let ask = ListComparisons { before: None, limit: 20 };
+        let ask = ListComparisons { before: None, limit: ROWS };
         let history = site.objects.call(EnvPair::at(pair), ask).await?;
         Ok::<(Shown, Vec<Brief>), Problem>((shown, history))
     };

@@ -2,18 +2,14 @@
 
 use axum::{
     Json,
-    extract::{Path, Query, Request, State},
+    extract::{Path, Request, State},
     http::StatusCode,
     response::Response,
 };
 use steadfast_core::Object;
-use steadfast_web::{IdempotencyKey, Problem};
+use steadfast_web::{Cursor, IdempotencyKey, ListPage, Params, Problem};
 
-use super::{
-    list::{List, ListQuery, page},
-    site::Site,
-    workspace::Workspace,
-};
+use super::{list::ListQuery, site::Site, workspace::Workspace};
 use crate::{
     Cancel, Delete, DeleteGeneration, Generation, GenerationManager, GenerationStatus,
     GetGeneration, GetState, GetWord, LibraryHeard, ListGenerations, Retry,
@@ -22,12 +18,12 @@ use crate::{
 pub(super) async fn list(
     State(site): State<Site>,
     workspace: Workspace,
-    Query(query): Query<ListQuery>,
-) -> Result<Json<List<Generation>>, Problem> {
-    let (status, (narrow, limit)) = (query.status()?, query.narrow()?);
-    let ask = ListGenerations { status, narrow };
+    Params(query): Params<ListQuery>,
+) -> Result<Json<ListPage<Generation>>, Problem> {
+    let (status, page) = (query.status()?, query.page()?);
+    let ask = ListGenerations { status, narrow: query.narrow(&page)? };
     let found = site.objects.call(workspace.library(), ask).await?;
-    Ok(Json(page(found, limit, |it| (it.created_at, &it.id))))
+    Ok(Json(page.page(found, |it| Cursor::Time(it.created_at, it.id.clone()), |it| it)))
 }
 
 pub(super) async fn show(

@@ -2,18 +2,13 @@
 
 use axum::{
     Json,
-    extract::{Path, Query, State},
+    extract::{Path, State},
     http::StatusCode,
 };
 use serde::Serialize;
-use steadfast_web::Problem;
+use steadfast_web::{Cursor, ListPage, Params, Problem};
 
-use super::{
-    api::is_id,
-    list::{List, ListQuery, page},
-    site::Site,
-    workspace::Workspace,
-};
+use super::{api::is_id, list::ListQuery, site::Site, workspace::Workspace};
 use crate::{Artifact, DeleteArtifact, GetArtifact, ListArtifacts};
 
 /// An artifact as the API shows it.
@@ -61,15 +56,14 @@ pub(super) async fn find(
 pub(super) async fn list(
     State(site): State<Site>,
     workspace: Workspace,
-    Query(query): Query<ListQuery>,
-) -> Result<Json<List<Shown>>, Problem> {
-    let (narrow, limit) = query.narrow()?;
+    Params(query): Params<ListQuery>,
+) -> Result<Json<ListPage<Shown>>, Problem> {
+    let page = query.page()?;
     let generation = query.generation.clone().filter(|it| !it.is_empty());
-    let ask = ListArtifacts { generation, narrow };
+    let ask = ListArtifacts { generation, narrow: query.narrow(&page)? };
     let found = site.objects.call(workspace.library(), ask).await?;
-    let found = page(found, limit, |it| (it.created_at, &it.id));
-    let items = found.items.into_iter().map(|it| Shown::new(it, &workspace)).collect();
-    Ok(Json(List { items, next: found.next }))
+    let cursor = |it: &Artifact| Cursor::Time(it.created_at, it.id.clone());
+    Ok(Json(page.page(found, cursor, |it| Shown::new(it, &workspace))))
 }
 
 pub(super) async fn show(

@@ -1,7 +1,7 @@
-//! Lists: their filters and cursors.
+//! The filters of lists.
 
-use serde::{Deserialize, Serialize};
-use steadfast_web::Problem;
+use serde::Deserialize;
+use steadfast_web::{Code, Limit, PageRequest, Problem};
 
 use crate::{GenerationStatus, Narrow};
 
@@ -22,13 +22,7 @@ pub(super) struct ListQuery {
     #[serde(default)]
     pub(super) cursor: Option<String>,
     #[serde(default)]
-    limit: Option<u32>,
-}
-
-#[derive(Serialize)]
-pub(super) struct List<T> {
-    pub(super) items: Vec<T>,
-    pub(super) next: Option<String>,
+    limit: Limit,
 }
 
 impl ListQuery {
@@ -38,47 +32,24 @@ impl ListQuery {
         };
         let found = GenerationStatus::from_name(status);
         let detail = "`status` must be active, ready, failed or cancelled";
-        found.map(Some).ok_or_else(|| Problem::invalid("bad_request", detail))
+        found.map(Some).ok_or_else(|| Problem::of(Code::BadRequest, detail))
     }
 
-    /// The number to ask for: one more than is shown, to know whether there is more.
-    pub(super) fn narrow(&self) -> Result<(Narrow, usize), Problem> {
-        let limit = self.limit.unwrap_or(50);
-        if !(1..=200).contains(&limit) {
-            return Err(Problem::invalid("bad_request", "`limit` must be 1 to 200"));
-        }
-        let after = cursor(self.cursor.as_deref())?;
+    /// The requested page. A generation has many parts, so a page has at most 200 of them.
+    pub(super) fn page(&self) -> Result<PageRequest, Problem> {
+        PageRequest::new(self.limit, self.cursor.as_deref())?.at_most(200)
+    }
+
+    /// The filters of a page.
+    pub(super) fn narrow(&self, page: &PageRequest) -> Result<Narrow, Problem> {
         let some = |it: &Option<String>| it.clone().filter(|it| !it.is_empty());
-        let narrow = Narrow {
+        Ok(Narrow {
             model: some(&self.model),
             tag: some(&self.tag),
             since: self.since,
             until: self.until,
-            after,
-            limit: limit + 1,
-        };
-        Ok((narrow, limit as usize))
+            after: page.after_time()?,
+            limit: page.rows_to_read(),
+        })
     }
-}
-
-/// Parses the cursor after which a list continues; none for the first page.
-pub(super) fn cursor(text: Option<&str>) -> Result<Option<(i64, String)>, Problem> {
-    let Some(text) = text.filter(|it| !it.is_empty()) else { return Ok(None) };
-    let after = text.split_once(':').and_then(parse);
-    after.map(Some).ok_or_else(|| {
-        Problem::invalid("bad_request", "`cursor` must be the `next` of another page")
-    })
-}
-
-fn parse((at, id): (&str, &str)) -> Option<(i64, String)> {
-    Some((at.parse().ok()?, id.to_owned()))
-}
-
-/// A page of a list.
-pub(super) fn page<T>(mut items: Vec<T>, limit: usize, key: impl Fn(&T) -> (i64, &str)) -> List<T> {
-    let is_more = limit < items.len();
-    items.truncate(limit);
-    let last = items.last().filter(|_| is_more).map(key);
-    let next = last.map(|(at, id)| format!("{at}:{id}"));
-    List { items, next }
 }

@@ -4,18 +4,18 @@
 use std::sync::LazyLock;
 
 use axum::{
-    extract::{Query, State},
+    extract::State,
     http::HeaderMap,
     response::{IntoResponse, Redirect, Response},
 };
 use maud::{Markup, html};
 use serde::Deserialize;
-use steadfast_web::{Asset, Page, Problem};
+use steadfast_web::{Asset, Cursor, Limit, ListPage, Page, PageRequest, Params, Problem};
 
 use super::{
     cards::{Shown, active, inspector, library, request_form},
     forms::{Form, act},
-    list::{ListQuery, cursor},
+    list::ListQuery,
     site::Site,
     workspace::Workspace,
 };
@@ -57,8 +57,8 @@ pub(super) struct View {
 
 pub(super) async fn show(
     State(site): State<Site>,
-    Query(query): Query<ListQuery>,
-    Query(view): Query<View>,
+    Params(query): Params<ListQuery>,
+    Params(view): Params<View>,
     workspace: Result<Workspace, Problem>,
 ) -> Response {
     let shown = match workspace {
@@ -78,11 +78,11 @@ async fn collect(
     view: &View,
 ) -> Result<Shown, Problem> {
     let library = || workspace.library();
-    let (mut narrow, _) = query.narrow()?;
-    narrow.limit = PAGE + 1;
-    let ask = ListArtifacts { generation: query.generation.clone(), narrow };
+    let page = PageRequest::new(Limit::of(PAGE), query.cursor.as_deref())?;
+    let ask = ListArtifacts { generation: query.generation.clone(), narrow: query.narrow(&page)? };
     let artifacts = site.objects.call(library(), ask).await?;
-    let found = super::list::page(artifacts, PAGE as usize, |it| (it.created_at, &it.id));
+    let cursor = |it: &Artifact| Cursor::Time(it.created_at, it.id.clone());
+    let ListPage { items: artifacts, next } = page.page(artifacts, cursor, |it| it);
     let (active, older) = under_way(site, &workspace, view).await?;
     let inspected = match &view.artifact {
         Some(id) => inspect(site, &workspace, id).await?,
@@ -90,7 +90,6 @@ async fn collect(
     };
     let tags = site.objects.call(library(), ListTags).await?;
     let tag = query.tag.clone().filter(|it| !it.is_empty());
-    let (artifacts, next) = (found.items, found.next);
     Ok(Shown { workspace, active, older, artifacts, next, tags, tag, inspected })
 }
 
@@ -101,14 +100,16 @@ async fn under_way(
     workspace: &Workspace,
     view: &View,
 ) -> Result<(Vec<Generation>, Option<String>), Problem> {
-    let after = cursor(view.older.as_deref())?;
+    let page = PageRequest::new(Limit::of(ACTIVE), view.older.as_deref())?;
+    let after = page.after_time()?;
     let is_first = after.is_none();
     let generations = |status, limit, after| {
         let narrow = Narrow { limit, after, ..Narrow::default() };
         site.objects.call(workspace.library(), ListGenerations { status, narrow })
     };
-    let found = generations(Some(GenerationStatus::Active), ACTIVE + 1, after).await?;
-    let found = super::list::page(found, ACTIVE as usize, |it| (it.created_at, &it.id));
+    let running = Some(GenerationStatus::Active);
+    let found = generations(running, page.rows_to_read(), after).await?;
+    let found = page.page(found, |it| Cursor::Time(it.created_at, it.id.clone()), |it| it);
     let mut active = Vec::new();
     for generation in found.items {
         active.extend(super::api::find(site, workspace, &generation.id).await?);

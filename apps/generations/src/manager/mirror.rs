@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use steadfast_core::{Handle, Outcome, Result, Turn};
+use steadfast_core::{Handle, Outcome, Result, Turn, store::backoff};
 
 use super::{
     GenerationManager,
@@ -106,9 +106,9 @@ impl Handle<Confirm> for GenerationManager {
             generation: turn.name().into(),
             changed,
         });
-        let wait = 60_u64 << msg.tried.min(6);
-        let next = Confirm { tried: msg.tried.saturating_add(1) };
-        turn.set_alarm("confirm", Duration::from_secs(wait.min(3_600)), next);
+        let tried = msg.tried.saturating_add(1);
+        let wait = backoff(Duration::from_mins(1), tried, Duration::from_hours(1));
+        turn.set_alarm("confirm", wait, Confirm { tried });
         Ok(())
     }
 }

@@ -4,7 +4,10 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use steadfast_core::{Object, Result, Turn, store::Timestamp};
+use steadfast_core::{
+    Object, Result, Turn,
+    store::{Timestamp, backoff},
+};
 
 use super::{
     GRACE, GenerationManager, UNDER_WAY,
@@ -76,10 +79,10 @@ pub(super) fn ask_again(turn: &ManagerTurn, asked: u32, webhooks: bool) -> Resul
 /// last one before may have been a while ago; then they come slowly, until nobody is here any more.
 pub(super) fn ask_late(turn: &ManagerTurn, asked: u32) {
     let wait = match asked {
-        0 => 1,
-        _ => 60_u64.saturating_mul(1 << (asked - 1).min(6)).min(3_600),
+        0 => Duration::from_secs(1),
+        _ => backoff(Duration::from_mins(1), asked, Duration::from_hours(1)),
     };
-    turn.set_alarm("late", Duration::from_secs(wait), AskLate { asked: asked + 1 });
+    turn.set_alarm("late", wait, AskLate { asked: asked + 1 });
 }
 
 /// The provider has too many questions: the next one comes when it wants to be asked again.
@@ -143,12 +146,14 @@ pub(super) fn turned_away(
         let Some(task) = rows::task_at(turn, task.index)? else { return Ok(()) };
         return failed(turn, kept, &task, &[TaskState::Pending], &error);
     }
-    let backoff = WAIT_MIN_MS << task.turned_away.min(8);
-    let least = if is_held { 0 } else { backoff };
+    let first = Duration::from_millis(WAIT_MIN_MS);
+    let delay = backoff(first, task.turned_away + 1, first * 256);
+    let least = if is_held { Duration::ZERO } else { delay };
     // Tasks that were turned away together come back one after the other.
-    let chance = u64::from_str_radix(task.id.get(..4).unwrap_or_default(), 16).unwrap_or_default();
-    let spread = backoff * chance / 0xffff;
-    let after = Duration::from_millis(after_ms.clamp(least, WAIT_MAX_MS) + spread);
+    let chance = u16::from_str_radix(task.id.get(..4).unwrap_or_default(), 16).unwrap_or_default();
+    let spread = delay.mul_f64(f64::from(chance) / f64::from(u16::MAX));
+    let asked_for = Duration::from_millis(after_ms.min(WAIT_MAX_MS));
+    let after = asked_for.max(least) + spread;
     let again = SubmitAgain { index: task.index, task: task.id.clone(), earlier };
     turn.set_alarm(&format!("submit-{}", task.index), after, again);
     Ok(())

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use steadfast_core::{
     Error, Result,
-    store::{Clock, SystemClock, Timestamp},
+    store::{Clock, SystemClock, Timestamp, backoff},
 };
 use steadfast_images::{ImageLimits, Pool};
 use steadfast_resnet::default_models_folder;
@@ -140,8 +140,8 @@ impl Pulls {
         let mut tried = self.tried.lock();
         let now = self.clock.now();
         if tried.1 <= now {
-            let wait = PULL_AGAIN.saturating_mul(1 << tried.0.min(10)).min(PULL_AGAIN_MAX);
-            *tried = (tried.0 + 1, now.after(wait));
+            tried.0 += 1;
+            tried.1 = now.after(backoff(PULL_AGAIN, tried.0, PULL_AGAIN_MAX));
             (self.begin)();
         }
     }

@@ -2,13 +2,13 @@
 
 use axum::{
     Json,
-    extract::{Multipart, Path, Query, Request, State, multipart::MultipartRejection},
+    extract::{Multipart, Path, Request, State, multipart::MultipartRejection},
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
 use steadfast_core::Object;
-use steadfast_web::{IdempotencyKey, Problem};
+use steadfast_web::{Code, Cursor, IdempotencyKey, Limit, ListPage, PageRequest, Params, Problem};
 
 use super::{
     receive,
@@ -66,70 +66,44 @@ pub(super) struct ListQuery {
     #[serde(default)]
     pub(super) cursor: Option<String>,
     #[serde(default)]
-    pub(super) limit: Option<u32>,
-}
-
-#[derive(Serialize)]
-struct List {
-    items: Vec<Shown>,
-    next: Option<String>,
+    pub(super) limit: Option<Limit>,
 }
 
 pub(super) async fn list(
     State(site): State<Site>,
     Path(organization): Path<String>,
-    Query(query): Query<ListQuery>,
+    Params(query): Params<ListQuery>,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Json<ListPage<Shown>>, Problem> {
     site.admit(&headers, &organization, Action::Read).await?;
-    let limit = query.limit.unwrap_or(50);
-    if !(1..=1_000).contains(&limit) {
-        return Err(Problem::invalid("bad_request", "`limit` must be 1 to 1,000"));
-    }
-    let (found, next) = find(&site, &organization, &query, limit).await?;
-    let items = found.into_iter().map(|it| Shown::new(&organization, it)).collect();
-    Ok(Json(List { items, next }).into_response())
+    let limit = query.limit.unwrap_or_default();
+    let ListPage { items, next } = find(&site, &organization, &query, limit).await?;
+    let items = items.into_iter().map(|it| Shown::new(&organization, it)).collect();
+    Ok(Json(ListPage { items, next }))
 }
 
-/// A page of the images that pass the filters of a query, and the cursor of the next page.
+/// A page of the images that pass the filters of a query.
 pub(super) async fn find(
     site: &Site,
     organization: &str,
     query: &ListQuery,
-    limit: u32,
-) -> Result<(Vec<Upload>, Option<String>), Problem> {
+    limit: Limit,
+) -> Result<ListPage<Upload>, Problem> {
+    let page = PageRequest::new(limit, query.cursor.as_deref())?;
     let status = query.status.as_deref().filter(|it| !it.is_empty());
     let status = match status.map(Status::from_name) {
         Some(None) => {
             let detail = "`status` must be queued, running, classified or failed";
-            return Err(Problem::invalid("bad_request", detail));
+            return Err(Problem::of(Code::BadRequest, detail));
         }
         Some(status) => status,
         None => None,
     };
-    let after = match query.cursor.as_deref().filter(|it| !it.is_empty()).map(read_cursor) {
-        Some(None) => {
-            return Err(Problem::invalid(
-                "bad_request",
-                "`cursor` must be the `next` of another page",
-            ));
-        }
-        Some(after) => after,
-        None => None,
-    };
     let label = query.label.clone().filter(|it| !it.is_empty());
-    let ask = GetUploads { status, label, after, limit: limit + 1 };
-    let mut found = site.objects.call(OrganizationAgent::at(organization), ask).await?;
-    let is_more = (limit as usize) < found.len();
-    found.truncate(limit as usize);
-    let next = found.last().filter(|_| is_more);
-    let next = next.map(|it| format!("{}.{}", it.created_at, it.name));
-    Ok((found, next))
-}
-
-fn read_cursor(cursor: &str) -> Option<(i64, String)> {
-    let (at, name) = cursor.split_once('.')?;
-    Some((at.parse().ok()?, name.to_owned()))
+    let (after, limit) = (page.after_time()?, page.rows_to_read());
+    let ask = GetUploads { status, label, after, limit };
+    let found = site.objects.call(OrganizationAgent::at(organization), ask).await?;
+    Ok(page.page(found, |it| Cursor::Time(it.created_at, it.name.clone()), |it| it))
 }
 
 async fn one(site: &Site, organization: &str, name: &str) -> Result<Upload, Problem> {

@@ -3,13 +3,13 @@
 use std::sync::LazyLock;
 
 use axum::{
-    extract::{Path, Query, State},
+    extract::{Path, State},
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
 use maud::{Markup, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use steadfast_web::{Asset, Page, Problem};
+use steadfast_web::{Asset, Limit, ListPage, Page, Params, Problem};
 
 use super::{
     api::{ListQuery, find, image_url},
@@ -44,11 +44,11 @@ pub(super) async fn script(headers: HeaderMap) -> Response {
 pub(super) async fn show(
     State(site): State<Site>,
     Path(organization): Path<String>,
-    Query(query): Query<ListQuery>,
+    Params(query): Params<ListQuery>,
     headers: HeaderMap,
 ) -> Response {
     match cards(&site, &organization, &query, &headers).await {
-        Ok((uploads, next)) => {
+        Ok(ListPage { items: uploads, next }) => {
             let notice = (site.notice)();
             let next = next.map(|it| next_page(&query, &it));
             let shown = (&*uploads, next.as_deref());
@@ -64,9 +64,10 @@ async fn cards(
     organization: &str,
     query: &ListQuery,
     headers: &HeaderMap,
-) -> Result<(Vec<Upload>, Option<String>), Problem> {
+) -> Result<ListPage<Upload>, Problem> {
     site.admit(headers, organization, Action::Read).await?;
-    let limit = query.limit.unwrap_or(CARDS).clamp(1, CARDS);
+    let cards = Limit::of(CARDS);
+    let limit = query.limit.filter(|it| it.rows() < cards.rows()).unwrap_or(cards);
     find(site, organization, query, limit).await
 }
 

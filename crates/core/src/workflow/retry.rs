@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use steadfast_store::backoff;
+
 /// The growth of delays between attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backoff {
@@ -65,12 +67,11 @@ impl Retry {
         if self.limit < attempt {
             return None;
         }
-        let factor = match self.backoff {
-            Backoff::Constant => 1,
-            Backoff::Linear => attempt,
-            Backoff::Exponential => 1_u32.checked_shl(attempt - 1).unwrap_or(u32::MAX),
+        let wait = match self.backoff {
+            Backoff::Constant => self.delay.min(self.delay_max),
+            Backoff::Linear => self.delay.saturating_mul(attempt).min(self.delay_max),
+            Backoff::Exponential => backoff(self.delay, attempt, self.delay_max),
         };
-        let wait = self.delay.saturating_mul(factor).min(self.delay_max);
         Some(wait + wait.mul_f64(chance.clamp(0.0, 1.0) / 4.0))
     }
 }

@@ -25,11 +25,10 @@ use steadfast_store::{
     Clock, Commit, DueCursor, EntryKey, Expect, Json, Outcome, Put, Recorded, State, Store,
     SystemClock, Write, queue_address,
 };
-use steadfast_web::Problem;
+use steadfast_web::{Cursor, PageRequest, Problem, bad_cursor};
 use utoipa_axum::router::OpenApiRouter;
 
 use self::blobs::names;
-use super::page::{Cursor, PageRequest, bad_cursor};
 use crate::{operation::operation, server::Server};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {

@@ -23,13 +23,10 @@ use steadfast_api::{
 };
 use steadfast_core::{CallError, object::Query};
 use steadfast_store::{EntityKind, ObjectSummary};
-use steadfast_web::{Problem, Role, needs};
+use steadfast_web::{Cursor, PageRequest, Params, Problem, Role, bad_cursor, needs};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{
-    id,
-    page::{Cursor, PageRequest, Params, bad_cursor},
-};
+use super::id;
 use crate::{
     operation::{fails_with, operation},
     server::Server,

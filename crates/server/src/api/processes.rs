@@ -12,13 +12,10 @@ use steadfast_api::{
 };
 use steadfast_core::process::InputError;
 use steadfast_store::{Address, EntityKind, StreamSummary};
-use steadfast_web::Problem;
+use steadfast_web::{Cursor, PageRequest, Problem};
 use utoipa_axum::router::OpenApiRouter;
 
-use super::{
-    page::{Cursor, PageRequest},
-    streams,
-};
+use super::streams;
 use crate::{operation::operation, server::Server};
 
 /// Rows per read while filtering by status.

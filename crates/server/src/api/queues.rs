@@ -15,12 +15,12 @@ use steadfast_core::{
     queue::{LeaseId, Outgoing, PeekState, QueueMessageView, Redrive},
 };
 use steadfast_store::{Position, StoreError, Timestamp};
-use steadfast_web::Problem;
+use steadfast_web::{Cursor, PageRequest, Problem, bad_cursor};
 use utoipa_axum::router::OpenApiRouter;
 
 use super::{
+    collect::{MessagePage, collect},
     id,
-    page::{Cursor, MessagePage, PageRequest, bad_cursor, collect},
 };
 use crate::{
     operation::{operation, request_key},

@@ -24,10 +24,9 @@ use steadfast_core::{
     },
 };
 use steadfast_store::{Entropy, SeededEntropy};
-use steadfast_web::{Problem, Role, needs};
+use steadfast_web::{Params, Problem, Role, bad_cursor, needs};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::page::{Params, bad_cursor};
 use crate::{
     listener::ConnectionSlot,
     live::history::{Follower, answer},

@@ -14,12 +14,12 @@ use steadfast_store::{
     Commit, Expect, Outcome, Position, Recorded, SettledAs, Settlement, State as Delivery,
     StoreError, Write,
 };
-use steadfast_web::Problem;
+use steadfast_web::{Cursor, PageRequest, Problem};
 use utoipa_axum::router::OpenApiRouter;
 
 use super::{
+    collect::{MessagePage, collect},
     id,
-    page::{Cursor, MessagePage, PageRequest, collect},
 };
 use crate::{operation::operation, server::Server};
 

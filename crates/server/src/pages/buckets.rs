@@ -20,7 +20,7 @@ use steadfast_api::{
 };
 use steadfast_bucket::{Attributes, PutOptions};
 use steadfast_web::{
-    Page, Problem,
+    Page, Params, Problem,
     console::{Section, console},
     escaped,
 };
@@ -34,12 +34,9 @@ use super::{
     forms::Fields,
 };
 use crate::{
-    api::{
-        buckets::{
-            self as api,
-            blobs::{names, write},
-        },
-        page::Params,
+    api::buckets::{
+        self as api,
+        blobs::{names, write},
     },
     server::Server,
 };

@@ -17,7 +17,7 @@ use steadfast_api::{
         TurnEntry,
     },
 };
-use steadfast_web::{Page, Problem, console::Section, escaped};
+use steadfast_web::{Page, Params, Problem, console::Section, escaped};
 
 use super::{
     SQL,
@@ -26,10 +26,7 @@ use super::{
         optional, pager, table, text, time, times,
     },
 };
-use crate::{
-    api::{objects as api, page::Params},
-    server::Server,
-};
+use crate::{api::objects as api, server::Server};
 
 pub(super) use self::{
     calls::call,

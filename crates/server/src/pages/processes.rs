@@ -6,7 +6,7 @@ use axum::extract::{Path, State};
 use maud::{Markup, html};
 use steadfast_api::processes::{Instance, InstanceDetail, ListInstances, ShowInstance, Status};
 use steadfast_web::{
-    Page, Problem,
+    Page, Params, Problem,
     console::{Section, console},
     escaped,
 };
@@ -18,10 +18,7 @@ use super::{
     },
     streams::{Columns, is_busy, message_table},
 };
-use crate::{
-    api::{page::Params, processes as api},
-    server::Server,
-};
+use crate::{api::processes as api, server::Server};
 
 /// The path of the page of an instance.
 pub(super) fn path_of(process: &str, id: &str) -> String {

@@ -17,7 +17,7 @@ use steadfast_api::{
 };
 use steadfast_core::queue::PeekState;
 use steadfast_store::{Clock, SystemClock, Timestamp};
-use steadfast_web::{Page, Problem, console::Section, escaped};
+use steadfast_web::{Page, Params, Problem, console::Section, escaped};
 
 use super::{
     chart::{Line, chart, spark},
@@ -29,7 +29,7 @@ use super::{
     forms::Fields,
 };
 use crate::{
-    api::{id, page::Params, queues as api},
+    api::{id, queues as api},
     server::Server,
     waterfall::words,
 };

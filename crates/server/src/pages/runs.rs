@@ -21,7 +21,7 @@ use steadfast_core::{
 };
 use steadfast_store::{Clock, SystemClock};
 use steadfast_web::{
-    Page, Problem,
+    Page, Params, Problem,
     console::{Section, console},
     escaped,
 };
@@ -34,11 +34,7 @@ use super::{
     },
     forms::Fields,
 };
-use crate::{
-    api::{page::Params, runs as api},
-    server::Server,
-    waterfall::Range,
-};
+use crate::{api::runs as api, server::Server, waterfall::Range};
 
 use self::steps::steps;
 

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use steadfast_core::workflow::{RunError, RunQuery};
 use steadfast_store::{Address, EntityId, EntityKind, Position};
 use steadfast_web::{
-    Page, Problem,
+    Page, Params, Problem,
     console::{Section, console},
     escaped,
 };
@@ -18,7 +18,7 @@ use super::{
     components::{column, empty, link, table, text},
     href_of, objects, queues, runs,
 };
-use crate::{api::page::Params, server::Server};
+use crate::server::Server;
 
 /// Maximum results per noun, class or workflow.
 const ROWS: usize = 10;

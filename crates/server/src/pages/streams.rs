@@ -13,7 +13,7 @@ use steadfast_api::{
 };
 use steadfast_store::EntityKind;
 use steadfast_web::{
-    Page, Problem,
+    Page, Params, Problem,
     console::{Section, console},
 };
 
@@ -25,7 +25,7 @@ use super::{
     href_of,
 };
 use crate::{
-    api::{id, page::Params, streams as api},
+    api::{id, streams as api},
     server::Server,
 };
 

@@ -18,11 +18,11 @@ use steadfast_api::{
 use steadfast_bucket::{
     BlobKey, BlobReader, BucketError, BucketName, ExpectedContent, GetOptions, PutOptions,
 };
-use steadfast_web::Problem;
+use steadfast_web::{Params, Problem};
 use utoipa::IntoParams;
 
 use super::headers;
-use crate::{api::page::Params, server::Server};
+use crate::server::Server;
 
 /// Errors of every operation on the bytes of a blob.
 pub(crate) const ERRORS: [Code; 5] = [

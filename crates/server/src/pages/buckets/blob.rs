@@ -14,16 +14,13 @@ use steadfast_api::{
 };
 use steadfast_bucket::{ByteRange, Condition, GetOptions};
 use steadfast_web::{
-    Page, Problem,
+    Page, Params, Problem,
     console::{Section, console},
 };
 
 use super::{bytes_of, crumbs, folder_of, path_in, path_of};
 use crate::{
-    api::{
-        buckets::{self as api, blobs::names},
-        page::Params,
-    },
+    api::buckets::{self as api, blobs::names},
     pages::{
         components::{facts, hidden, optional, text, time},
         forms::Fields,

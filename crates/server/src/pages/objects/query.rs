@@ -14,14 +14,14 @@ use steadfast_api::{
     objects::{QueryObject, SqlRows, TableEntry},
 };
 use steadfast_web::{
-    Page, Problem,
+    Page, Params, Problem,
     console::{Section, console},
     escaped,
 };
 
 use super::{PREVIEWS, own_tables, path_of};
 use crate::{
-    api::{id, objects as api, page::Params},
+    api::{id, objects as api},
     pages::{
         SQL,
         components::{column, empty, heading_of, table_of},

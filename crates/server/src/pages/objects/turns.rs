@@ -10,13 +10,13 @@ use steadfast_api::{
     objects::{ListTurns, RowEntry, ShowTurn, TurnDetail, TurnEntry},
 };
 use steadfast_web::{
-    Page, Problem,
+    Page, Params, Problem,
     console::{Section, console},
 };
 
 use super::{path_of, query::value, size};
 use crate::{
-    api::{id, objects as api, page::Params},
+    api::{id, objects as api},
     pages::components::{
         column, heading_of, live, live_page, number, pager, table, text, time, times,
     },
