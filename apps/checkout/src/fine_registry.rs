@@ -1,14 +1,8 @@
 //! The registry: it gives fines their numbers.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use steadfast_core::{Failure, process::Execute, store::Store};
+use steadfast_core::{Failure, process::Execute};
 
 use crate::{
     recorded_answers::RecordedAnswers,
@@ -36,17 +30,9 @@ impl Default for FineRegistry {
 }
 
 impl FineRegistry {
-    /// Remembers in a store what it has done, so that it knows after a crash; and for as long as
-    /// the store keeps commands that were given up (see `Retention::keep_dead`).
-    #[must_use]
-    pub fn remembering(self, store: Arc<dyn Store>, keep_dead: Duration) -> Self {
-        self.remember(store, keep_dead);
-        self
-    }
-
-    /// Remembers there from now on.
-    pub(crate) fn remember(&self, store: Arc<dyn Store>, keep_dead: Duration) {
-        self.answers.keep_in(store, keep_dead);
+    /// The answers that it remembers.
+    pub fn answers(&self) -> &RecordedAnswers {
+        &self.answers
     }
 
     /// How many letters it has sent since it opened.

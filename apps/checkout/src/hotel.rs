@@ -2,11 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use steadfast_core::{
-    Failure,
-    process::Execute,
-    store::{Clock, Store},
-};
+use steadfast_core::{Failure, process::Execute, store::Clock};
 
 use crate::{
     group_checkout::{GroupCheckout, Input, Output, Reason},
@@ -38,17 +34,9 @@ impl Hotel {
         self
     }
 
-    /// Remembers in a store what it has done, so that it knows after a crash; and for as long as
-    /// the store keeps commands that were given up (see `Retention::keep_dead`).
-    #[must_use]
-    pub fn remembering(self, store: Arc<dyn Store>, keep_dead: Duration) -> Self {
-        self.remember(store, keep_dead);
-        self
-    }
-
-    /// Remembers there from now on.
-    pub(crate) fn remember(&self, store: Arc<dyn Store>, keep_dead: Duration) {
-        self.answers.keep_in(store, keep_dead);
+    /// The answers that it remembers.
+    pub fn answers(&self) -> &RecordedAnswers {
+        &self.answers
     }
 
     /// These guests have not paid.

@@ -23,6 +23,7 @@ pub use self::{
     group_checkout::GroupCheckout,
     hotel::Hotel,
     notice_board::{BoardConsumer, Notice, NoticeBoard, Notices, PUBLISHED},
+    recorded_answers::RecordedAnswers,
     traffic_fine::TrafficFine,
 };
 
@@ -46,7 +47,8 @@ pub fn app() -> App {
         .verb("example", |_, args| verb::run_example(args))
         .on_open(move |program| {
             let keep_dead = program.retention().messages.keep_dead;
-            hotel.remember(program.store().clone(), keep_dead);
-            registry.remember(program.store().clone(), keep_dead);
+            for answers in [hotel.answers(), registry.answers()] {
+                answers.keep_in(program.store().clone(), keep_dead);
+            }
         })
 }

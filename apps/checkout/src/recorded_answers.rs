@@ -19,8 +19,8 @@ use steadfast_core::{
 /// as long as it is kept, and its answer must still be there.
 const TRIED: Duration = Duration::from_hours(30 * 24);
 
-/// The answers of one executor.
-pub(crate) struct RecordedAnswers {
+/// The answers of one executor, in memory until [`keep_in`](Self::keep_in) names a store.
+pub struct RecordedAnswers {
     executor: &'static str,
     /// Where they survive the end of the process; without one they are in memory.
     /// Then also how long the store keeps them.
@@ -39,8 +39,9 @@ impl RecordedAnswers {
         Self { executor, store: OnceLock::new(), memory: Mutex::default() }
     }
 
-    /// Keeps them in a store. `keep_dead` is how long it keeps commands that were given up.
-    pub(crate) fn keep_in(&self, store: Arc<dyn Store>, keep_dead: Duration) {
+    /// Keeps them in a store from now on, so that the executor knows them after a crash; and for as
+    /// long as the store keeps commands that were given up (see `Retention::keep_dead`).
+    pub fn keep_in(&self, store: Arc<dyn Store>, keep_dead: Duration) {
         // A second one is the same store.
         let _ = self.store.set((store, TRIED.saturating_add(keep_dead)));
     }

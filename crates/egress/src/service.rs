@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use serde_json::Value;
 use tokio::sync::Semaphore;
 use ureq::{
     Agent,
@@ -126,6 +127,26 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// The body as JSON; null if it is not JSON.
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+
+    /// The message of an error, wherever a service puts it.
+    pub fn error_message(&self) -> Option<String> {
+        let body = self.json();
+        let places = ["/error/message", "/errors/0/message", "/detail/0/msg", "/error", "/message"];
+        let text = places.iter().find_map(|it| body.pointer(it).and_then(Value::as_str));
+        text.or_else(|| body.get("detail").and_then(Value::as_str)).map(str::to_owned)
+    }
+
+    /// Its status and the message of its error, shortened, because it is text of a stranger.
+    pub fn refusal(&self) -> String {
+        let clean = |it: String| it.chars().filter(|it| !it.is_control()).take(200).collect();
+        let message = self.error_message().map(clean).map(|it: String| format!(" ({it})"));
+        format!("status {}{}", self.status, message.unwrap_or_default())
+    }
+
     /// A header, if it is there and is text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
@@ -187,6 +208,26 @@ pub(crate) fn tls() -> TlsConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_message_of_an_error_is_found_wherever_a_service_puts_it() {
+        let refusal = |body: &str| {
+            let body = body.as_bytes().to_vec();
+            Answer { status: 401, body, headers: HeaderMap::new() }.refusal()
+        };
+        for body in [
+            r#"{"error":{"message":"no"}}"#,
+            r#"{"errors":[{"code":1,"message":"no"}]}"#,
+            r#"{"detail":[{"msg":"no"}]}"#,
+            r#"{"error":"n\u0007o"}"#,
+            r#"{"message":"no"}"#,
+            r#"{"detail":"no"}"#,
+        ] {
+            assert_eq!(refusal(body), "status 401 (no)", "{body}");
+        }
+        assert_eq!(refusal("<html>"), "status 401");
+        assert_eq!(refusal(&format!(r#"{{"error":"{}"}}"#, "x".repeat(300))).len(), 213);
+    }
 
     #[test]
     fn only_plain_addresses_and_keys_are_accepted() {

@@ -7,7 +7,9 @@ use std::{
     time::Duration,
 };
 
-use super::{Shared, http};
+use steadfast_fake_http as http;
+
+use super::Shared;
 
 impl Shared {
     pub(super) fn serve_file(&self, stream: &TcpStream, name: &str) -> io::Result<()> {

@@ -3,7 +3,6 @@
 
 mod behaviour;
 mod file;
-mod http;
 mod record;
 mod tasks;
 mod webhook;

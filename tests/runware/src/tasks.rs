@@ -3,8 +3,9 @@
 use std::{io, io::Write, net::TcpStream, sync::Arc, thread};
 
 use serde_json::{Value, json};
+use steadfast_fake_http as http;
 
-use super::{KEY, Shared, behaviour::Webhooks, http, record::Record};
+use super::{KEY, Shared, behaviour::Webhooks, record::Record};
 
 /// The result of a submission.
 enum Taken {
@@ -20,8 +21,8 @@ enum Taken {
 
 impl Shared {
     pub(super) fn serve(self: &Arc<Self>, stream: TcpStream) -> io::Result<()> {
-        let request = http::read(&stream)?;
-        match request.path.strip_prefix("/file/") {
+        let request = http::Request::read(&stream)?;
+        match request.path().strip_prefix("/file/") {
             Some(name) => self.serve_file(&stream, name),
             None => self.serve_tasks(&stream, &request),
         }
@@ -38,7 +39,7 @@ impl Shared {
         let kind = |it: &Value| it.get("taskType").and_then(Value::as_str).map(str::to_owned);
         let inline = tasks.iter().find(|it| kind(it).as_deref() == Some("authentication"));
         let key = inline.and_then(|it| it.get("apiKey")?.as_str());
-        let bearer = request.authorization.as_deref().and_then(|it| it.strip_prefix("Bearer "));
+        let bearer = request.header("authorization").and_then(|it| it.strip_prefix("Bearer "));
         if key.or(bearer) != Some(KEY) {
             return refuse(stream, 401, "invalidApiKey", "", None);
         }

@@ -101,11 +101,21 @@ async fn nobody_answers_a_fine() {
     assert_eq!(FineRegistry::default().execute(issue, "3").await, Ok(None));
 }
 
+fn registry_in(store: &Arc<dyn Store>) -> FineRegistry {
+    let registry = FineRegistry::default();
+    registry.answers().keep_in(store.clone(), KEEP_DEAD);
+    registry
+}
+
 #[tokio::test]
 async fn a_command_that_comes_again_gets_the_first_answer_also_after_a_restart() {
     let clock = clock();
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
-    let hotel = || Hotel::new(Arc::new(clock.clone())).remembering(store.clone(), KEEP_DEAD);
+    let hotel = || {
+        let hotel = Hotel::new(Arc::new(clock.clone()));
+        hotel.answers().keep_in(store.clone(), KEEP_DEAD);
+        hotel
+    };
     assert_eq!(ask(&hotel(), "ann").await, Ok(Some(left("ann"))));
     clock.advance(Duration::from_secs(9));
     let again = hotel().unpaid(["ann"]);
@@ -115,11 +125,11 @@ async fn a_command_that_comes_again_gets_the_first_answer_also_after_a_restart()
         system_number: "n".into(),
         manual_identification_code: "c".into(),
     };
-    let registry = FineRegistry::default().remembering(store.clone(), KEEP_DEAD);
+    let registry = registry_in(&store);
     for _ in 0..3 {
         assert_eq!(registry.execute(issue(), "fine-1/7").await, Ok(None));
     }
-    let reopened = FineRegistry::default().remembering(store.clone(), KEEP_DEAD);
+    let reopened = registry_in(&store);
     assert_eq!(reopened.execute(issue(), "fine-1/7").await, Ok(None));
     assert_eq!((registry.letters(), reopened.letters()), (1, 0), "one letter for one command");
     assert_eq!(reopened.execute(issue(), "fine-2/7").await, Ok(None));
@@ -130,7 +140,7 @@ async fn a_command_that_comes_again_gets_the_first_answer_also_after_a_restart()
 async fn an_answer_is_there_for_as_long_as_its_command_may_be_sent_again() {
     let clock = clock();
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
-    let registry = FineRegistry::default().remembering(store.clone(), KEEP_DEAD);
+    let registry = registry_in(&store);
     let issue = || traffic_fine::Output::IssueTrafficFine {
         police_report_id: REPORT.into(),
         system_number: "n".into(),

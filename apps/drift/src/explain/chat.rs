@@ -101,19 +101,17 @@ impl Shared {
     fn ask(&self, poster: &Poster, user: &str) -> Result<Explanation, ExplainError> {
         loop {
             let manner = *self.manner.lock();
-            let Answer { status, body: answer, .. } = self.send(poster, user, manner)?;
-            match status {
-                200 => return explanation(&answer),
-                408 | 409 | 425 | 429 | 500.. => {
-                    return Err(unavailable(&format!("status {status}{}", reason(&answer))));
-                }
-                _ => {}
-            }
-            let Some(without) = manner.without(&answer).filter(|_| [400, 422].contains(&status))
-            else {
+            let answer = self.send(poster, user, manner)?;
+            let without = match answer.status {
+                200 => return explanation(&answer.body),
+                408 | 409 | 425 | 429 | 500.. => return Err(unavailable(&answer.refusal())),
+                400 | 422 => manner.without(&answer),
+                _ => None,
+            };
+            let Some(without) = without else {
                 let message = format!(
-                    "the chat API refuses with status {status}{}; check address, key and model",
-                    reason(&answer)
+                    "the chat API refuses with {}; check address, key and model",
+                    answer.refusal()
                 );
                 return Err(ExplainError::Refused { message });
             };
@@ -179,10 +177,10 @@ impl Manner {
     const FULL: Self = Self { has_temperature: true, limit: Limit::Tokens };
 
     /// How to ask after a refusal that names a parameter; `None` if it names none that was sent.
-    fn without(self, answer: &[u8]) -> Option<Self> {
-        let body: Value = serde_json::from_slice(answer).unwrap_or_default();
-        let named = body.pointer("/error/param").and_then(Value::as_str);
-        let text = named.map_or_else(|| said(&body).unwrap_or_default(), str::to_owned);
+    fn without(self, answer: &Answer) -> Option<Self> {
+        let body = answer.json();
+        let named = body.pointer("/error/param").and_then(Value::as_str).map(str::to_owned);
+        let text = named.or_else(|| answer.error_message()).unwrap_or_default();
         if self.has_temperature && text.contains("temperature") {
             return Some(Self { has_temperature: false, ..self });
         }
@@ -198,20 +196,6 @@ fn unavailable(reason: &str) -> ExplainError {
 
 fn nonsense(reason: &str) -> ExplainError {
     ExplainError::Answer { message: format!("the model gave no explanation: {reason}") }
-}
-
-/// The message of the service, shortened, because it is text of a stranger.
-fn reason(body: &[u8]) -> String {
-    let body: Value = serde_json::from_slice(body).unwrap_or_default();
-    let clean = |it: String| it.chars().filter(|it| !it.is_control()).take(200).collect::<String>();
-    said(&body).map(|it| format!(" ({})", clean(it))).unwrap_or_default()
-}
-
-/// The message of an error, wherever a service puts it.
-fn said(body: &Value) -> Option<String> {
-    let places = ["/error/message", "/errors/0/message", "/detail/0/msg", "/error", "/message"];
-    let text = places.iter().find_map(|it| body.pointer(it).and_then(Value::as_str));
-    text.or_else(|| body.get("detail").and_then(Value::as_str)).map(str::to_owned)
 }
 
 /// The explanation in an answer. Gateways wrap it in envelopes of their own.

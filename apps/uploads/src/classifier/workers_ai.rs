@@ -4,7 +4,7 @@ use std::{io::Cursor, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use serde::Deserialize;
-use steadfast_egress::{Poster, Service, ServiceError, ServiceOptions};
+use steadfast_egress::{Answer, Poster, Service, ServiceError, ServiceOptions};
 use steadfast_images::{ImageError, ImageFormat, ImageLimits, inspect, thumbnail};
 
 use super::{Classifier, ClassifyError, LABELS_MAX, Label};
@@ -106,17 +106,16 @@ impl Shared {
                 unavailable(&reason)
             }
         })?;
-        let (status, body) = (answer.status, answer.body);
-        match status {
-            200 => labels(&body),
-            408 | 429 | 500.. => Err(unavailable(&format!("status {status}{}", reason(&body)))),
+        match answer.status {
+            200 => labels(&answer),
+            408 | 429 | 500.. => Err(unavailable(&answer.refusal())),
             401 | 403 | 404 => Err(ClassifyError::NotReady {
                 message: format!(
-                    "Workers AI refuses with status {status}{}; check account, token and model",
-                    reason(&body)
+                    "Workers AI refuses with {}; check account, token and model",
+                    answer.refusal()
                 ),
             }),
-            _ => Err(nonsense(&format!("status {status}{}", reason(&body)))),
+            _ => Err(nonsense(&answer.refusal())),
         }
     }
 
@@ -159,32 +158,11 @@ struct Envelope {
     result: Option<Vec<Label>>,
 }
 
-/// The envelope of a refusal.
-#[derive(Deserialize)]
-struct Refusal {
-    errors: Vec<RefusalReason>,
-}
-
-#[derive(Deserialize)]
-struct RefusalReason {
-    message: String,
-}
-
-/// The message of the service, shortened, because it is text of a stranger.
-fn reason(body: &[u8]) -> String {
-    let refusal: Option<Refusal> = serde_json::from_slice(body).ok();
-    let first = refusal.and_then(|it| it.errors.into_iter().next());
-    let clean = |it: RefusalReason| {
-        it.message.chars().filter(|it| !it.is_control()).take(200).collect::<String>()
-    };
-    first.map(|it| format!(" ({})", clean(it))).unwrap_or_default()
-}
-
-fn labels(body: &[u8]) -> Result<Vec<Label>, ClassifyError> {
+fn labels(answer: &Answer) -> Result<Vec<Label>, ClassifyError> {
     let envelope: Envelope =
-        serde_json::from_slice(body).map_err(|error| nonsense(&error.to_string()))?;
+        serde_json::from_slice(&answer.body).map_err(|error| nonsense(&error.to_string()))?;
     if envelope.success == Some(false) {
-        return Err(nonsense(&format!("it says it failed{}", reason(body))));
+        return Err(nonsense(&format!("it says it failed, {}", answer.refusal())));
     }
     let mut labels = envelope.result.unwrap_or_default();
     if labels.is_empty() {

@@ -1,9 +1,6 @@
-use std::{
-    io::{BufRead, BufReader, Read, Write},
-    net::TcpListener,
-    sync::mpsc::{Receiver, channel},
-    thread,
-};
+use std::{net::TcpListener, sync::mpsc::Receiver};
+
+use steadfast_fake_http::{Request, response as http, serve};
 
 use super::{
     super::summary::tests::{finding, summary},
@@ -11,47 +8,21 @@ use super::{
 };
 use crate::diff::Severity;
 
-/// A request as it came: its head and its body.
-type Seen = (String, Value);
-
-/// A server that answers one request with these bytes. `None` says nothing until the client gives
-/// up.
-fn server(answer: Option<String>) -> (String, Receiver<Seen>) {
+/// A service that answers each request with these bytes, or with none.
+fn server(answer: Option<String>) -> (String, Receiver<Request>) {
     serving(move |_| answer.clone())
 }
 
-/// A server that answers each request by its body.
-fn serving(answer: impl Fn(&Value) -> Option<String> + Send + 'static) -> (String, Receiver<Seen>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/v1/", listener.local_addr().unwrap());
-    let (sender, seen) = channel();
-    thread::spawn(move || {
-        while let Ok((stream, _)) = listener.accept() {
-            let mut reader = BufReader::new(stream);
-            let mut head = String::new();
-            while !head.ends_with("\r\n\r\n") {
-                reader.read_line(&mut head).unwrap();
-            }
-            let lower = head.to_lowercase();
-            let len = lower.lines().find_map(|it| it.strip_prefix("content-length: "));
-            let mut body = vec![0; len.unwrap().parse().unwrap()];
-            reader.read_exact(&mut body).unwrap();
-            let body: Value = serde_json::from_slice(&body).unwrap();
-            let answer = answer(&body);
-            let _ = sender.send((head, body));
-            match answer {
-                // It may have given up already.
-                Some(answer) => drop(reader.get_mut().write_all(answer.as_bytes())),
-                None => drop(reader.read(&mut [0])),
-            }
-        }
-    });
-    (url, seen)
+/// A service that answers each request by its body.
+fn serving(
+    answer: impl Fn(&Value) -> Option<String> + Send + 'static,
+) -> (String, Receiver<Request>) {
+    let (address, seen) = serve(move |request| answer(&json_of(request))).unwrap();
+    (format!("http://{address}/v1/"), seen)
 }
 
-fn http(status: &str, body: &str) -> Option<String> {
-    let len = body.len();
-    Some(format!("HTTP/1.1 {status}\r\ncontent-length: {len}\r\nconnection: close\r\n\r\n{body}"))
+fn json_of(request: &Request) -> Value {
+    serde_json::from_slice(&request.body).unwrap()
 }
 
 fn client(base_url: &str, timeout: Duration) -> Chat {
@@ -81,7 +52,8 @@ async fn the_findings_go_out_without_secrets_and_the_explanation_comes_back() {
     let input = summary(vec![finding("STATUS_MISMATCH", Severity::Critical, token, "503")]);
     assert_eq!(client.explain(&input).await.unwrap().summary, "It differs.");
     assert_eq!(client.name(), "llama (chat API)");
-    let (head, body) = seen.recv().unwrap();
+    let request = seen.recv().unwrap();
+    let (head, body) = (&request.head, json_of(&request));
     assert!(head.starts_with("POST /v1/chat/completions HTTP/1.1"), "{head}");
     assert!(head.to_lowercase().contains("\r\nauthorization: bearer s3cret\r\n"));
     assert_eq!(body["model"], "@cf/meta/llama");
@@ -144,7 +116,8 @@ async fn a_busy_a_silent_and_an_absent_service_may_be_asked_again() {
 }
 
 /// Names of the parameters of a request that not every model takes.
-fn parameters((_, body): &Seen) -> Vec<&'static str> {
+fn parameters(request: &Request) -> Vec<&'static str> {
+    let body = json_of(request);
     let names = ["max_tokens", "max_completion_tokens", "temperature"];
     names.into_iter().filter(|it| body.get(it).is_some()).collect()
 }
@@ -173,7 +146,7 @@ async fn a_model_that_refuses_a_parameter_is_asked_without_it() {
             let client = client(&url, Duration::from_secs(20));
             client.explain(&summary(Vec::new())).await.unwrap();
             client.explain(&summary(Vec::new())).await.unwrap();
-            let asked: Vec<Seen> = seen.try_iter().collect();
+            let asked: Vec<Request> = seen.try_iter().collect();
             assert_eq!(parameters(&asked[0]), ["max_tokens", "temperature"]);
             assert_eq!(parameters(&asked[asked.len() - 2]), last, "{refused:?}");
             // The second time it is known.

@@ -1,47 +1,13 @@
-use std::{
-    io::{BufRead, BufReader, Read, Write},
-    net::TcpListener,
-    sync::mpsc::{Receiver, channel},
-    thread,
-};
+use std::{net::TcpListener, sync::mpsc::Receiver};
+
+use steadfast_fake_http::{Request, response as http, serve};
 
 use super::*;
 
-/// A request as it came: its head and its body.
-type Seen = (String, Vec<u8>);
-
-/// A server that answers one connection after the other with these bytes. `None` says nothing until
-/// the client gives up.
-fn server(answers: Vec<Option<String>>) -> (String, Receiver<Seen>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/client/v4/", listener.local_addr().unwrap());
-    let (sender, seen) = channel();
-    thread::spawn(move || {
-        for answer in answers {
-            let (stream, _) = listener.accept().unwrap();
-            let mut reader = BufReader::new(stream);
-            let mut head = String::new();
-            while !head.ends_with("\r\n\r\n") {
-                reader.read_line(&mut head).unwrap();
-            }
-            let lower = head.to_lowercase();
-            let len = lower.lines().find_map(|it| it.strip_prefix("content-length: "));
-            let mut body = vec![0; len.unwrap().parse().unwrap()];
-            reader.read_exact(&mut body).unwrap();
-            let _ = sender.send((head, body));
-            match answer {
-                // It may have given up already.
-                Some(answer) => drop(reader.get_mut().write_all(answer.as_bytes())),
-                None => drop(reader.read(&mut [0])),
-            }
-        }
-    });
-    (url, seen)
-}
-
-fn http(status: &str, body: &str) -> Option<String> {
-    let len = body.len();
-    Some(format!("HTTP/1.1 {status}\r\ncontent-length: {len}\r\nconnection: close\r\n\r\n{body}"))
+/// A service that answers each request with these bytes, or with none.
+fn server(answer: Option<String>) -> (String, Receiver<Request>) {
+    let (address, seen) = serve(move |_| answer.clone()).unwrap();
+    (format!("http://{address}/client/v4/"), seen)
 }
 
 fn client(base_url: &str) -> WorkersAi {
@@ -61,7 +27,7 @@ fn image(format: image::ImageFormat) -> Vec<u8> {
 }
 
 async fn asked(answer: Option<String>) -> Result<Vec<Label>, ClassifyError> {
-    let (url, _seen) = server(vec![answer]);
+    let (url, _seen) = server(answer);
     client(&url).classify(&image(image::ImageFormat::Jpeg)).await
 }
 
@@ -76,10 +42,10 @@ async fn a_service_that_answers_at_all_is_ready_and_one_that_is_away_is_not() {
         (http("401 Unauthorized", "{}"), false),
         (None, false),
     ] {
-        let (url, seen) = server(vec![answer.clone()]);
+        let (url, seen) = server(answer.clone());
         let ready = client(&url).ready().await;
         assert_eq!(ready.is_ok(), is_ready, "{answer:?}: {ready:?}");
-        let (_, sent) = seen.recv().unwrap();
+        let sent = seen.recv().unwrap().body;
         assert!(image::load_from_memory(&sent).is_ok(), "it is asked with a picture");
     }
 }
@@ -89,14 +55,14 @@ async fn the_image_goes_as_it_is_and_the_labels_come_back_in_order() {
     let body = r#"{"result":[{"label":"Hen","score":0.02},{"label":"COCK","score":0.9},
         {"label":"a","score":0.001},{"label":"b","score":0},{"label":"c","score":0.01},
         {"label":"d","score":0.005}],"success":true,"errors":[],"messages":[]}"#;
-    let (url, seen) = server(vec![http("200 OK", body)]);
+    let (url, seen) = server(http("200 OK", body));
     let client = client(&url);
     let jpeg = image(image::ImageFormat::Jpeg);
     let labels = client.classify(&jpeg).await.unwrap();
     let order: Vec<&str> = labels.iter().map(|it| &*it.label).collect();
     assert_eq!(order, ["COCK", "HEN", "C", "D", "A"]);
     assert_eq!(client.name(), "resnet-50 (Workers AI)");
-    let (head, body) = seen.recv().unwrap();
+    let Request { head, body } = seen.recv().unwrap();
     let line = "POST /client/v4/accounts/acc0unt/ai/run/@cf/microsoft/resnet-50 HTTP/1.1";
     assert!(head.starts_with(line), "{head}");
     assert!(head.to_lowercase().contains("\r\nauthorization: bearer s3cret\r\n"));
@@ -107,16 +73,16 @@ async fn the_image_goes_as_it_is_and_the_labels_come_back_in_order() {
 async fn what_the_service_may_not_know_is_sent_as_a_jpeg() {
     let good = r#"{"result":[{"label":"HEN","score":0.5}]}"#;
     for format in [image::ImageFormat::WebP, image::ImageFormat::Gif] {
-        let (url, seen) = server(vec![http("200 OK", good)]);
+        let (url, seen) = server(http("200 OK", good));
         client(&url).classify(&image(format)).await.unwrap();
-        let (_, body) = seen.recv().unwrap();
+        let body = seen.recv().unwrap().body;
         assert_eq!(ImageFormat::sniff(&body), Ok(ImageFormat::Jpeg));
     }
 }
 
 #[tokio::test]
 async fn a_broken_image_is_never_sent() {
-    let (url, seen) = server(vec![http("200 OK", "{}")]);
+    let (url, seen) = server(http("200 OK", "{}"));
     let error = client(&url).classify(b"<svg/>").await.unwrap_err();
     assert_eq!(error, ClassifyError::Image(ImageError::Format));
     assert!(seen.try_recv().is_err());
