@@ -13,6 +13,7 @@ use steadfast_web::{Needs, Role, Routes};
 
 use self::forms::FILES_MAX;
 pub use self::site::Site;
+use crate::IMAGE_NOT_FOUND;
 
 const NOTHING: Needs = Needs::NOTHING;
 
@@ -21,7 +22,7 @@ const FORM_BYTES: usize = 64 << 10;
 
 /// The statuses of what an agent refuses.
 const REFUSALS: &[(&str, StatusCode)] =
-    &[("upload_not_found", StatusCode::NOT_FOUND), ("wrong_status", StatusCode::CONFLICT)];
+    &[(IMAGE_NOT_FOUND, StatusCode::NOT_FOUND), ("wrong_status", StatusCode::CONFLICT)];
 
 /// The routes of the application. An image may be as large as the limits say.
 pub fn routes(limits: &ImageLimits) -> Routes<Site> {

@@ -50,6 +50,9 @@ pub use self::{
     workflow::{Classification, OrganizationWorkflow, Outcome},
 };
 
+/// The code of an image that does not exist.
+pub(crate) const IMAGE_NOT_FOUND: &str = "image_not_found";
+
 /// The images, under `{organization}/{name}`.
 pub const UPLOADS: Bucket = Bucket::named("uploads");
 /// Every change of an image.
@@ -83,7 +86,8 @@ pub fn queue() -> QueueSpec<BlobEvent> {
 /// The application, with the classifier that the settings choose.
 pub fn app(settings: Settings) -> Result<App> {
     let (parts, check) = classifier::parts(&settings)?;
-    let app = with_parts(parts).verb("models", |_, args| models::run(args));
+    let models = settings.models;
+    let app = with_parts(parts).verb("models", move |_, args| models::run(args, models.as_ref()));
     Ok(app.before_work(check))
 }
 

@@ -2,6 +2,7 @@
 
 use std::{
     io::{IsTerminal, Write},
+    path::PathBuf,
     process::ExitCode,
 };
 
@@ -13,11 +14,12 @@ use crate::{
     settings::{ModelsArgs, ModelsVerb},
 };
 
-/// Fetches a model, and says how far it is.
-pub(crate) fn run(args: ModelsArgs) -> Result<ExitCode> {
+/// Fetches a model into the folder of its flag, or else of the settings, and says how far it is.
+pub(crate) fn run(args: ModelsArgs, settings: Option<&PathBuf>) -> Result<ExitCode> {
     let ModelsVerb::Pull(args) = args.verb;
-    let nowhere = "there is no home folder for models; name one with --models DIR";
-    let models = models_folder(args.models.as_ref()).ok_or_else(|| Error::terminal(nowhere))?;
+    let nowhere = "there is no home folder for models; name one with --uploads-models DIR";
+    let models = models_folder(args.models.as_ref().or(settings));
+    let models = models.ok_or_else(|| Error::terminal(nowhere))?;
     let is_terminal = std::io::stderr().is_terminal();
     let last = std::cell::Cell::new((None, 0));
     let told = |progress: Progress| {
@@ -51,4 +53,41 @@ fn tell(progress: Progress, is_terminal: bool) {
         let _ = writeln!(out, "{what} {} %", progress.percent);
     }
     let _ = out.flush();
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args, Command, FromArgMatches};
+    use steadfast_core::App;
+    use steadfast_web::{Ask, Cli, Web};
+
+    use super::*;
+    use crate::Settings;
+
+    /// Runs `models pull` with these flags, for a package that is missing.
+    fn pull(settings: &[&str], flags: &[&str]) -> String {
+        let line = [&["uploads"], settings].concat();
+        let matches = Settings::augment_args(Command::new("uploads")).get_matches_from(line);
+        let app = crate::app(Settings::from_arg_matches(&matches).unwrap()).unwrap();
+        let verb = &app.extension::<Web>().unwrap().verbs[0];
+        let line = [&["models", "pull", "resnet-50", "--from", "/missing.tgz"], flags].concat();
+        let matches = verb.command.clone().get_matches_from(line);
+        let no_server = |_: &str| -> Result<Box<dyn Ask>> { Err(Error::terminal("no server")) };
+        let no_program = |_: App| -> Result<Box<dyn Ask>> { Err(Error::terminal("no program")) };
+        verb.run(Cli::new(&no_server, &no_program), &matches).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_model_goes_into_the_folder_of_the_settings_unless_the_verb_names_one() {
+        let root = tempfile::tempdir().unwrap();
+        let [settings, flag, alias] = ["a", "b", "c"].map(|it| root.path().join(it));
+        let text = |it: &PathBuf| it.to_str().unwrap().to_owned();
+        let of_settings = ["--uploads-models", &text(&settings)];
+        assert!(pull(&of_settings, &[]).contains("/missing.tgz"));
+        assert!(settings.exists());
+        for (name, folder) in [("--uploads-models", &flag), ("--models", &alias)] {
+            assert!(pull(&of_settings, &[name, &text(folder)]).contains("/missing.tgz"));
+            assert!(folder.exists());
+        }
+    }
 }

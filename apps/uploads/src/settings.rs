@@ -164,8 +164,8 @@ pub(crate) struct PullArgs {
     /// Read the package from a file, on a machine without network
     #[arg(long, env = "STEADFAST_FROM", value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
-    /// Folder of models
-    #[arg(long, env = "STEADFAST_MODELS", value_name = "DIR")]
+    /// Folder of models; by default that of the settings
+    #[arg(long = "uploads-models", alias = "models", env = "STEADFAST_MODELS", value_name = "DIR")]
     pub(crate) models: Option<PathBuf>,
 }
 

@@ -7,7 +7,7 @@ use steadfast_core::{
 };
 use strum::{EnumString, IntoStaticStr};
 
-use crate::classifier::Label;
+use crate::{IMAGE_NOT_FOUND, classifier::Label};
 
 /// The tables of an organization. `sequence` is the bucket's number of the change: it alone decides
 /// what is newer.
@@ -212,7 +212,7 @@ pub(crate) fn last_sequence(sql: &Sql, name: &str, expired: i64) -> Result<i64> 
 }
 
 pub(crate) fn unknown(name: &str) -> Error {
-    Error::terminal(format!("there is no upload `{name}`")).with_code("upload_not_found")
+    Error::terminal(format!("image `{name}` does not exist")).with_code(IMAGE_NOT_FOUND)
 }
 
 #[cfg(test)]

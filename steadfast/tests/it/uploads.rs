@@ -91,7 +91,7 @@ fn replacing_and_deleting_are_seen_at_once() {
     assert_eq!(server.delete(&path).status, 202);
     assert_eq!(server.get(&path).status, 404);
     assert_eq!(server.json(UPLOADS)["items"], json!([]));
-    server.delete(&path).assert_problem(404, "upload_not_found");
+    server.delete(&path).assert_problem(404, "image_not_found");
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn every_image_without_a_label_can_be_retried_over_http() {
     let classifier = Classifier::start();
     let server = classifier.serve(folder());
     let retry = |name: &str| server.post(&format!("{UPLOADS}/{name}/retry"), &[]);
-    retry("no.png").assert_problem(404, "upload_not_found");
+    retry("no.png").assert_problem(404, "image_not_found");
     server.put_bytes("/v1/buckets/uploads/objects/acme/no.png", b"no image", &[]);
     let path = format!("{UPLOADS}?status=failed");
     server.json_until(&path, |it| names(it) == ["no.png"]);

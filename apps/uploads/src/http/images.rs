@@ -15,9 +15,9 @@ use steadfast_web::{BlobFile, Problem};
 
 use super::{
     receive::{image_refused, pool_failed},
-    site::{Action, NOT_FOUND, Site, unknown},
+    site::{Action, Site, unknown},
 };
-use crate::is_name;
+use crate::{IMAGE_NOT_FOUND, is_name};
 
 /// The longest edge of a small copy.
 const EDGE: u32 = 320;
@@ -85,8 +85,8 @@ async fn current(
     let key = format!("{organization}/{name}");
     let version = site.uploads.head(&key).await?.ok_or_else(|| unknown(name))?.version();
     if query.version.as_ref().is_some_and(|it| *it != version) {
-        let detail = format!("upload `{name}` was replaced; request it again");
-        return Err(Problem::not_found(NOT_FOUND, detail));
+        let detail = format!("image `{name}` was replaced; request it again");
+        return Err(Problem::not_found(IMAGE_NOT_FOUND, detail));
     }
     Ok((key, version))
 }

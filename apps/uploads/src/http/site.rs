@@ -7,7 +7,7 @@ use steadfast_core::{BucketHandle, Denied, Objects, TokenError, Tokens};
 use steadfast_images::{Copies, ImageLimits, Pool};
 use steadfast_web::{Connect, Problem};
 
-use crate::is_name;
+use crate::{IMAGE_NOT_FOUND, is_name};
 
 /// The state of the routes. Cheap to clone.
 #[derive(Clone)]
@@ -40,11 +40,8 @@ pub(super) enum Action {
 /// The cookie that a browser has instead of a header.
 pub(super) const COOKIE: &str = "steadfast-token";
 
-/// The code of an image or an organization that does not exist.
-pub(super) const NOT_FOUND: &str = "upload_not_found";
-
 pub(super) fn unknown(name: &str) -> Problem {
-    Problem::not_found(NOT_FOUND, format!("upload `{name}` does not exist"))
+    Problem::not_found(IMAGE_NOT_FOUND, format!("image `{name}` does not exist"))
 }
 
 pub(super) fn denied(error: TokenError) -> Problem {
@@ -70,7 +67,7 @@ impl Site {
     ) -> Result<(), Problem> {
         if !is_name(organization) {
             let detail = format!("organization `{organization}` does not exist");
-            return Err(Problem::not_found(NOT_FOUND, detail));
+            return Err(Problem::not_found("organization_not_found", detail));
         }
         self.tokens.check(credential(credentials), organization).await.map_err(denied)
     }

@@ -176,7 +176,7 @@ async fn every_retry_is_a_run_of_its_own_and_a_label_is_final() {
     let refused = app.call(agent(), retry("cat.png")).await.unwrap_err();
     assert_eq!(refused.code(), "wrong_status", "{refused}");
     let unknown = app.call(agent(), retry("dog.png")).await.unwrap_err();
-    assert_eq!(unknown.code(), "upload_not_found", "{unknown}");
+    assert_eq!(unknown.code(), "image_not_found", "{unknown}");
 }
 
 /// Second note, 1 and 2.
