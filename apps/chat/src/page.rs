@@ -2,24 +2,23 @@
 
 use std::sync::LazyLock;
 
-use axum::{extract::Path, http::HeaderMap};
+use axum::extract::Path;
 use maud::{Markup, html};
 use steadfast_core::{
     CallError,
     store::{Address, EntityKind},
 };
-use steadfast_web::{Asset, Needs, Page, Problem, Role, Routes};
+use steadfast_web::{Asset, Page, Problem, Role, Routes};
 
 static SCRIPT: LazyLock<Asset> =
     LazyLock::new(|| Asset::js("/assets/chat.js", include_str!("../assets/chat.js")));
 
 pub(crate) fn routes() -> Routes {
-    let script = async |headers: HeaderMap| SCRIPT.response(&headers);
     Routes::new("chat")
         .pages()
         .get("/chat", Role::Viewer, "Ask for a room and a name", choose)
         .get("/chat/{room}", Role::Viewer, "Show a room", room)
-        .get("/assets/chat.js", Needs::NOTHING, "Script of a chat room", script)
+        .asset("Script of a chat room", &SCRIPT)
 }
 
 async fn choose() -> Page {

@@ -53,10 +53,6 @@ impl Object for EnvPair {
         turn.tell(connection.id, &message);
         Ok(())
     }
-
-    fn received(&self, _: &Turn<Self>, _: &Connection, _: &str) -> Result<()> {
-        Err(Error::terminal("this connection is read-only").with_code("read_only"))
-    }
 }
 
 fn alarm(comparison: &str) -> String {

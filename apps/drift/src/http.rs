@@ -76,8 +76,8 @@ pub fn routes() -> Routes<Site> {
         .get("/drift", viewer, "Show the page", page::home)
         .post("/drift", member, "Compare from the form of the page", page::submit)
         .get("/drift/{id}", viewer, "Show the page of a comparison", page::show)
-        .get("/drift-assets/drift.css", NOTHING, "Style of the page", page::style)
-        .get("/drift-assets/drift.js", NOTHING, "Script of the page", page::script)
+        .asset("Style of the page", &page::STYLE)
+        .asset("Script of the page", &page::SCRIPT)
         .refusals(REFUSALS)
 }
 

@@ -13,11 +13,15 @@ mod tags;
 mod webhook;
 mod workspace;
 
-use axum::http::StatusCode;
+use axum::{
+    extract::{Path, State},
+    http::StatusCode,
+};
 use steadfast_web::{Needs, Problem, Role, Routes};
 
 pub use self::site::Site;
-use crate::providers::GenerateError;
+use self::workspace::Workspace;
+use crate::{TagTarget, providers::GenerateError};
 
 const NOTHING: Needs = Needs::NOTHING;
 
@@ -44,6 +48,11 @@ pub fn routes() -> Routes<Site> {
     let artifact_tag = &format!("{artifact}/tags/{{tag}}");
     // Each address of a webhook has a secret of its own.
     let webhook = "/webhooks/{provider}/{generation}/{task}/{token}";
+    let tagging = |target, is_on| {
+        move |State(site): State<Site>, workspace: Workspace, Path(at): Path<(String, String)>| async move {
+            tags::set(&site, &workspace, target, at, is_on).await
+        }
+    };
     Routes::new("generations")
         .get("/api/generations", viewer, "List generations, newest first", api::list)
         .post("/api/generations", member, "Generate images or videos", create::create)
@@ -64,17 +73,17 @@ pub fn routes() -> Routes<Site> {
             "Follow a generation over a WebSocket or server-sent events",
             api::events,
         )
-        .put(tag, member, "Tag a generation", tags::tag_generation)
+        .put(tag, member, "Tag a generation", tagging(TagTarget::Generation, true))
         .answers(204)
-        .delete(tag, member, "Remove a tag", tags::untag_generation)
+        .delete(tag, member, "Remove a tag", tagging(TagTarget::Generation, false))
         .answers(204)
         .get("/api/artifacts", viewer, "List artifacts, newest first", artifacts::list)
         .get(artifact, viewer, "Show an artifact", artifacts::show)
         .delete(artifact, member, "Delete an artifact", artifacts::delete)
         .answers(202)
-        .put(artifact_tag, member, "Tag an artifact", tags::tag_artifact)
+        .put(artifact_tag, member, "Tag an artifact", tagging(TagTarget::Artifact, true))
         .answers(204)
-        .delete(artifact_tag, member, "Remove a tag", tags::untag_artifact)
+        .delete(artifact_tag, member, "Remove a tag", tagging(TagTarget::Artifact, false))
         .answers(204)
         .get("/api/tags", viewer, "List tags with counts", tags::list)
         .get("/artifacts/{id}/{file}", viewer, "Read an artifact", files::file)
@@ -82,8 +91,8 @@ pub fn routes() -> Routes<Site> {
         .pages()
         .get("/generations", viewer, "Show the page", page::show)
         .post("/generations", member, "Handle the forms of the page", page::submit)
-        .get("/generations-assets/generations.css", NOTHING, "Style of the page", page::style)
-        .get("/generations-assets/generations.js", NOTHING, "Script of the page", page::script)
+        .asset("Style of the page", &page::STYLE)
+        .asset("Script of the page", &page::SCRIPT)
         .body_limit(BODY_BYTES)
         .refusals(REFUSALS)
 }

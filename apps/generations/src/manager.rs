@@ -69,10 +69,6 @@ impl Object for GenerationManager {
     fn connected(&self, turn: &Turn<Self>, _: &Connection) -> Result<()> {
         rows::request(turn)?.map(drop).ok_or_else(|| unknown(turn))
     }
-
-    fn received(&self, _: &Turn<Self>, _: &Connection, _: &str) -> Result<()> {
-        Err(Error::terminal("there is nothing to say here, only to hear").with_code("read_only"))
-    }
 }
 
 impl Handle<GetState> for GenerationManager {

@@ -42,10 +42,6 @@ impl Object for OrganizationAgent {
     fn connected(&self, turn: &Turn<Self>, _: &Connection) -> Result<()> {
         alarms::arm(self, turn)
     }
-
-    fn received(&self, _: &Turn<Self>, _: &Connection, _: &str) -> Result<()> {
-        Err(Error::terminal("there is nothing to say here, only to hear").with_code("read_only"))
-    }
 }
 
 impl Handle<IngestUploadEvent> for OrganizationAgent {

@@ -74,7 +74,7 @@ pub fn routes(limits: &ImageLimits) -> Routes<Site> {
             "Classify an image again",
             forms::retry,
         )
-        .get("/uploads-assets/uploads.css", NOTHING, "Style of the page", page::style)
-        .get("/uploads-assets/uploads.js", NOTHING, "Script of the page", page::script)
+        .asset("Style of the page", &page::STYLE)
+        .asset("Script of the page", &page::SCRIPT)
         .refusals(REFUSALS)
 }

@@ -31,7 +31,7 @@ pub use self::{
     data_folder::DataFolder,
     idempotency::IdempotencyKey,
     needs::{Declare, Needs, needs},
-    page::Page,
+    page::{Page, link},
     paging::{Cursor, PageRequest, Params, bad_cursor},
     problem::Problem,
     routes::{IntoRoutes, Routes},

@@ -5,6 +5,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use maud::Markup;
+use steadfast_api::escaped;
 
 use crate::Asset;
 
@@ -70,6 +71,13 @@ impl Page {
         self.scripts.push(script.url());
         self
     }
+}
+
+/// A path with a query.
+pub fn link<'a>(path: &str, query: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    let parts = query.into_iter().map(|(name, value)| format!("{name}={}", escaped(value)));
+    let parts = parts.collect::<Vec<_>>().join("&");
+    if parts.is_empty() { path.into() } else { format!("{path}?{parts}") }
 }
 
 impl IntoResponse for Page {

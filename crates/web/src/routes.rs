@@ -1,10 +1,12 @@
 //! Declares the routes of an application and describes them.
 
+use std::sync::LazyLock;
+
 use axum::{
     Router,
     extract::DefaultBodyLimit,
     handler::Handler,
-    http::StatusCode,
+    http::{HeaderMap, StatusCode},
     middleware::map_response,
     response::Response,
     routing::{MethodFilter, on},
@@ -12,7 +14,7 @@ use axum::{
 use serde_json::{Map, Value, json};
 use utoipa_axum::router::OpenApiRouter;
 
-use crate::{Declare, Needs, Problem, needs::NEEDS};
+use crate::{Asset, Declare, Needs, Problem, needs::NEEDS};
 
 /// Tag of pages and their assets. The OpenAPI document omits them.
 const PAGES: &str = "pages";
@@ -161,6 +163,13 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         self
     }
 
+    /// Adds a file of the binary, open to all, under its own path.
+    #[must_use]
+    pub fn asset(self, summary: &str, asset: &'static LazyLock<Asset>) -> Self {
+        let send = move |headers: HeaderMap| async move { asset.response(&headers) };
+        self.get(asset.path(), Needs::NOTHING, summary, send)
+    }
+
     /// Sets the success status of the last route, instead of 200.
     #[must_use]
     pub fn answers(mut self, status: u16) -> Self {
@@ -218,6 +227,8 @@ mod tests {
 
     use super::*;
 
+    static STYLE: LazyLock<Asset> = LazyLock::new(|| Asset::css("/a.css", ""));
+
     #[test]
     fn methods_of_one_path_are_grouped_and_its_segments_are_parameters() {
         let routes: Routes = Routes::new("tag")
@@ -225,7 +236,7 @@ mod tests {
             .put("/a/{b}/{*c}", Role::Member, "Sets", async || "")
             .answers(204)
             .pages()
-            .get("/a.css", Needs::NOTHING, "The style", async || "");
+            .asset("The style", &STYLE);
         assert_eq!(routes.paths.len(), 2);
         let both = &routes.paths["/a/{b}/{*c}"];
         assert_eq!(both["get"]["parameters"][1]["name"], "c");

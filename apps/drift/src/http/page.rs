@@ -22,19 +22,11 @@ use crate::{
     Brief, Comparison, EnvPair, ListComparisons, Shown, pair::pair_key_of, probe::is_redacted,
 };
 
-static STYLE: LazyLock<Asset> =
+pub(super) static STYLE: LazyLock<Asset> =
     LazyLock::new(|| Asset::css("/drift-assets/drift.css", include_str!("../../assets/drift.css")));
 
-static SCRIPT: LazyLock<Asset> =
+pub(super) static SCRIPT: LazyLock<Asset> =
     LazyLock::new(|| Asset::js("/drift-assets/drift.js", include_str!("../../assets/drift.js")));
-
-pub(super) async fn style(headers: HeaderMap) -> Response {
-    STYLE.response(&headers)
-}
-
-pub(super) async fn script(headers: HeaderMap) -> Response {
-    SCRIPT.response(&headers)
-}
 
 /// Rows of the lists of a page.
 const ROWS: u32 = 20;

@@ -5,7 +5,6 @@ use std::sync::LazyLock;
 
 use axum::{
     extract::State,
-    http::HeaderMap,
     response::{IntoResponse, Redirect, Response},
 };
 use maud::{Markup, html};
@@ -24,11 +23,11 @@ use crate::{
     ListGenerations, ListTags, Narrow,
 };
 
-static STYLE: LazyLock<Asset> = LazyLock::new(|| {
+pub(super) static STYLE: LazyLock<Asset> = LazyLock::new(|| {
     Asset::css("/generations-assets/generations.css", include_str!("../../assets/generations.css"))
 });
 
-static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
+pub(super) static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
     Asset::js("/generations-assets/generations.js", include_str!("../../assets/generations.js"))
 });
 
@@ -38,14 +37,6 @@ const PAGE: u32 = 48;
 const ACTIVE: u32 = 50;
 /// Generations that are looked at for what did not go well.
 const RECENT: u32 = 12;
-
-pub(super) async fn style(headers: HeaderMap) -> Response {
-    STYLE.response(&headers)
-}
-
-pub(super) async fn script(headers: HeaderMap) -> Response {
-    SCRIPT.response(&headers)
-}
 
 /// The query of the page beside the filters.
 #[derive(Debug, Default, Deserialize)]

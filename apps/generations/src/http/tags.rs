@@ -1,10 +1,6 @@
 //! Tags of generations and artifacts.
 
-use axum::{
-    Json,
-    extract::{Path, State},
-    http::StatusCode,
-};
+use axum::{Json, extract::State, http::StatusCode};
 use serde_json::{Value, json};
 use steadfast_web::Problem;
 
@@ -24,6 +20,7 @@ pub(super) async fn list(
     Ok(Json(json!({ "items": tags })))
 }
 
+/// Sets or removes a tag.
 pub(super) async fn set(
     site: &Site,
     workspace: &Workspace,
@@ -51,38 +48,4 @@ pub(super) async fn set(
         TagTarget::Generation => no_generation(&id),
         TagTarget::Artifact => no_artifact(&id),
     })
-}
-
-type At = Path<(String, String)>;
-
-pub(super) async fn tag_generation(
-    State(site): State<Site>,
-    workspace: Workspace,
-    Path(at): At,
-) -> Result<StatusCode, Problem> {
-    set(&site, &workspace, TagTarget::Generation, at, true).await
-}
-
-pub(super) async fn untag_generation(
-    State(site): State<Site>,
-    workspace: Workspace,
-    Path(at): At,
-) -> Result<StatusCode, Problem> {
-    set(&site, &workspace, TagTarget::Generation, at, false).await
-}
-
-pub(super) async fn tag_artifact(
-    State(site): State<Site>,
-    workspace: Workspace,
-    Path(at): At,
-) -> Result<StatusCode, Problem> {
-    set(&site, &workspace, TagTarget::Artifact, at, true).await
-}
-
-pub(super) async fn untag_artifact(
-    State(site): State<Site>,
-    workspace: Workspace,
-    Path(at): At,
-) -> Result<StatusCode, Problem> {
-    set(&site, &workspace, TagTarget::Artifact, at, false).await
 }

@@ -4,10 +4,9 @@ use axum::{
     extract::{FromRequestParts, Query},
     http::request::Parts,
 };
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use steadfast_core::{Address, Object};
-use steadfast_web::Problem;
+use steadfast_web::{Problem, link};
 
 use crate::{DEFAULT_WORKSPACE, Library, WORKSPACE_MAX, is_workspace};
 
@@ -45,17 +44,9 @@ impl Workspace {
     /// An address in it.
     pub(super) fn link(&self, path: &str, query: &[(&str, &str)]) -> String {
         let own = self.spoken().map(|it| ("workspace", it));
-        let mut link = path.to_owned();
-        for (number, (name, value)) in own.iter().chain(query).enumerate() {
-            let sign = if number == 0 { '?' } else { '&' };
-            link.push_str(&format!("{sign}{name}={}", utf8_percent_encode(value, ESCAPED)));
-        }
-        link
+        link(path, own.into_iter().chain(query.iter().copied()))
     }
 }
-
-/// Characters that are escaped in a value of a query.
-const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
 
 #[derive(Deserialize)]
 struct Named {

@@ -27,11 +27,32 @@ pub(super) struct Version {
     version: Option<String>,
 }
 
+type Named = Path<(String, String)>;
+
 pub(super) async fn image(
+    site: State<Site>,
+    named: Named,
+    query: Query<Version>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    serve(site, named, query, headers, false).await
+}
+
+pub(super) async fn thumbnail(
+    site: State<Site>,
+    named: Named,
+    query: Query<Version>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    serve(site, named, query, headers, true).await
+}
+
+async fn serve(
     State(site): State<Site>,
-    Path((organization, name)): Path<(String, String)>,
+    Path((organization, name)): Named,
     Query(query): Query<Version>,
     headers: HeaderMap,
+    is_small: bool,
 ) -> Result<Response, Problem> {
     site.admit(&headers, &organization, Action::Read).await?;
     let (key, version) = current(&site, &organization, &name, &query).await?;
@@ -39,37 +60,25 @@ pub(super) async fn image(
     if let Some(response) = blob.not_modified(&headers) {
         return Ok(response);
     }
-    let bytes = load(&site, &key, &version).await?;
+    let bytes = match is_small {
+        true => small(&site, &key, &version).await?.to_vec(),
+        false => load(&site, &key, &version).await?,
+    };
     // The type by its bytes, whatever the client said; other bytes are not shown as an image.
     let kind = ImageFormat::sniff(&bytes).map(ImageFormat::content_type);
     Ok(blob.response(kind.unwrap_or("application/octet-stream"), bytes))
 }
 
-pub(super) async fn thumbnail(
-    State(site): State<Site>,
-    Path((organization, name)): Path<(String, String)>,
-    Query(query): Query<Version>,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    site.admit(&headers, &organization, Action::Read).await?;
-    let (key, version) = current(&site, &organization, &name, &query).await?;
-    let blob = BlobFile { etag: &version, is_immutable: query.version.is_some() };
-    if let Some(response) = blob.not_modified(&headers) {
-        return Ok(response);
+/// The small copy of an image, made if there is none yet.
+async fn small(site: &Site, key: &str, version: &str) -> Result<Arc<[u8]>, Problem> {
+    if let Some(made) = site.thumbnails.find(version) {
+        return Ok(made);
     }
-    let made = match site.thumbnails.find(&version) {
-        Some(made) => made,
-        None => {
-            let (limits, bytes) = (site.limits.clone(), load(&site, &key, &version).await?);
-            let made = site.pool.run(|| move || small_copy(&bytes, &limits, EDGE)).await;
-            let made = made.map_err(pool_failed)?.map_err(image_refused)?;
-            let made: Arc<[u8]> = made.into();
-            site.thumbnails.keep(&version, made.clone());
-            made
-        }
-    };
-    let kind = if made.starts_with(b"\x89PNG") { "image/png" } else { "image/jpeg" };
-    Ok(blob.response(kind, made.to_vec()))
+    let (limits, bytes) = (site.limits.clone(), load(site, key, version).await?);
+    let made = site.pool.run(|| move || small_copy(&bytes, &limits, EDGE)).await;
+    let made: Arc<[u8]> = made.map_err(pool_failed)?.map_err(image_refused)?.into();
+    site.thumbnails.keep(version, made.clone());
+    Ok(made)
 }
 
 /// The key of an image and its version, which is the one that is asked for, if one is.

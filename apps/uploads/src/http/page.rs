@@ -8,8 +8,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use maud::{Markup, html};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use steadfast_web::{Asset, Limit, ListPage, Page, Params, Problem};
+use steadfast_web::{Asset, Limit, ListPage, Page, Params, Problem, link};
 
 use super::{
     api::{ListQuery, find, image_url},
@@ -17,14 +16,11 @@ use super::{
 };
 use crate::{Status, Upload};
 
-/// Characters that are escaped in a value of a query.
-const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-
-static STYLE: LazyLock<Asset> = LazyLock::new(|| {
+pub(super) static STYLE: LazyLock<Asset> = LazyLock::new(|| {
     Asset::css("/uploads-assets/uploads.css", include_str!("../../assets/uploads.css"))
 });
 
-static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
+pub(super) static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
     Asset::js("/uploads-assets/uploads.js", include_str!("../../assets/uploads.js"))
 });
 
@@ -32,14 +28,6 @@ static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
 const TYPES: &str = "image/png,image/jpeg,image/webp,image/gif";
 /// How many cards a page has.
 const CARDS: u32 = 200;
-
-pub(super) async fn style(headers: HeaderMap) -> Response {
-    STYLE.response(&headers)
-}
-
-pub(super) async fn script(headers: HeaderMap) -> Response {
-    SCRIPT.response(&headers)
-}
 
 pub(super) async fn show(
     State(site): State<Site>,
@@ -80,11 +68,7 @@ fn next_page(query: &ListQuery, cursor: &str) -> String {
         ("limit", limit.as_deref()),
         ("cursor", Some(cursor)),
     ];
-    let parts = parts.into_iter().filter_map(|(name, value)| Some((name, value?)));
-    let parts: Vec<_> = parts
-        .map(|(name, value)| format!("{name}={}", utf8_percent_encode(value, ESCAPED)))
-        .collect();
-    format!("?{}", parts.join("&"))
+    link("", parts.into_iter().filter_map(|(name, value)| Some((name, value?))))
 }
 
 /// A page that says why there is nothing to see, and asks for a token where one is needed.
