@@ -39,6 +39,9 @@ const REFUSALS: &[(&str, StatusCode)] = &[
     ("provider_unknown", StatusCode::SERVICE_UNAVAILABLE),
 ];
 
+/// The id of something, and its tag.
+type TagPath = Path<(String, String)>;
+
 /// The routes of the application.
 pub fn routes() -> Routes<Site> {
     let generation = "/api/generations/{id}";
@@ -49,7 +52,7 @@ pub fn routes() -> Routes<Site> {
     // Each address of a webhook has a secret of its own.
     let webhook = "/webhooks/{provider}/{generation}/{task}/{token}";
     let tagging = |target, is_on| {
-        move |State(site): State<Site>, workspace: Workspace, Path(at): Path<(String, String)>| async move {
+        async move |State(site): State<Site>, workspace: Workspace, Path(at): TagPath| {
             tags::set(&site, &workspace, target, at, is_on).await
         }
     };

@@ -127,14 +127,8 @@ fn count(findings: u64) -> String {
     if findings == 1 { "1 finding".into() } else { format!("{findings} findings") }
 }
 
-/// The name of something in JSON.
-fn json_name(value: &impl serde::Serialize) -> String {
-    let value = serde_json::to_value(value).unwrap_or_default();
-    value.as_str().unwrap_or_default().to_owned()
-}
-
 fn strip(result: &CompareResult, diff: &EnvDiff) -> Markup {
-    let worst = json_name(&diff.max_severity);
+    let worst = diff.max_severity.as_str();
     html! {
         div.card.strip {
             span.severity data-severity=(worst) { (worst) }

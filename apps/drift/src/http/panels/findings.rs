@@ -2,16 +2,16 @@
 
 use maud::{Markup, html};
 
-use super::{json_name, sides};
+use super::sides;
 use crate::{
     CompareResult,
     diff::{DiffFinding, EnvDiff},
 };
 
 pub(super) fn findings(result: &CompareResult, diff: &EnvDiff) -> Markup {
-    let mut groups: Vec<(String, Vec<&DiffFinding>)> = Vec::new();
+    let mut groups: Vec<(&str, Vec<&DiffFinding>)> = Vec::new();
     for finding in &diff.findings {
-        let category = json_name(&finding.category);
+        let category = finding.category.as_str();
         match groups.iter_mut().find(|it| it.0 == category) {
             Some(group) => group.1.push(finding),
             None => groups.push((category, vec![finding])),
@@ -35,7 +35,7 @@ pub(super) fn findings(result: &CompareResult, diff: &EnvDiff) -> Markup {
 }
 
 fn card(result: &CompareResult, finding: &DiffFinding) -> Markup {
-    let severity = json_name(&finding.severity);
+    let severity = finding.severity.as_str();
     let [(left, _), (right, _)] = sides(result);
     html! {
         details.finding data-severity=(severity) {
@@ -52,9 +52,9 @@ fn card(result: &CompareResult, finding: &DiffFinding) -> Markup {
             }
             @for it in &finding.recommendations { p { (it) } }
             p.quiet {
-                code { (json_name(&finding.code)) }
+                code { (finding.code.as_str()) }
                 @for it in &finding.evidence {
-                    " · " (json_name(&it.section))
+                    " · " (it.section.as_str())
                     @if !it.keys.is_empty() { ": " (it.keys.join(", ")) }
                     @if let Some(note) = &it.note { " (" (note) ")" }
                 }
