@@ -185,6 +185,9 @@ pub(crate) struct AskArgs {
     #[arg(long, env = "STEADFAST_SERVER", hide_env_values = true, default_value = SERVER,
         value_name = "URL")]
     server: String,
+    /// Root certificates in PEM to trust besides those of the system, for https
+    #[arg(long, env = "STEADFAST_CA_FILE", value_name = "FILE")]
+    ca: Option<PathBuf>,
     /// Open this data folder instead of asking a server; no server may have it open. Flags take
     /// precedence over variables, and STEADFAST_SERVER over STEADFAST_DATA
     #[arg(long, env = "STEADFAST_DATA", value_name = "DIR")]
@@ -251,10 +254,16 @@ mod tests {
     #[test]
     fn a_verb_asks_the_server_unless_it_is_given_a_folder() {
         let folder = Source::Folder("x".into());
-        assert_eq!(source_of(&["steadfast", "doctor"]), Ok(Source::Server(SERVER.into())));
+        assert_eq!(
+            source_of(&["steadfast", "doctor"]),
+            Ok(Source::Server { url: SERVER.into(), ca: None })
+        );
         assert_eq!(source_of(&["steadfast", "doctor", "--data", "x"]), Ok(folder));
         let both = ["steadfast", "doctor", "--data", "x", "--server", "http://h"];
         assert!(source_of(&both).is_err());
+        let private = ["steadfast", "doctor", "--server", "https://h", "--ca", "ca.pem"];
+        let source = Source::Server { url: "https://h".into(), ca: Some("ca.pem".into()) };
+        assert_eq!(source_of(&private), Ok(source));
     }
 
     #[test]
