@@ -2,6 +2,7 @@
 
 mod examples;
 mod source;
+mod transport;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -11,7 +12,7 @@ use steadfast_core::{RetentionSettings, object::HistoryRetention};
 use steadfast_store::Retention;
 use tracing_subscriber::filter::LevelFilter;
 
-pub(crate) use self::source::Source;
+pub(crate) use self::{source::Source, transport::TransportArgs};
 use crate::location::StoreChoice;
 
 /// URL of the default server.
@@ -86,6 +87,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "STEADFAST_S3_LISTEN", default_value = "127.0.0.1:8788",
         value_parser = s3_listen)]
     pub(crate) s3_listen: S3Listen,
+    #[command(flatten)]
+    pub(crate) transport: TransportArgs,
     /// Data folder; created if it does not exist
     #[arg(long, env = "STEADFAST_DATA", default_value = "./data")]
     pub(crate) data: PathBuf,
