@@ -31,6 +31,7 @@ pub(crate) struct Transport {
     tls: Option<Tls>,
     proxies: Vec<Network>,
     public_url: Option<PublicUrl>,
+    s3_public_url: Option<PublicUrl>,
     has_webhooks_port: bool,
     /// Maximum connections of one client address to one port.
     pub(crate) connections_per_peer: usize,
@@ -45,6 +46,7 @@ impl Default for Transport {
             tls: None,
             proxies: Vec::new(),
             public_url: None,
+            s3_public_url: None,
             has_webhooks_port: false,
             connections_per_peer: CONNECTIONS_PER_PEER,
             is_closed: AtomicBool::new(false),
@@ -70,6 +72,7 @@ impl Transport {
             tls,
             proxies: args.trusted_proxy.clone(),
             public_url: args.public_url.clone(),
+            s3_public_url: args.s3_public_url.clone(),
             has_webhooks_port: args.webhooks_listen.is_some(),
             connections_per_peer: usize::try_from(args.connections_per_peer).unwrap_or(usize::MAX),
             ..Self::default()
@@ -96,17 +99,20 @@ impl Transport {
 
     /// Refuses settings that need closed access.
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        match &self.public_url {
-            Some(_) if !self.is_closed() => Err(Failure::new(
-                "--public-url needs closed access: without credentials the server is for this \
-                 machine only. Webhooks of providers need --generations-public-url instead, and a \
-                 port of their own: --webhooks-listen 127.0.0.1:8789",
-            )),
-            Some(_) if !self.is_safe_for_network() => {
-                Err(Failure::new(format!("--public-url {}", Self::UNSAFE)))
+        let flags = [("--public-url", &self.public_url), ("--s3-public-url", &self.s3_public_url)];
+        for (flag, _) in flags.into_iter().filter(|it| it.1.is_some()) {
+            if !self.is_closed() {
+                return Err(Failure::new(format!(
+                    "{flag} needs closed access: without credentials the server is for this \
+                     machine only. Webhooks need no public URL of the server: give them a port \
+                     with --webhooks-listen 127.0.0.1:8789, and the application its URL"
+                )));
             }
-            Some(_) | None => Ok(()),
+            if !self.is_safe_for_network() {
+                return Err(Failure::new(format!("{flag} {}", Self::UNSAFE)));
+            }
         }
+        Ok(())
     }
 
     const UNSAFE: &str = "would send credentials in the clear; add --tls-cert and --tls-key, or \
@@ -151,6 +157,12 @@ impl Transport {
     /// The public URL.
     pub(crate) fn public_url(&self) -> Option<&PublicUrl> {
         self.public_url.as_ref()
+    }
+
+    /// The URL of the S3 API for clients, if it listens at this address.
+    pub(crate) fn s3_url(&self, address: SocketAddr) -> String {
+        let of_port = || format!("{}://{address}", self.scheme());
+        self.s3_public_url.as_ref().map_or_else(of_port, |it| it.origin().to_owned())
     }
 
     /// Whether webhooks have a port of their own.

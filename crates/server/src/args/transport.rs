@@ -20,6 +20,9 @@ pub(crate) struct TransportArgs {
     /// are our own. Needs closed access
     #[arg(long, env = "STEADFAST_PUBLIC_URL", value_name = "URL")]
     pub(crate) public_url: Option<PublicUrl>,
+    /// URL by which clients reach the S3 API, for presigned URLs. Needs closed access
+    #[arg(long, env = "STEADFAST_S3_PUBLIC_URL", value_name = "URL")]
+    pub(crate) s3_public_url: Option<PublicUrl>,
     /// Networks of proxies whose `Forwarded` and `X-Forwarded-*` headers are believed
     #[arg(long, env = "STEADFAST_TRUSTED_PROXY", value_name = "CIDR,…", value_delimiter = ',')]
     pub(crate) trusted_proxy: Vec<Network>,

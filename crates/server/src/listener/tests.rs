@@ -2,7 +2,11 @@
 
 use std::{net::SocketAddr, path::Path};
 
-use axum::{Extension, routing::get};
+use axum::{
+    Extension,
+    extract::ws::{WebSocket, WebSocketUpgrade},
+    routing::get,
+};
 use clap::{Args, Command, FromArgMatches};
 use rcgen::{CertificateParams, KeyPair};
 use steadfast_store::{ManualClock, SystemClock, Timestamp};
@@ -121,7 +125,8 @@ impl Secure {
         let address = listener.local_addr().unwrap();
         let (clock, stop) = (ManualClock::at(Timestamp(0)), CancellationToken::new());
         let app = Router::new()
-            .route("/", get(async |it: Extension<ClientInfo>| it.origin().unwrap_or_default()));
+            .route("/", get(async |it: Extension<ClientInfo>| it.origin().unwrap_or_default()))
+            .route("/socket", get(async |it: WebSocketUpgrade| it.on_upgrade(greet)));
         let serving = serve(listener, app, transport.clone(), Arc::new(SystemClock), stop.clone());
         tokio::spawn(serving);
         let watched = clock.clone();
@@ -143,6 +148,12 @@ impl Secure {
         let tcp = TcpStream::connect(self.address).await.unwrap();
         TlsConnector::from(Arc::new(config)).connect(name, tcp).await
     }
+}
+
+/// Serves a WebSocket until its end.
+async fn greet(mut socket: WebSocket) {
+    let _ = socket.send("hello".into()).await;
+    let _ = socket.recv().await;
 }
 
 /// Sends a request on a connection that stays open; returns the body.
@@ -175,6 +186,23 @@ async fn a_changed_certificate_is_for_new_connections_and_open_ones_continue() {
     ask(&mut open).await;
     assert!(server.connect(&first).await.is_err());
     server.stop.cancel();
+}
+
+#[tokio::test]
+async fn a_websocket_is_opened_over_tls() {
+    let (server, certificate) = Secure::start().await;
+    let mut stream = server.connect(&certificate).await.unwrap();
+    let head = b"GET /socket HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\n\
+        Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+        Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+    stream.write_all(head).await.unwrap();
+    let (mut answer, mut piece) = (Vec::new(), [0; 4_096]);
+    while !answer.ends_with(b"hello") {
+        let count = stream.read(&mut piece).await.unwrap();
+        assert_ne!(count, 0, "{}", String::from_utf8_lossy(&answer));
+        answer.extend_from_slice(&piece[..count]);
+    }
+    assert!(answer.starts_with(b"HTTP/1.1 101"));
 }
 
 #[tokio::test]
