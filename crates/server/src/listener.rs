@@ -124,7 +124,7 @@ struct Accepted {
     slot: ConnectionSlot,
 }
 
-/// What all connections of a port serve.
+/// The routes and the transport of all connections of a port.
 #[derive(Clone)]
 struct Served {
     app: Router,
