@@ -102,6 +102,7 @@ pub fn with_providers(
         .routes_with("", http::routes, move |served| http::Site {
             objects: served.runtime.objects().clone(),
             artifacts: served.runtime.bucket(ARTIFACTS),
+            webhooks: providers.webhooks().or_else(|| served.public_url.clone()),
             providers: providers.clone(),
             connect: served.connect.clone(),
             clock: Arc::new(SystemClock),

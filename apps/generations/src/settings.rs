@@ -61,14 +61,14 @@ pub struct Settings {
         value_delimiter = ','
     )]
     pub(crate) output_networks: Vec<Network>,
-    /// Public URL of this server for webhooks of providers; without it the server polls them
+    /// URL by which providers reach the webhooks; by default `--public-url`. Without either the
+    /// server polls them
     #[arg(
         long = "generations-public-url",
-        alias = "public-url",
-        env = "STEADFAST_PUBLIC_URL",
+        env = "STEADFAST_GENERATIONS_PUBLIC_URL",
         value_name = "URL"
     )]
-    pub(crate) public_url: Option<String>,
+    pub(crate) generations_public_url: Option<String>,
     /// Timeout of an image, in seconds
     #[arg(long = "generations-image-timeout", alias = "image-timeout",
         env = "STEADFAST_IMAGE_TIMEOUT", value_name = "SECONDS", default_value = "300",
@@ -93,7 +93,10 @@ type Chosen = (Vec<Arc<dyn Provider>>, ProvidersOptions, Option<Error>);
 /// be made, it is left out, and the error says why.
 pub(crate) fn providers(args: &Settings) -> Result<Chosen> {
     let options = ProvidersOptions {
-        public_url: args.public_url.as_deref().map(|it| it.trim_end_matches('/').to_owned()),
+        public_url: args
+            .generations_public_url
+            .as_deref()
+            .map(|it| it.trim_end_matches('/').to_owned()),
         image_timeout: Duration::from_secs(args.image_timeout.into()),
         video_timeout: Duration::from_secs(args.video_timeout.into()),
         at_once: args.provider_requests.into(),

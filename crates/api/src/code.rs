@@ -60,6 +60,10 @@ codes! {
     MalformedMessage "malformed_message" 400 "Malformed message",
     /// The bytes that arrived do not have the checksum that was sent with them.
     ChecksumMismatch "checksum_mismatch" 400 "Checksum differs",
+    /// The port speaks TLS, and the request is plain HTTP.
+    TlsNeeded "tls_needed" 400 "TLS needed",
+    /// The request came through a proxy, but access is open: only this machine may call.
+    ForwardedInOpenMode "forwarded_in_open_mode" 403 "Proxy in front of open access",
     /// The request names a host that this server is not.
     ForeignHost "foreign_host" 403 "Foreign host",
     /// The request comes from a page of another origin.
@@ -165,6 +169,8 @@ impl Code {
     /// server is busy or stops, or the store reports an error.
     pub const GENERAL: &'static [Self] = &[
         Self::BadRequest,
+        Self::TlsNeeded,
+        Self::ForwardedInOpenMode,
         Self::ForeignHost,
         Self::ForeignOrigin,
         Self::SlowRequest,

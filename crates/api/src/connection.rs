@@ -1,28 +1,22 @@
 //! A connection to a program: sends operations over HTTP or within this process.
 
-use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{fmt, future::Future, path::Path, pin::Pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderValue, Request, Response, header};
 use http_body_util::{BodyExt, Full, Limited, StreamBody, combinators::UnsyncBoxBody};
-use hyper_util::{
-    client::legacy::{Client as HttpClient, connect::HttpConnector},
-    rt::TokioExecutor,
-};
+use hyper_util::{client::legacy::Client as HttpClient, rt::TokioExecutor};
 use steadfast_store::{RemoteProblem, StoreError};
 
-use crate::{Code, Method, Operation, ProblemBody};
-
-/// A server that does not accept a connection within this time is unreachable.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+use crate::{
+    Code, Method, Operation, ProblemBody,
+    connector::{Connector, read_authorities},
+};
 
 /// Timeout of a read: `doctor` scans tables, and a request may wait a minute for a run. Changes
 /// have no timeout: some affect many messages.
 const READ_TIMEOUT: Duration = Duration::from_secs(90);
-
-/// Idle time after which a connection is probed.
-const KEEPALIVE: Duration = Duration::from_secs(30);
 
 /// Maximum size of a response in bytes: an object has at most 256 MiB, unless its program sets
 /// another limit.
@@ -182,8 +176,10 @@ impl From<ApiError> for StoreError {
     }
 }
 
-/// Connects to a program that is served at this URL: `http://127.0.0.1:8787`. Nothing is sent
-/// before the first operation. Cheap to clone; clones share their connections.
+/// Connects to a program that is served at this URL: `http://127.0.0.1:8787`. Over `https://` the
+/// certificate must be of an authority that this machine trusts, or of one of
+/// [`Connection::ca_file`]. Nothing is sent before the first operation. Cheap to clone; clones
+/// share their connections.
 ///
 /// ```no_run
 /// # use steadfast_api::{connect, queues::ShowQueue};
@@ -194,18 +190,10 @@ impl From<ApiError> for StoreError {
 /// # Ok(()) }
 /// ```
 pub fn connect(url: impl AsRef<str>) -> Connection {
-    let mut connector = HttpConnector::new();
-    connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
-    connector.set_nodelay(true);
-    // A host without power answers nothing: probes end its connections after about a minute.
-    connector.set_keepalive(Some(KEEPALIVE));
-    connector.set_keepalive_interval(Some(KEEPALIVE / 3));
-    connector.set_keepalive_retries(Some(3));
-    let transport = Http(HttpClient::builder(TokioExecutor::new()).build(connector));
     Connection {
         url: url.as_ref().trim_end_matches('/').into(),
         token: None,
-        transport: Arc::new(transport),
+        transport: Arc::new(Http::new(Connector::new(Vec::new()))),
     }
 }
 
@@ -227,6 +215,15 @@ impl Connection {
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.token = Some(token.into());
         self
+    }
+
+    /// Also trusts the certificates of this file, in PEM: for https with a private authority. Fails
+    /// if the file has none.
+    pub fn ca_file(mut self, file: impl AsRef<Path>) -> Result<Self, ApiError> {
+        let authorities = read_authorities(file.as_ref());
+        let authorities = authorities.map_err(|reason| ApiError::Invalid { reason })?;
+        self.transport = Arc::new(Http::new(Connector::new(authorities)));
+        Ok(self)
     }
 
     /// The address of the program, without a user name and a password.
@@ -295,7 +292,7 @@ impl Connection {
 
     /// Sends a request and returns a successful response, whose body has not been read.
     pub async fn exchange(&self, request: Request<Payload>) -> Result<Response<Payload>, ApiError> {
-        if request.uri().scheme_str() != Some("http") {
+        if !matches!(request.uri().scheme_str(), Some("http" | "https")) {
             let reason = format!("URL `{}` must be like http://127.0.0.1:8787", self.url());
             return Err(ApiError::Invalid { reason });
         }
@@ -350,7 +347,13 @@ fn await_continue(mut request: Request<Payload>) -> Request<Payload> {
 }
 
 /// Transport over HTTP.
-struct Http(HttpClient<HttpConnector, Payload>);
+struct Http(HttpClient<Connector, Payload>);
+
+impl Http {
+    fn new(connector: Connector) -> Self {
+        Self(HttpClient::builder(TokioExecutor::new()).build(connector))
+    }
+}
 
 impl Transport for Http {
     fn exchange(&self, mut request: Request<Payload>) -> ResponseFuture {

@@ -7,6 +7,7 @@
 pub mod buckets;
 mod code;
 mod connection;
+mod connector;
 mod delivery;
 mod json;
 pub mod keys;

@@ -63,6 +63,7 @@ pub(crate) fn router(server: Arc<Server>) -> Result<Router, StartError> {
         runtime: &server.runtime,
         connect: connector(&server),
         address: server.address.get().copied(),
+        public_url: server.transport().public_url().map(|it| it.origin().to_owned()),
     };
     let web = server.runtime.extension::<Web>();
     let nothing = || Web::default().routes(&served);

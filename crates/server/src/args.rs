@@ -2,6 +2,7 @@
 
 mod examples;
 mod source;
+mod transport;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -11,7 +12,7 @@ use steadfast_core::{RetentionSettings, object::HistoryRetention};
 use steadfast_store::Retention;
 use tracing_subscriber::filter::LevelFilter;
 
-pub(crate) use self::source::Source;
+pub(crate) use self::{source::Source, transport::TransportArgs};
 use crate::location::StoreChoice;
 
 /// URL of the default server.
@@ -86,6 +87,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "STEADFAST_S3_LISTEN", default_value = "127.0.0.1:8788",
         value_parser = s3_listen)]
     pub(crate) s3_listen: S3Listen,
+    #[command(flatten)]
+    pub(crate) transport: TransportArgs,
     /// Data folder; created if it does not exist
     #[arg(long, env = "STEADFAST_DATA", default_value = "./data")]
     pub(crate) data: PathBuf,
@@ -185,6 +188,9 @@ pub(crate) struct AskArgs {
     #[arg(long, env = "STEADFAST_SERVER", hide_env_values = true, default_value = SERVER,
         value_name = "URL")]
     server: String,
+    /// Root certificates in PEM to trust besides those of the system, for https
+    #[arg(long, env = "STEADFAST_CA_FILE", value_name = "FILE")]
+    ca: Option<PathBuf>,
     /// Open this data folder instead of asking a server; no server may have it open. Flags take
     /// precedence over variables, and STEADFAST_SERVER over STEADFAST_DATA
     #[arg(long, env = "STEADFAST_DATA", value_name = "DIR")]
@@ -251,10 +257,16 @@ mod tests {
     #[test]
     fn a_verb_asks_the_server_unless_it_is_given_a_folder() {
         let folder = Source::Folder("x".into());
-        assert_eq!(source_of(&["steadfast", "doctor"]), Ok(Source::Server(SERVER.into())));
+        assert_eq!(
+            source_of(&["steadfast", "doctor"]),
+            Ok(Source::Server { url: SERVER.into(), ca: None })
+        );
         assert_eq!(source_of(&["steadfast", "doctor", "--data", "x"]), Ok(folder));
         let both = ["steadfast", "doctor", "--data", "x", "--server", "http://h"];
         assert!(source_of(&both).is_err());
+        let private = ["steadfast", "doctor", "--server", "https://h", "--ca", "ca.pem"];
+        let source = Source::Server { url: "https://h".into(), ca: Some("ca.pem".into()) };
+        assert_eq!(source_of(&private), Ok(source));
     }
 
     #[test]

@@ -140,7 +140,8 @@ fn check_verbs(app: &Result<App>) -> Result<(), Failure> {
 
 fn run_verb(verb: &Verb, matches: &ArgMatches) -> Result<(), Failure> {
     let server = |url: &str| {
-        let client = cli::Client::open(Source::Server(url.into()), None).map_err(cli::to_error)?;
+        let client =
+            cli::Client::open(Source::server(url, matches), None).map_err(cli::to_error)?;
         Ok(Box::new(client) as Box<dyn Ask>)
     };
     let here = |app: App| {

@@ -19,6 +19,7 @@ use crate::{
     listener::{CLIENT_TIMEOUT, ConnectionSlot},
     pages, request_id,
     server::Server,
+    transport::ClientInfo,
 };
 
 /// Length of a nonce, with 5 random bits per letter.
@@ -41,6 +42,7 @@ pub(crate) async fn wrap(
     let page = wants_page(&path, request.headers());
     let base = base_path(&request).to_owned();
 
+    let client = request.extensions().get::<ClientInfo>().map(|it| it.address);
     let slot = request.extensions().get::<ConnectionSlot>().cloned();
     let clock = server.runtime.store().clock();
     let begun = clock.elapsed();
@@ -72,7 +74,9 @@ pub(crate) async fn wrap(
     server.metrics.count_request(&route, &method, response.status());
     let took = (!waits).then(|| clock.elapsed().saturating_sub(begun));
     server.history.count_request(took, response.status().is_server_error());
-    tracing::debug!(request_id, %method, path, status = response.status().as_u16(), "request");
+    let status = response.status().as_u16();
+    let client = client.map(tracing::field::display);
+    tracing::debug!(request_id, %method, path, client, status, "request");
     response
 }
 

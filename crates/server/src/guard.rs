@@ -1,19 +1,27 @@
-//! Refuses requests of foreign web pages: DNS rebinding and cross-site forms.
+//! Refuses requests of foreign web pages, and requests through a proxy while access is open.
 
 use std::{net::IpAddr, sync::Arc};
 
 use axum::{
     extract::{Request, State},
-    http::{HeaderMap, Method, Uri, header},
+    http::{HeaderMap, Method, Version, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
 use steadfast_api::Code;
 use steadfast_web::Problem;
 
-use crate::server::{Policy, Server};
+use crate::{
+    network::without_port,
+    server::{Policy, Server},
+    transport::{ClientInfo, Transport},
+    webhooks,
+};
 
-/// Refuses requests that are not for this machine's own names.
+/// Headers of proxies, besides all that begin with `x-forwarded-`.
+const OF_PROXIES: [&str; 3] = ["forwarded", "via", "x-real-ip"];
+
+/// Refuses requests that are not for the server's own names.
 pub(crate) async fn check(
     State(server): State<Arc<Server>>,
     request: Request,
@@ -22,29 +30,44 @@ pub(crate) async fn check(
     if server.policy == Policy::HostDecides {
         return next.run(request).await;
     }
-    match verdict(request.method(), request.uri(), request.headers()) {
+    match verdict(server.transport(), &request) {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
     }
 }
 
-fn verdict(method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
-    // Providers call webhooks by the public name, through a proxy. Each URL contains a secret,
-    // which no page can read or guess.
-    if uri.path().starts_with("/webhooks/") && method == Method::POST {
+fn verdict(transport: &Transport, request: &Request) -> Result<(), Problem> {
+    if let Some(verdict) = webhooks::verdict(request) {
+        return verdict;
+    }
+    let (method, path, headers) = (request.method(), request.uri().path(), request.headers());
+    if !transport.is_closed() {
+        refuse_proxies(request.version(), headers)?;
+    }
+    // Without a port for webhooks, providers call this one by another name. Each URL contains a
+    // secret, which no page can read or guess.
+    let is_webhook = path.starts_with(webhooks::PREFIX) && method == Method::POST;
+    if is_webhook && !transport.has_webhooks_port() {
         return Ok(());
     }
-    let host = host(uri, headers).filter(|it| is_own_name(it)).ok_or_else(|| {
-        Problem::of(
-            Code::ForeignHost,
-            "the Host header must name this machine: localhost, 127.0.0.1 or [::1]",
-        )
-    })?;
+    let known = request.extensions().get::<ClientInfo>().cloned();
+    let client = known.unwrap_or_else(|| ClientInfo::in_process(request.uri(), headers));
+    let public = transport.public_url();
+    let is_own = |it: &str| is_own_name(it) || public.is_some_and(|url| url.has_host(it));
+    if !client.host.as_deref().is_some_and(is_own) {
+        let public = public.map_or(String::new(), |it| format!(", or {}", it.origin()));
+        let detail = format!(
+            "the Host header must name this machine: localhost, 127.0.0.1 or [::1]{public}"
+        );
+        return Err(Problem::of(Code::ForeignHost, detail));
+    }
     let foreign =
         || Problem::of(Code::ForeignOrigin, "a page of another origin may not call this server");
     if let Some(origin) = headers.get(header::ORIGIN) {
-        let own = origin.to_str().ok().and_then(|it| it.strip_prefix("http://"));
-        if !own.is_some_and(|it| it.eq_ignore_ascii_case(host)) {
+        let same = |it: &str| origin.as_bytes().eq_ignore_ascii_case(it.as_bytes());
+        if !client.origin().is_some_and(|it| same(&it))
+            && !public.is_some_and(|it| same(it.origin()))
+        {
             return Err(foreign());
         }
     }
@@ -52,7 +75,7 @@ fn verdict(method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Proble
     let site = headers.get("sec-fetch-site").map(|it| it.as_bytes());
     let elsewhere = matches!(site, Some(b"cross-site" | b"same-site"));
     // Connecting is a turn, although it is a GET; a page may request events without an Origin.
-    let connects = uri.path().ends_with("/connect") || uri.path().ends_with("/events");
+    let connects = path.ends_with("/connect") || path.ends_with("/events");
     let reads = matches!(*method, Method::GET | Method::HEAD) && !connects;
     if elsewhere && !reads {
         return Err(foreign());
@@ -60,30 +83,25 @@ fn verdict(method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Proble
     Ok(())
 }
 
-/// The name that the request is for. A name in the request line takes precedence over the header.
-fn host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
-    let mut named = headers.get_all(header::HOST).into_iter();
-    let (first, second) = (named.next(), named.next());
-    if second.is_some() {
-        return None;
-    }
-    match uri.authority() {
-        Some(authority) => Some(authority.as_str()),
-        None => first?.to_str().ok(),
-    }
+/// Refuses a request that came through a proxy: everybody who reaches the proxy would have full
+/// access. nginx sends HTTP/1.0 and no header of its own by default.
+fn refuse_proxies(version: Version, headers: &HeaderMap) -> Result<(), Problem> {
+    let is_of_proxy = |it: &str| it.starts_with("x-forwarded-") || OF_PROXIES.contains(&it);
+    let sign = match headers.keys().map(|it| it.as_str()).find(|it| is_of_proxy(it)) {
+        Some(name) => format!("it has the header {name}"),
+        None if version == Version::HTTP_10 => "it is HTTP/1.0".to_owned(),
+        None => return Ok(()),
+    };
+    let detail = format!(
+        "the request came through a proxy ({sign}), but access is open: only this machine may \
+         call. Close access before you put a proxy in front; webhooks have a port of their own \
+         (--webhooks-listen)"
+    );
+    Err(Problem::of(Code::ForwardedInOpenMode, detail))
 }
 
 fn is_own_name(host: &str) -> bool {
-    let name = match host.rsplit_once(':') {
-        // The colons of a bare [::1] are inside the brackets.
-        Some((name, port)) if !port.ends_with(']') => {
-            if port.is_empty() || !port.bytes().all(|it| it.is_ascii_digit()) {
-                return false;
-            }
-            name
-        }
-        Some(_) | None => host,
-    };
+    let Some(name) = without_port(host) else { return false };
     if name.eq_ignore_ascii_case("localhost") {
         return true;
     }
@@ -97,7 +115,39 @@ fn is_own_name(host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use axum::{body::Body, http::Uri};
+    use clap::{Args, Command, FromArgMatches};
+
     use super::*;
+    use crate::args::TransportArgs;
+
+    fn closed(flags: &[&str]) -> Transport {
+        let command = TransportArgs::augment_args(Command::new("serve"));
+        let matches = command.try_get_matches_from([&["serve"], flags].concat()).unwrap();
+        let args = TransportArgs::from_arg_matches(&matches).unwrap();
+        let Ok(transport) = Transport::of(&args) else { panic!("it must be made") };
+        transport.close();
+        transport
+    }
+
+    /// The code of the refusal of a request from this peer.
+    fn code(
+        transport: &Transport,
+        peer: &str,
+        (method, uri): (Method, &'static str),
+        headers: &[(&'static str, &str)],
+    ) -> Option<String> {
+        let mut request = Request::new(Body::empty());
+        *request.method_mut() = method;
+        *request.uri_mut() = Uri::from_static(uri);
+        for (name, value) in headers {
+            request.headers_mut().append(*name, value.parse().unwrap());
+        }
+        let peer = peer.parse().unwrap();
+        let client = transport.client_info(peer, request.uri(), request.headers());
+        request.extensions_mut().insert(client);
+        verdict(transport, &request).err().map(|it| it.code().to_owned())
+    }
 
     #[test]
     fn only_names_of_this_machine_are_own() {
@@ -133,15 +183,9 @@ mod tests {
 
     #[track_caller]
     fn check(method: Method, headers: &[(&'static str, &str)], expected: Option<Code>) {
-        let named = headers
-            .iter()
-            .map(|(name, value)| (header::HeaderName::from_static(name), value.parse().unwrap()));
-        let headers: HeaderMap = named.collect();
-        let verdict = verdict(&method, &Uri::from_static("/v1/streams"), &headers);
-        assert_eq!(
-            verdict.err().map(|it| it.code().to_owned()),
-            expected.map(|it| it.tag().to_owned())
-        );
+        let request = (method, "/v1/streams");
+        let found = code(&Transport::default(), "127.0.0.1", request, headers);
+        assert_eq!(found.as_deref(), expected.map(Code::tag));
     }
 
     #[test]
@@ -161,25 +205,67 @@ mod tests {
     }
 
     #[test]
-    fn a_webhook_is_accepted_for_any_host() {
-        let mut public = HeaderMap::new();
-        public.append(header::HOST, "gen.example.com".parse().unwrap());
-        let hook = Uri::from_static("/webhooks/runware/g/t/secret");
-        assert!(verdict(&Method::POST, &hook, &public).is_ok());
-        assert!(verdict(&Method::GET, &hook, &public).is_err());
+    fn a_webhook_is_accepted_for_any_host_unless_webhooks_have_their_own_port() {
+        let public = [("host", "gen.example.com")];
+        let hook = |transport: &Transport, method| {
+            code(transport, "127.0.0.1", (method, "/webhooks/runware/g/t/secret"), &public)
+        };
+        let open = Transport::default();
+        assert_eq!(hook(&open, Method::POST), None);
+        assert_eq!(hook(&open, Method::GET).as_deref(), Some("foreign_host"));
+        let own_port = closed(&["--webhooks-listen", "127.0.0.1:0"]);
+        assert_eq!(hook(&own_port, Method::POST).as_deref(), Some("foreign_host"));
     }
 
     #[test]
     fn a_request_for_a_foreign_host_is_refused() {
         check(Method::GET, &[], Some(Code::ForeignHost));
         check(Method::GET, &[("host", "rebound.example.org")], Some(Code::ForeignHost));
-        let mut twice = HeaderMap::new();
-        twice.append(header::HOST, "localhost".parse().unwrap());
-        twice.append(header::HOST, "localhost".parse().unwrap());
-        assert!(verdict(&Method::GET, &Uri::from_static("/"), &twice).is_err());
-        let mut own = HeaderMap::new();
-        own.append(header::HOST, "localhost".parse().unwrap());
-        let named = Uri::from_static("http://example.org/");
-        assert!(verdict(&Method::GET, &named, &own).is_err());
+        let twice = [("host", "localhost"), ("host", "localhost")];
+        check(Method::GET, &twice, Some(Code::ForeignHost));
+        let named = (Method::GET, "http://example.org/");
+        let found = code(&Transport::default(), "127.0.0.1", named, &[("host", "localhost")]);
+        assert_eq!(found.as_deref(), Some("foreign_host"));
+    }
+
+    #[test]
+    fn a_proxy_in_front_of_open_access_is_refused() {
+        let host = ("host", "127.0.0.1:8787");
+        for header in [
+            ("x-forwarded-for", "203.0.113.9"),
+            ("x-forwarded-proto", "https"),
+            ("x-forwarded-port", "443"),
+            ("forwarded", "for=203.0.113.9"),
+            ("x-real-ip", "203.0.113.9"),
+            ("via", "1.1 gate"),
+        ] {
+            check(Method::GET, &[host, header], Some(Code::ForwardedInOpenMode));
+            let hook = (Method::POST, "/webhooks/runware/g/t/secret");
+            let found = code(&Transport::default(), "127.0.0.1", hook, &[host, header]);
+            assert_eq!(found.as_deref(), Some("forwarded_in_open_mode"));
+        }
+        assert!(refuse_proxies(Version::HTTP_10, &HeaderMap::new()).is_err());
+        assert!(refuse_proxies(Version::HTTP_11, &HeaderMap::new()).is_ok());
+    }
+
+    #[test]
+    fn closed_access_accepts_the_public_host_and_its_origin() {
+        let transport =
+            closed(&["--public-url", "https://gate.example.org", "--trusted-proxy", "10.0.0.1"]);
+        let host = ("host", "gate.example.org");
+        let post = || (Method::POST, "/v1/streams");
+        let of =
+            |peer: &str, headers: &[(&'static str, &str)]| code(&transport, peer, post(), headers);
+        let origin = ("origin", "https://gate.example.org");
+        assert_eq!(of("10.0.0.1", &[host, origin]), None);
+        assert_eq!(of("203.0.113.9", &[host, origin]), None);
+        let foreign = ("origin", "https://evil.example.org");
+        assert_eq!(of("10.0.0.1", &[host, foreign]).as_deref(), Some("foreign_origin"));
+        let other = [("host", "evil.example.org")];
+        assert_eq!(of("10.0.0.1", &other).as_deref(), Some("foreign_host"));
+        // The host that a proxy forwards counts, and that of any other peer does not.
+        let forwarded = [("host", "10.0.0.9"), ("x-forwarded-host", "gate.example.org")];
+        assert_eq!(of("10.0.0.1", &forwarded), None);
+        assert_eq!(of("203.0.113.9", &forwarded).as_deref(), Some("foreign_host"));
     }
 }

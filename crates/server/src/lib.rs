@@ -19,6 +19,7 @@ mod listener;
 mod live;
 mod logging;
 mod metrics;
+mod network;
 
 mod location;
 mod open;
@@ -32,7 +33,9 @@ mod serve;
 mod server;
 mod settings;
 mod signals;
+mod transport;
 mod waterfall;
+mod webhooks;
 
 pub use self::{
     command::main,

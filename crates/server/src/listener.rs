@@ -2,10 +2,14 @@
 //!
 //! `axum::serve` sets no timeout, so half a request would hold its connection for ever.
 
+mod handshake;
+mod peers;
 mod slots;
+#[cfg(test)]
+mod tests;
 mod timeouts;
 
-use std::{io, sync::Arc, time::Duration};
+use std::{io, net::IpAddr, sync::Arc, time::Duration};
 
 use axum::{Router, body::Body, http::Request};
 use hyper::{
@@ -16,17 +20,22 @@ use hyper::{
 use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::{SockRef, TcpKeepalive};
 use steadfast_store::Clock;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream},
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt;
 
-pub(crate) use self::{slots::ConnectionSlot, timeouts::CLIENT_TIMEOUT};
 use self::{
+    peers::{PeerCounts, PeerGuard},
     slots::ConnectionSlots,
     timeouts::{ResponseBody, TimedBody, TimedStream},
 };
+pub(crate) use self::{slots::ConnectionSlot, timeouts::CLIENT_TIMEOUT};
+use crate::transport::Transport;
 
-/// Timeout of a request head, and of an idle connection.
+/// Timeout of a TLS handshake, of a request head, and of an idle connection.
 pub(crate) const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum number of connections. A further one replaces the one that has kept the server waiting
@@ -74,21 +83,25 @@ impl DrainResult {
 pub(crate) async fn serve(
     listener: TcpListener,
     app: Router,
+    transport: Arc<Transport>,
     clock: Arc<dyn Clock>,
     stop: CancellationToken,
 ) -> DrainResult {
     let connections = TaskTracker::new();
-    let slots = ConnectionSlots::new(CONNECTIONS_MAX);
+    let (slots, peers) = (ConnectionSlots::new(CONNECTIONS_MAX), Arc::default());
     loop {
         let accepted = tokio::select! {
             biased;
             () = stop.cancelled() => break,
-            accepted = accept(&listener, &slots) => accepted,
+            accepted = accept(&listener, &transport, &peers, &slots) => accepted,
         };
         match accepted {
-            Ok((stream, slot)) => {
-                connections.spawn(connection(stream, app.clone(), stop.clone(), slot));
+            Ok(Some(accepted)) => {
+                let served = Served { app: app.clone(), transport: transport.clone() };
+                connections.spawn(connection(accepted, served, stop.clone()));
             }
+            // Its peer has too many.
+            Ok(None) => {}
             Err(error) => {
                 tracing::warn!(%error, "connection not accepted");
                 clock.sleep(ACCEPT_PAUSE).await;
@@ -103,28 +116,83 @@ pub(crate) async fn serve(
     }
 }
 
-async fn accept(
-    listener: &TcpListener,
-    slots: &Arc<ConnectionSlots>,
-) -> io::Result<(TcpStream, ConnectionSlot)> {
-    let (stream, _) = listener.accept().await?;
-    Ok((stream, slots.take().await))
+/// An accepted connection with its slot.
+struct Accepted {
+    stream: TcpStream,
+    peer: IpAddr,
+    counted: Option<PeerGuard>,
+    slot: ConnectionSlot,
 }
 
-async fn connection(stream: TcpStream, app: Router, stop: CancellationToken, slot: ConnectionSlot) {
+/// The routes and the transport of all connections of a port.
+#[derive(Clone)]
+struct Served {
+    app: Router,
+    transport: Arc<Transport>,
+}
+
+/// Accepts a connection and waits for its slot. Closes it if its peer has too many: it must not
+/// take the slots of others.
+async fn accept(
+    listener: &TcpListener,
+    transport: &Transport,
+    peers: &Arc<PeerCounts>,
+    slots: &Arc<ConnectionSlots>,
+) -> io::Result<Option<Accepted>> {
+    let (stream, address) = listener.accept().await?;
+    let peer = address.ip().to_canonical();
+    let counted = if transport.is_exempt(peer) {
+        None
+    } else if let Some(counted) = peers.take(peer, transport.connections_per_peer) {
+        Some(counted)
+    } else {
+        transport.count_refused();
+        tracing::debug!(%peer, "connection refused: its peer has too many");
+        return Ok(None);
+    };
+    Ok(Some(Accepted { stream, peer, counted, slot: slots.take().await }))
+}
+
+async fn connection(accepted: Accepted, served: Served, stop: CancellationToken) {
+    let Accepted { stream, peer, counted, slot } = accepted;
     // Small responses must not wait for the acknowledgement of the last one.
     let _ = stream.set_nodelay(true);
     if let Err(error) = set_options(&stream) {
         tracing::debug!(%error, "options of a socket not set");
     }
     slot.waits_to_read();
-    let socket = TokioIo::new(TimedStream::new(stream, slot.clone()));
     let _release = ReleaseOnDrop(slot.clone());
-    let served = slot.clone();
-    let service = service_fn(move |request| answer(app.clone(), request, served.clone()));
+    let Some(tls) = served.transport.tls() else {
+        let stream = TimedStream::new(stream, slot.clone(), counted);
+        return serve_http(stream, peer, served, &slot, &stop).await;
+    };
+    let timed = |stream| TimedStream::new(stream, slot.clone(), counted);
+    let secured = tokio::select! {
+        secured = handshake::accept(stream, tls, timed) => secured,
+        () = slot.closed() => return,
+        () = stop.cancelled() => return,
+    };
+    match secured {
+        Ok(Some(stream)) => serve_http(stream, peer, served, &slot, &stop).await,
+        Ok(None) => {}
+        Err(error) => tracing::debug!(%peer, %error, "no TLS handshake"),
+    }
+}
+
+/// Serves the requests of a connection.
+async fn serve_http(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: IpAddr,
+    served: Served,
+    slot: &ConnectionSlot,
+    stop: &CancellationToken,
+) {
+    let of_request = slot.clone();
+    let service =
+        service_fn(move |request| answer(served.clone(), peer, request, of_request.clone()));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
-    let connection = http.serve_connection(socket, service).with_upgrades();
+    let connection = http.serve_connection(TokioIo::new(stream), service).with_upgrades();
     let mut connection = std::pin::pin!(connection);
     let serving = async {
         tokio::select! {
@@ -154,7 +222,12 @@ impl Drop for ReleaseOnDrop {
     }
 }
 
-async fn answer(app: Router, request: Request<Incoming>, slot: ConnectionSlot) -> ServeResult {
+async fn answer(
+    served: Served,
+    peer: IpAddr,
+    request: Request<Incoming>,
+    slot: ConnectionSlot,
+) -> ServeResult {
     slot.has_read();
     slot.note_slow(false);
     let mut request = request.map(|body| {
@@ -163,8 +236,10 @@ async fn answer(app: Router, request: Request<Incoming>, slot: ConnectionSlot) -
         }
         Body::new(TimedBody::new(body, slot.clone()))
     });
+    let client = served.transport.client_info(peer, request.uri(), request.headers());
+    request.extensions_mut().insert(client);
     request.extensions_mut().insert(slot.clone());
-    let response = app.oneshot(request).await?;
+    let response = served.app.oneshot(request).await?;
     Ok(response.map(|body| ResponseBody::new(body, slot)))
 }
 
@@ -179,73 +254,4 @@ fn set_options(stream: &TcpStream) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     socket.set_tcp_notsent_lowat(SEND_BUFFER_BYTES)?;
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use axum::routing::get;
-    use steadfast_store::SystemClock;
-    use tokio::{
-        io::{AsyncReadExt, AsyncWriteExt},
-        sync::Notify,
-    };
-
-    use super::*;
-
-    #[tokio::test]
-    async fn a_request_in_flight_is_finished_before_serving_ends() {
-        let (arrived, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-        let (notify, waits) = (arrived.clone(), go_on.clone());
-        let handler = async move || {
-            notify.notify_one();
-            waits.notified().await;
-            "finished"
-        };
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (stop, app) = (CancellationToken::new(), Router::new().route("/", get(handler)));
-        let serving = tokio::spawn(serve(listener, app, Arc::new(SystemClock), stop.clone()));
-        let mut client = TcpStream::connect(address).await.unwrap();
-        client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
-        arrived.notified().await;
-        stop.cancel();
-        go_on.notify_one();
-        let mut answer = String::new();
-        client.read_to_string(&mut answer).await.unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("finished"), "{answer}");
-        assert_eq!(serving.await.unwrap(), DrainResult::All);
-        assert!(TcpStream::connect(address).await.is_err(), "it must not listen any more");
-    }
-
-    /// Notifies when it is dropped.
-    struct Dropped(Arc<Notify>);
-
-    impl Drop for Dropped {
-        fn drop(&mut self) {
-            self.0.notify_one();
-        }
-    }
-
-    #[tokio::test]
-    async fn a_request_is_dropped_when_its_client_disconnects() {
-        let (arrived, dropped) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-        let (notify, notify_drop) = (arrived.clone(), dropped.clone());
-        // A call in the mailbox of an object is such a future: dropping it removes the call.
-        let handler = async move || {
-            let _waits = Dropped(notify_drop.clone());
-            notify.notify_one();
-            std::future::pending::<&str>().await
-        };
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (stop, app) = (CancellationToken::new(), Router::new().route("/", get(handler)));
-        let serving = tokio::spawn(serve(listener, app, Arc::new(SystemClock), stop.clone()));
-        let mut client = TcpStream::connect(address).await.unwrap();
-        client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
-        arrived.notified().await;
-        drop(client);
-        dropped.notified().await;
-        stop.cancel();
-        assert_eq!(serving.await.unwrap(), DrainResult::All);
-    }
 }

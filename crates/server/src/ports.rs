@@ -1,4 +1,4 @@
-//! The ports of the process: pages and API, and S3.
+//! The ports of the process: pages and API, S3, and webhooks.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -13,6 +13,8 @@ use crate::{
     listener::{self, DrainResult},
     s3,
     server::Server,
+    transport::Transport,
+    webhooks,
 };
 
 /// Backlog of connections that wait to be accepted. With a smaller system limit, further clients
@@ -23,23 +25,49 @@ const BACKLOG: u32 = 4_096;
 pub(crate) struct Ports {
     listener: TcpListener,
     s3: Option<TcpListener>,
-    /// Address of pages and API.
-    pub(crate) address: SocketAddr,
-    /// Address of the S3 API.
-    pub(crate) s3_address: Option<SocketAddr>,
+    webhooks: Option<TcpListener>,
+    /// Their addresses.
+    pub(crate) addresses: Addresses,
+}
+
+/// The addresses of bound ports.
+#[derive(Clone, Copy)]
+pub(crate) struct Addresses {
+    /// Pages and API.
+    pub(crate) http: SocketAddr,
+    /// The S3 API.
+    pub(crate) s3: Option<SocketAddr>,
+    /// The port for webhooks.
+    pub(crate) webhooks: Option<SocketAddr>,
+}
+
+/// The addresses to listen on.
+#[derive(Clone, Copy)]
+pub(crate) struct Listen {
+    pub(crate) http: SocketAddr,
+    pub(crate) s3: S3Listen,
+    pub(crate) webhooks: Option<SocketAddr>,
 }
 
 impl Ports {
     /// Binds them. Unbinding has no side effects.
-    pub(crate) fn bind(listen: SocketAddr, s3: S3Listen) -> Result<Self, Failure> {
-        let listener = bind("--listen", listen)?;
-        let s3 = match s3 {
+    pub(crate) fn bind(listen: Listen, transport: &Transport) -> Result<Self, Failure> {
+        let bind = |flag, address| {
+            transport.check_listen(flag, address)?;
+            bind(flag, address)
+        };
+        let listener = bind("--listen", listen.http)?;
+        let s3 = match listen.s3 {
             S3Listen::At(address) => Some(bind("--s3-listen", address)?),
             S3Listen::Off => None,
         };
-        let address = listener.local_addr()?;
-        let s3_address = s3.as_ref().map(TcpListener::local_addr).transpose()?;
-        Ok(Self { listener, s3, address, s3_address })
+        let webhooks = listen.webhooks.map(|it| bind("--webhooks-listen", it)).transpose()?;
+        let addresses = Addresses {
+            http: listener.local_addr()?,
+            s3: s3.as_ref().map(TcpListener::local_addr).transpose()?,
+            webhooks: webhooks.as_ref().map(TcpListener::local_addr).transpose()?,
+        };
+        Ok(Self { listener, s3, webhooks, addresses })
     }
 
     /// Serves until `stop`, then finishes the requests in flight.
@@ -50,15 +78,19 @@ impl Ports {
         clock: &Arc<dyn Clock>,
         stop: &CancellationToken,
     ) -> DrainResult {
-        let serve = |listener, app| listener::serve(listener, app, clock.clone(), stop.clone());
-        let s3_serving = async {
-            match self.s3 {
-                Some(listener) => serve(listener, s3::router(server)).await,
+        let serve = async |listener: Option<TcpListener>, app: Router| {
+            let transport = server.transport().clone();
+            match listener {
+                Some(it) => listener::serve(it, app, transport, clock.clone(), stop.clone()).await,
                 None => DrainResult::All,
             }
         };
-        let (one, other) = tokio::join!(serve(self.listener, routes), s3_serving);
-        one.and(other)
+        let (http, s3, webhooks) = tokio::join!(
+            serve(Some(self.listener), routes.clone()),
+            serve(self.s3, s3::router(server)),
+            serve(self.webhooks, webhooks::router(routes)),
+        );
+        http.and(s3).and(webhooks)
     }
 }
 
@@ -71,13 +103,6 @@ fn listen_at(address: SocketAddr) -> std::io::Result<TcpListener> {
 }
 
 fn bind(flag: &str, listen: SocketAddr) -> Result<TcpListener, Failure> {
-    if !listen.ip().is_loopback() {
-        return Err(Failure::new(format!(
-            "{flag} {listen} is open to other machines, which needs access control; listen on \
-             127.0.0.1:{port} or [::1]:{port}",
-            port = listen.port()
-        )));
-    }
     listen_at(listen).map_err(|error| {
         Failure::new(format!(
             "{flag} {listen} cannot be bound: {error}; stop the process that listens there, or \

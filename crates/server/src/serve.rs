@@ -16,11 +16,13 @@ use crate::{
     listener::DrainResult,
     location::{Location, StoreChoice},
     logging,
+    network::Scheme,
     open::{OpenOptions, open_store, tighten, wait_for_store},
     open_files,
-    ports::Ports,
+    ports::{Addresses, Listen, Ports},
     server::Server,
     signals::Signals,
+    transport::Transport,
 };
 
 /// Interval of health checks of the store. A check reads a flag, never the database.
@@ -56,6 +58,8 @@ async fn serve(args: ServeArgs, mut app: App, work: &Handle) -> Result<(), Failu
     // Report conflicts before anything is opened.
     app::claim_routes(&mut app);
     app.check()?;
+    let transport = Arc::new(Transport::of(&args.transport)?);
+    transport.check()?;
     let data = std::path::absolute(&args.data)?;
     let location = match &args.store {
         StoreChoice::Sqlite => Location::Folder(data.clone()),
@@ -65,10 +69,11 @@ async fn serve(args: ServeArgs, mut app: App, work: &Handle) -> Result<(), Failu
     open_files::allow_many();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let (ports, store) = tokio::select! {
-        opened = open(&args, app.name(), &location, &clock) => opened?,
+        opened = open(&args, app.name(), &location, &clock, &transport) => opened?,
         () = signals.next() => return Ok(()),
     };
-    let served = serve_on(&args, app, work, (ports, store.clone(), location, clock), signals).await;
+    let opened = Opened { ports, store: store.clone(), location, clock, transport };
+    let served = serve_on(&args, app, work, opened, signals).await;
     if served.is_err() {
         // Closing twice is harmless.
         store.close().await;
@@ -76,14 +81,21 @@ async fn serve(args: ServeArgs, mut app: App, work: &Handle) -> Result<(), Failu
     served
 }
 
-type Opened = (Ports, Arc<dyn Store>, Location, Arc<dyn Clock>);
+/// The ports and the store of a server.
+struct Opened {
+    ports: Ports,
+    store: Arc<dyn Store>,
+    location: Location,
+    clock: Arc<dyn Clock>,
+    transport: Arc<Transport>,
+}
 
 /// Serves an open store.
 async fn serve_on(
     args: &ServeArgs,
     app: App,
     work: &Handle,
-    (ports, store, location, clock): Opened,
+    Opened { ports, store, location, clock, transport }: Opened,
     mut signals: Signals,
 ) -> Result<(), Failure> {
     let data = std::path::absolute(&args.data)?;
@@ -95,8 +107,9 @@ async fn serve_on(
         .blob_folder(data.join("blobs"));
     let server = Server::prepare(program, store.clone(), location).await?;
     tighten(&data).await?;
-    let _ = server.address.set(ports.address);
-    if let Some(address) = ports.s3_address {
+    server.set_transport(transport.clone());
+    let _ = server.address.set(ports.addresses.http);
+    if let Some(address) = ports.addresses.s3 {
         let _ = server.s3_address.set(address);
     }
     let routes = app::router(server.clone())?;
@@ -104,7 +117,7 @@ async fn serve_on(
     let started = work.spawn(async move { working.runtime.work().await }).await;
     started.map_err(|error| Failure::new(format!("deliveries cannot start ({error})")))??;
     log_unserved(&server).await;
-    print_greeting(&name, &server.location, ports.address, ports.s3_address);
+    print_greeting(&greeting(&name, &server.location, transport.scheme(), ports.addresses));
     let stop = CancellationToken::new();
     let serving = ports.serve(routes, &server, &clock, &stop);
     let mut serving = std::pin::pin!(serving);
@@ -114,6 +127,7 @@ async fn serve_on(
         reason = failure_of(|| store.health(), clock.as_ref()) => Some(reason),
         () = watch(store.as_ref()) => None,
         () = server.history.measure(store.as_ref(), clock.as_ref()) => None,
+        () = transport.watch(clock.as_ref()) => None,
     };
     server.drain();
     stop.cancel();
@@ -162,7 +176,8 @@ async fn look(args: &InspectArgs, name: String) -> Result<(), Failure> {
     let mut signals = Signals::catch()?;
     open_files::allow_many();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let ports = Ports::bind(args.listen, S3Listen::Off)?;
+    let listen = Listen { http: args.listen, s3: S3Listen::Off, webhooks: None };
+    let ports = Ports::bind(listen, &Transport::default())?;
     let options = OpenOptions { read_only: true, ..OpenOptions::DEFAULT };
     let store = open_store(&location, clock.clone(), options).await?;
     let name = format!("{} (read-only)", owner_of(&folder).await.unwrap_or(name));
@@ -171,7 +186,7 @@ async fn look(args: &InspectArgs, name: String) -> Result<(), Failure> {
     app::claim_routes(&mut app);
     let server = Server::prepare(app, store.clone(), location).await?;
     let _ = server.is_read_only.set(());
-    print_greeting(&name, &server.location, ports.address, None);
+    print_greeting(&greeting(&name, &server.location, Scheme::Http, ports.addresses));
     let (stop, routes) = (CancellationToken::new(), app::router(server.clone())?);
     let serving = ports.serve(routes, &server, &clock, &stop);
     let mut serving = std::pin::pin!(serving);
@@ -195,6 +210,7 @@ async fn open(
     program: &str,
     location: &Location,
     clock: &Arc<dyn Clock>,
+    transport: &Transport,
 ) -> Result<(Ports, Arc<dyn Store>), Failure> {
     match location {
         Location::Folder(folder) if !args.adopt => refuse_foreign(folder, program).await?,
@@ -203,12 +219,14 @@ async fn open(
     }
     let clock_step_max = Duration::from_secs(args.clock_step.into());
     let options = OpenOptions { clock_step_max, accept_loss: args.accept_loss, read_only: false };
+    let webhooks = args.transport.webhooks_listen;
+    let listen = Listen { http: args.listen, s3: args.s3_listen, webhooks };
     if !args.wait_for_owner {
-        let ports = Ports::bind(args.listen, args.s3_listen)?;
+        let ports = Ports::bind(listen, transport)?;
         return Ok((ports, open_store(location, clock.clone(), options).await?));
     }
     let store = wait_for_store(location, clock.clone(), options).await?;
-    match Ports::bind(args.listen, args.s3_listen) {
+    match Ports::bind(listen, transport) {
         Ok(ports) => Ok((ports, store)),
         Err(error) => {
             store.close().await;
@@ -248,26 +266,25 @@ fn log_drained(drained: &DrainResult) {
 }
 
 /// Prints the address and the next commands. Output errors are ignored.
-fn print_greeting(name: &str, location: &Location, address: SocketAddr, s3: Option<SocketAddr>) {
+fn print_greeting(text: &str) {
     let mut out = std::io::stdout().lock();
-    let _ = out.write_all(greeting(name, location, address, s3).as_bytes());
+    let _ = out.write_all(text.as_bytes());
     let _ = out.flush();
 }
 
-fn greeting(
-    name: &str,
-    location: &Location,
-    address: SocketAddr,
-    s3: Option<SocketAddr>,
-) -> String {
-    let url = format!("http://{address}");
+fn greeting(name: &str, location: &Location, scheme: Scheme, addresses: Addresses) -> String {
+    let Addresses { http: address, s3, webhooks } = addresses;
+    let url = format!("{scheme}://{address}");
     let program = std::env::args().next().unwrap_or_else(|| name.into());
     let title = if name == "steadfast" { "Steadfast" } else { name };
-    let s3 = s3.map_or(String::new(), |it| format!("\n  {:<12} http://{it}/", "S3 API"));
+    let line = |label: &str, address: Option<SocketAddr>| {
+        address.map_or(String::new(), |it| format!("\n  {label:<12} {scheme}://{it}/"))
+    };
+    let (s3, webhooks) = (line("S3 API", s3), line("webhooks", webhooks));
     let server = if url == SERVER { String::new() } else { format!(" --server {url}") };
     format!(
         "{title} {version} is running.\n\n  \
-           {address:<12} {url}/{s3}\n  \
+           {address:<12} {url}/{s3}{webhooks}\n  \
            {noun:<12} {location} ({store})\n\n\
          Next, in another terminal:\n  \
            {program} streams list{server}\n  \
@@ -306,23 +323,30 @@ mod tests {
         assert_eq!(failure.await, "fsync");
     }
 
+    fn at(http: u16, s3: Option<u16>) -> Addresses {
+        let local = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+        Addresses { http: local(http), s3: s3.map(local), webhooks: None }
+    }
+
     #[test]
     fn the_greeting_has_the_address_the_data_folder_and_next_commands() {
         let text = greeting(
             "steadfast",
             &Location::Folder("/srv/data".into()),
-            ([127, 0, 0, 1], 8787).into(),
-            None,
+            Scheme::Http,
+            at(8787, None),
         );
         for shown in ["http://127.0.0.1:8787/", "/srv/data (SQLite)", "streams list\n", "doctor\n"]
         {
             assert!(text.contains(shown), "{shown} is missing in {text}");
         }
         let database = Location::Database("postgres://me:secret@h/d".into());
-        let s3 = Some(([127, 0, 0, 1], 2).into());
-        let text = greeting("steadfast", &database, ([127, 0, 0, 1], 1).into(), s3);
+        let text = greeting("steadfast", &database, Scheme::Http, at(1, Some(2)));
         assert!(text.contains("S3 API       http://127.0.0.1:2/\n"), "{text}");
         assert!(text.contains("postgres://me:***@h/d (PostgreSQL)"), "{text}");
         assert!(text.contains("doctor --server http://127.0.0.1:1\n") && !text.contains("secret"));
+        let text = greeting("steadfast", &database, Scheme::Https, at(1, Some(2)));
+        assert!(text.contains("S3 API       https://127.0.0.1:2/\n"), "{text}");
+        assert!(text.contains("doctor --server https://127.0.0.1:1\n"), "{text}");
     }
 }

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     budget::Budget, failure::Failure, history::History, location::Location, metrics::Metrics,
-    request_id::RequestIds,
+    request_id::RequestIds, transport::Transport,
 };
 
 /// Maximum number of clients that follow runs; half of the connections are left for others.
@@ -46,6 +46,8 @@ pub(crate) struct Server {
     pub(crate) address: OnceLock<SocketAddr>,
     /// The address of the S3 port, if any.
     pub(crate) s3_address: OnceLock<SocketAddr>,
+    /// TLS, proxies and limits of connections, if it listens.
+    transport: OnceLock<Arc<Transport>>,
     /// The location of the store.
     pub(crate) location: Location,
     /// Counters of this process.
@@ -91,6 +93,7 @@ impl Server {
             runtime,
             address: OnceLock::new(),
             s3_address: OnceLock::new(),
+            transport: OnceLock::new(),
             location,
             metrics: Metrics::new(),
             history: History::default(),
@@ -104,6 +107,23 @@ impl Server {
             unserved: OnceLock::new(),
             draining: AtomicBool::new(false),
         }
+    }
+
+    /// Sets the transport, before the routes are built.
+    pub(crate) fn set_transport(&self, transport: Arc<Transport>) {
+        let _ = self.transport.set(transport);
+    }
+
+    /// The transport of its ports.
+    pub(crate) fn transport(&self) -> &Arc<Transport> {
+        self.transport.get_or_init(Arc::default)
+    }
+
+    /// The URL for clients: the public one, or that of the port.
+    pub(crate) fn url(&self) -> Option<String> {
+        let of_port = |it: &SocketAddr| format!("{}://{it}", self.transport().scheme());
+        let public = self.transport().public_url().map(|it| it.origin().to_owned());
+        public.or_else(|| self.address.get().map(of_port))
     }
 
     /// The buckets of the program.

@@ -17,6 +17,8 @@ pub struct ServerContext<'a> {
     pub connect: Connect,
     /// The address that the server listens on, if any.
     pub address: Option<SocketAddr>,
+    /// The URL by which clients on other machines reach the server, without a slash at the end.
+    pub public_url: Option<String>,
 }
 
 type MakeRouter = Box<dyn Fn(&ServerContext<'_>) -> Router + Send + Sync>;
@@ -284,7 +286,7 @@ mod tests {
     fn context(runtime: &Runtime) -> ServerContext<'_> {
         let connect: Connect =
             std::sync::Arc::new(|_, _, _| Box::pin(async { axum::response::Response::default() }));
-        ServerContext { runtime, connect, address: None }
+        ServerContext { runtime, connect, address: None, public_url: None }
     }
 
     #[tokio::test]

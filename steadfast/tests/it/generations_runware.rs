@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::{cluster::Cluster, harness::Server};
 
-fn folder() -> TempDir {
+pub(crate) fn folder() -> TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn flags(
         ("--image-timeout", seconds.to_string()),
         ("--video-timeout", seconds.to_string()),
     ];
-    flags.extend(webhooks.map(|it| ("--public-url", format!("http://{it}"))));
+    flags.extend(webhooks.map(|it| ("--generations-public-url", format!("http://{it}"))));
     flags.extend(cluster.map(|it| ("--store", it.url.clone())));
     flags.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect()
 }
@@ -64,7 +64,7 @@ fn serve_for(
     Server::at(host, folder, &flags)
 }
 
-fn ask(server: &Server, prompt: &str, video: bool) -> String {
+pub(crate) fn ask(server: &Server, prompt: &str, video: bool) -> String {
     let mut input = json!({ "positivePrompt": prompt, "width": 512, "height": 512 });
     if video {
         input["taskType"] = "videoInference".into();
@@ -79,7 +79,7 @@ fn ask(server: &Server, prompt: &str, video: bool) -> String {
     answer.json()["id"].as_str().expect("an id").to_owned()
 }
 
-fn ended(server: &Server, id: &str) -> Value {
+pub(crate) fn ended(server: &Server, id: &str) -> Value {
     server.json_until(&format!("/api/generations/{id}"), |it| it["status"] != "active")
 }
 

@@ -133,8 +133,17 @@ impl Server {
     }
 
     /// Waits for the greeting of a server that serves another folder.
-    pub(crate) fn greet(mut command: Command, folder: TempDir) -> Result<Self, TempDir> {
-        let mut child = spawn(command.stdout(Stdio::piped()).stderr(Stdio::null()));
+    pub(crate) fn greet(command: Command, folder: TempDir) -> Result<Self, TempDir> {
+        Self::greet_logging(command, folder, Stdio::null())
+    }
+
+    /// The same, with its log.
+    pub(crate) fn greet_logging(
+        mut command: Command,
+        folder: TempDir,
+        log: Stdio,
+    ) -> Result<Self, TempDir> {
+        let mut child = spawn(command.stdout(Stdio::piped()).stderr(log));
         let mut lines = BufReader::new(child.stdout.take().expect("stdout is piped")).lines();
         let mut greeting = String::new();
         while !greeting.contains("Ctrl-C") {
@@ -146,7 +155,7 @@ impl Server {
             greeting.push_str(&line.expect("it prints text"));
             greeting.push('\n');
         }
-        let address = greeting.split_whitespace().find(|it| it.starts_with("http://"));
+        let address = greeting.split_whitespace().find(|it| it.contains("://"));
         let url = address.expect("it prints its address").trim_end_matches('/').to_owned();
         Ok(Self { child, folder, greeting, url })
     }
@@ -158,7 +167,7 @@ impl Server {
 
     /// Host and port.
     pub(crate) fn host(&self) -> &str {
-        self.url.trim_start_matches("http://")
+        self.url.split_once("://").expect("a URL").1
     }
 
     /// The URL of its S3 API.

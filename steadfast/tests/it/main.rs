@@ -65,6 +65,7 @@ mod seed;
 mod sight;
 mod small_disk;
 mod snapshots;
+mod transport;
 mod uploads;
 mod uploads_browser;
 mod uploads_kills;

@@ -142,7 +142,7 @@ pub(super) async fn begin(
     let create = Create {
         timeout_ms: u64::try_from(site.providers.timeout(request.kind).as_millis())
             .unwrap_or(u64::MAX),
-        webhooks: site.providers.webhooks(),
+        webhooks: site.webhooks.clone(),
         request,
         workspace: workspace.name().into(),
         secret,

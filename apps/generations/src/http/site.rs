@@ -20,6 +20,8 @@ pub struct Site {
     pub artifacts: BucketHandle,
     /// The providers.
     pub providers: Arc<Providers>,
+    /// Where webhooks come in, if they can: the URL of the providers, or that of the server.
+    pub webhooks: Option<String>,
     /// How a live connection is made.
     pub connect: Connect,
     /// The time.

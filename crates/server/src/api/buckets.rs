@@ -239,7 +239,7 @@ pub(crate) async fn presign(server: Arc<Server>, it: PresignBlob) -> Result<Pres
                       that has it";
         Problem::of(Code::Conflict, detail)
     })?;
-    let (endpoint, now) = (format!("http://{address}"), SystemClock.now());
+    let (endpoint, now) = (server.transport().s3_url(*address), SystemClock.now());
     let expires = Duration::from_secs(it.expires_seconds);
     let signer = signer(&**server.runtime.store()).await?;
     let url = sign(&endpoint, &signer, method, (&bucket, &key), expires, now)

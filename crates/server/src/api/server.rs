@@ -86,11 +86,14 @@ pub(crate) async fn metrics(State(server): State<Arc<Server>>) -> Result<Respons
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response())
 }
 
-/// The counters of the applications.
+/// The counters of the ports and of the applications.
 fn counters(server: &Server) -> Vec<(&'static str, &'static str, u64)> {
     let web = server.runtime.extension::<Web>();
     let counters = web.map_or(&[][..], |it| &it.counters);
-    counters.iter().map(|it| (it.name, it.help, (it.value)())).collect()
+    let refused = server.transport().refused();
+    let own = ("connections_refused", "Connections refused: their peer had too many", refused);
+    let of_applications = counters.iter().map(|it| (it.name, it.help, (it.value)()));
+    std::iter::once(own).chain(of_applications).collect()
 }
 
 /// The queues with metrics, and whether others exist: the consumed ones, then those with messages

@@ -43,12 +43,19 @@ impl Client {
     ) -> Result<Self, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         match (source, app) {
-            (Source::Server(url), _) if !url.starts_with("http://") => {
-                let example = crate::args::SERVER;
-                let url = redacted(&url);
-                Err(Failure::new(format!("--server `{url}` must be like {example}")))
+            (Source::Server { url, ca }, _) => {
+                if !url.starts_with("http://") && !url.starts_with("https://") {
+                    let (url, example) = (redacted(&url), crate::args::SERVER);
+                    return Err(Failure::new(format!("--server `{url}` must be like {example}")));
+                }
+                let connection = match ca {
+                    Some(ca) => connect(url).ca_file(ca),
+                    None => Ok(connect(url)),
+                };
+                let connection =
+                    connection.map_err(|error| Failure::new(format!("--ca: {error}")))?;
+                Ok(Self { local: None, connection, runtime })
             }
-            (Source::Server(url), _) => Ok(Self { local: None, connection: connect(url), runtime }),
             (Source::Folder(folder), Some(app)) => {
                 let local = Local::open(&runtime, &folder, app?)?;
                 Ok(Self { connection: local.connection(), local: Some(local), runtime })
@@ -178,7 +185,9 @@ impl Client {
         if let Some(problem) = error.problem().filter(|_| json) {
             output::print_json(&serde_json::to_string(problem).unwrap_or_default())?;
         }
-        let advice = match error {
+        let advice = match &error {
+            // A server answered, but its certificate is not accepted, or it speaks no TLS.
+            ApiError::NoAnswer { cause, .. } if cause.reason.contains("TLS: ") => "",
             ApiError::NoAnswer { .. } if self.is_server() => {
                 "; start a server with `steadfast serve`, name another with --server URL, or open \
                  a folder that no server holds with --data DIR"

@@ -15,7 +15,7 @@ use tokio::{
     time::{Instant, Sleep},
 };
 
-use super::ConnectionSlot;
+use super::{ConnectionSlot, peers::PeerGuard};
 
 /// A client that sends and reads nothing for this time is disconnected.
 pub(crate) const CLIENT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -162,11 +162,13 @@ pub(super) struct TimedStream {
     stream: TcpStream,
     time: TimeBudget,
     slot: ConnectionSlot,
+    /// Released with the socket; `None` if the peer is exempt.
+    _peer: Option<PeerGuard>,
 }
 
 impl TimedStream {
-    pub(super) fn new(stream: TcpStream, slot: ConnectionSlot) -> Self {
-        Self { stream, time: TimeBudget::FULL, slot }
+    pub(super) fn new(stream: TcpStream, slot: ConnectionSlot, peer: Option<PeerGuard>) -> Self {
+        Self { stream, time: TimeBudget::FULL, slot, _peer: peer }
     }
 
     fn poll_timed(

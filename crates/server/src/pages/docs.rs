@@ -132,7 +132,7 @@ async fn noun(
         let detail = format!("the API has no noun `{noun}`; see /docs");
         return Err(Problem::of(Code::RouteNotFound, detail));
     }
-    let base = server.address.get().map_or(SERVER.to_owned(), |it| format!("http://{it}"));
+    let base = server.url().unwrap_or(SERVER.to_owned());
     let content = html! {
         (heading_of("/docs", "API", &noun))
         (endpoint_table(&noun, &endpoints))

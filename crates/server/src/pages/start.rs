@@ -4,6 +4,7 @@
 use std::{cmp::Reverse, sync::Arc, time::Duration};
 
 use axum::{
+    Extension,
     extract::State,
     http::{HeaderMap, header},
 };
@@ -30,7 +31,8 @@ use super::{
     href_of, queues, runs,
 };
 use crate::{
-    api::objects, args::SERVER, doctor::clock, history::Sample, server::Server, waterfall::words,
+    api::objects, args::SERVER, doctor::clock, history::Sample, server::Server,
+    transport::ClientInfo, waterfall::words,
 };
 
 /// Rows per list.
@@ -48,12 +50,14 @@ const STREAMS: usize = 20;
 /// Shows the overview.
 pub(super) async fn start(
     State(server): State<Arc<Server>>,
+    client: Option<Extension<ClientInfo>>,
     headers: HeaderMap,
 ) -> Result<Page, Problem> {
     let totals = server.runtime.store().totals().await?;
     let objects = objects::classes(server.clone(), ListClasses::default()).await?.items;
     let attention = attention(&server).await?;
     let is_empty = is_empty(&server, &objects).await?;
+    let used = client.and_then(|it| it.origin()).unwrap_or_else(|| origin(&headers));
     let content = html! {
         div.heading {
             h1 { (title(&server)) " is running" }
@@ -70,7 +74,7 @@ pub(super) async fn start(
         (unserved(&server))
         section.columns {
             (applications(&server))
-            @if is_empty { (commands(server.runtime.name(), host(&headers))) }
+            @if is_empty { (commands(server.runtime.name(), &used)) }
             (facts(&server))
         }
     };
@@ -195,13 +199,13 @@ async fn is_empty(server: &Server, classes: &[ObjectClass]) -> Result<bool, Prob
     Ok(streams.iter().all(|it| own.contains(&it.address.kind())))
 }
 
-/// The host that the browser used for this page.
-fn host(headers: &HeaderMap) -> &str {
-    headers.get(header::HOST).and_then(|it| it.to_str().ok()).unwrap_or_default()
+/// The URL of this server behind a host program, which knows the scheme.
+fn origin(headers: &HeaderMap) -> String {
+    let host = headers.get(header::HOST).and_then(|it| it.to_str().ok()).unwrap_or_default();
+    format!("http://{host}")
 }
 
-fn commands(program: &str, host: &str) -> Markup {
-    let server = format!("http://{host}");
+fn commands(program: &str, server: &str) -> Markup {
     let commands = [
         ("objects classes", "List the classes of objects"),
         ("runs list", "List the workflows and their runs"),

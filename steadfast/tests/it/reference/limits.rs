@@ -232,7 +232,18 @@ const LIMITS: &[(&str, &[Limit])] = &[
                 "CONNECTIONS_MAX",
                 "those that keep the server waiting longest are closed",
             ),
-            ("Head of a request, and idle connections", SERVER, "HEADER_TIMEOUT", "closed"),
+            (
+                "Connections of one client address to one port (`--connections-per-peer`)",
+                "crates/server/src/transport.rs",
+                "CONNECTIONS_PER_PEER",
+                "closed",
+            ),
+            (
+                "TLS handshake, head of a request, and idle connections",
+                SERVER,
+                "HEADER_TIMEOUT",
+                "closed",
+            ),
             (
                 "Time in which a client moves no byte",
                 SERVER,
