@@ -1,6 +1,9 @@
 //! An explainer behind the chat API that OpenAI made common. Workers AI, gateways and local servers
 //! speak it too.
 
+#[doc(hidden)]
+pub mod fuzz;
+
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
@@ -197,14 +200,19 @@ fn unavailable(reason: &str) -> ExplainError {
 }
 
 fn nonsense(reason: &str) -> ExplainError {
+    let reason = cleaned(reason);
     ExplainError::Answer { message: format!("the model gave no explanation: {reason}") }
 }
 
-/// The message of the service, shortened, because it is text of a stranger.
+/// Text of a stranger, for a message. The errors of the JSON parser quote what they found.
+fn cleaned(text: &str) -> String {
+    text.chars().filter(|it| !it.is_control()).take(200).collect()
+}
+
+/// The message of the service.
 fn reason(body: &[u8]) -> String {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
-    let clean = |it: String| it.chars().filter(|it| !it.is_control()).take(200).collect::<String>();
-    said(&body).map(|it| format!(" ({})", clean(it))).unwrap_or_default()
+    said(&body).map(|it| format!(" ({})", cleaned(&it))).unwrap_or_default()
 }
 
 /// The message of an error, wherever a service puts it.
