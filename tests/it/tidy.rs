@@ -18,6 +18,8 @@ const ROOT: &[&str] = &[
     "LICENSE-APACHE",
     "LICENSE-MIT",
     "README.md",
+    // Hosting sites show reporters the way by this name in the root.
+    "SECURITY.md",
     "apps",
     "bench",
     "clippy.toml",
@@ -141,7 +143,7 @@ fn dependencies_point_downwards() {
 
 #[test]
 fn documents_have_one_title() {
-    for name in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"] {
+    for name in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"] {
         let text = fs::read_to_string(root().join(name)).expect(name);
         let mut code = false;
         let titles = text.lines().filter(|line| {

@@ -12,6 +12,8 @@ mod prompt;
 mod rules;
 mod summary;
 
+#[doc(hidden)]
+pub use self::chat::fuzz;
 pub use self::{
     chat::{Chat, ChatOptions},
     explainer::{ExplainError, Explainer},

@@ -22,6 +22,8 @@ use serde_json::{Map, Value};
 use steadfast_core::{BucketHandle, Error, Objects, Result, store::Timestamp};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+#[doc(hidden)]
+pub use self::runware::fuzz;
 pub use self::{
     embedded::{Drawing, Embedded},
     error::{ErrorKind, GenerateError},

@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 use steadfast_images::ImageError;
 
 pub(crate) use self::choice::{models_folder, parts};
+#[doc(hidden)]
+pub use self::workers_ai::fuzz;
 pub use self::{
     embedded::{Embedded, ModelState},
     onnx::{Onnx, OnnxOptions},

@@ -50,7 +50,7 @@ pub use self::{
     },
     remote::{RemoteProgram, RunChange},
     retention::{RetentionSettings, Sweeper},
-    runtime::{Client, Receive, Runtime},
+    runtime::{CLOSE_TIMEOUT, Client, Receive, Runtime},
     tokens::{Denied, NewToken, Token, TokenError, Tokens},
     unserved::Unserved,
     workflow::{

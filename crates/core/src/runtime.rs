@@ -41,8 +41,9 @@ pub(crate) fn check_all(checks: &[BeforeWork]) -> Result<(), StartError> {
 /// Retry interval while the disk is full.
 const WORK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Timeout for closing buckets and store. Acknowledged commits are durable without it.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Timeout for closing the buckets, and for closing the store. Acknowledged commits are durable
+/// without it.
+pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A running program. Cheap to clone. It derefs to a [`Client`].
 ///

@@ -18,6 +18,8 @@
 mod address;
 mod download;
 mod error;
+#[doc(hidden)]
+pub mod fuzz;
 mod gate;
 mod network;
 mod policy;

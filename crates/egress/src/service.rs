@@ -127,6 +127,12 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// An answer with this body, for fuzz targets.
+    #[doc(hidden)]
+    pub fn of_body(body: &[u8]) -> Self {
+        Self { status: 200, body: body.into(), headers: HeaderMap::new() }
+    }
+
     /// The body as JSON; null if it is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()

@@ -10,6 +10,8 @@
 mod copies;
 mod decode;
 mod format;
+#[doc(hidden)]
+pub mod fuzz;
 mod image;
 mod image_error;
 mod limits;

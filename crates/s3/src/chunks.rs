@@ -24,7 +24,7 @@ pub(crate) enum Chunks {
 }
 
 /// Maximum size of a signed chunk, which is buffered as a whole.
-const SIGNED_BYTES_MAX: u64 = 16 << 20;
+pub(crate) const SIGNED_BYTES_MAX: u64 = 16 << 20;
 /// Maximum length of the line with the size of a chunk.
 const LINE_BYTES_MAX: usize = 1_024;
 /// Text of the error for a chunk that is too large.
@@ -79,7 +79,7 @@ impl ChunkStream {
                         return Err(io::Error::other("the line of a chunk is too long"));
                     }
                     if end.is_some() {
-                        let size = size_of(line)?;
+                        let size = size_of(line, self.is_signed)?;
                         self.begin(size)?;
                     }
                 }
@@ -132,11 +132,13 @@ impl ChunkStream {
     }
 }
 
-/// Parses the size of a chunk, which precedes its signature.
-fn size_of(line: &[u8]) -> io::Result<u64> {
+/// Parses the size of a chunk, which precedes its signature. The library gets signed chunks as they
+/// are, reads eight digits at most and ignores the others.
+fn size_of(line: &[u8], is_signed: bool) -> io::Result<u64> {
     let digits = line.split(|it| b";\r\n".contains(it)).next().unwrap_or_default();
     let text = std::str::from_utf8(digits).unwrap_or_default();
-    if !text.bytes().all(|it| it.is_ascii_hexdigit()) {
+    let is_long = is_signed && 8 < text.len();
+    if is_long || !text.bytes().all(|it| it.is_ascii_hexdigit()) {
         return Err(io::Error::other("a chunk does not begin with its size"));
     }
     u64::from_str_radix(text, 16).map_err(io::Error::other)
@@ -217,6 +219,9 @@ mod tests {
         }
         let large = b"1000001;chunk-signature=ab\r\nabc";
         assert_eq!(seen(large, 100, Chunks::Signed).await, Err(TOO_LARGE.into()));
+        let long = b"0000000003;chunk-signature=ab\r\nabc\r\n0;chunk-signature=cd\r\n\r\n";
+        assert!(seen(long, 100, Chunks::Signed).await.is_err(), "the library reads 0");
+        assert!(seen(long, 100, Chunks::Unsigned).await.is_ok());
     }
 
     #[tokio::test]

@@ -49,6 +49,9 @@ pub(crate) fn check(parts: &mut Parts) -> S3Result<Chunks> {
         return Err(s3_error!(NotImplemented, "{text}"));
     }
     check_lengths(parts)?;
+    if 1 < parts.headers.get_all(CONTENT_SHA256).iter().count() {
+        return Err(s3_error!(InvalidRequest, "{CONTENT_SHA256} may be sent once"));
+    }
     set_amz_date(parts);
     drop_invalid_range(parts);
     Ok(chunks_of(parts))
@@ -217,6 +220,10 @@ mod tests {
         assert!(check(&mut parts("GET", "/b", &[("authorization", SIGNED), date])).is_ok());
         let bare = SIGNED.replace("host;", "");
         refused("AccessDenied", "GET", "/b", &[("authorization", &bare)]);
+        // The library finds no header by such a name, so its value is not in the signature.
+        let upper = SIGNED.replace("x-amz-date", "X-Amz-Acl;x-amz-date");
+        let acl = ("x-amz-acl", "public-read");
+        refused("AccessDenied", "PUT", "/b/k", &[("authorization", &upper), acl]);
         let sts = SIGNED.replace("/s3/", "/sts/");
         refused("InvalidRequest", "GET", "/b", &[("authorization", &sts)]);
     }
@@ -227,6 +234,9 @@ mod tests {
         refused("NotImplemented", "POST", "/b", &[form]);
         refused("InvalidRequest", "PUT", "/b/k", &[("x-amz-decoded-content-length", "12abc")]);
         refused("EntityTooLarge", "PUT", "/b/k", &[("content-length", "9999999999999999")]);
+        // The library reads neither of two values: the body would be stored with its chunk headers.
+        let kind = ("x-amz-content-sha256", "STREAMING-UNSIGNED-PAYLOAD-TRAILER");
+        refused("InvalidRequest", "PUT", "/b/k", &[kind, (kind.0, "x")]);
     }
 
     #[test]

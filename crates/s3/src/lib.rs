@@ -11,6 +11,8 @@ mod convert;
 mod copy;
 mod delete;
 mod errors;
+#[doc(hidden)]
+pub mod fuzz;
 mod guard;
 mod list;
 mod multipart;

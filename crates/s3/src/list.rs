@@ -176,11 +176,11 @@ impl Page {
 }
 
 /// The continuation token: clients send it back unchanged.
-fn token(after: &str) -> String {
+pub(crate) fn token(after: &str) -> String {
     BASE64_URL_SAFE_NO_PAD.encode(after)
 }
 
-fn decode_token(token: &str) -> S3Result<String> {
+pub(crate) fn decode_token(token: &str) -> S3Result<String> {
     let bytes = BASE64_URL_SAFE_NO_PAD.decode(token).ok();
     bytes.and_then(|it| String::from_utf8(it).ok()).ok_or_else(|| {
         let text = "continuation-token is not that of an earlier page; leave it out to begin";

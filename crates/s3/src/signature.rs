@@ -34,9 +34,10 @@ pub(crate) struct Claims<'a> {
 }
 
 impl Claims<'_> {
-    /// Whether the signature covers a header.
+    /// Whether the signature covers a header. The library looks for exactly these names: a name in
+    /// upper case covers nothing.
     pub(crate) fn covers(&self, name: &str) -> bool {
-        self.headers.split(';').any(|it| it.eq_ignore_ascii_case(name))
+        self.headers.split(';').any(|it| it == name)
     }
 
     /// The region.

@@ -12,6 +12,8 @@ mod connector;
 mod doctor;
 mod envelope;
 mod failure;
+#[doc(hidden)]
+pub mod fuzz;
 mod guard;
 mod history;
 pub mod http;

@@ -3,7 +3,8 @@
 use std::{io::Write, net::SocketAddr, sync::Arc, time::Duration};
 
 use steadfast_core::{
-    App, ObjectOptions, background_threads, owner_of, refuse_foreign, refuse_foreign_database,
+    App, CLOSE_TIMEOUT, ObjectOptions, background_threads, owner_of, refuse_foreign,
+    refuse_foreign_database,
 };
 use steadfast_store::{Clock, Commit, Health, Store, SystemClock};
 use tokio::runtime::Handle;
@@ -30,9 +31,6 @@ const HEALTH_PERIOD: Duration = Duration::from_secs(1);
 
 /// Interval of clock checks, and of attempts to write to a degraded store.
 const WATCH_PERIOD: Duration = Duration::from_secs(1);
-
-/// Timeout of closing the store; acknowledged commits are safe without it.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Serves until a signal or until the store fails.
 pub(crate) fn run(args: ServeArgs, app: App) -> Result<(), Failure> {
@@ -302,10 +300,12 @@ fn greeting(name: &str, location: &Location, scheme: Scheme, addresses: Addresse
 mod tests {
     use std::{future::poll_fn, task::Poll};
 
+    use steadfast_core::DispatcherOptions;
     use steadfast_store::{ManualClock, Timestamp};
     use tokio::sync::watch;
 
     use super::*;
+    use crate::listener::DRAIN_TIMEOUT;
 
     #[tokio::test]
     async fn a_server_survives_a_degraded_store_but_not_a_failed_one() {
@@ -326,6 +326,18 @@ mod tests {
     fn at(http: u16, s3: Option<u16>) -> Addresses {
         let local = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
         Addresses { http: local(http), s3: s3.map(local), webhooks: None }
+    }
+
+    #[test]
+    fn the_unit_of_a_new_project_waits_for_the_longest_orderly_stop() {
+        let unit = include_str!("../../../steadfast/src/new/unit.service.in");
+        let limit = unit.lines().find_map(|it| it.strip_prefix("TimeoutStopSec=")).unwrap();
+        let limit = Duration::from_secs(limit.parse().unwrap());
+        // Requests and live connections, deliveries, buckets, store.
+        let grace = DispatcherOptions::default().grace;
+        let longest = DRAIN_TIMEOUT.max(grace) + grace + CLOSE_TIMEOUT + CLOSE_TIMEOUT;
+        // Leases are returned after the grace period of deliveries.
+        assert!(longest + Duration::from_secs(5) <= limit, "{longest:?} of {limit:?}");
     }
 
     #[test]

@@ -10,6 +10,8 @@ mod entropy;
 mod entry;
 mod error;
 mod fresh_messages;
+#[doc(hidden)]
+pub mod fuzz;
 mod id;
 pub mod limits;
 mod memory;

@@ -12,6 +12,8 @@ mod connect;
 mod delta;
 #[allow(unsafe_code, reason = "SQLite speaks C; every block argues why it is sound")]
 mod ffi;
+#[doc(hidden)]
+pub mod fuzz;
 mod image;
 mod page;
 mod runs;

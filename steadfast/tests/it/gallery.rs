@@ -18,8 +18,8 @@ use steadfast_store::{Entropy, SeededEntropy};
 use tempfile::TempDir;
 
 use crate::{
+    classifier::{form, picture},
     harness::Server,
-    sight::{form, picture},
 };
 
 const UPLOADS: &str = "/api/organizations/acme/uploads";

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::{
+    classifier::{BLUE, RED, form, picture},
     cluster::Cluster,
     harness::{Answer, Server, stderr, stdout},
-    sight::{BLUE, RED, form, picture},
 };
 
 /// The response to a repetition.

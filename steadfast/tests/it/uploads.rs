@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use serde_json::{Value, json};
 
 use crate::{
+    classifier::{BLUE, Classifier, RED, picture, upload, upload_as},
     harness::{Server, run, stdout},
-    sight::{BLUE, Classifier, RED, picture, upload, upload_as},
 };
 
 const UPLOADS: &str = "/api/organizations/acme/uploads";

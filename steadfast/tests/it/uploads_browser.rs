@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     browser::{Browser, Window},
-    sight::{BLUE, Classifier, RED, drop_file, picture},
+    classifier::{BLUE, Classifier, RED, drop_file, picture},
 };
 
 const LIVE: &str = "document.querySelector('#line').textContent === 'live'";

@@ -6,10 +6,10 @@ use steadfast_store::{Entropy, SeededEntropy, crash::COMMIT_POINTS};
 use tempfile::TempDir;
 
 use crate::{
+    classifier::Classifier,
     cluster::Cluster,
     gallery::Gallery,
     harness::{Server, steadfast},
-    sight::Classifier,
 };
 
 /// Kills until the server may come to rest. An event is tried four times, and an attempt that ended

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 use serde_json::Value;
 
 use crate::{
+    classifier::{BLUE, Classifier, RED, picture, upload},
     harness::Server,
     live::{Guest, Listener},
-    sight::{BLUE, Classifier, RED, picture, upload},
 };
 
 const EVENTS: &str = "/api/organizations/acme/events";

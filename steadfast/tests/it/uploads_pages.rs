@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::{
     browser::Browser,
+    classifier::{BLUE, Classifier, RED, drop_file, picture, upload},
     harness::Server,
-    sight::{BLUE, Classifier, RED, drop_file, picture, upload},
 };
 
 const UPLOADS: &str = "/api/organizations/acme/uploads";

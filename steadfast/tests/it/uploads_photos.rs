@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use crate::{
     browser::Browser,
+    classifier::{drop_file, upload},
     harness::Server,
-    sight::{drop_file, upload},
 };
 
 /// The folder with the model and photos; `None` and a line that says so if there is none.

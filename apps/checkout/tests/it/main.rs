@@ -4,7 +4,7 @@ mod group;
 mod group_checkout;
 mod json;
 mod outside;
+mod published;
 mod stream;
-mod told;
 mod traffic_fine;
 mod whole;

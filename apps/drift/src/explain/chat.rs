@@ -1,6 +1,9 @@
 //! An explainer behind the chat API that OpenAI made common. Workers AI, gateways and local servers
 //! speak it too.
 
+#[doc(hidden)]
+pub mod fuzz;
+
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
@@ -195,7 +198,13 @@ fn unavailable(reason: &str) -> ExplainError {
 }
 
 fn nonsense(reason: &str) -> ExplainError {
+    let reason = cleaned(reason);
     ExplainError::Answer { message: format!("the model gave no explanation: {reason}") }
+}
+
+/// Text of a stranger, for a message. The errors of the JSON parser quote what they found.
+fn cleaned(text: &str) -> String {
+    text.chars().filter(|it| !it.is_control()).take(200).collect()
 }
 
 /// The explanation in an answer. Gateways wrap it in envelopes of their own.

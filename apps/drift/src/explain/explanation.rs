@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 /// The longest text in an explanation, in characters.
-const TEXT_MAX: usize = 1_000;
+pub(super) const TEXT_MAX: usize = 1_000;
 /// The most items of a list.
-const ITEMS_MAX: usize = 8;
+pub(super) const ITEMS_MAX: usize = 8;
 
 /// Why two environments may differ.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -11,6 +11,8 @@
 
 mod check;
 mod client;
+#[doc(hidden)]
+pub mod fuzz;
 mod taxonomy;
 mod wire;
 

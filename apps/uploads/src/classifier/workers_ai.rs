@@ -1,5 +1,8 @@
 //! The classifier of Workers AI, over its REST interface.
 
+#[doc(hidden)]
+pub mod fuzz;
+
 use std::{io::Cursor, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
@@ -14,6 +17,9 @@ const REQUESTS_MAX: usize = 8;
 
 /// Five labels take a few hundred bytes.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
+
+/// The longest label, in bytes.
+const LABEL_BYTES_MAX: usize = 200;
 
 /// The longest edge of the copy that is sent of an image that the service may not know.
 const SENT_EDGE: u32 = 1_024;
@@ -148,6 +154,7 @@ fn unavailable(reason: &str) -> ClassifyError {
 }
 
 fn nonsense(reason: &str) -> ClassifyError {
+    let reason = cleaned(reason);
     ClassifyError::Answer { message: format!("Workers AI answered with no labels: {reason}") }
 }
 
@@ -156,6 +163,11 @@ fn nonsense(reason: &str) -> ClassifyError {
 struct Envelope {
     success: Option<bool>,
     result: Option<Vec<Label>>,
+}
+
+/// Text of a stranger, for a message. The errors of the JSON parser quote what they found.
+fn cleaned(text: &str) -> String {
+    text.chars().filter(|it| !it.is_control()).take(200).collect()
 }
 
 fn labels(answer: &Answer) -> Result<Vec<Label>, ClassifyError> {
@@ -168,10 +180,12 @@ fn labels(answer: &Answer) -> Result<Vec<Label>, ClassifyError> {
     if labels.is_empty() {
         return Err(nonsense("the list is empty"));
     }
+    for label in &mut labels {
+        label.label = label.label.trim().to_uppercase();
+    }
     let is_label = |it: &Label| {
         (0.0..=1.0).contains(&it.score)
-            && !it.label.trim().is_empty()
-            && it.label.len() <= 200
+            && (1..=LABEL_BYTES_MAX).contains(&it.label.len())
             && !it.label.chars().any(char::is_control)
     };
     if let Some(bad) = labels.iter().find(|it| !is_label(it)) {
@@ -180,9 +194,6 @@ fn labels(answer: &Answer) -> Result<Vec<Label>, ClassifyError> {
     // The order is not promised.
     labels.sort_by(|a, b| b.score.total_cmp(&a.score));
     labels.truncate(LABELS_MAX);
-    for label in &mut labels {
-        label.label = label.label.trim().to_uppercase();
-    }
     Ok(labels)
 }
 

@@ -1,7 +1,7 @@
 //! Answers and webhooks, which have the same shape: `data`, one element for each result or for each
 //! task that was taken, and `errors`, each for a task or for all of it.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use serde_json::{Map, Value, json};
 
@@ -95,11 +95,16 @@ impl Answer {
 /// The reports of an answer about each task, in its order.
 pub(super) fn reports(answer: &Answer) -> Vec<Report> {
     let mut found: Vec<(Option<String>, Found)> = Vec::new();
+    // An answer of megabytes may name a task in each element.
+    let mut places: HashMap<Option<String>, usize> = HashMap::new();
     let mut add = |element: &Value, one: Found| {
         let task = task_of(element).map(str::to_owned);
-        match found.iter_mut().find(|it| it.0 == task) {
-            Some((_, all)) => all.add(one),
-            None => found.push((task, one)),
+        match places.get(&task) {
+            Some(place) => found[*place].1.add(one),
+            None => {
+                places.insert(task.clone(), found.len());
+                found.push((task, one));
+            }
         }
     };
     for element in &answer.data {

@@ -96,3 +96,10 @@ fn recorded_answers_are_read_in_whatever_shape_they_have() {
         assert!(answer.details("other").is_none());
     }
 }
+
+#[test]
+fn an_answer_of_megabytes_is_read_in_one_pass() {
+    // Comparing each task with all others would take minutes.
+    let data: Vec<Value> = (0..100_000).map(|it| json!({ "taskUUID": it.to_string() })).collect();
+    assert_eq!(states(json!({ "data": data })).len(), 100_000);
+}
