@@ -61,6 +61,7 @@ mod run_live;
 mod run_pages;
 mod runs;
 mod s3;
+mod secrets;
 mod seed;
 mod sight;
 mod small_disk;
