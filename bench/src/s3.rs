@@ -34,7 +34,7 @@ pub(crate) fn run() {
     let text = |name: &str| made[name].as_str().expect("a text").to_owned();
     let key = AccessKey {
         id: text("accessKeyId"),
-        secret: text("secretAccessKey"),
+        secret: text("secretAccessKey").into(),
         scope: Scope::default(),
         created_at: Timestamp(0),
     };

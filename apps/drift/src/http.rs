@@ -90,7 +90,7 @@ impl From<PairError> for Problem {
 impl From<VaultError> for Problem {
     fn from(error: VaultError) -> Self {
         let status = match &error {
-            VaultError::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
+            VaultError::Store(_) | VaultError::Seal(_) => StatusCode::SERVICE_UNAVAILABLE,
             VaultError::Unreadable => StatusCode::CONFLICT,
         };
         Self::new(status, error.code(), error.to_string())

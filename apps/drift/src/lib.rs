@@ -27,7 +27,7 @@ mod workflow;
 use std::sync::Arc;
 
 use steadfast_core::{
-    App, Result,
+    App, Error, Result,
     store::{SeededEntropy, SystemClock},
 };
 use steadfast_web::Serve;
@@ -53,7 +53,7 @@ pub fn app(settings: Settings) -> Result<App> {
         .object(pair)
         .object(Pairs)
         .workflow(compare)
-        .on_open(move |program| vault.keep_in(program.store().clone()))
+        .on_open(move |program| vault.keep_in(program))
         .page("Drift", "/drift", "compare two environments, and see why they differ")
         .verb("drift", verb::compare)
         .routes_with("", http::routes, move |served| {
@@ -70,5 +70,6 @@ pub fn app(settings: Settings) -> Result<App> {
                 connect: served.connect.clone(),
             }
         });
+    let app = app.secret_entry(vault::old_key().map_err(Error::terminal)?);
     Ok(app.before_work(move || error.clone().map_or(Ok(()), Err)))
 }

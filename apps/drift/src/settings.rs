@@ -6,7 +6,7 @@ use std::{
 };
 
 use clap::{Args, ValueEnum, builder::FalseyValueParser};
-use steadfast_core::{Error, Result};
+use steadfast_core::{Error, Result, store::Secret};
 use steadfast_egress::{EgressError, Gate, Network, Policy};
 
 use crate::{
@@ -44,7 +44,7 @@ pub struct Settings {
         value_name = "KEY",
         hide_env_values = true
     )]
-    pub(crate) explainer_key: Option<String>,
+    pub(crate) explainer_key: Option<Secret>,
     /// Model of the chat API
     #[arg(
         long = "drift-explainer-model",
@@ -129,7 +129,8 @@ impl Settings {
                 let needed = "--drift-explainer-url needs --drift-explainer-model";
                 let model = self.explainer_model.as_deref();
                 let model = model.ok_or_else(|| Error::terminal(needed))?;
-                let options = ChatOptions::new(url, self.explainer_key.as_deref(), model);
+                let key = self.explainer_key.as_ref().map(Secret::expose);
+                let options = ChatOptions::new(url, key, model);
                 Ok(Arc::new(Chat::new(options).map_err(Error::terminal)?))
             }
         }

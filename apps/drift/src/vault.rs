@@ -1,40 +1,35 @@
 //! Secrets in URLs: everything that is recorded is shown to operators, so what must be asked again
-//! after a crash is recorded encrypted. The key is in the store and in no table, run or message.
+//! after a crash is recorded sealed.
 
 use std::sync::{Arc, OnceLock};
 
-use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
-use ring::{
-    aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey},
-    rand::{SecureRandom, SystemRandom},
-};
+use data_encoding::HEXLOWER_PERMISSIVE;
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use sha2::{Digest, Sha256};
-use steadfast_core::store::{Commit, EntryKey, Json, Put, Store, StoreError, Write, secret_text};
-use tokio::sync::OnceCell;
+use steadfast_core::{
+    Runtime,
+    store::{EntryKey, InvalidInput, Seal, SealError, Store, StoreError, identity_of},
+};
 
 use crate::Comparison;
 
-/// Where the key is in the store.
-const SPACE: &str = "drift";
-const KEY: &[u8] = b"vault";
+/// The row that sealed URLs belong to.
+const URLS: &str = "drift/urls";
 
-/// Encrypts the URLs of a comparison. Clones are the same one.
+/// Seals the URLs of a comparison. Clones are the same one.
 #[derive(Clone, Default)]
-pub struct Vault(Arc<Inner>);
+pub struct Vault(Arc<OnceLock<(Arc<dyn Store>, Seal)>>);
 
-#[derive(Default)]
-struct Inner {
-    store: OnceLock<Arc<dyn Store>>,
-    key: OnceCell<LessSafeKey>,
-}
-
-/// Why URLs could not be encrypted, or not be read again.
+/// Why URLs could not be sealed, or not be read again.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum VaultError {
     /// The store gave no answer, or there is none yet.
     #[error("the key for the URLs is not to be had: {0}; try again")]
     Store(#[from] StoreError),
-    /// It was encrypted with another key, or changed.
+    /// The key that seals secrets is missing.
+    #[error(transparent)]
+    Seal(#[from] SealError),
+    /// It was sealed with another key, or changed.
     #[error("the URLs of this comparison cannot be decrypted; enter them again")]
     Unreadable,
 }
@@ -44,20 +39,21 @@ impl VaultError {
     pub fn code(&self) -> &'static str {
         match self {
             VaultError::Store(_) => "vault_unavailable",
+            VaultError::Seal(error) => error.code(),
             VaultError::Unreadable => "urls_unreadable",
         }
     }
 }
 
 impl Vault {
-    /// Keeps its key in this store; the first call decides.
-    pub fn keep_in(&self, store: Arc<dyn Store>) {
-        // A second one is the same store.
-        let _ = self.0.store.set(store);
+    /// Uses the key of this program; the first call decides.
+    pub fn keep_in(&self, program: &Runtime) {
+        // A second one is the same program.
+        let _ = self.0.set((program.store().clone(), program.seal().clone()));
     }
 
-    /// The comparison as it may be recorded, and its URLs encrypted if there are secrets in them.
-    pub async fn seal(
+    /// The comparison as it may be recorded, and its URLs sealed if there are secrets in them.
+    pub fn seal(
         &self,
         comparison: &Comparison,
     ) -> Result<(Comparison, Option<String>), VaultError> {
@@ -65,63 +61,51 @@ impl Vault {
         if shown == *comparison {
             return Ok((shown, None));
         }
-        let key = self.key().await?;
-        let mut nonce = [0; NONCE_LEN];
-        let no_chance = |_| StoreError::Unavailable { reason: "no random numbers".into() };
-        SystemRandom::new().fill(&mut nonce).map_err(no_chance)?;
+        let (_, seal) = self.0.get().ok_or(StoreError::Closed)?;
         let urls = [&comparison.left_url, &comparison.right_url];
-        let mut text = serde_json::to_vec(&urls).map_err(|_| VaultError::Unreadable)?;
-        let sealed = key.seal_in_place_append_tag(
-            Nonce::assume_unique_for_key(nonce),
-            Aad::empty(),
-            &mut text,
-        );
-        sealed.map_err(|_| VaultError::Unreadable)?;
-        Ok((shown, Some(format!("{}{}", HEXLOWER.encode(&nonce), HEXLOWER.encode(&text)))))
+        let text = serde_json::to_string(&urls).map_err(|_| VaultError::Unreadable)?;
+        Ok((shown, Some(seal.seal(URLS, &text)?)))
     }
 
     /// The left and the right URL of what [`Vault::seal`] gave.
     pub async fn open(&self, sealed: &str) -> Result<[String; 2], VaultError> {
-        let bytes = HEXLOWER_PERMISSIVE.decode(sealed.as_bytes());
-        let mut bytes = bytes.map_err(|_| VaultError::Unreadable)?;
-        let key = self.key().await?;
-        let (nonce, text) = bytes.split_at_mut_checked(NONCE_LEN).ok_or(VaultError::Unreadable)?;
-        let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| VaultError::Unreadable)?;
-        let text = key.open_in_place(nonce, Aad::empty(), text);
-        let text = text.map_err(|_| VaultError::Unreadable)?;
-        serde_json::from_slice(text).map_err(|_| VaultError::Unreadable)
+        let (store, seal) = self.0.get().ok_or(StoreError::Closed)?;
+        if !Seal::is_sealed(sealed) {
+            return open_old(&**store, seal, sealed).await;
+        }
+        let urls = seal.open(URLS, sealed).map_err(|error| match error {
+            SealError::Changed { .. } => VaultError::Unreadable,
+            SealError::KeyMissing { .. } | SealError::Failed { .. } => error.into(),
+        })?;
+        serde_json::from_str(urls.expose()).map_err(|_| VaultError::Unreadable)
     }
+}
 
-    /// The key, made when it is first needed.
-    async fn key(&self) -> Result<&LessSafeKey, VaultError> {
-        self.0.key.get_or_try_init(async || self.read_or_make().await).await
-    }
+/// The entry with the key of earlier versions. It was a text, and is sealed by now.
+pub(crate) fn old_key() -> Result<EntryKey, InvalidInput> {
+    EntryKey::new("drift", b"vault")
+}
 
-    async fn read_or_make(&self) -> Result<LessSafeKey, VaultError> {
-        let store = self.0.store.get().ok_or(StoreError::Closed)?;
-        let entry = EntryKey::new(SPACE, KEY).map_err(StoreError::from)?;
-        let corrupt = |reason: String| StoreError::Corrupt { reason };
-        let found = store.entry(&entry).await?.and_then(|it| it.value);
-        let secret = match found {
-            Some(value) => serde_json::from_str(value.as_str())
-                .map_err(|error| corrupt(format!("the key for URLs: {error}")))?,
-            None => {
-                let secret = secret_text(52, b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")?;
-                let value = Some(Json::of(&secret).map_err(StoreError::from)?);
-                let put = Put { entry, value, reference: None, expires: None };
-                store.commit(Commit::of(Write::Put(put))).await?;
-                secret
-            }
-        };
-        let key: String = secret;
-        let key = UnboundKey::new(&AES_256_GCM, &Sha256::digest(key));
-        Ok(LessSafeKey::new(key.map_err(|_| corrupt("the key for URLs".into()))?))
-    }
+/// Opens URLs that an earlier version encrypted with a key of its own.
+async fn open_old(store: &dyn Store, seal: &Seal, sealed: &str) -> Result<[String; 2], VaultError> {
+    let unreadable = || VaultError::Unreadable;
+    let mut bytes =
+        HEXLOWER_PERMISSIVE.decode(sealed.as_bytes()).map_err(|_| VaultError::Unreadable)?;
+    let entry = old_key().map_err(StoreError::from)?;
+    let value = store.entry(&entry).await?.and_then(|it| it.value).ok_or_else(unreadable)?;
+    let text: String = serde_json::from_str(value.as_str()).map_err(|_| unreadable())?;
+    let key = seal.open(&identity_of(&entry), &text)?;
+    let key = UnboundKey::new(&AES_256_GCM, &Sha256::digest(key.expose()));
+    let key = LessSafeKey::new(key.map_err(|_| unreadable())?);
+    let (nonce, text) = bytes.split_at_mut_checked(NONCE_LEN).ok_or_else(unreadable)?;
+    let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| unreadable())?;
+    let text = key.open_in_place(nonce, Aad::empty(), text).map_err(|_| unreadable())?;
+    serde_json::from_slice(text).map_err(|_| unreadable())
 }
 
 #[cfg(test)]
 mod tests {
-    use steadfast_core::store::{MemoryStore, SystemClock};
+    use steadfast_core::store::{Commit, Json, MemoryStore, Put, SystemClock, Write};
 
     use super::*;
 
@@ -130,34 +114,58 @@ mod tests {
         Comparison { left_url, right_url, left_label: None, right_label: None, head: false }
     }
 
-    fn vault(store: &Arc<dyn Store>) -> Vault {
-        let vault = Vault::default();
-        vault.keep_in(store.clone());
-        vault
+    fn vault(store: &Arc<dyn Store>, seal: &Seal) -> Vault {
+        Vault(Arc::new(OnceLock::from((store.clone(), seal.clone()))))
+    }
+
+    fn store() -> Arc<dyn Store> {
+        Arc::new(MemoryStore::new(Arc::new(SystemClock)))
     }
 
     #[tokio::test]
-    async fn what_was_sealed_is_opened_by_the_next_process_and_by_no_other_store() {
-        let store = || -> Arc<dyn Store> { Arc::new(MemoryStore::new(Arc::new(SystemClock))) };
-        let (one, other) = (store(), store());
+    async fn what_was_sealed_is_opened_by_the_next_process_and_with_no_other_key() {
+        let (store, one) = (store(), Seal::of_key([1; 32]));
         let given = comparison("https://a.example/?token=hush1", "https://b.example/");
-        let (shown, sealed) = vault(&one).seal(&given).await.unwrap();
+        let (shown, sealed) = vault(&store, &one).seal(&given).unwrap();
         let sealed = sealed.unwrap();
         assert_eq!(shown.left_url, "https://a.example/?token=[redacted]");
         assert!(!format!("{shown:?}{sealed}").contains("hush1"));
-        let opened = vault(&one).open(&sealed).await.unwrap();
+        let opened = vault(&store, &one).open(&sealed).await.unwrap();
         assert_eq!(opened, [given.left_url, given.right_url]);
-        for (store, sealed) in [(&other, &*sealed), (&one, &sealed[2..]), (&one, "00"), (&one, "x")]
-        {
-            let refused = vault(store).open(sealed).await.unwrap_err();
-            assert_eq!(refused.code(), "urls_unreadable");
+        let other = Seal::of_key([2; 32]);
+        let code =
+            async |seal, text: &str| vault(&store, seal).open(text).await.unwrap_err().code();
+        assert_eq!(code(&other, &sealed).await, "seal_key_missing");
+        for text in [&sealed[..sealed.len() - 2], "00", "x"] {
+            assert_eq!(code(&one, text).await, "urls_unreadable");
         }
     }
 
     #[tokio::test]
-    async fn urls_without_secrets_need_no_key() {
+    async fn urls_of_an_earlier_version_are_opened_before_and_after_its_key_is_sealed() {
+        let (store, seal) = (store(), Seal::of_key([1; 32]));
+        let (entry, secret) = (old_key().unwrap(), "A".repeat(52));
+        let value = Some(Json::of(&secret).unwrap());
+        let put = Put { entry: entry.clone(), value, reference: None, expires: None };
+        store.commit(Commit::of(Write::Put(put))).await.unwrap();
+        let key = UnboundKey::new(&AES_256_GCM, &Sha256::digest(&secret)).unwrap();
+        let (key, nonce) = (LessSafeKey::new(key), [7; NONCE_LEN]);
+        let mut text = serde_json::to_vec(&["https://a/?token=hush1", "https://b/"]).unwrap();
+        let unique = Nonce::assume_unique_for_key(nonce);
+        key.seal_in_place_append_tag(unique, Aad::empty(), &mut text).unwrap();
+        let old = data_encoding::HEXLOWER.encode(&[&nonce[..], &text].concat());
+        let vault = vault(&store, &seal);
+        assert_eq!(vault.open(&old).await.unwrap()[0], "https://a/?token=hush1");
+        seal.seal_entry(&*store, &entry).await.unwrap();
+        let kept = store.entry(&entry).await.unwrap().unwrap().value.unwrap();
+        assert!(!kept.as_str().contains(&secret));
+        assert_eq!(vault.open(&old).await.unwrap()[1], "https://b/");
+    }
+
+    #[test]
+    fn urls_without_secrets_need_no_key() {
         let given = comparison("https://a.example/?page=2", "https://b.example/");
-        let (shown, sealed) = Vault::default().seal(&given).await.unwrap();
+        let (shown, sealed) = Vault::default().seal(&given).unwrap();
         assert_eq!((shown, sealed), (given, None));
     }
 }

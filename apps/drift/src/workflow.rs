@@ -183,7 +183,9 @@ impl CompareEnvironments {
             None => [left_url, right_url],
             Some(sealed) => self.vault.open(sealed).await.map_err(|error| match &error {
                 VaultError::Store(_) => Error::retryable(&error).with_code(error.code()),
-                VaultError::Unreadable => Error::terminal(&error).with_code(error.code()),
+                VaultError::Seal(_) | VaultError::Unreadable => {
+                    Error::terminal(&error).with_code(error.code())
+                }
             })?,
         };
         let url = match side {

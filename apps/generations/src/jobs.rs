@@ -34,7 +34,7 @@ pub struct Submit {
     /// The ids of earlier rounds: what was made for one of them is not made again.
     #[serde(default)]
     pub earlier: Vec<String>,
-    /// Where the provider may tell of it.
+    /// Where the provider may tell of it, without the token of the address.
     pub webhook: Option<String>,
 }
 

@@ -96,7 +96,9 @@ pub fn with_providers(
     let bucket: ArtifactBucket = Arc::new(move || bucket.bucket(ARTIFACTS));
     let providers = Arc::new(Providers::new(providers, options, bucket));
     providers.connect(move || managers.runtime().map(|it| it.objects().clone()));
+    let sealed = providers.clone();
     with_jobs(app, &providers)
+        .on_open(move |program| sealed.seal_with(program.seal().clone()))
         .object(Library)
         .page("Generations", "/generations", "ask for pictures, and keep what was made")
         .routes_with("", http::routes, move |served| http::Site {

@@ -15,11 +15,18 @@ mod runware;
 mod stream;
 mod token;
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
-use steadfast_core::{BucketHandle, Error, Objects, Result, store::Timestamp};
+use steadfast_core::{
+    BucketHandle, Error, Objects, Result,
+    store::{Seal, Timestamp},
+};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 #[doc(hidden)]
@@ -37,7 +44,7 @@ pub use self::{
     stream::OutputStream,
     token::{verify_webhook_token, webhook_token},
 };
-use crate::{AtProvider, Begun, Made, Progress, TaskError, jobs::is_here};
+use crate::{AtProvider, Begun, Made, Progress, Submit, TaskError, jobs::is_here};
 
 /// Limits of the providers.
 #[derive(Clone, Debug)]
@@ -87,6 +94,8 @@ pub struct Providers {
     holds: Mutex<HashMap<String, Timestamp>>,
     /// Asked whether a task is still wanted.
     managers: Mutex<Option<Managers>>,
+    /// Gives the key of webhook tokens.
+    seal: OnceLock<Seal>,
 }
 
 impl Providers {
@@ -98,14 +107,44 @@ impl Providers {
     ) -> Self {
         let limit = |it: &Arc<dyn Provider>| (it.name(), Semaphore::new(options.at_once.max(1)));
         let limits = providers.iter().map(limit).collect();
-        let (holds, managers) = Default::default();
-        Self { providers, options, bucket, limits, holds, managers }
+        let (holds, managers, seal) = Default::default();
+        Self { providers, options, bucket, limits, holds, managers, seal }
     }
 
     /// Says where managers are asked whether they still want something. Without it nothing is
     /// handed over: it could be something that nobody wants to pay for any more.
     pub fn connect(&self, managers: impl Fn() -> Option<Objects> + Send + Sync + 'static) {
         *self.managers.lock() = Some(Arc::new(managers));
+    }
+
+    /// Takes the key of webhook tokens from here. Without one providers are polled.
+    pub fn seal_with(&self, seal: Seal) {
+        // A second one is the same program.
+        let _ = self.seal.set(seal);
+    }
+
+    /// The keys of webhook tokens, the current one first. They are derived, and stored nowhere.
+    fn webhook_keys(&self) -> Vec<[u8; 32]> {
+        let keys = self.seal.get().map(|it| it.derived("generation webhooks"));
+        keys.and_then(Result::ok).unwrap_or_default()
+    }
+
+    /// Whether the address of a task's webhook is ours.
+    pub(crate) fn verify_webhook(&self, generation: &str, task: &str, token: &str) -> bool {
+        let is_of = |key: &[u8; 32]| verify_webhook_token(key, generation, task, token);
+        self.webhook_keys().iter().any(is_of)
+    }
+
+    /// The address that the provider gets. A job of this version has it without its token, because
+    /// jobs are recorded; one of an earlier version has it with the token.
+    fn webhook_of(&self, job: &Submit) -> Option<String> {
+        let url = job.webhook.as_ref()?;
+        if !url.ends_with(&format!("/{}", job.task)) {
+            return Some(url.clone());
+        }
+        let keys = self.webhook_keys();
+        let token = webhook_token(keys.first()?, &job.generation, &job.task);
+        Some(format!("{url}/{token}"))
     }
 
     /// The bucket of artifacts.
@@ -161,7 +200,7 @@ impl Providers {
 
     /// Where webhooks come in, if they can.
     pub fn webhooks(&self) -> Option<String> {
-        self.options.public_url.clone()
+        self.options.public_url.clone().filter(|_| !self.webhook_keys().is_empty())
     }
 
     /// Reads the reports about one task from the body of a webhook.

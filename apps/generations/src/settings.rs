@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use clap::Args;
-use steadfast_core::{Error, Result};
+use steadfast_core::{Error, Result, store::Secret};
 use steadfast_egress::Network;
 use steadfast_images::Pool;
 
@@ -32,7 +32,7 @@ pub struct Settings {
         value_name = "KEY",
         hide_env_values = true
     )]
-    pub(crate) runware_key: Option<String>,
+    pub(crate) runware_key: Option<Secret>,
     /// URL of Runware
     #[arg(
         long = "generations-runware-url",
@@ -106,7 +106,7 @@ pub(crate) fn providers(args: &Settings) -> Result<Chosen> {
     let mut providers: Vec<Arc<dyn Provider>> = vec![Arc::new(Embedded::new(pool))];
     let mut error = None;
     if let Some(key) = &args.runware_key {
-        let mut options = RunwareOptions::new(key);
+        let mut options = RunwareOptions::new(key.expose());
         // Its own limits must not be narrower than what was asked for.
         options.concurrent = args.provider_requests.into();
         options.fetch.concurrent = options.concurrent.clamp(8, 64);

@@ -12,7 +12,9 @@ pub struct Create {
     pub request: Request,
     /// The library that it goes to.
     pub workspace: String,
-    /// The secret of webhook tokens.
+    /// The secret of webhook tokens, as earlier versions stored it; empty if the tokens are made
+    /// with a key that is stored nowhere.
+    #[serde(default)]
     pub secret: String,
     /// Where webhooks come in, if they can: the address of this server.
     pub webhooks: Option<String>,

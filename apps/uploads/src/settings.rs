@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use steadfast_core::store::Secret;
 use steadfast_web::DataFolder;
 
 /// Which classifier looks at uploads, and where its model is.
@@ -60,7 +61,7 @@ pub struct Settings {
         value_name = "TOKEN",
         hide_env_values = true
     )]
-    pub(crate) workers_ai_token: Option<String>,
+    pub(crate) workers_ai_token: Option<Secret>,
     /// Model of Workers AI
     #[arg(
         long = "uploads-workers-ai-model",

@@ -10,7 +10,7 @@ use steadfast_core::{
     object::{HistoryError, InspectError},
     process::InputError,
 };
-use steadfast_store::{Rejection, StoreError};
+use steadfast_store::{Rejection, SealError, StoreError};
 
 macro_rules! codes {
     ($($(#[doc = $doc:literal])* $name:ident $tag:literal $status:literal $title:literal,)*) => {
@@ -148,6 +148,8 @@ codes! {
     Corrupt "corrupt" 500 "Stored data is damaged",
     /// The database cannot be reached; nothing was written.
     StoreUnavailable "store_unavailable" 503 "Store unavailable",
+    /// The key that seals secrets is missing or another one; other requests work.
+    SealKeyMissing "seal_key_missing" 503 "Seal key missing",
     /// The turn was not committed; nothing was changed.
     TurnLost "turn_lost" 503 "Turn not committed",
     /// The commit may or may not have been applied.
@@ -371,6 +373,16 @@ impl Code {
             BucketError::DiskFull => Self::DiskFull,
             BucketError::Files { .. } => Self::StorageFailed,
             BucketError::Store(error) => Self::of_store(error),
+            BucketError::Seal(error) => Self::of_seal(error),
+        }
+    }
+
+    /// The code of a secret that cannot be used.
+    pub fn of_seal(error: &SealError) -> Self {
+        match error {
+            SealError::KeyMissing { .. } => Self::SealKeyMissing,
+            SealError::Changed { .. } => Self::Corrupt,
+            SealError::Failed { .. } => Self::StoreUnavailable,
         }
     }
 }

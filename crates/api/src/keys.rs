@@ -2,7 +2,8 @@
 
 use clap::{Args, builder::FalseyValueParser};
 use serde::{Deserialize, Serialize};
-use steadfast_bucket::{AccessKey, Scope};
+use steadfast_bucket::{AccessKey, KeyInfo, Scope};
+use steadfast_store::Timestamp;
 use utoipa::ToSchema;
 
 use crate::{
@@ -30,7 +31,7 @@ pub struct CreateKey {
     pub idempotency_key: Option<String>,
 }
 operation!(CreateKey => NewKey, Post "/v1/keys" (), Admin, status 201, key idempotency_key,
-    errors [InvalidName, InvalidInput]);
+    errors [InvalidName, InvalidInput, SealKeyMissing]);
 
 requests! {
     /// List the access keys of the S3 API, without their secrets.
@@ -61,7 +62,7 @@ pub struct Key {
 }
 
 /// A new access key. The secret cannot be read again.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NewKey {
     /// The key.
@@ -85,16 +86,29 @@ impl From<CreateKey> for Scope {
     }
 }
 
-impl From<&AccessKey> for Key {
-    fn from(key: &AccessKey) -> Self {
-        let Scope { bucket, prefix, read_only } = key.scope.clone();
-        let (access_key_id, created_at) = (key.id.clone(), rfc3339(key.created_at));
-        Self { access_key_id, bucket, prefix, read_only, created_at }
+/// Without the secret.
+impl std::fmt::Debug for NewKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NewKey").field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+impl From<KeyInfo> for Key {
+    fn from(key: KeyInfo) -> Self {
+        Self::of(key.id, key.scope, key.created_at)
+    }
+}
+
+impl Key {
+    fn of(access_key_id: String, scope: Scope, created_at: Timestamp) -> Self {
+        let Scope { bucket, prefix, read_only } = scope;
+        Self { access_key_id, bucket, prefix, read_only, created_at: rfc3339(created_at) }
     }
 }
 
 impl From<AccessKey> for NewKey {
     fn from(it: AccessKey) -> Self {
-        Self { key: Key::from(&it), secret_access_key: it.secret }
+        let secret_access_key = it.secret.expose().to_owned();
+        Self { key: Key::of(it.id, it.scope, it.created_at), secret_access_key }
     }
 }

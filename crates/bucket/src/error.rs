@@ -2,7 +2,7 @@
 
 use std::io;
 
-use steadfast_store::{AddressError, InvalidInput, Json, RecordedKey, StoreError};
+use steadfast_store::{AddressError, InvalidInput, Json, RecordedKey, SealError, StoreError};
 
 use crate::KEY_BYTES_MAX;
 
@@ -172,6 +172,9 @@ pub enum BucketError {
     /// The store reported an error.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The secret of an access key cannot be sealed or opened.
+    #[error(transparent)]
+    Seal(#[from] SealError),
 }
 
 /// The problem with a part.
@@ -220,6 +223,7 @@ impl BucketError {
             BucketError::DiskFull => "disk_full",
             BucketError::Files { .. } => "storage_failed",
             BucketError::Store(error) => error.code(),
+            BucketError::Seal(error) => error.code(),
         }
     }
 }

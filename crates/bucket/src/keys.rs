@@ -2,13 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 use steadfast_store::{
-    Commit, Entry, EntryKey, EntryRange, Expect, Json, Outcome, Put, Rejection, Remember, Store,
-    StoreError, Timestamp, Write, secret_text,
+    Commit, Entry, EntryKey, EntryRange, Expect, Json, Outcome, Put, Rejection, Remember, Seal,
+    SealError, Secret, Store, StoreError, Timestamp, Write, identity_of, secret_text,
 };
 
 use crate::{BucketError, BucketName, KEY_BYTES_MAX};
 
 const KEYS: &str = "access-key";
+
+/// Keys that are read at a time to seal them.
+const PAGE: usize = 100;
 
 /// The permissions of a key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,36 +57,50 @@ impl Scope {
     }
 }
 
-/// An access key with its secret. Signatures are checked with the secret, so it is stored as it is.
-#[derive(Clone, PartialEq, Eq)]
+/// An access key with its secret. Signatures are checked with the secret, so it is stored, sealed.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessKey {
     /// Public id.
     pub id: String,
     /// Secret. It is shown once.
-    pub secret: String,
+    pub secret: Secret,
     /// Permissions.
     pub scope: Scope,
     /// Time of creation.
     pub created_at: Timestamp,
 }
 
-impl std::fmt::Debug for AccessKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AccessKey").field("id", &self.id).field("scope", &self.scope).finish()
-    }
+/// An access key without its secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyInfo {
+    /// Public id.
+    pub id: String,
+    /// Permissions.
+    pub scope: Scope,
+    /// Time of creation.
+    pub created_at: Timestamp,
+    /// Whether the secret is or was stored as plain text: replace such a key.
+    pub was_plain: bool,
 }
 
 #[derive(Serialize, Deserialize)]
 struct KeyRow {
+    /// Sealed; plain text in a row of an earlier version.
     secret: String,
     #[serde(flatten)]
     scope: Scope,
+    /// The time of creation, if the row was changed since then.
+    #[serde(default, rename = "createdAt", skip_serializing_if = "Option::is_none")]
+    created_at: Option<i64>,
+    #[serde(default, rename = "wasPlain", skip_serializing_if = "std::ops::Not::not")]
+    was_plain: bool,
 }
 
 /// Creates an access key. With an idempotency key it is created once: a repetition fails with
 /// [`BucketError::Repeated`] and the id, because a secret is shown once.
 pub async fn create_key(
     store: &dyn Store,
+    seal: &Seal,
     scope: Scope,
     once: Option<Remember>,
 ) -> Result<AccessKey, BucketError> {
@@ -92,7 +109,9 @@ pub async fn create_key(
     let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let secret = secret_text(40, letters)?;
     let entry = EntryKey::new(KEYS, id.as_bytes())?;
-    let stored = KeyRow { secret: secret.clone(), scope: scope.clone() };
+    let sealed = seal.seal(&identity_of(&entry), &secret)?;
+    let stored =
+        KeyRow { secret: sealed, scope: scope.clone(), created_at: None, was_plain: false };
     let expect = Expect::Revision { entry: entry.clone(), revision: 0 };
     let put = Put { entry, value: Some(Json::of(&stored)?), reference: None, expires: None };
     let mut commit = Commit::of(Write::Put(put)).expect(expect);
@@ -100,7 +119,9 @@ pub async fn create_key(
         commit = commit.write(Write::Remember(once.reply(0, Json::of(&id)?)));
     }
     match store.commit(commit).await? {
-        Outcome::Committed(it) => Ok(AccessKey { id, secret, scope, created_at: it.at }),
+        Outcome::Committed(it) => {
+            Ok(AccessKey { id, secret: secret.into(), scope, created_at: it.at })
+        }
         Outcome::Duplicate(before) => Err(BucketError::repeated(&before)),
         Outcome::Rejected(Rejection::KeyReused { key }) => Err(BucketError::KeyReused { key }),
         // Random ids repeat only if the source of randomness is broken.
@@ -112,10 +133,17 @@ pub async fn create_key(
 }
 
 /// An access key; `None` if it does not exist.
-pub async fn find_key(store: &dyn Store, id: &str) -> Result<Option<AccessKey>, BucketError> {
+pub async fn find_key(
+    store: &dyn Store,
+    seal: &Seal,
+    id: &str,
+) -> Result<Option<AccessKey>, BucketError> {
     let Ok(entry) = EntryKey::new(KEYS, id.as_bytes()) else { return Ok(None) };
-    let entry = store.entry(&entry).await?;
-    Ok(entry.as_ref().map(read).transpose()?.flatten())
+    let Some(found) = store.entry(&entry).await? else { return Ok(None) };
+    let Some(row) = row_of(&found)? else { return Ok(None) };
+    let secret = seal.open(&identity_of(&entry), &row.secret)?;
+    let KeyInfo { id, scope, created_at, .. } = info_of(&found, row);
+    Ok(Some(AccessKey { id, secret, scope, created_at }))
 }
 
 /// Access keys in the order of their ids, after one of them.
@@ -123,34 +151,95 @@ pub async fn list_keys(
     store: &dyn Store,
     after: Option<&str>,
     limit: usize,
-) -> Result<Vec<AccessKey>, BucketError> {
-    let range = EntryRange::prefix(b"");
-    let range = match after {
-        Some(after) => range.after(after.as_bytes()),
-        None => range,
-    };
-    let entries = store.entries(KEYS, range, limit).await?;
+) -> Result<Vec<KeyInfo>, BucketError> {
+    let entries = entries(store, after.map(str::as_bytes), limit).await?;
+    let read = |it: &Entry| Ok(row_of(it)?.map(|row| info_of(it, row)));
     entries.iter().filter_map(|it| read(it).transpose()).collect()
 }
 
 /// Revokes an access key. Returns `false` if it does not exist.
 pub async fn delete_key(store: &dyn Store, id: &str) -> Result<bool, BucketError> {
-    if find_key(store, id).await?.is_none() {
+    let Ok(entry) = EntryKey::new(KEYS, id.as_bytes()) else { return Ok(false) };
+    if store.entry(&entry).await?.is_none_or(|it| it.value.is_none()) {
         return Ok(false);
     }
-    let entry = EntryKey::new(KEYS, id.as_bytes())?;
     let expires = Some(std::time::Duration::ZERO);
     let put = Put { entry, value: None, reference: None, expires };
     store.commit(Commit::of(Write::Put(put))).await?;
     Ok(true)
 }
 
-fn read(entry: &Entry) -> Result<Option<AccessKey>, BucketError> {
+/// Seals the secrets that an earlier version stored as plain text, and those that an earlier key
+/// sealed, each in a commit of its own. Returns how many there were. Both forms are valid, so a
+/// crash in the middle does no harm.
+pub async fn seal_keys(store: &dyn Store, seal: &Seal) -> Result<usize, BucketError> {
+    let (mut after, mut count) = (None, 0);
+    loop {
+        let page = entries(store, after.as_deref(), PAGE).await?;
+        for found in &page {
+            if let Some(row) = row_of(found)? {
+                count += usize::from(seal_row(store, seal, found, row).await?);
+            }
+        }
+        match page.last() {
+            Some(last) if page.len() == PAGE => after = Some(last.entry.key().to_vec()),
+            Some(_) | None => return Ok(count),
+        }
+    }
+}
+
+async fn seal_row(
+    store: &dyn Store,
+    seal: &Seal,
+    found: &Entry,
+    row: KeyRow,
+) -> Result<bool, BucketError> {
+    let entry = found.entry.clone();
+    let sealed = match seal.reseal(&identity_of(&entry), &row.secret) {
+        Ok(None) => return Ok(false),
+        Ok(Some(sealed)) => sealed,
+        Err(error @ (SealError::KeyMissing { .. } | SealError::Changed { .. })) => {
+            tracing::warn!(%error, key = ?entry, "an access key cannot be used; revoke it");
+            return Ok(false);
+        }
+        Err(error @ SealError::Failed { .. }) => return Err(error.into()),
+    };
+    let was_plain = row.was_plain || !Seal::is_sealed(&row.secret);
+    let created_at = Some(row.created_at.unwrap_or(found.changed_at.0));
+    let row = KeyRow { secret: sealed, was_plain, created_at, ..row };
+    let expect = Expect::Revision { entry: entry.clone(), revision: found.revision };
+    let put = Put { entry, value: Some(Json::of(&row)?), reference: None, expires: None };
+    // A key that was revoked meanwhile stays revoked.
+    let outcome = store.commit(Commit::of(Write::Put(put)).expect(expect)).await?;
+    Ok(matches!(outcome, Outcome::Committed(_)))
+}
+
+async fn entries(
+    store: &dyn Store,
+    after: Option<&[u8]>,
+    limit: usize,
+) -> Result<Vec<Entry>, StoreError> {
+    let range = EntryRange::prefix(b"");
+    let range = match after {
+        Some(after) => range.after(after),
+        None => range,
+    };
+    store.entries(KEYS, range, limit).await
+}
+
+fn row_of(entry: &Entry) -> Result<Option<KeyRow>, BucketError> {
     let Some(value) = &entry.value else { return Ok(None) };
-    let KeyRow { secret, scope } = serde_json::from_str(value.as_str()).map_err(|error| {
+    serde_json::from_str(value.as_str()).map(Some).map_err(|error| {
         let reason = format!("entry {:?} is not an access key: {error}", entry.entry);
         BucketError::Store(StoreError::Corrupt { reason })
-    })?;
-    let id = String::from_utf8_lossy(entry.entry.key()).into_owned();
-    Ok(Some(AccessKey { id, secret, scope, created_at: entry.changed_at }))
+    })
+}
+
+fn info_of(entry: &Entry, row: KeyRow) -> KeyInfo {
+    KeyInfo {
+        id: String::from_utf8_lossy(entry.entry.key()).into_owned(),
+        was_plain: row.was_plain || !Seal::is_sealed(&row.secret),
+        created_at: row.created_at.map_or(entry.changed_at, Timestamp),
+        scope: row.scope,
+    }
 }

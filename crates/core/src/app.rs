@@ -3,9 +3,17 @@
 mod extension;
 mod start;
 
-use std::{collections::BTreeMap, fmt, panic::Location, path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    panic::Location,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-use steadfast_store::{Address, EntityKind, Entropy, SeededEntropy, queue_address};
+use steadfast_store::{
+    Address, EntityKind, Entropy, EntryKey, Seal, SealFile, SeededEntropy, queue_address,
+};
 
 pub use self::extension::Extension;
 pub(crate) use self::extension::Extensions;
@@ -26,6 +34,16 @@ type AddObject = Box<dyn FnOnce(ObjectsBuilder) -> ObjectsBuilder + Send + Sync>
 type AddWorkflow = Box<dyn FnOnce(Runs) -> Runs + Send + Sync>;
 type OnOpen = Box<dyn FnOnce(&Runtime) + Send + Sync>;
 type AddProcess = Box<dyn FnOnce(Processes) -> Processes + Send + Sync>;
+
+/// Where the key that seals secrets comes from.
+pub(crate) enum SealSource {
+    /// The data folder of the program, if it has one.
+    Unset,
+    /// A file.
+    File(SealFile),
+    /// Made by the caller.
+    Given(Seal),
+}
 
 /// The application that declared something, and the line of its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,6 +114,9 @@ pub struct App {
     pub(crate) script: Script,
     pub(crate) retention: RetentionSettings,
     pub(crate) adopts: bool,
+    pub(crate) seal: SealSource,
+    /// Entries that are secrets.
+    pub(crate) secrets: Vec<EntryKey>,
     /// Processes that a subscription needs, with the subscriber.
     expected: Vec<(&'static str, Owner)>,
 }
@@ -126,6 +147,8 @@ impl App {
             script: Script::default(),
             retention: RetentionSettings::default(),
             adopts: false,
+            seal: SealSource::Unset,
+            secrets: Vec::new(),
             expected: Vec::new(),
         }
     }
@@ -307,6 +330,42 @@ impl App {
         self
     }
 
+    /// Reads the key that seals secrets from this file. Without it, a program that is opened on a
+    /// data folder uses the file `seal.key` there.
+    pub fn seal_key_file(mut self, file: SealFile) -> Self {
+        self.seal = SealSource::File(file);
+        self
+    }
+
+    /// Uses the file `seal.key` of a data folder, unless another file is named.
+    pub fn seal_key_folder(mut self, folder: &Path) -> Self {
+        if let SealSource::Unset = self.seal {
+            self.seal = SealSource::File(SealFile::in_folder(folder));
+        }
+        self
+    }
+
+    /// Replaces a lost key: secrets that it sealed stay unreadable.
+    pub fn replace_seal_key(mut self) -> Self {
+        if let SealSource::File(file) = self.seal {
+            self.seal = SealSource::File(file.replacing());
+        }
+        self
+    }
+
+    /// Seals secrets with this.
+    pub fn seal(mut self, seal: Seal) -> Self {
+        self.seal = SealSource::Given(seal);
+        self
+    }
+
+    /// Declares an entry of the store whose text is a secret: a start seals it if an earlier
+    /// version stored it as it is. [`Seal::open`] reads both forms.
+    pub fn secret_entry(mut self, entry: EntryKey) -> Self {
+        self.secrets.push(entry);
+        self
+    }
+
     /// Takes over a store that belongs to another program. Without this [`App::open`] refuses it.
     pub fn adopt(mut self) -> Self {
         self.adopts = true;
@@ -367,6 +426,7 @@ impl App {
         self.before_work.extend(other.before_work);
         self.queues.merge(other.queues);
         self.buckets.specs.extend(other.buckets.specs);
+        self.secrets.extend(other.secrets);
         self
     }
 

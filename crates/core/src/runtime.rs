@@ -13,7 +13,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use steadfast_store::{Position, Store, StoreError};
+use steadfast_store::{Position, Seal, Store, StoreError};
 use tokio::{
     runtime::Handle,
     sync::{OnceCell, watch},
@@ -159,6 +159,7 @@ impl State {
         if !self.sweeps.swap(true, Ordering::Relaxed) {
             self.in_background(self.sweeper().run());
         }
+        self.seal_secrets().await?;
         if let Some(buckets) = &self.buckets {
             for spec in &self.declared_buckets {
                 spec.declare(buckets).await?;
@@ -374,6 +375,11 @@ impl Runtime {
     /// The tokens of organizations.
     pub fn tokens(&self) -> &Tokens {
         &self.running.tokens
+    }
+
+    /// Seals secrets and opens them.
+    pub fn seal(&self) -> &Seal {
+        &self.running.seal
     }
 
     /// The store.

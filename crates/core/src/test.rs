@@ -4,8 +4,8 @@
 use std::{fmt::Debug, ops::Deref, sync::Arc, time::Duration};
 
 use steadfast_store::{
-    Clock, DueCursor, ManualClock, MemoryStore, Moment, Position, SeededEntropy, Store, Timestamp,
-    Work,
+    Clock, DueCursor, ManualClock, MemoryStore, Moment, Position, Seal, SeededEntropy, Store,
+    Timestamp, Work,
 };
 
 use crate::{
@@ -57,7 +57,8 @@ impl App {
     ) -> Result<TestApp, StartError> {
         let script = Script::written();
         self.script = script.clone();
-        let runtime = self.entropy(SeededEntropy::new(1)).start(store).await?;
+        let app = self.entropy(SeededEntropy::new(1)).seal(Seal::of_key([1; 32]));
+        let runtime = app.start(store).await?;
         Ok(TestApp { runtime, clock, script })
     }
 }

@@ -9,7 +9,7 @@ use s3s::{
     s3_error,
 };
 use steadfast_bucket::{AccessKey, Scope, find_key};
-use steadfast_store::Store;
+use steadfast_store::{Seal, Store};
 
 use crate::errors::s3_error_of;
 
@@ -25,20 +25,21 @@ pub(crate) async fn with_signer<T>(answer: impl Future<Output = T>) -> T {
 
 pub(crate) struct Keys {
     store: Arc<dyn Store>,
+    seal: Seal,
 }
 
 impl Keys {
-    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store }
+    pub(crate) fn new(store: Arc<dyn Store>, seal: Seal) -> Self {
+        Self { store, seal }
     }
 }
 
 #[async_trait::async_trait]
 impl S3Auth for Keys {
     async fn get_secret_key(&self, access_key: &str) -> S3Result<SecretKey> {
-        let found = find_key(&*self.store, access_key).await.map_err(s3_error_of)?;
+        let found = find_key(&*self.store, &self.seal, access_key).await.map_err(s3_error_of)?;
         let key = found.ok_or_else(unknown)?;
-        let secret = SecretKey::from(key.secret.clone());
+        let secret = SecretKey::from(key.secret.expose());
         // Outside of a request there is no place for it, and nothing reads it.
         let _ = SIGNER.try_with(|it| it.set(key));
         Ok(secret)

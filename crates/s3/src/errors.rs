@@ -8,14 +8,23 @@ use s3s::{
     dto::{ETag, StreamingBlob},
 };
 use steadfast_bucket::{BucketError, PartError};
-use steadfast_store::StoreError;
+use steadfast_store::{SealError, StoreError};
 
 use crate::presign::REGION;
 
 /// The S3 error for an error of the buckets.
 pub(crate) fn s3_error_of(error: BucketError) -> S3Error {
     let (code, status) = code_of(&error);
-    let mut answer = S3Error::with_message(code, error.to_string());
+    // The text of a seal error names files of the server, and the caller is not known yet.
+    let text = match &error {
+        BucketError::Seal(seal) => format!(
+            "the server cannot read the secret of this access key ({}); its operator finds the \
+             cause with `steadfast doctor`",
+            seal.code()
+        ),
+        other => other.to_string(),
+    };
+    let mut answer = S3Error::with_message(code, text);
     if let Some(status) = status {
         answer.set_status_code(status);
     }
@@ -79,7 +88,12 @@ fn code_of(error: &BucketError) -> (S3ErrorCode, Option<StatusCode>) {
         BucketError::Store(StoreError::Unavailable { .. } | StoreError::Closed) => {
             Code::ServiceUnavailable
         }
-        BucketError::Files { .. } | BucketError::Store(_) => Code::InternalError,
+        BucketError::Seal(SealError::KeyMissing { .. } | SealError::Failed { .. }) => {
+            Code::ServiceUnavailable
+        }
+        BucketError::Files { .. }
+        | BucketError::Store(_)
+        | BucketError::Seal(SealError::Changed { .. }) => Code::InternalError,
     };
     let status = code.status_code();
     (code, status)

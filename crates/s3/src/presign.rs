@@ -87,7 +87,7 @@ fn query(
     let canonical = format!("{method}\n{path}\n{query}\nhost:{host}\n\nhost\nUNSIGNED-PAYLOAD");
     let hash = HEXLOWER.encode(&Sha256::digest(canonical));
     let text = format!("AWS4-HMAC-SHA256\n{time}\n{scope}\n{hash}");
-    let mut secret = format!("AWS4{}", key.secret).into_bytes();
+    let mut secret = format!("AWS4{}", key.secret.expose()).into_bytes();
     for step in [day.to_string().as_str(), REGION, "s3", "aws4_request"] {
         secret = mac(&secret, step).to_vec();
     }

@@ -14,7 +14,7 @@ use s3s::{
     service::{S3Service, S3ServiceBuilder},
 };
 use steadfast_bucket::Buckets;
-use steadfast_store::{Entropy, SeededEntropy, Store};
+use steadfast_store::{Entropy, Seal, SeededEntropy, Store};
 
 use crate::{
     access::Permissions,
@@ -38,8 +38,8 @@ pub struct S3Api {
 }
 
 impl S3Api {
-    /// Serves these buckets; `store` holds their access keys.
-    pub fn new(buckets: Buckets, store: Arc<dyn Store>) -> Self {
+    /// Serves these buckets; `store` holds their access keys, and `seal` opens them.
+    pub fn new(buckets: Buckets, store: Arc<dyn Store>, seal: Seal) -> Self {
         let mut config = S3Config::default();
         config.xml_max_body_size = XML_BYTES_MAX;
         // Forms are refused earlier; this limit is the second check.
@@ -50,7 +50,7 @@ impl S3Api {
         let account = buckets.account().to_owned();
         let mut builder = S3ServiceBuilder::new(S3Operations::new(buckets));
         builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
-        builder.set_auth(Keys::new(store));
+        builder.set_auth(Keys::new(store, seal));
         builder.set_access(Permissions { account });
         Self { service: builder.build(), ids: Arc::new(RequestIds::new()) }
     }

@@ -96,6 +96,9 @@ pub(crate) struct ServeArgs {
     // It may contain a password, so --help must not print the variable.
     #[arg(long, env = "STEADFAST_STORE", default_value = "sqlite", hide_env_values = true)]
     pub(crate) store: StoreChoice,
+    /// File of the key that seals secrets; by default seal.key in the data folder, which is created
+    #[arg(long, env = "STEADFAST_SEAL_KEY_FILE", value_name = "FILE")]
+    pub(crate) seal_key_file: Option<PathBuf>,
     /// Retention of settled messages, in days
     #[arg(long, env = "STEADFAST_RETENTION", default_value = "30", value_name = "DAYS")]
     pub(crate) retention: Days,
@@ -128,6 +131,13 @@ pub(crate) struct ServeArgs {
     // Not in the environment, for the same reason.
     #[arg(long, hide_env = true)]
     pub(crate) adopt: bool,
+    /// Replace a lost seal key: secrets that it sealed stay unreadable; applies to this start only
+    // Not in the environment, for the same reason.
+    #[arg(long, hide_env = true)]
+    pub(crate) replace_seal_key: bool,
+    /// Files of secret settings that other users may read.
+    #[arg(skip)]
+    pub(crate) open_secrets: Vec<String>,
     /// Log level on stderr: error, warn, info, debug or trace
     #[arg(long, env = "STEADFAST_LOG", default_value = "info")]
     pub(crate) log: LevelFilter,

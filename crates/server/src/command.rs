@@ -1,12 +1,12 @@
 //! `main`: the command line of every program.
 
-use std::{ffi::OsString, io::Write, process::ExitCode};
+use std::{ffi::OsString, io::Write, path::PathBuf, process::ExitCode};
 
 use clap::{
     ArgMatches, Command, CommandFactory, FromArgMatches,
     error::{ContextKind, ContextValue, ErrorKind},
 };
-use steadfast_core::{App, Result, tune_sqlite};
+use steadfast_core::{App, Result, store::SealFile, tune_sqlite};
 use steadfast_web::{Ask, Cli, Verb, Web, print};
 
 use crate::{
@@ -104,6 +104,7 @@ fn run<M, P: Program<M>>(program: &P, argv: &[OsString]) -> Result<(), Failure> 
     match line.verb {
         None | Some(VerbArgs::Serve) => {
             let args = ServeArgs::from_arg_matches(settings).unwrap_or_else(|it| it.exit());
+            let args = ServeArgs { open_secrets: declared.open_secrets(), ..args };
             serve::run(args, app?)
         }
         Some(VerbArgs::Inspect(args)) => serve::inspect(&args, name),
@@ -167,7 +168,13 @@ fn build<M, P: Program<M>>(
         .disable_version_flag(true)
         .disable_help_subcommand(true);
     let matches = lenient.try_get_matches_from(argv).map_err(steadfast_core::Error::terminal)?;
-    program.build(settings_of(&matches))
+    let settings = settings_of(&matches);
+    let app = program.build(settings)?;
+    // Verbs that open a folder need it as `serve` does.
+    Ok(match settings.try_get_one::<PathBuf>("seal_key_file") {
+        Ok(Some(path)) => app.seal_key_file(SealFile::named(path)),
+        Ok(None) | Err(_) => app,
+    })
 }
 
 fn full(declared: &DeclaredSettings, nouns: &[Noun], verbs: &[Verb], name: &str) -> Command {

@@ -3,6 +3,7 @@
 pub(crate) mod clock;
 mod disk;
 mod fsync;
+mod secrets;
 mod store;
 mod work;
 
@@ -20,6 +21,7 @@ pub(crate) async fn examine(server: &Server, deep: bool) -> Examination {
     }
     checks.push(work::unserved(&server.runtime).await);
     checks.push(clock::check(&store.clock().report()));
+    checks.extend(secrets::checks(server).await);
     if let Location::Folder(folder) = &server.location {
         checks.extend(disk::checks(folder.clone(), server.is_read_only.get().is_none()).await);
     }

@@ -31,6 +31,7 @@ mod pages;
 mod ports;
 mod request_id;
 mod s3;
+mod secret_file;
 mod serve;
 mod server;
 mod settings;

@@ -9,7 +9,10 @@ use crate::{budget, listener::ConnectionSlot, server::Server};
 pub(crate) fn router(server: &Server) -> Router {
     let budget = server.budget.clone();
     let Ok(buckets) = server.buckets() else { return Router::new() };
-    let api = S3Api::new(buckets.clone(), server.runtime.store().clone());
+    let api = {
+        let (store, seal) = (server.runtime.store().clone(), server.runtime.seal().clone());
+        S3Api::new(buckets.clone(), store, seal)
+    };
     Router::new().fallback(async move |request: Request| -> Response {
         let slot = request.extensions().get::<ConnectionSlot>().cloned();
         let answer = async |request| api.answer(request).await.map(Body::new);

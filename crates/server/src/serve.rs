@@ -6,7 +6,7 @@ use steadfast_core::{
     App, CLOSE_TIMEOUT, ObjectOptions, background_threads, owner_of, refuse_foreign,
     refuse_foreign_database,
 };
-use steadfast_store::{Clock, Commit, Health, Store, SystemClock};
+use steadfast_store::{Clock, Commit, Health, SealFile, Store, SystemClock};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
@@ -35,6 +35,9 @@ const WATCH_PERIOD: Duration = Duration::from_secs(1);
 /// Serves until a signal or until the store fails.
 pub(crate) fn run(args: ServeArgs, app: App) -> Result<(), Failure> {
     logging::start(args.log);
+    for file in &args.open_secrets {
+        tracing::warn!(file, "other users may read this file of a secret; use mode 0600");
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     // Requests run on other threads than background work.
     let work = background_threads()?;
@@ -102,9 +105,12 @@ async fn serve_on(
     let program = app
         .object_options(object_options(args))
         .retention(args.keep())
-        .blob_folder(data.join("blobs"));
+        .blob_folder(data.join("blobs"))
+        .seal_key_folder(&data);
+    let program = if args.replace_seal_key { program.replace_seal_key() } else { program };
     let server = Server::prepare(program, store.clone(), location).await?;
     tighten(&data).await?;
+    let _ = server.open_secrets.set(args.open_secrets.clone());
     server.set_transport(transport.clone());
     let _ = server.address.set(ports.addresses.http);
     if let Some(address) = ports.addresses.s3 {
@@ -180,7 +186,10 @@ async fn look(args: &InspectArgs, name: String) -> Result<(), Failure> {
     let store = open_store(&location, clock.clone(), options).await?;
     let name = format!("{} (read-only)", owner_of(&folder).await.unwrap_or(name));
     // The program declares nothing, so nothing is delivered: everything in the store can be read.
-    let mut app = App::new(&*name).adopt().blob_folder_read_only(folder.join("blobs"));
+    let mut app = App::new(&*name)
+        .adopt()
+        .blob_folder_read_only(folder.join("blobs"))
+        .seal_key_file(SealFile::in_folder(&folder).read_only());
     app::claim_routes(&mut app);
     let server = Server::prepare(app, store.clone(), location).await?;
     let _ = server.is_read_only.set(());

@@ -68,6 +68,8 @@ pub(crate) struct Server {
     pub(crate) stopping: CancellationToken,
     /// Set if the store is read-only.
     pub(crate) is_read_only: OnceLock<()>,
+    /// Files of secret settings that other users may read.
+    pub(crate) open_secrets: OnceLock<Vec<String>>,
     /// Stored work that the program does not serve, at the start.
     pub(crate) unserved: OnceLock<Vec<Unserved>>,
     draining: AtomicBool,
@@ -104,6 +106,7 @@ impl Server {
             followers: Arc::new(Semaphore::new(FOLLOWERS_MAX)),
             stopping: CancellationToken::new(),
             is_read_only: OnceLock::new(),
+            open_secrets: OnceLock::new(),
             unserved: OnceLock::new(),
             draining: AtomicBool::new(false),
         }

@@ -13,7 +13,11 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, parser::ValueSource};
 use steadfast_core::{App, Error, Result};
 use toml::Value;
 
-use crate::{failure::Failure, location::redacted};
+use crate::{
+    failure::Failure,
+    location::redacted,
+    secret_file::{SecretFile, secret_variable},
+};
 
 /// The default settings file.
 const FILE: &str = "steadfast.toml";
@@ -116,6 +120,8 @@ pub(crate) struct DeclaredSettings {
     flags: Vec<Flag>,
     file: BTreeMap<String, Vec<String>>,
     name: String,
+    /// Values of secrets that a variable `…_FILE` names, by flag.
+    secrets: BTreeMap<String, SecretFile>,
     /// The reason why the settings are invalid. Client verbs work without them.
     pub(crate) failure: Option<String>,
 }
@@ -137,8 +143,10 @@ impl DeclaredSettings {
                 (String::new(), Some(failure))
             }
         };
-        let declared = Self::new(flags, &text, &path)?;
-        Ok(Self { failure: failure.or(declared.failure), ..declared })
+        let mut declared = Self::new(flags, &text, &path)?;
+        declared.failure = failure.or(declared.failure);
+        declared.read_secrets(&|name| std::env::var_os(name));
+        Ok(declared)
     }
 
     fn new(flags: Vec<Flag>, text: &str, path: &Path) -> Result<Self, Failure> {
@@ -167,7 +175,34 @@ impl DeclaredSettings {
         if failure.is_some() {
             file.clear();
         }
-        Ok(Self { flags, file, name, failure })
+        Ok(Self { flags, file, name, secrets: BTreeMap::new(), failure })
+    }
+
+    /// Reads the files that variables name: a secret setting `NAME` has `NAME_FILE`.
+    fn read_secrets(&mut self, variable: &dyn Fn(&str) -> Option<OsString>) {
+        let mut problems = Vec::new();
+        for flag in self.flags.iter().filter(|it| it.arg.is_hide_env_values_set()) {
+            match secret_variable(&variables(flag), variable) {
+                Ok(None) => {}
+                Ok(Some(secret)) => {
+                    let refused = flag.refuse(std::slice::from_ref(&secret.value));
+                    problems.extend(refused.map(|it| format!("{}: {it}", secret.variable)));
+                    self.secrets.insert(flag.name().to_owned(), secret);
+                }
+                Err(problem) => problems.push(problem),
+            }
+        }
+        if !problems.is_empty() {
+            self.secrets.clear();
+            let all = self.failure.take().into_iter().chain(problems).collect::<Vec<_>>();
+            self.failure = Some(all.join("\nerror: "));
+        }
+    }
+
+    /// Files of secrets that other users may read.
+    pub(crate) fn open_secrets(&self) -> Vec<String> {
+        let open = self.secrets.values().filter(|it| it.is_open);
+        open.map(|it| it.path.display().to_string()).collect()
     }
 
     /// Gives a flag of a verb the variable and the file value of the setting with its name.
@@ -189,6 +224,10 @@ impl DeclaredSettings {
         // `--help` prints the value of the variable.
         if arg.get_env().and_then(std::env::var_os).is_some_and(|it| has_secret(&it)) {
             arg = arg.hide_env_values(true);
+        }
+        if let Some(secret) = self.secrets.get(flag.name()) {
+            let arg = arg.default_values([secret.value.clone()]).required(false);
+            return arg.hide_default_value(true);
         }
         match self.file.get(flag.name()) {
             // In clap a default does not satisfy `required`, and `--help` would print it.
@@ -223,6 +262,8 @@ impl DeclaredSettings {
             } else if source == ValueSource::EnvVariable {
                 let variable = flag.arg.get_env().map(|it| it.to_string_lossy().into_owned());
                 variable_in_use(flag).or(variable).unwrap_or_default()
+            } else if let Some(secret) = self.secrets.get(flag.name()) {
+                secret.variable.clone()
             } else if self.file.contains_key(flag.name()) {
                 self.name.clone()
             } else {
@@ -271,6 +312,14 @@ fn check_duplicates(flags: &[Flag]) -> Result<(), Failure> {
 fn variable_in_use(flag: &Flag) -> Option<String> {
     let name = format!("STEADFAST_{}", flag.name().to_uppercase().replace('-', "_"));
     std::env::var_os(&name).filter(|it| !it.is_empty()).map(|_| name)
+}
+
+/// All variables of a flag.
+fn variables(flag: &Flag) -> Vec<String> {
+    let derived = format!("STEADFAST_{}", flag.name().to_uppercase().replace('-', "_"));
+    let declared = flag.arg.get_env().map(|it| it.to_string_lossy().into_owned());
+    let declared = declared.filter(|it| *it != derived);
+    std::iter::once(derived).chain(declared).collect()
 }
 
 /// The variable of a flag, if it is not the one that it declares.
@@ -453,6 +502,55 @@ mod tests {
         };
         for shown in ["field `shop_key` of settings is", "setting `--shop-open` is declared"] {
             assert!(text.contains(shown), "{shown} is missing in {text}");
+        }
+    }
+
+    /// The settings with these variables, and the lines of `config show`.
+    fn with_variables(set: &[(&str, &str)], text: &str) -> Result<(Shop, String), String> {
+        let mut declared = declared(text)?;
+        let find = |name: &str| set.iter().find(|it| it.0 == name).map(|it| it.1.into());
+        declared.read_secrets(&find);
+        if let Some(failure) = declared.failure.take() {
+            return Err(failure);
+        }
+        let command = declared.add_to(Command::new("shop"));
+        let matches = command.try_get_matches_from(["shop"]).unwrap();
+        Ok((Shop::from_arg_matches(&matches).unwrap(), declared.show(&matches)))
+    }
+
+    #[test]
+    fn a_secret_comes_from_the_file_that_its_variable_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        std::fs::write(&path, "hush\n\n").unwrap();
+        let file = ("STEADFAST_SHOP_KEY_FILE", path.to_str().unwrap());
+        let (shop, text) = with_variables(&[file], "[shop]\nkey = \"other\"").unwrap();
+        assert_eq!(shop.shop_key.as_deref(), Some("hush\n"), "one line end is not part of it");
+        assert!(text.contains("shop-key = ***  (STEADFAST_SHOP_KEY_FILE)\n"), "{text}");
+        let both = [file, ("STEADFAST_SHOP_KEY", "second")];
+        let error = with_variables(&both, "").err().unwrap();
+        assert!(error.contains("STEADFAST_SHOP_KEY and STEADFAST_SHOP_KEY_FILE are both set"));
+        let missing = ("STEADFAST_SHOP_KEY_FILE", "/nowhere/key");
+        let error = with_variables(&[missing], "").err().unwrap();
+        assert!(error.contains("/nowhere/key cannot be read"), "{error}");
+        // Only secrets are read from files.
+        let count = ("STEADFAST_SHOP_COUNT_FILE", path.to_str().unwrap());
+        assert_eq!(with_variables(&[count], "").unwrap().0.shop_count, 3);
+    }
+
+    #[test]
+    fn a_secret_file_that_others_may_read_is_reported() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        std::fs::write(&path, "hush").unwrap();
+        for (mode, is_open) in [(0o604, true), (0o640, false), (0o600, false)] {
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+            let mut declared = declared("").unwrap();
+            declared.read_secrets(&|name| {
+                (name == "STEADFAST_SHOP_KEY_FILE").then(|| path.clone().into())
+            });
+            assert_eq!(!declared.open_secrets().is_empty(), is_open, "{mode:o}");
         }
     }
 

@@ -29,6 +29,7 @@ mod recorded;
 mod retention;
 mod retry;
 mod run;
+mod seal;
 mod secret;
 mod sql;
 mod sqlite;
@@ -58,7 +59,8 @@ pub use self::{
     retention::{ExpiryList, ExpiryRow, KeyName, Retention},
     retry::{RetryPolicy, backoff},
     run::{RunCursor, RunFilter, RunPage, RunStatus, RunSummary},
-    secret::secret_text,
+    seal::{Seal, SealError, SealFile, identity_of},
+    secret::{Secret, secret_text},
     sqlite::{SqliteOptions, SqliteStore, peek_entry},
     store::{Activity, CommitCallback, Dump, Health, Owner, Setting, Store},
     store_clock::{CLOCK_STEP_MAX, ClockReport, ClockStep, StoreClock},

@@ -1,20 +1,71 @@
-//! Random secret texts.
+//! Secrets: a text that is not shown, and random ones.
+
+use std::{convert::Infallible, fmt, str::FromStr};
 
 use crate::StoreError;
+
+/// A secret. `Debug` does not show it.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// The text, for its use.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+impl From<String> for Secret {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl From<&str> for Secret {
+    fn from(text: &str) -> Self {
+        Self(text.into())
+    }
+}
+
+impl FromStr for Secret {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(text.into())
+    }
+}
 
 /// Random letters from the system's source. The number of letters must divide 256, so that all are
 /// equally likely.
 pub fn secret_text(len: usize, letters: &[u8]) -> Result<String, StoreError> {
     debug_assert_eq!(256 % letters.len(), 0, "no letter may be more likely than another");
     let mut bytes = vec![0; len];
+    fill(&mut bytes)?;
+    Ok(bytes.iter().map(|it| char::from(letters[usize::from(*it) % letters.len()])).collect())
+}
+
+/// Random bytes from the system's source.
+pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N], StoreError> {
+    let mut bytes = [0; N];
+    fill(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn fill(bytes: &mut [u8]) -> Result<(), StoreError> {
     let mut filled = 0;
-    while filled < len {
+    while filled < bytes.len() {
         let flags = rustix::rand::GetRandomFlags::empty();
         let count = rustix::rand::getrandom(&mut bytes[filled..], flags);
         let count = count.map_err(|error| StoreError::Unavailable { reason: error.to_string() });
         filled += count?;
     }
-    Ok(bytes.iter().map(|it| char::from(letters[usize::from(*it) % letters.len()])).collect())
+    Ok(())
 }
 
 #[cfg(test)]
@@ -26,5 +77,10 @@ mod tests {
         let one = || secret_text(40, b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567").unwrap();
         assert_eq!(one().len(), 40);
         assert_ne!(one(), one());
+    }
+
+    #[test]
+    fn debug_does_not_show_a_secret() {
+        assert_eq!(format!("{:?}", Some(Secret::from("hush"))), "Some(***)");
     }
 }

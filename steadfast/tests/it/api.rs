@@ -29,9 +29,9 @@ fn metrics_count_messages_and_requests() {
     assert!(metrics.header("content-type").starts_with("application/openmetrics-text"));
     for line in [
         // The first start of a store commits the name of its program, the account of its buckets,
-        // two buckets, a rule, and the session of its files.
-        "steadfast_commits_total 6",
-        "steadfast_batches_total 6",
+        // two buckets, a rule, the session of its files, and the fingerprint of its seal key.
+        "steadfast_commits_total 7",
+        "steadfast_batches_total 7",
         "steadfast_work_pending 1",
         "steadfast_work_dead 1",
         "steadfast_store_ready 1",

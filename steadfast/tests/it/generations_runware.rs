@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use steadfast_fake_runware::{FakeRunware, KEY};
 use tempfile::TempDir;
 
-use crate::{cluster::Cluster, harness::Server};
+use crate::{cluster::Cluster, harness::Server, secrets::with_text};
 
 pub(crate) fn folder() -> TempDir {
     tempfile::tempdir().expect("a temporary folder")
@@ -239,6 +239,14 @@ fn told_clips(cluster: Option<&Cluster>) {
     assert_eq!((&corrected["ready"], &corrected["failed"]), (&json!(1), &json!(0)));
     assert_eq!(server.json("/api/artifacts")["items"].as_array().map(Vec::len), Some(4));
     assert_eq!(fake.billings_max(), 1);
+    // The token in the address of a webhook is stored nowhere.
+    for task in fake.tasks() {
+        let request = fake.request(&task).expect("a request");
+        let url = request["webhookURL"].as_str().expect("an address");
+        let (address, token) = url.rsplit_once('/').expect("a token");
+        assert!(address.ends_with(&task) && token.len() == 64, "{url}");
+        assert!(with_text(server.folder(), token).is_empty(), "{url}");
+    }
 }
 
 #[test]

@@ -62,6 +62,7 @@ mod run_live;
 mod run_pages;
 mod runs;
 mod s3;
+mod secrets;
 mod seed;
 mod small_disk;
 mod snapshots;

@@ -270,6 +270,7 @@ const UNPROVOKED: &[(Code, &str)] = &[
     (Code::Internal, "is a defect of the server"),
     (Code::DiskFull, "needs a full disk: small_disk.rs"),
     (Code::StoreUnavailable, "needs a database that is away: outage.rs"),
+    (Code::SealKeyMissing, "needs a server without its seal key: secrets.rs"),
     (Code::TurnLost, "needs a store that refuses a turn: core's tests of objects"),
     (Code::OutcomeUnknown, "needs a database that is lost during a commit: the store's tests"),
     (Code::Fenced, "needs a second owner: cluster.rs"),

@@ -117,7 +117,7 @@ pub(super) async fn begin(
         }
     }
     let uuid = uuid::Builder::from_random_bytes(bytes).into_uuid().to_string();
-    let (comparison, sealed) = site.vault.seal(&comparison).await?;
+    let (comparison, sealed) = site.vault.seal(&comparison)?;
     let (comparison_id, direction) = (pair.comparison_id(&uuid), pair.direction());
     let create = CreateComparison { comparison_id, comparison, direction, sealed };
     let pair = EnvPair::at(pair.key());

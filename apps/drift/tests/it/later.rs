@@ -154,14 +154,14 @@ async fn a_secret_in_a_url_is_for_the_one_who_is_asked() {
     let (left, right) = (&left_side, &right_side);
     let moody = Moody::default();
     let app = program(&moody).test().await.unwrap();
-    moody.vault.keep_in(app.store().clone());
+    moody.vault.keep_in(&app);
     let secret = "SuperSecret123";
     let (left, right) =
         (format!("{}?token={secret}", left.url), format!("{}?token={secret}", right.url));
     let (pair, mut create) = create(&left, &right, 1);
     create.comparison.left_label = None;
     let heads = [left_side.clone(), right_side.clone()];
-    (create.comparison, create.sealed) = moody.vault.seal(&create.comparison).await.unwrap();
+    (create.comparison, create.sealed) = moody.vault.seal(&create.comparison).unwrap();
     let id = create.comparison_id.clone();
     app.call(EnvPair::at(&pair), create).await.unwrap();
     let shown = ended(&app, &pair, &id).await;

@@ -11,10 +11,7 @@ use data_encoding::HEXLOWER;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use steadfast_core::{
-    Object,
-    store::{crash, secret_text},
-};
+use steadfast_core::{Object, store::crash};
 use steadfast_web::{IdempotencyKey, Problem};
 
 use super::{site::Site, workspace::Workspace};
@@ -43,9 +40,6 @@ struct Body {
 fn one() -> u32 {
     1
 }
-
-/// The letters of a secret.
-const LETTERS: &[u8] = b"0123456789abcdef";
 
 pub(super) async fn create(
     State(site): State<Site>,
@@ -137,15 +131,13 @@ pub(super) async fn begin(
         }
         None => new_id(site.clock.now(), &*site.entropy),
     };
-    // Not of the entropy that ids are made of, which everybody sees.
-    let secret = secret_text(32, LETTERS)?;
     let create = Create {
         timeout_ms: u64::try_from(site.providers.timeout(request.kind).as_millis())
             .unwrap_or(u64::MAX),
         webhooks: site.webhooks.clone(),
         request,
         workspace: workspace.name().into(),
-        secret,
+        secret: String::new(),
     };
     let generation = site.objects.call(GenerationManager::at(id), create).await?;
     crash::point("generation.created");

@@ -64,8 +64,12 @@ pub(super) fn submit(
     let Some(task) = rows::task_at(turn, index)? else { return Ok(()) };
     turn.sql().execute("UPDATE task SET isUnsent = 0 WHERE idx = ?1", [index])?;
     let webhook = kept.webhooks.as_ref().map(|base| {
-        let token = webhook_token(kept.secret.as_bytes(), turn.name(), &task.id);
-        format!("{base}/webhooks/{}/{}/{}/{token}", kept.request.provider, turn.name(), task.id)
+        let (provider, generation) = (&kept.request.provider, turn.name());
+        let url = format!("{base}/webhooks/{provider}/{generation}/{}", task.id);
+        if kept.secret.is_empty() {
+            return url;
+        }
+        format!("{url}/{}", webhook_token(kept.secret.as_bytes(), generation, &task.id))
     });
     let job = Submit {
         provider: kept.request.provider.clone(),

@@ -262,7 +262,12 @@ impl Handle<Webhook> for GenerationManager {
     /// The body and its effects are one commit; the response comes after it.
     fn handle(&self, turn: &Turn<Self>, msg: Webhook) -> Result<()> {
         let kept = rows::request(turn)?.ok_or_else(|| unknown(turn))?;
-        if !verify_webhook_token(kept.secret.as_bytes(), turn.name(), &msg.task, &msg.token) {
+        let (secret, name) = (kept.secret.as_bytes(), turn.name());
+        let is_ours = match secret.is_empty() {
+            true => self.providers.verify_webhook(name, &msg.task, &msg.token),
+            false => verify_webhook_token(secret, name, &msg.task, &msg.token),
+        };
+        if !is_ours {
             return Err(unknown(turn));
         }
         let told = self.providers.parse_webhook(&kept.request.provider, &msg.task, &msg.body)?;

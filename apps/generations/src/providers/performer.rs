@@ -80,13 +80,9 @@ impl Providers {
     }
 
     async fn hand_over(&self, provider: &Arc<dyn Provider>, job: Submit) -> Result<Taken> {
-        let task = Task {
-            id: job.task,
-            model: job.model,
-            kind: job.kind,
-            input: job.input,
-            webhook_url: job.webhook,
-        };
+        let webhook_url = self.webhook_of(&job);
+        let task =
+            Task { id: job.task, model: job.model, kind: job.kind, input: job.input, webhook_url };
         crash::point("generation.submit.before");
         let taken = match provider.submit(&task).await {
             Ok(Submitted::Finished(outputs)) => made(outputs).map_or(Taken::Accepted, Taken::Made),

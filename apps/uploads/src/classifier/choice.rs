@@ -181,7 +181,7 @@ fn workers_ai(args: &Settings, limits: &ImageLimits) -> Result<WorkersAi> {
              STEADFAST_WORKERS_AI_TOKEN",
         ));
     };
-    let mut options = WorkersAiOptions::new(account, token);
+    let mut options = WorkersAiOptions::new(account, token.expose());
     if let Some(model) = &args.workers_ai_model {
         options.model.clone_from(model);
     }

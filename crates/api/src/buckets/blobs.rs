@@ -68,7 +68,8 @@ pub struct PresignBlob {
     pub expires_seconds: u64,
 }
 operation!(PresignBlob => PresignedUrl, Post "/v1/buckets/{bucket}/presign" (blob.bucket), Member,
-    errors [InvalidName, BucketNotFound, InvalidKey, InvalidInput, BlobNotFound, Conflict]);
+    errors [InvalidName, BucketNotFound, InvalidKey, InvalidInput, BlobNotFound, Conflict,
+        SealKeyMissing]);
 
 fn an_hour() -> u64 {
     3_600

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 use steadfast_bucket::PartError;
 use steadfast_core::process::{CodecError, Refused};
-use steadfast_store::{AddressError, CommitsLost};
+use steadfast_store::{AddressError, CommitsLost, SealError};
 
 use super::*;
 
@@ -163,6 +163,8 @@ fn every_error_of_a_bucket_keeps_its_code() {
     check(BucketError::DiskFull, 507);
     check(BucketError::Files { reason: text() }, 503);
     check(BucketError::Store(StoreError::Closed), 503);
+    check(BucketError::Seal(SealError::KeyMissing { reason: text() }), 503);
+    check(BucketError::Seal(SealError::Changed { identity: text() }), 500);
 }
 
 #[test]

@@ -1,10 +1,9 @@
-//! Conditions of requests, and scopes of access keys.
+//! Conditions of requests.
 
 use std::time::Duration;
 
 use steadfast_bucket::{
-    BucketError, BucketName, Condition, CopyOptions, GetOptions, Match, PutOptions, Scope,
-    create_key, delete_key, find_key, list_keys,
+    BucketError, BucketName, Condition, CopyOptions, GetOptions, Match, PutOptions,
 };
 
 use crate::setup::{START, Setup, bucket, key};
@@ -13,7 +12,6 @@ crate::setup::laws!(
     reads_check_their_conditions,
     writes_check_their_conditions,
     a_copy_between_buckets_checks_both_conditions,
-    access_keys_are_found_until_they_are_revoked,
 );
 
 fn etag(etag: &str) -> Option<Match> {
@@ -111,38 +109,4 @@ async fn a_copy_between_buckets_checks_both_conditions(setup: Setup) {
     assert!(matches!(error, BucketError::NotEmpty { .. }));
     let reading = setup.buckets.get(&there, &to, GetOptions::default()).await.unwrap();
     assert_eq!(reading.bytes().await.unwrap(), b"bytes");
-}
-
-async fn access_keys_are_found_until_they_are_revoked(setup: Setup) {
-    let scope =
-        Scope { bucket: Some("photos".into()), prefix: Some("in/".into()), read_only: true };
-    let one = create_key(&*setup.store, scope.clone(), None).await.unwrap();
-    let all = create_key(&*setup.store, Scope::default(), None).await.unwrap();
-    assert_ne!((&one.id, &one.secret), (&all.id, &all.secret));
-    assert_eq!((one.id.len(), one.secret.len()), (20, 40));
-    assert!(!format!("{one:?}").contains(&one.secret));
-    assert_eq!(find_key(&*setup.store, &one.id).await.unwrap().as_ref(), Some(&one));
-    for unknown in ["", "SF", "\0", &"x".repeat(2_000), &one.id.to_lowercase()] {
-        assert_eq!(find_key(&*setup.store, unknown).await.unwrap(), None, "{unknown}");
-    }
-    assert!(all.scope.is_all() && !scope.is_all());
-    assert!(scope.covers_blob("photos", "in/a") && scope.covers_list("photos", "in/a/"));
-    for (bucket, at) in [("photos", "out"), ("photos", "in"), ("other", "in/a"), ("photos", "")] {
-        assert!(!scope.covers_blob(bucket, at) && !scope.covers_list(bucket, at), "{bucket} {at}");
-        assert!(all.scope.covers_blob(bucket, at));
-    }
-    let wrong = Scope { bucket: Some("No".into()), ..Scope::default() };
-    assert!(create_key(&*setup.store, wrong, None).await.is_err());
-    let mut ids = [one.id.clone(), all.id.clone()];
-    ids.sort();
-    let list = async |after: Option<&str>, limit| {
-        let found = list_keys(&*setup.store, after, limit).await.unwrap();
-        found.into_iter().map(|it| it.id).collect::<Vec<_>>()
-    };
-    assert_eq!(list(None, 10).await, ids);
-    assert_eq!(list(Some(&ids[0]), 1).await, ids[1..]);
-    assert!(delete_key(&*setup.store, &one.id).await.unwrap());
-    assert!(!delete_key(&*setup.store, &one.id).await.unwrap());
-    assert_eq!(find_key(&*setup.store, &one.id).await.unwrap(), None);
-    assert_eq!(list(None, 10).await, [all.id]);
 }

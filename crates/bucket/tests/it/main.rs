@@ -11,6 +11,7 @@ mod crashing_store;
 mod events;
 mod faulty_blobs;
 mod files;
+mod keys;
 mod lists;
 mod model;
 mod races;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use steadfast_store::Store;
+use steadfast_store::{Seal, Store, StoreError};
 
-use super::App;
+use super::{App, SealSource};
 use crate::{
     Client, Objects, Queues, Runs, Runtime, StartError, Tokens, bucket::BlobLocation, open,
     process::Processes, runtime::Parts,
@@ -27,6 +27,9 @@ impl App {
             if !self.buckets.specs.is_empty() || blobs.is_dir() {
                 self.buckets.location = BlobLocation::Folder(blobs);
             }
+        }
+        if let Some(folder) = open::folder(at) {
+            self = self.seal_key_folder(folder);
         }
         let started = async {
             let runtime = self.prepare(store.clone()).await?;
@@ -56,6 +59,7 @@ impl App {
         let App { name, clients, entropy, retention, extensions, buckets, .. } = self;
         let declared_buckets = buckets.specs.clone();
         let buckets = buckets.open(store.clone(), entropy.clone()).await?;
+        let seal = load_seal(&*store, self.seal).await?;
         let mut objects = Objects::builder(store.clone())
             .shared_entropy(entropy.clone())
             .options(self.object_options)
@@ -77,6 +81,8 @@ impl App {
         let parts = Parts {
             name,
             tokens: Tokens::new(store.clone()),
+            seal,
+            secrets: self.secrets,
             store,
             objects,
             processes,
@@ -93,4 +99,17 @@ impl App {
         self.on_open.into_iter().for_each(|hook| hook(&runtime));
         Ok(runtime)
     }
+}
+
+async fn load_seal(store: &dyn Store, source: SealSource) -> Result<Seal, StoreError> {
+    let file = match source {
+        SealSource::Unset => return Ok(Seal::none()),
+        SealSource::Given(seal) => return Ok(seal),
+        SealSource::File(file) => file,
+    };
+    let seal = Seal::load(store, file).await?;
+    if let Err(error) = seal.fingerprint() {
+        tracing::warn!(%error, "secrets cannot be used; everything else works");
+    }
+    Ok(seal)
 }

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use steadfast_store::{Entropy, Store};
+use steadfast_bucket::seal_keys;
+use steadfast_store::{Entropy, EntryKey, Seal, Store};
 
 use crate::{
-    BucketSpec, Buckets, DispatcherOptions, Objects, Queues, RetentionSettings, Runs, Sweeper,
-    Tokens, app::Extensions, process::Processes,
+    BucketError, BucketSpec, Buckets, DispatcherOptions, Objects, Queues, RetentionSettings, Runs,
+    Sweeper, Tokens, app::Extensions, process::Processes,
 };
 
 /// The parts of a program, on one store.
@@ -20,6 +21,8 @@ pub(crate) struct Parts {
     pub(crate) buckets: Option<Buckets>,
     pub(crate) declared_buckets: Vec<BucketSpec>,
     pub(crate) tokens: Tokens,
+    pub(crate) seal: Seal,
+    pub(crate) secrets: Vec<EntryKey>,
     pub(crate) extensions: Extensions,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) dispatcher_options: DispatcherOptions,
@@ -27,6 +30,25 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
+    /// Seals secrets that an earlier version stored as plain text, or that an earlier key sealed.
+    pub(crate) async fn seal_secrets(&self) -> Result<(), BucketError> {
+        let (store, seal) = (&*self.store, &self.seal);
+        if seal.fingerprint().is_err() {
+            return Ok(());
+        }
+        let count = seal_keys(store, seal).await?;
+        for entry in &self.secrets {
+            seal.seal_entry(store, entry).await?;
+        }
+        if 0 < count {
+            tracing::warn!(
+                count,
+                "access keys were sealed; `steadfast doctor` says which to replace"
+            );
+        }
+        Ok(seal.record(store).await?)
+    }
+
     pub(crate) fn sweeper(&self) -> Sweeper {
         Sweeper {
             store: self.store.clone(),

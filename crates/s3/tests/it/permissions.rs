@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use steadfast_bucket::{BlobKey, BucketName, delete_key};
-use steadfast_s3::{PresignMethod, presign};
+use steadfast_s3::{PresignMethod, S3Api, presign};
 use steadfast_store::{Clock, SystemClock};
 
-use crate::setup::Setup;
+use crate::setup::{SEAL, Setup};
 
 #[tokio::test]
 async fn a_key_cannot_leave_its_scope() {
@@ -98,6 +98,20 @@ async fn a_revoked_key_and_its_urls_stop_working_at_once() {
     let id = "InvalidAccessKeyId";
     setup.ask_as(&key, ("GET", "/photos/a"), &[], "").await.is(403, id);
     setup.send("GET", target, &host, Vec::new()).await.is(403, id);
+}
+
+#[tokio::test]
+async fn without_the_seal_key_the_answer_says_so_and_reveals_nothing_of_the_server() {
+    let setup = Setup::new().await;
+    setup.ask("PUT", "/photos/a", "hello").await.is(200, "");
+    let wrong = steadfast_store::Seal::of_key([2; 32]);
+    let api = S3Api::new(setup.buckets.clone(), setup.store.clone(), wrong);
+    let mut setup = setup;
+    setup.api = api;
+    let answer = setup.ask("GET", "/photos/a", "").await.is(503, "ServiceUnavailable");
+    assert!(answer.body.contains("seal_key_missing"), "{}", answer.body);
+    let key = SEAL.fingerprint().unwrap();
+    assert!(!answer.body.contains(&key), "{}", answer.body);
 }
 
 #[tokio::test]

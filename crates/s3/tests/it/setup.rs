@@ -1,6 +1,10 @@
 //! Test setup: a store in memory, a folder of files, and access keys.
 
-use std::{io, path::Path, sync::Arc};
+use std::{
+    io,
+    path::Path,
+    sync::{Arc, LazyLock},
+};
 
 use bytes::Bytes;
 use futures_util::stream;
@@ -9,9 +13,11 @@ use http_body::Frame;
 use http_body_util::{BodyExt, Empty, StreamBody};
 use steadfast_bucket::{AccessKey, BucketName, Buckets, FileBlobs, Scope, account, create_key};
 use steadfast_s3::S3Api;
-use steadfast_store::{MemoryStore, SeededEntropy, Store, SystemClock};
+use steadfast_store::{MemoryStore, Seal, SeededEntropy, Store, SystemClock};
 
 use crate::sign::sign;
+
+pub(crate) static SEAL: LazyLock<Seal> = LazyLock::new(|| Seal::of_key([1; 32]));
 
 pub(crate) struct Setup {
     pub(crate) api: S3Api,
@@ -56,8 +62,8 @@ impl Setup {
         for name in ["photos", "other"] {
             buckets.create(&BucketName::new(name).unwrap()).await.unwrap();
         }
-        let key = create_key(&*store, Scope::default(), None).await.unwrap();
-        let api = S3Api::new(buckets.clone(), store.clone());
+        let key = create_key(&*store, &SEAL, Scope::default(), None).await.unwrap();
+        let api = S3Api::new(buckets.clone(), store.clone(), SEAL.clone());
         Self { api, buckets, store, key, folder }
     }
 
@@ -68,7 +74,8 @@ impl Setup {
         read_only: bool,
     ) -> AccessKey {
         let (bucket, prefix) = (Some(bucket.into()), prefix.map(str::to_owned));
-        create_key(&*self.store, Scope { bucket, prefix, read_only }, None).await.unwrap()
+        let scope = Scope { bucket, prefix, read_only };
+        create_key(&*self.store, &SEAL, scope, None).await.unwrap()
     }
 
     /// Sends a signed request with its body in pieces; the last one may be an error.

@@ -67,7 +67,7 @@ pub(crate) fn sign_in(
     let steps = scope;
     let scope = format!("{day}/{steps}");
     let text = format!("AWS4-HMAC-SHA256\n{time}\n{scope}\n{}", hash(lines.as_bytes()));
-    let mut secret = format!("AWS4{}", key.secret).into_bytes();
+    let mut secret = format!("AWS4{}", key.secret.expose()).into_bytes();
     for step in [day.as_str()].into_iter().chain(steps.split('/')) {
         secret = mac(&secret, step);
     }

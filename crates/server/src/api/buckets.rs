@@ -22,7 +22,7 @@ use steadfast_bucket::{
 };
 use steadfast_s3::presign as sign;
 use steadfast_store::{
-    Clock, Commit, DueCursor, EntryKey, Expect, Json, Outcome, Put, Recorded, State, Store,
+    Clock, Commit, DueCursor, EntryKey, Expect, Json, Outcome, Put, Recorded, Seal, State, Store,
     SystemClock, Write, queue_address,
 };
 use steadfast_web::{Cursor, PageRequest, Problem, bad_cursor};
@@ -241,7 +241,7 @@ pub(crate) async fn presign(server: Arc<Server>, it: PresignBlob) -> Result<Pres
     })?;
     let (endpoint, now) = (server.transport().s3_url(*address), SystemClock.now());
     let expires = Duration::from_secs(it.expires_seconds);
-    let signer = signer(&**server.runtime.store()).await?;
+    let signer = signer(&**server.runtime.store(), server.runtime.seal()).await?;
     let url = sign(&endpoint, &signer, method, (&bucket, &key), expires, now)
         .map_err(|error| Problem::of(Code::InvalidInput, error.to_string()))?;
     Ok(PresignedUrl { url, expires_at: rfc3339(now.after(expires)) })
@@ -249,18 +249,18 @@ pub(crate) async fn presign(server: Arc<Server>, it: PresignBlob) -> Result<Pres
 
 /// The key that signs URLs. An entry of the store has its id. It is created on first use, and again
 /// after a revocation.
-async fn signer(store: &dyn Store) -> Result<AccessKey, BucketError> {
+async fn signer(store: &dyn Store, seal: &Seal) -> Result<AccessKey, BucketError> {
     let entry = EntryKey::new("system", b"presign-key")?;
     loop {
         let found = store.entry(&entry).await?;
         let id = found.as_ref().and_then(|it| it.value.as_ref());
         let id = id.and_then(|it| serde_json::from_str::<String>(it.as_str()).ok());
         if let Some(id) = id
-            && let Some(key) = find_key(store, &id).await?
+            && let Some(key) = find_key(store, seal, &id).await?
         {
             return Ok(key);
         }
-        let key = create_key(store, Scope::default(), None).await?;
+        let key = create_key(store, seal, Scope::default(), None).await?;
         let value = Some(Json::of(&key.id)?);
         let put = Put { entry: entry.clone(), value, reference: None, expires: None };
         let revision = found.map_or(0, |it| it.revision);

@@ -25,7 +25,8 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
 
 async fn create(server: Arc<Server>, it: CreateKey) -> Result<NewKey, Problem> {
     let once = request_key(&it)?.map(RequestKey::into_remember);
-    match create_key(&**server.runtime.store(), it.into(), once).await {
+    let (store, seal) = (server.runtime.store(), server.runtime.seal());
+    match create_key(&**store, seal, it.into(), once).await {
         Err(BucketError::Repeated { answer: id }) => {
             let detail = format!(
                 "access key {id} was created with this idempotency key, and its secret is shown \
@@ -43,7 +44,7 @@ async fn list(server: Arc<Server>, it: ListKeys) -> Result<Page<Key>, Problem> {
     let is_more = limit < found.len();
     found.truncate(limit);
     let next = found.last().filter(|_| is_more).map(|it| it.id.clone());
-    Ok(Page { items: found.iter().map(Key::from).collect(), next })
+    Ok(Page { items: found.into_iter().map(Key::from).collect(), next })
 }
 
 async fn revoke(server: Arc<Server>, RevokeKey { id }: RevokeKey) -> Result<RevokedKey, Problem> {

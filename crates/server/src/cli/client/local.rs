@@ -8,7 +8,7 @@ use http_body_util::BodyExt;
 use steadfast_api::{BrokenBody, Connection, Payload, ResponseFuture, Transport};
 use steadfast_bucket::MemoryBlobs;
 use steadfast_core::{App, refuse_foreign};
-use steadfast_store::{Clock, MemoryStore, OpenError, Store, SystemClock};
+use steadfast_store::{Clock, MemoryStore, OpenError, Seal, Store, SystemClock};
 use tokio::runtime::Runtime;
 use tower::ServiceExt;
 
@@ -32,7 +32,7 @@ impl Local {
         let opened = runtime.block_on(open_existing_folder(&folder, clock));
         let store = opened.map_err(advise)?;
         app::claim_routes(&mut app);
-        let app = app.blob_folder(folder.join("blobs"));
+        let app = app.blob_folder(folder.join("blobs")).seal_key_folder(&folder);
         let location = Location::Folder(folder);
         let server = runtime.block_on(async {
             let server = Server::prepare(app, store.clone(), location).await;
@@ -51,7 +51,7 @@ impl Local {
             // Nothing reads the location.
             let location = Location::Folder("memory".into());
             app::claim_routes(&mut app);
-            let app = app.blobs(Arc::new(MemoryBlobs::default()));
+            let app = app.blobs(Arc::new(MemoryBlobs::default())).seal(Seal::random()?);
             let server = Server::prepare(app, store, location).await?;
             // Verbs of a program send requests to its own server at the default address.
             let _ = server.address.set(SocketAddr::from(([127, 0, 0, 1], PORT)));

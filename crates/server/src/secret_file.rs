@@ -1,0 +1,48 @@
+//! Secrets in files: a variable `NAME_FILE` names the file with the value of `NAME`.
+
+use std::{
+    ffi::OsString,
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+/// The value of a secret setting.
+#[derive(Clone)]
+pub(crate) struct SecretFile {
+    /// The variable that names the file.
+    pub(crate) variable: String,
+    pub(crate) path: PathBuf,
+    pub(crate) value: String,
+    /// Whether users outside of its group may read the file.
+    pub(crate) is_open: bool,
+}
+
+/// Reads the file that one of these variables names, with `_FILE` at its end. Fails if two
+/// variables set the same secret: nobody could say which one counts.
+pub(crate) fn secret_variable(
+    names: &[String],
+    variable: &dyn Fn(&str) -> Option<OsString>,
+) -> Result<Option<SecretFile>, String> {
+    let files = names.iter().map(|it| format!("{it}_FILE"));
+    let is_set = |it: &String| variable(it).is_some_and(|it| !it.is_empty());
+    let mut set = files.filter(is_set);
+    let Some(file) = set.next() else { return Ok(None) };
+    if let Some(second) = set.next().or_else(|| names.iter().find(|it| is_set(it)).cloned()) {
+        return Err(format!("{second} and {file} are both set; unset one of them"));
+    }
+    let path = PathBuf::from(variable(&file).unwrap_or_default());
+    match read(&path) {
+        Ok((value, is_open)) => Ok(Some(SecretFile { variable: file, path, value, is_open })),
+        Err(error) => Err(format!("{file}: {} cannot be read: {error}", path.display())),
+    }
+}
+
+/// The text of a file without one line end, and whether everybody may read it.
+fn read(path: &Path) -> std::io::Result<(String, bool)> {
+    let text = fs::read_to_string(path)?;
+    let line = text.strip_suffix('\n').unwrap_or(&text);
+    let line = line.strip_suffix('\r').unwrap_or(line);
+    let is_open = fs::metadata(path)?.permissions().mode() & 0o007 != 0;
+    Ok((line.to_owned(), is_open))
+}
