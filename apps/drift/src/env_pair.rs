@@ -13,7 +13,7 @@ use crate::{
     AttachExplanation, Brief, CompareEnvironments, CompareError, CompareInput, CreateComparison,
     Earlier, EnvPair, FailComparison, GetComparison, GetComparisonsForHistory, GetSealed,
     ListComparisons, Overdue, PairMessage, PairSeen, Pairs, ReportStep, SaveProbe, SaveResult,
-    Shown, Status, trend::Past,
+    Shown, Status, pair::organization_and_key, trend::Past,
 };
 
 /// How long a comparison may take.
@@ -98,14 +98,15 @@ impl Handle<CreateComparison> for EnvPair {
             retries: true,
         };
         turn.start(CompareEnvironments::at(&run), input);
+        let (organization, key) = organization_and_key(turn.name());
         let seen = PairSeen {
-            pair: turn.name().into(),
+            pair: key.into(),
             comparison_id: id.clone(),
             comparison: kept,
             at: turn.now().0,
             severity: None,
         };
-        turn.send(Pairs::at(Pairs::ALL), seen);
+        turn.send(Pairs::of(organization), seen);
         find(sql, &id)?.ok_or_else(|| unknown(&id))
     }
 }
@@ -219,14 +220,15 @@ impl Handle<SaveResult> for EnvPair {
         if let Some(shown) = find(turn.sql(), &id)?.filter(|_| is_done)
             && let Some(result) = shown.result
         {
+            let (organization, key) = organization_and_key(turn.name());
             let seen = PairSeen {
-                pair: turn.name().into(),
+                pair: key.into(),
                 comparison_id: id,
                 comparison: result.comparison,
                 at: turn.now().0,
                 severity: severity.as_str().map(str::to_owned),
             };
-            turn.send(Pairs::at(Pairs::ALL), seen);
+            turn.send(Pairs::of(organization), seen);
         }
         Ok(is_done)
     }

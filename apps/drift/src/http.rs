@@ -7,15 +7,21 @@ mod panels;
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
+use axum::{
+    extract::FromRequestParts,
+    http::{StatusCode, request::Parts},
+};
 use steadfast_core::{
-    Objects,
+    Address, Object, Objects,
     store::{Clock, Entropy},
 };
 use steadfast_egress::Policy;
-use steadfast_web::{Connect, Needs, Problem, Role, Routes};
+use steadfast_web::{Caller, Connect, Needs, Problem, Role, Routes};
 
-use crate::{Vault, VaultError, pair::PairError};
+use crate::{
+    EnvPair, Pairs, Vault, VaultError,
+    pair::{PairError, object_of},
+};
 
 const NOTHING: Needs = Needs::NOTHING;
 
@@ -34,6 +40,33 @@ pub struct Site {
     pub clock: Arc<dyn Clock>,
     /// How a live connection is made.
     pub connect: Connect,
+    /// The organization of the caller, whose pairs are its own; `None` for the whole platform.
+    pub organization: Option<String>,
+}
+
+impl Site {
+    /// The name of the object of a pair.
+    fn object_of(&self, key: &str) -> String {
+        object_of(self.organization.as_deref(), key)
+    }
+
+    fn pair(&self, key: &str) -> Address<EnvPair> {
+        EnvPair::at(self.object_of(key))
+    }
+
+    fn pairs(&self) -> Address<Pairs> {
+        Pairs::of(self.organization.as_deref())
+    }
+}
+
+/// Handlers take the site of their caller.
+impl FromRequestParts<Site> for Site {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, site: &Site) -> Result<Self, Problem> {
+        let caller = Caller::from_request_parts(parts, site).await?;
+        Ok(Self { organization: caller.organization().map(str::to_owned), ..site.clone() })
+    }
 }
 
 /// The statuses of what a pair refuses.
@@ -45,7 +78,8 @@ const REFUSALS: &[(&str, StatusCode)] = &[
 
 /// The routes of the application.
 pub fn routes() -> Routes<Site> {
-    let (viewer, member) = (Role::Viewer, Role::Member);
+    let (viewer, member) =
+        (Needs::of_organization(Role::Viewer), Needs::of_organization(Role::Member));
     let history = "/api/pairs/{pair}/comparisons";
     Routes::new("drift")
         .post("/api/compare", member, "Compare two environments", api::create)

@@ -68,6 +68,7 @@ pub fn app(settings: Settings) -> Result<App> {
                 entropy: Arc::new(SeededEntropy::from_system()),
                 clock: Arc::new(SystemClock),
                 connect: served.connect.clone(),
+                organization: None,
             }
         });
     let app = app.secret_entry(vault::old_key().map_err(Error::terminal)?);

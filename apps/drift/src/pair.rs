@@ -84,6 +84,22 @@ impl Pair {
     }
 }
 
+/// The name of the object of a pair: the key, below the organization that compares.
+pub fn object_of(organization: Option<&str>, key: &str) -> String {
+    match organization {
+        Some(it) => format!("{it}/{key}"),
+        None => key.to_owned(),
+    }
+}
+
+/// The organization and the key of the object of a pair.
+pub fn organization_and_key(object: &str) -> (Option<&str>, &str) {
+    match object.rsplit_once('/') {
+        Some((organization, key)) => (Some(organization), key),
+        None => (None, object),
+    }
+}
+
 /// One spelling of a URL, for keys only: the probe asks for what was given. Letters of hosts, ports
 /// that go without saying, dots and slashes at the end, needless encoding and fragments make no
 /// other pair. The order of a query does.

@@ -1,7 +1,7 @@
 //! All pairs that were ever compared, the latest first.
 
 use serde::{Deserialize, Serialize};
-use steadfast_core::{Handle, Object, Result, Turn};
+use steadfast_core::{Address, Handle, Object, Result, Turn};
 
 use crate::Comparison;
 
@@ -10,8 +10,16 @@ use crate::Comparison;
 pub struct Pairs;
 
 impl Pairs {
-    /// The only one.
+    /// The list of the whole platform.
     pub const ALL: &'static str = "all";
+
+    /// The list of an organization, or of the whole platform.
+    pub fn of(organization: Option<&str>) -> Address<Self> {
+        match organization {
+            Some(it) => Self::at(format!("organization/{it}")),
+            None => Self::at(Self::ALL),
+        }
+    }
 }
 
 /// A pair was compared, or its comparison has ended. Words may come in any order.

@@ -69,8 +69,13 @@ impl Vault {
 
     /// The left and the right URL of what [`Vault::seal`] gave.
     pub async fn open(&self, sealed: &str) -> Result<[String; 2], VaultError> {
+        let is_old = !Seal::is_sealed(sealed);
+        // No key opens a text of another form.
+        if is_old && HEXLOWER_PERMISSIVE.decode(sealed.as_bytes()).is_err() {
+            return Err(VaultError::Unreadable);
+        }
         let (store, seal) = self.0.get().ok_or(StoreError::Closed)?;
-        if !Seal::is_sealed(sealed) {
+        if is_old {
             return open_old(&**store, seal, sealed).await;
         }
         let urls = seal.open(URLS, sealed).map_err(|error| match error {

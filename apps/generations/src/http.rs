@@ -46,7 +46,8 @@ type TagPath = Path<(String, String)>;
 pub fn routes() -> Routes<Site> {
     let generation = "/api/generations/{id}";
     let artifact = "/api/artifacts/{id}";
-    let (viewer, member) = (Role::Viewer, Role::Member);
+    let (viewer, member) =
+        (Needs::of_organization(Role::Viewer), Needs::of_organization(Role::Member));
     let tag = &format!("{generation}/tags/{{tag}}");
     let artifact_tag = &format!("{artifact}/tags/{{tag}}");
     // Each address of a webhook has a secret of its own.

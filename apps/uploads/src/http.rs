@@ -15,8 +15,6 @@ use self::forms::FILES_MAX;
 pub use self::site::Site;
 use crate::IMAGE_NOT_FOUND;
 
-const NOTHING: Needs = Needs::NOTHING;
-
 /// Bytes of a form beside its files.
 const FORM_BYTES: usize = 64 << 10;
 
@@ -30,7 +28,8 @@ pub fn routes(limits: &ImageLimits) -> Routes<Site> {
     let uploads = "/api/organizations/{organization}/uploads";
     let upload = &format!("{uploads}/{{name}}");
     let create = api::create.layer(limit(1));
-    let (viewer, member) = (Role::Viewer, Role::Member);
+    let (viewer, member) =
+        (Needs::of_organization(Role::Viewer), Needs::of_organization(Role::Member));
     Routes::new("uploads")
         .get(uploads, viewer, "List images, newest first", api::list)
         .post(
@@ -65,8 +64,6 @@ pub fn routes(limits: &ImageLimits) -> Routes<Site> {
             "Upload images from the page",
             forms::upload.layer(limit(FILES_MAX)),
         )
-        // A login: the token is in its form.
-        .post("/uploads/{organization}/token", NOTHING, "Store a token in a cookie", forms::token)
         .post("/uploads/{organization}/{name}/delete", member, "Delete an image", forms::delete)
         .post(
             "/uploads/{organization}/{name}/retry",

@@ -117,7 +117,7 @@ pub fn with_parts(Parts { classifier, patience, limits, pool, notice }: Parts) -
     let site = move |served: &ServerContext<'_>| http::Site {
         objects: served.runtime.objects().clone(),
         uploads: served.runtime.bucket(UPLOADS),
-        tokens: served.runtime.tokens().clone(),
+        organization: None,
         limits: image_limits.clone(),
         pool: pool.clone(),
         thumbnails: Copies::default(),

@@ -11,7 +11,7 @@ use std::{
 
 use axum::{Router, http::StatusCode, response::IntoResponse};
 use steadfast_core::{
-    App, ConnectParams, LiveSocket, Object, Runtime,
+    App, ConnectParams, LiveSocket, Object, Runtime, object,
     store::{Clock, SeededEntropy, SqliteOptions, SqliteStore, Store, SystemClock},
 };
 use steadfast_drift::{
@@ -96,7 +96,6 @@ impl Stage {
         let options = ProbeOptions { rounds: 0, ..ProbeOptions::default() };
         let prober = Prober::new(Gate::new(policy.clone()), options);
         let (explainer, vault) = (Arc::new(Rules), Vault::default());
-        vault.keep_in(store.clone());
         let app = App::new("test")
             .object(EnvPair::default())
             .object(Pairs)
@@ -104,6 +103,7 @@ impl Stage {
             .start(store.clone())
             .await
             .expect("starts");
+        vault.keep_in(&app);
         // The subscriber here uses no HTTP.
         let connect: Connect =
             Arc::new(|_, _, _| Box::pin(async { StatusCode::NOT_FOUND.into_response() }));
@@ -114,7 +114,10 @@ impl Stage {
             entropy: Arc::new(SeededEntropy::from_system()),
             clock: Arc::new(SystemClock),
             connect,
+            organization: None,
         });
+        let anybody = steadfast_web::Caller::new(&app, object::Caller::Anonymous);
+        let routes = routes.layer(axum::Extension(anybody));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("its address");
         let serving = tokio::spawn(async move {

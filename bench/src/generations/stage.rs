@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use axum::{Router, http::StatusCode, response::IntoResponse};
 use serde_json::{Value, json};
 use steadfast_core::{
-    App, ConnectParams, Object, ObjectOptions, Runtime, background_threads,
+    App, ConnectParams, Object, ObjectOptions, Runtime, background_threads, object,
     store::{SeededEntropy, SqliteOptions, SqliteStore, Store, SystemClock},
 };
 use steadfast_generations::{
@@ -76,6 +76,7 @@ impl Stage {
             objects: app.objects().clone(),
             artifacts: app.bucket(ARTIFACTS),
             providers,
+            webhooks: None,
             connect,
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SeededEntropy::from_system()),
@@ -83,6 +84,8 @@ impl Stage {
             limits: ImageLimits::default(),
             copies: Copies::default(),
         });
+        let anybody = steadfast_web::Caller::new(&app, object::Caller::Anonymous);
+        let routes = routes.layer(axum::Extension(anybody));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("its address");
         let serving = tokio::spawn(async move {

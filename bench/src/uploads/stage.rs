@@ -9,7 +9,7 @@ use std::{
 
 use axum::{Router, http::StatusCode, response::IntoResponse};
 use steadfast_core::{
-    App, ConnectParams, Object, Runtime,
+    App, ConnectParams, Object, Runtime, object,
     store::{SqliteOptions, SqliteStore, Store, SystemClock},
 };
 use steadfast_images::{Copies, ImageLimits, Pool};
@@ -85,13 +85,15 @@ impl Stage {
         let routes = Router::from(routes(&limits)).with_state(Site {
             objects: app.objects().clone(),
             uploads: app.bucket(UPLOADS),
-            tokens: app.tokens().clone(),
+            organization: None,
             limits,
             pool: Pool::for_this_machine("images").expect("threads"),
             thumbnails: Copies::default(),
             connect,
             notice: Arc::new(|| None),
         });
+        let anybody = steadfast_web::Caller::new(&app, object::Caller::Anonymous);
+        let routes = routes.layer(axum::Extension(anybody));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("its address");
         let serving = tokio::spawn(async move {

@@ -60,10 +60,22 @@ codes! {
     MalformedMessage "malformed_message" 400 "Malformed message",
     /// The bytes that arrived do not have the checksum that was sent with them.
     ChecksumMismatch "checksum_mismatch" 400 "Checksum differs",
+    /// The request needs a credential: a token, or a session of the console.
+    TokenNeeded "token_needed" 401 "Token needed",
+    /// No token or session has this text.
+    TokenUnknown "token_unknown" 401 "Unknown token",
+    /// The token or the session has expired.
+    TokenExpired "token_expired" 401 "Token expired",
+    /// The token was revoked.
+    TokenRevoked "token_revoked" 401 "Token revoked",
+    /// The route needs another role, or a token for the whole platform.
+    RoleNeeded "role_needed" 403 "Role needed",
+    /// The scopes of the token do not allow this.
+    ScopeNeeded "scope_needed" 403 "Scope needed",
     /// The port speaks TLS, and the request is plain HTTP.
     TlsNeeded "tls_needed" 400 "TLS needed",
     /// The request came through a proxy, but access is open: only this machine may call.
-    ForwardedInOpenMode "forwarded_in_open_mode" 403 "Proxy in front of open access",
+    ForwardedInOpenMode "forwarded_when_open" 403 "Proxy in front of open access",
     /// The request names a host that this server is not.
     ForeignHost "foreign_host" 403 "Foreign host",
     /// The request comes from a page of another origin.
@@ -136,6 +148,8 @@ codes! {
     SqlFailed "sql_failed" 422 "Statement failed",
     /// Too many requests, calls or connections at this moment.
     Busy "busy" 429 "Busy",
+    /// The token has sent more requests than its rate allows.
+    RateLimited "rate_limited" 429 "Too many requests",
     /// The queue holds as many messages as it may.
     QueueFull "queue_full" 429 "Queue full",
     /// A defect of the server; the log has the details.
@@ -171,11 +185,18 @@ impl Code {
     /// server is busy or stops, or the store reports an error.
     pub const GENERAL: &'static [Self] = &[
         Self::BadRequest,
+        Self::TokenNeeded,
+        Self::TokenUnknown,
+        Self::TokenExpired,
+        Self::TokenRevoked,
+        Self::RoleNeeded,
+        Self::ScopeNeeded,
         Self::TlsNeeded,
         Self::ForwardedInOpenMode,
         Self::ForeignHost,
         Self::ForeignOrigin,
         Self::SlowRequest,
+        Self::RateLimited,
         Self::Busy,
         Self::Internal,
         Self::Corrupt,
@@ -199,6 +220,7 @@ impl Code {
         matches!(
             self,
             Self::Busy
+                | Self::RateLimited
                 | Self::QueueFull
                 | Self::Contended
                 | Self::TurnLost

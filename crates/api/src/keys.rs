@@ -25,6 +25,12 @@ pub struct CreateKey {
     /// Allow only reads
     #[arg(long, env = "STEADFAST_READ_ONLY", value_parser = FalseyValueParser::new())]
     pub read_only: bool,
+    /// Organization that the key belongs to: its blobs have keys that begin with `ORG/`
+    #[arg(long, env = "STEADFAST_ORGANIZATION", value_name = "ORG")]
+    pub organization: Option<String>,
+    /// Days until the key expires
+    #[arg(long, env = "STEADFAST_EXPIRES_DAYS", value_name = "DAYS")]
+    pub expires_days: Option<u32>,
     /// Idempotency key: a repetition within 24 hours creates nothing and is refused, with the id
     #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
     #[serde(skip)]
@@ -56,9 +62,14 @@ pub struct Key {
     pub prefix: Option<String>,
     /// Whether it allows only reads.
     pub read_only: bool,
+    /// The organization that it belongs to; null for none.
+    pub organization: Option<String>,
     /// When it was created.
     #[schema(format = DateTime)]
     pub created_at: String,
+    /// When it expires; null for never.
+    #[schema(format = DateTime)]
+    pub expires_at: Option<String>,
 }
 
 /// A new access key. The secret cannot be read again.
@@ -82,7 +93,14 @@ pub struct RevokedKey {
 
 impl From<CreateKey> for Scope {
     fn from(it: CreateKey) -> Self {
-        Self { bucket: it.bucket, prefix: it.prefix, read_only: it.read_only }
+        let own = it.organization.as_ref().map(|it| format!("{it}/"));
+        Self {
+            bucket: it.bucket,
+            prefix: it.prefix.or(own),
+            read_only: it.read_only,
+            organization: it.organization,
+            expires_at: None,
+        }
     }
 }
 
@@ -101,8 +119,10 @@ impl From<KeyInfo> for Key {
 
 impl Key {
     fn of(access_key_id: String, scope: Scope, created_at: Timestamp) -> Self {
-        let Scope { bucket, prefix, read_only } = scope;
-        Self { access_key_id, bucket, prefix, read_only, created_at: rfc3339(created_at) }
+        let Scope { bucket, prefix, read_only, organization, expires_at } = scope;
+        let expires_at = expires_at.map(|it| rfc3339(Timestamp(it)));
+        let created_at = rfc3339(created_at);
+        Self { access_key_id, bucket, prefix, read_only, organization, created_at, expires_at }
     }
 }
 

@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod audit;
 pub mod buckets;
 mod code;
 mod connection;
@@ -33,9 +34,10 @@ pub use self::{
     },
     delivery::DeliveryState,
     json::JsonText,
-    operation::{Method, Operation, Role},
+    operation::{Method, Operation},
     page::{LIMIT_MAX, Limit, Page},
     path::escaped,
     problem::ProblemBody,
     time::{read_time, rfc3339},
 };
+pub use steadfast_core::Role;

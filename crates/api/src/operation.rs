@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde::{Serialize, de::DeserializeOwned};
-use strum::{EnumString, IntoStaticStr};
+use strum::IntoStaticStr;
 use utoipa::ToSchema;
 
 use crate::Code;
@@ -34,28 +34,6 @@ impl Method {
     }
 }
 
-/// The role that a caller needs; each includes the ones before it. Operations declare it; access
-/// control enforces it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, EnumString, IntoStaticStr)]
-#[strum(serialize_all = "lowercase")]
-pub enum Role {
-    /// May read.
-    Viewer,
-    /// May send messages, call objects and start runs.
-    Member,
-    /// May pause, purge, redrive and delete.
-    Operator,
-    /// May create tokens and keys.
-    Admin,
-}
-
-impl Role {
-    /// The role as text.
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-}
-
 /// A request and its response. Serde skips the fields of the path; the others are the query of GET
 /// and DELETE, and the JSON body of POST and PUT.
 pub trait Operation: Serialize + DeserializeOwned + ToSchema + Send + Sync + 'static {
@@ -67,7 +45,7 @@ pub trait Operation: Serialize + DeserializeOwned + ToSchema + Send + Sync + 'st
     /// The path, with `{field}` for each of its fields.
     const PATH: &'static str;
     /// The role that it needs.
-    const NEEDS: Role;
+    const NEEDS: crate::Role;
     /// The status of the response.
     const STATUS: u16;
     /// Another status of a successful response.
@@ -90,7 +68,7 @@ pub trait Operation: Serialize + DeserializeOwned + ToSchema + Send + Sync + 'st
         if Self::TAKES_KEY {
             codes.extend([Code::InvalidKey, Code::KeyReused]);
         }
-        if Self::METHOD != Method::Get && Self::NEEDS != Role::Viewer {
+        if Self::METHOD != Method::Get && Self::NEEDS != crate::Role::Viewer {
             codes.extend(Code::OF_CHANGES);
         }
         codes

@@ -1,7 +1,8 @@
-//! Tokens of organizations: create, list, revoke.
+//! Tokens: create, list, rotate, revoke; the principal of a request.
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
+use steadfast_core::{Role, Scope};
 use utoipa::ToSchema;
 
 use crate::{
@@ -10,21 +11,39 @@ use crate::{
     rfc3339,
 };
 
-/// Create a token for an organization. It is shown once. From the first token on, the routes of
-/// uploads need one; `/v1` and the S3 port do not.
+/// Create a token. It is shown once. From the first token on, every request needs one.
 #[derive(Clone, Debug, Args, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CreateToken {
-    /// Name of the organization
+    /// Role: viewer, member, operator or admin
+    #[arg(long, env = "STEADFAST_ROLE", default_value = "member")]
+    #[serde(default = "member")]
+    #[schema(value_type = String, example = "member")]
+    pub role: Role,
+    /// Organization that the token is limited to; leave it out for the whole platform
     #[arg(long, env = "STEADFAST_ORGANIZATION", value_name = "ORG")]
-    pub organization: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub organization: Option<String>,
+    /// Limit of the token, like `queue:mail:send`; may be repeated
+    #[arg(long = "scope", env = "STEADFAST_SCOPE", value_name = "SCOPE")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>)]
+    pub scopes: Vec<Scope>,
+    /// Days until the token expires
+    #[arg(long, env = "STEADFAST_EXPIRES_DAYS", value_name = "DAYS")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_days: Option<u32>,
     /// Idempotency key: a repetition within 24 hours creates nothing and is refused, with the id
     #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
     #[serde(skip)]
     pub idempotency_key: Option<String>,
 }
 operation!(CreateToken => NewToken, Post "/v1/tokens" (), Admin, status 201, key idempotency_key,
-    errors [InvalidName]);
+    errors [InvalidName, InvalidInput]);
+
+fn member() -> Role {
+    Role::Member
+}
 
 requests! {
     /// List the tokens, without their secrets.
@@ -35,6 +54,42 @@ requests! {
         /// Id of the token
         id: String,
     } => RevokedToken, Delete "/v1/tokens/{id}", Admin, errors [TokenNotFound];
+
+    /// Give a token a new secret. The old one is refused from now on.
+    plain RotateToken {
+        /// Id of the token
+        id: String,
+    } => NewToken, Post "/v1/tokens/{id}/rotate", Admin, status 201, errors [TokenNotFound];
+
+    /// Create a link that logs a browser in once, within ten minutes, with this token.
+    plain CreateLoginLink {} => LoginLink, Post "/v1/login-links", Viewer, status 201,
+        errors [Conflict];
+
+    /// Show the principal of this request.
+    plain WhoAmI {} => WhoAmIAnswer, Get "/v1/whoami", Viewer, errors [];
+}
+
+/// A link that logs a browser in once.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct LoginLink {
+    /// The path with the code, to be opened at the address of the server.
+    pub path: String,
+}
+
+/// The principal of a request.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WhoAmIAnswer {
+    /// Whether requests need a credential: `open` or `closed`.
+    pub access: String,
+    /// The id of the token; none while access is open.
+    pub token: Option<String>,
+    /// The organization that the token is limited to.
+    pub organization: Option<String>,
+    /// The role.
+    pub role: String,
+    /// The limits of the token.
+    pub scopes: Vec<String>,
 }
 
 /// A token, without its secret.
@@ -43,11 +98,32 @@ requests! {
 pub struct Token {
     /// Its id.
     pub id: String,
-    /// Its organization.
-    pub organization: String,
-    /// When it was created.
+    /// The organization that it is limited to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub organization: Option<String>,
+    /// Its role.
+    pub role: String,
+    /// Its limits.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scopes: Vec<String>,
+    /// When it was created or rotated.
     #[schema(format = DateTime)]
     pub created_at: String,
+    /// When it expires.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(format = DateTime)]
+    pub expires_at: Option<String>,
+    /// When it was revoked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(format = DateTime)]
+    pub revoked_at: Option<String>,
+    /// The id of the token that created it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_by: Option<String>,
+    /// When it was last used, to the minute.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(format = DateTime)]
+    pub last_used_at: Option<String>,
 }
 
 /// A new token. Its secret cannot be read again.
@@ -70,7 +146,16 @@ pub struct RevokedToken {
 
 impl From<steadfast_core::Token> for Token {
     fn from(it: steadfast_core::Token) -> Self {
-        let steadfast_core::Token { id, organization, created_at } = it;
-        Self { id, organization, created_at: rfc3339(created_at) }
+        Self {
+            id: it.id,
+            organization: it.organization,
+            role: it.role.name().into(),
+            scopes: it.scopes.iter().map(Scope::to_string).collect(),
+            created_at: rfc3339(it.created_at),
+            expires_at: it.expires_at.map(rfc3339),
+            revoked_at: it.revoked_at.map(rfc3339),
+            created_by: it.created_by,
+            last_used_at: it.last_used_at.map(rfc3339),
+        }
     }
 }

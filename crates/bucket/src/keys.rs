@@ -26,12 +26,18 @@ pub struct Scope {
     /// Refuses writes.
     #[serde(default)]
     pub read_only: bool,
+    /// The organization that the key belongs to. Its blobs have keys that begin with its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub organization: Option<String>,
+    /// When the key expires.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<i64>,
 }
 
 impl Scope {
     /// Whether the key has no limits.
     pub fn is_all(&self) -> bool {
-        *self == Scope::default()
+        *self == Scope { expires_at: self.expires_at, ..Scope::default() }
     }
 
     /// Whether the key may list a bucket with this prefix.
@@ -52,6 +58,21 @@ impl Scope {
         if self.prefix.as_ref().is_some_and(|it| KEY_BYTES_MAX < it.len()) {
             let rule = "must have 1,024 bytes at most".into();
             return Err(BucketError::Argument { field: "prefix", rule });
+        }
+        if let Some(organization) = &self.organization {
+            let own = format!("{organization}/");
+            if self.bucket.is_none() {
+                let rule = "is required for a key of an organization".into();
+                return Err(BucketError::Argument { field: "bucket", rule });
+            }
+            if organization.is_empty() || organization.contains('/') {
+                let rule = "must be a name without slashes".into();
+                return Err(BucketError::Argument { field: "organization", rule });
+            }
+            if !self.prefix.as_ref().is_some_and(|it| it.starts_with(&own)) {
+                let rule = format!("must begin with `{own}`: the key is for this organization");
+                return Err(BucketError::Argument { field: "prefix", rule });
+            }
         }
         Ok(())
     }
@@ -132,7 +153,7 @@ pub async fn create_key(
     }
 }
 
-/// An access key; `None` if it does not exist.
+/// An access key; `None` if it does not exist or has expired.
 pub async fn find_key(
     store: &dyn Store,
     seal: &Seal,
@@ -141,6 +162,10 @@ pub async fn find_key(
     let Ok(entry) = EntryKey::new(KEYS, id.as_bytes()) else { return Ok(None) };
     let Some(found) = store.entry(&entry).await? else { return Ok(None) };
     let Some(row) = row_of(&found)? else { return Ok(None) };
+    let now = store.clock().now().0;
+    if row.scope.expires_at.is_some_and(|it| it <= now) {
+        return Ok(None);
+    }
     let secret = seal.open(&identity_of(&entry), &row.secret)?;
     let KeyInfo { id, scope, created_at, .. } = info_of(&found, row);
     Ok(Some(AccessKey { id, secret, scope, created_at }))

@@ -3,6 +3,7 @@
 //! Every step of progress is one [`store::Commit`]. Unfinished work is a row in the store, and the
 //! [`Dispatcher`] delivers it.
 
+mod access;
 mod app;
 mod background;
 mod body;
@@ -20,7 +21,6 @@ mod retention;
 mod runtime;
 mod script;
 pub mod test;
-mod tokens;
 mod unserved;
 pub mod workflow;
 
@@ -29,6 +29,11 @@ pub use steadfast_store as store;
 pub use steadfast_vfs::tune_sqlite;
 
 pub use self::{
+    access::{
+        Audit, AuditEvent, AuditRecord, Denied, NewSession, NewToken, Principal, Resource,
+        ResourceKind, Role, SESSION_IDLE, SESSION_MAX, Scope, ScopeError, Sessions, Token,
+        TokenError, TokenSpec, Tokens, Verb,
+    },
     app::{App, Extension, Owner},
     background::background_threads,
     body::Body,
@@ -51,7 +56,6 @@ pub use self::{
     remote::{RemoteProgram, RunChange},
     retention::{RetentionSettings, Sweeper},
     runtime::{CLOSE_TIMEOUT, Client, Receive, Runtime},
-    tokens::{Denied, NewToken, Token, TokenError, Tokens},
     unserved::Unserved,
     workflow::{
         Ctx, Event, Retry, RunAddress, RunEnded, RunError, RunEvent, RunHandle, Runs, Workflow,

@@ -17,6 +17,7 @@ mod actor;
 mod api;
 mod call;
 mod call_key;
+mod caller;
 mod connections;
 mod delivery;
 mod effect;
@@ -40,6 +41,7 @@ pub use self::{
         NumberedEvents, Object, Second, StartedRun, Turn,
     },
     call::PendingCall,
+    caller::Caller,
     connections::{Closed, ConnectParams, Connection, ConnectionId, Event},
     effect::{Job, Outcome, Perform},
     error::CallError,
@@ -52,7 +54,6 @@ pub use self::{
     objects::{Objects, ObjectsBuilder},
     options::ObjectOptions,
     outgoing::Sending,
-    request::Caller,
     scheduler::LastFailure,
     socket::LiveSocket,
     storage::{HistoryError, HistoryRetention, Past, pages_at, sweep_history},

@@ -24,8 +24,8 @@ use tokio::{
 pub use self::client::{Client, Receive};
 pub(crate) use self::parts::Parts;
 use crate::{
-    BucketError, Buckets, Dispatcher, Objects, Queues, Result, RetentionSettings, Runs, StartError,
-    Tokens, Unserved, app::Extension, open, process::Processes,
+    Audit, BucketError, Buckets, Dispatcher, Objects, Queues, Result, RetentionSettings, Runs,
+    Sessions, StartError, Tokens, Unserved, app::Extension, open, process::Processes,
 };
 
 /// A check before the first delivery.
@@ -372,9 +372,19 @@ impl Runtime {
         &self.running.queues
     }
 
-    /// The tokens of organizations.
+    /// The tokens of principals.
     pub fn tokens(&self) -> &Tokens {
         &self.running.tokens
+    }
+
+    /// The audit log.
+    pub fn audit(&self) -> &Audit {
+        &self.running.audit
+    }
+
+    /// The sessions of browsers.
+    pub fn sessions(&self) -> &Sessions {
+        &self.running.sessions
     }
 
     /// Seals secrets and opens them.

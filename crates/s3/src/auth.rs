@@ -41,7 +41,7 @@ impl S3Auth for Keys {
         let key = found.ok_or_else(unknown)?;
         let secret = SecretKey::from(key.secret.expose());
         // Outside of a request there is no place for it, and nothing reads it.
-        let _ = SIGNER.try_with(|it| it.set(key));
+        let _ = SIGNER.try_with(|it| drop(it.set(key)));
         Ok(secret)
     }
 }

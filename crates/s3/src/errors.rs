@@ -16,13 +16,14 @@ use crate::presign::REGION;
 pub(crate) fn s3_error_of(error: BucketError) -> S3Error {
     let (code, status) = code_of(&error);
     // The text of a seal error names files of the server, and the caller is not known yet.
-    let text = match &error {
-        BucketError::Seal(seal) => format!(
+    let text = if let BucketError::Seal(seal) = &error {
+        format!(
             "the server cannot read the secret of this access key ({}); its operator finds the \
              cause with `steadfast doctor`",
             seal.code()
-        ),
-        other => other.to_string(),
+        )
+    } else {
+        error.to_string()
     };
     let mut answer = S3Error::with_message(code, text);
     if let Some(status) = status {

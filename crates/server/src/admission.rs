@@ -1,5 +1,4 @@
-//! Admits requests: the route must be in the table, and the caller is identified. Access control
-//! will compare the two here.
+//! Admits requests: the route must be in the table, and the caller must have what it needs.
 
 use std::sync::Arc;
 
@@ -9,41 +8,87 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
+use percent_encoding::percent_decode_str;
 use steadfast_api::Code;
-use steadfast_core::object;
+use steadfast_core::{Resource, object};
 use steadfast_web::{Caller, Problem, RouteTable};
 
-use crate::server::{Policy, Server};
+use crate::{
+    access::{self, record::Trace},
+    server::Server,
+};
 
 /// Passes a request on to a route in the table. An `OpenApiRouter` may have routes that it does not
 /// describe; they declare no role and are not served.
 pub(crate) async fn admit(
     State((server, table)): State<(Arc<Server>, Arc<RouteTable>)>,
-    mut request: Request,
+    request: Request,
     next: Next,
 ) -> Response {
     let method = request.method();
-    match request.extensions().get::<MatchedPath>() {
+    let base = base_path(&request).matches('/').count();
+    let (route, resource) = match request.extensions().get::<MatchedPath>() {
         Some(matched) => {
-            let path = below(matched.as_str(), base_path(&request).matches('/').count());
+            let path = below(matched.as_str(), base);
+            let route = table.find(method.as_str(), path);
             // A layer of an application may answer OPTIONS for existing methods.
             let asks = method == Method::OPTIONS && !table.methods(path).is_empty();
-            if !asks && table.find(method.as_str(), path).is_none() {
+            if !asks && route.is_none() {
                 return refuse(&table, path);
             }
+            let values = values(path, request.uri().path());
+            let values: Vec<(&str, &str)> = values.iter().map(|it| (it.0, &*it.1)).collect();
+            let resource = access::resource(method.as_str(), path, &values);
+            (route, resource.map(Resource::into_owned))
         }
         // A service or the fallback of a router: only a role for the whole router covers it.
-        None if table.covers(request.uri().path()) => {}
-        None => return no_route().into_response(),
-    }
-    // Only a host program can have set a caller: requests arrive without extensions.
-    let known = match server.policy {
-        Policy::HostDecides => request.extensions().get::<object::Caller>().copied(),
-        Policy::Loopback => None,
+        None => match table.covering(request.uri().path()) {
+            Some(route) => (Some(route), None),
+            None => return no_route().into_response(),
+        },
     };
-    let caller = known.unwrap_or(object::Caller::Anonymous);
-    request.extensions_mut().insert(Caller::new(&server.runtime, caller));
-    next.run(request).await
+    let (mut parts, body) = request.into_parts();
+    let trace = Trace::of(&server, route, &parts);
+    let caller = match access::authorize(&server, route, resource.as_ref(), &parts).await {
+        Ok(caller) => caller,
+        Err(refusal) => return recorded(&server, trace, None, refusal).await,
+    };
+    parts.extensions.insert(Caller::new(&server.runtime, caller.clone()));
+    parts.extensions.insert(caller.clone());
+    let request = Request::from_parts(parts, body);
+    if !trace.as_ref().is_some_and(Trace::is_always) {
+        let mut response = next.run(request).await;
+        response = recorded(&server, trace, Some(&caller), response).await;
+        response.extensions_mut().insert(caller);
+        return response;
+    }
+    // A client that goes away must not prevent the record of what it did.
+    let ended = tokio::spawn(async move {
+        let response = next.run(request).await;
+        let mut response = recorded(&server, trace, Some(&caller), response).await;
+        response.extensions_mut().insert(caller);
+        response
+    });
+    ended.await.unwrap_or_else(|_| {
+        let detail = "the handler of the request panicked; see the log";
+        Problem::of(Code::Internal, detail).into_response()
+    })
+}
+
+/// Returns the response when the audit log has the outcome of the request.
+async fn recorded(
+    server: &Server,
+    trace: Option<Trace>,
+    caller: Option<&object::Caller>,
+    response: Response,
+) -> Response {
+    let Some(event) = trace.and_then(|it| it.end(server, caller, &response)) else {
+        return response;
+    };
+    match server.runtime.audit().record(event).await {
+        Ok(()) => response,
+        Err(error) => Problem::from(error).after_change().into_response(),
+    }
 }
 
 /// The path prefix under which a host program serves the routes, or nothing.
@@ -55,6 +100,25 @@ pub(crate) fn base_path(request: &Request) -> &str {
         (None, "/") => original,
         (None, _) => "",
     }
+}
+
+/// The values of the parameters of a route, decoded.
+fn values<'a>(route: &'a str, path: &str) -> Vec<(&'a str, String)> {
+    let (mut found, mut rest) = (Vec::new(), path);
+    for segment in route.split('/').skip(1) {
+        rest = rest.strip_prefix('/').unwrap_or(rest);
+        let name = segment.strip_prefix('{').and_then(|it| it.strip_suffix('}'));
+        let (value, behind) = match name.and_then(|it| it.strip_prefix('*')) {
+            Some(_) => (rest, ""),
+            None => rest.split_at(rest.find('/').unwrap_or(rest.len())),
+        };
+        if let Some(name) = name {
+            let value = percent_decode_str(value).decode_utf8_lossy().into_owned();
+            found.push((name.trim_start_matches('*'), value));
+        }
+        rest = behind;
+    }
+    found
 }
 
 /// The rest of a path after this number of segments.

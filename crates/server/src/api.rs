@@ -1,5 +1,6 @@
 //! The HTTP API. Handlers parse the request, call the runtime and convert the result.
 
+pub(crate) mod audit;
 pub(crate) mod buckets;
 mod collect;
 pub(crate) mod connect;
@@ -42,6 +43,7 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Server>> {
         .merge(buckets::routes())
         .merge(keys::routes())
         .merge(tokens::routes())
+        .merge(audit::routes())
 }
 
 /// The routes without a fixed limit for bodies: the bucket has one.

@@ -50,6 +50,12 @@ pub(crate) enum VerbArgs {
     /// Check the invariants, the disk and the settings; exit code 1 if a check fails
     #[command(after_help = examples::DOCTOR)]
     Doctor(DoctorArgs),
+    /// Print a link that logs a browser in once
+    #[command(after_help = examples::LOGIN)]
+    Login(AskArgs),
+    /// Show the principal of the token: its role, organization and scopes
+    #[command(after_help = examples::WHOAMI)]
+    Whoami(AskArgs),
 }
 
 /// The arguments of `inspect`.
@@ -87,6 +93,13 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "STEADFAST_S3_LISTEN", default_value = "127.0.0.1:8788",
         value_parser = s3_listen)]
     pub(crate) s3_listen: S3Listen,
+    /// Access: `open` (loopback only, no credentials) or `closed` (every request needs a token).
+    /// Closed for good from the first token on
+    #[arg(long, env = "STEADFAST_ACCESS", default_value = "open", value_name = "MODE")]
+    pub(crate) access: Access,
+    /// Requests that one token may send per second; 0 for no limit
+    #[arg(long, env = "STEADFAST_RATE_LIMIT", default_value = "1000", value_name = "REQUESTS")]
+    pub(crate) rate_limit: u32,
     #[command(flatten)]
     pub(crate) transport: TransportArgs,
     /// Data folder; created if it does not exist
@@ -152,6 +165,16 @@ pub(crate) enum S3Listen {
     At(SocketAddr),
 }
 
+/// Whether requests need a credential.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Access {
+    // Not in doc comments, which clap would print for each value.
+    // Only if the store has had a token.
+    Open,
+    // Always, from now on.
+    Closed,
+}
+
 /// A number of days.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Days(u32);
@@ -205,6 +228,13 @@ pub(crate) struct AskArgs {
     /// precedence over variables, and STEADFAST_SERVER over STEADFAST_DATA
     #[arg(long, env = "STEADFAST_DATA", value_name = "DIR")]
     data: Option<PathBuf>,
+    /// Token for a server with closed access. By default the one in ./data/admin.token is sent to
+    /// servers on this machine
+    #[arg(long, env = "STEADFAST_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    /// File with the token
+    #[arg(long, env = "STEADFAST_TOKEN_FILE", value_name = "FILE")]
+    token_file: Option<PathBuf>,
     /// Print the JSON of the HTTP API
     #[arg(long, env = "STEADFAST_JSON", value_parser = FalseyValueParser::new())]
     pub(crate) json: bool,
@@ -254,7 +284,7 @@ mod tests {
 
     use super::*;
 
-    fn source_of(line: &[&str]) -> Result<Source, &'static str> {
+    fn source_of(line: &[&str]) -> Result<Source, String> {
         let matches = CommandLine::command().try_get_matches_from(line).unwrap();
         Source::of(&matches)
     }
@@ -269,13 +299,14 @@ mod tests {
         let folder = Source::Folder("x".into());
         assert_eq!(
             source_of(&["steadfast", "doctor"]),
-            Ok(Source::Server { url: SERVER.into(), ca: None })
+            Ok(Source::Server { url: SERVER.into(), ca: None, token: None })
         );
         assert_eq!(source_of(&["steadfast", "doctor", "--data", "x"]), Ok(folder));
         let both = ["steadfast", "doctor", "--data", "x", "--server", "http://h"];
         assert!(source_of(&both).is_err());
         let private = ["steadfast", "doctor", "--server", "https://h", "--ca", "ca.pem"];
-        let source = Source::Server { url: "https://h".into(), ca: Some("ca.pem".into()) };
+        let source =
+            Source::Server { url: "https://h".into(), ca: Some("ca.pem".into()), token: None };
         assert_eq!(source_of(&private), Ok(source));
     }
 

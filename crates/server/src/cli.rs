@@ -1,9 +1,11 @@
 //! Client verbs: over HTTP, or in process on a folder that no server has open.
 
+mod audit;
 mod buckets;
 mod client;
 mod doctor;
 mod keys;
+mod login;
 mod noun;
 mod objects;
 mod output;
@@ -16,7 +18,12 @@ mod tokens;
 
 use steadfast_core::Error;
 
-pub(crate) use self::{client::Client, doctor::doctor, noun::Noun};
+pub(crate) use self::{
+    client::Client,
+    doctor::doctor,
+    login::{login, whoami},
+    noun::Noun,
+};
 use crate::failure::Failure;
 
 /// The nouns, whose verbs are operations.
@@ -30,6 +37,7 @@ pub(crate) fn nouns() -> Vec<Noun> {
         buckets::noun(),
         keys::noun(),
         tokens::noun(),
+        audit::noun(),
     ]
 }
 

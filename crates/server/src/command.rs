@@ -51,17 +51,7 @@ fn run<M, P: Program<M>>(program: &P, argv: &[OsString]) -> Result<(), Failure> 
     let flags = [flags_of::<ServeArgs>(), P::flags()].concat();
     let declared = DeclaredSettings::read(flags, argv)?;
     let nouns = cli::nouns();
-    let app = build(program, &declared, argv).map(|mut app| {
-        let own = CommandLine::command();
-        let own = own.get_subcommands().map(Command::get_name).chain(nouns.iter().map(Noun::name));
-        // clap adds `help` to every command line.
-        let taken: Vec<String> = own.chain(["help"]).map(str::to_owned).collect();
-        let web = app.extension::<Web>();
-        let problems: Vec<String> =
-            web.iter().flat_map(|it| &it.verbs).flat_map(|it| it.problems(&taken)).collect();
-        problems.into_iter().for_each(|it| app.reject(it));
-        app
-    });
+    let app = build(program, &declared, argv).map(|app| without_taken_verbs(app, &nouns));
     check_verbs(&app)?;
     let verbs = app.as_ref().ok().and_then(|it| it.extension::<Web>()).map(|it| &it.verbs[..]);
     let verbs = verbs.unwrap_or_default();
@@ -96,7 +86,12 @@ fn run<M, P: Program<M>>(program: &P, argv: &[OsString]) -> Result<(), Failure> 
     let needs_settings = match &line.verb {
         None | Some(VerbArgs::Serve | VerbArgs::Config(_)) => true,
         Some(VerbArgs::Doctor(_)) => matches!(source, Source::Folder(_)),
-        Some(VerbArgs::Inspect(_) | VerbArgs::Completions { .. }) => false,
+        Some(
+            VerbArgs::Inspect(_)
+            | VerbArgs::Completions { .. }
+            | VerbArgs::Login(_)
+            | VerbArgs::Whoami(_),
+        ) => false,
     };
     if let Some(failure) = declared.failure.as_ref().filter(|_| needs_settings) {
         return Err(Failure::new(failure));
@@ -119,7 +114,22 @@ fn run<M, P: Program<M>>(program: &P, argv: &[OsString]) -> Result<(), Failure> 
             Ok(())
         }
         Some(VerbArgs::Doctor(args)) => cli::doctor(&cli::Client::open(source, Some(app))?, &args),
+        Some(VerbArgs::Login(args)) => cli::login(&cli::Client::open(source, None)?, &args),
+        Some(VerbArgs::Whoami(args)) => cli::whoami(&cli::Client::open(source, None)?, &args),
     }
+}
+
+/// Rejects an application with a verb of every program.
+fn without_taken_verbs(mut app: App, nouns: &[Noun]) -> App {
+    let own = CommandLine::command();
+    let own = own.get_subcommands().map(Command::get_name).chain(nouns.iter().map(Noun::name));
+    // clap adds `help` to every command line.
+    let taken: Vec<String> = own.chain(["help"]).map(str::to_owned).collect();
+    let web = app.extension::<Web>();
+    let problems: Vec<String> =
+        web.iter().flat_map(|it| &it.verbs).flat_map(|it| it.problems(&taken)).collect();
+    problems.into_iter().for_each(|it| app.reject(it));
+    app
 }
 
 /// The error quotes the value, which may be a URL with a password.
@@ -141,8 +151,8 @@ fn check_verbs(app: &Result<App>) -> Result<(), Failure> {
 
 fn run_verb(verb: &Verb, matches: &ArgMatches) -> Result<(), Failure> {
     let server = |url: &str| {
-        let client =
-            cli::Client::open(Source::server(url, matches), None).map_err(cli::to_error)?;
+        let source = Source::server(url, matches).map_err(steadfast_core::Error::terminal)?;
+        let client = cli::Client::open(source, None).map_err(cli::to_error)?;
         Ok(Box::new(client) as Box<dyn Ask>)
     };
     let here = |app: App| {

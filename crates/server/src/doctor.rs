@@ -1,5 +1,6 @@
 //! Checks that find current and future problems.
 
+mod access;
 pub(crate) mod clock;
 mod disk;
 mod fsync;
@@ -20,6 +21,7 @@ pub(crate) async fn examine(server: &Server, deep: bool) -> Examination {
         checks.push(work::wake_ups(&server.runtime).await);
     }
     checks.push(work::unserved(&server.runtime).await);
+    checks.extend(access::checks(server).await);
     checks.push(clock::check(&store.clock().report()));
     checks.extend(secrets::checks(server).await);
     if let Location::Folder(folder) = &server.location {

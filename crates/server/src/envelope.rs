@@ -11,8 +11,12 @@ use axum::{
 };
 use serde_json::{Map, Value};
 use steadfast_api::{Code, ProblemBody};
+use steadfast_core::object::Caller;
 use steadfast_store::secret_text;
-use steadfast_web::{Page, Problem, Web, console::Shell};
+use steadfast_web::{
+    Page, Problem, Web,
+    console::{Shell, Visitor},
+};
 
 use crate::{
     admission::base_path,
@@ -48,7 +52,12 @@ pub(crate) async fn wrap(
     let begun = clock.elapsed();
     let waits = waits(&route, request.uri().query());
 
+    let is_for_code = fetches_code(request.headers());
     let mut response = next.run(request).await;
+    if is_for_code && is_sandboxed(&response) {
+        let detail = "a stored file is never a script or a style of a page";
+        response = Problem::of(Code::ForeignOrigin, detail).into_response();
+    }
     if slot.is_some_and(|it| it.was_slow()) {
         response = slow().into_response();
     }
@@ -65,7 +74,8 @@ pub(crate) async fn wrap(
         response = completed(response, &path, &request_id).await;
     }
     if let Some(page) = response.extensions_mut().remove::<Page>() {
-        response = in_shell(&server, response, &page, (&base, &path));
+        let caller = response.extensions_mut().remove::<Caller>();
+        response = in_shell(&server, response, &page, (&base, &path), caller.as_ref());
     }
     if !base.is_empty() {
         redirect_below(&base, response.headers_mut());
@@ -76,8 +86,23 @@ pub(crate) async fn wrap(
     server.history.count_request(took, response.status().is_server_error());
     let status = response.status().as_u16();
     let client = client.map(tracing::field::display);
-    tracing::debug!(request_id, %method, path, client, status, "request");
+    // The path of a webhook has a secret.
+    let shown = if path.starts_with("/webhooks/") { &route } else { &path };
+    tracing::debug!(request_id, %method, path = shown, client, status, "request");
     response
+}
+
+/// Whether a browser would run the response as a script or apply it as a style.
+fn fetches_code(headers: &HeaderMap) -> bool {
+    let code = ["script", "style", "worker", "sharedworker", "serviceworker"];
+    let dest = headers.get("sec-fetch-dest").and_then(|it| it.to_str().ok());
+    dest.is_some_and(|it| code.contains(&it))
+}
+
+/// Whether a response is a stored file: those have the policy `sandbox`.
+fn is_sandboxed(response: &Response) -> bool {
+    let policy = response.headers().get(header::CONTENT_SECURITY_POLICY);
+    policy.and_then(|it| it.to_str().ok()).is_some_and(|it| it.contains("sandbox"))
 }
 
 /// Whether a request waits by design: then its duration is not a latency.
@@ -117,7 +142,7 @@ fn of_status(status: StatusCode) -> Problem {
 
 fn rendered(response: Response, problem: &Problem, body: ProblemBody, page: bool) -> Response {
     let status = response.status();
-    let kept = [header::ALLOW, header::CONTENT_RANGE];
+    let kept = [header::ALLOW, header::CONTENT_RANGE, header::WWW_AUTHENTICATE];
     let kept = kept.map(|name| response.headers().get(&name).cloned().map(|value| (name, value)));
     let mut rendered = if page {
         (status, pages::failure(&body)).into_response()
@@ -140,12 +165,18 @@ fn in_shell(
     response: Response,
     page: &Page,
     (base, path): (&str, &str),
+    caller: Option<&Caller>,
 ) -> Response {
     let Ok(nonce) = secret_text(NONCE_LEN, NONCE_LETTERS) else {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     };
     let pages = server.runtime.extension::<Web>().map_or(&[][..], |it| &it.pages);
-    let html = Shell { pages, base, path, nonce: &nonce }.render(page);
+    let visitor = match caller {
+        Some(Caller::Principal(it)) => Visitor::Principal(&it.token, it.role.name()),
+        Some(Caller::Anonymous) if server.is_open() => Visitor::Anybody,
+        Some(_) | None => Visitor::Unknown,
+    };
+    let html = Shell { pages, base, path, nonce: &nonce, visitor }.render(page);
     let (mut parts, _) = response.into_parts();
     parts.headers.remove(header::CONTENT_LENGTH);
     // A stored file has the same origin, but no nonce.

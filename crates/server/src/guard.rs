@@ -3,7 +3,7 @@
 use std::{net::IpAddr, sync::Arc};
 
 use axum::{
-    extract::{Request, State},
+    extract::{MatchedPath, Request, State},
     http::{HeaderMap, Method, Version, header},
     middleware::Next,
     response::{IntoResponse, Response},
@@ -46,7 +46,10 @@ fn verdict(transport: &Transport, request: &Request) -> Result<(), Problem> {
     }
     // Without a port for webhooks, providers call this one by another name. Each URL contains a
     // secret, which no page can read or guess.
-    let is_webhook = path.starts_with(webhooks::PREFIX) && method == Method::POST;
+    let matched = request.extensions().get::<MatchedPath>();
+    // A route of another name may match the path, too.
+    let route = matched.map_or(path, MatchedPath::as_str);
+    let is_webhook = route.starts_with(webhooks::PREFIX) && method == Method::POST;
     if is_webhook && !transport.has_webhooks_port() {
         return Ok(());
     }
@@ -242,7 +245,7 @@ mod tests {
             check(Method::GET, &[host, header], Some(Code::ForwardedInOpenMode));
             let hook = (Method::POST, "/webhooks/runware/g/t/secret");
             let found = code(&Transport::default(), "127.0.0.1", hook, &[host, header]);
-            assert_eq!(found.as_deref(), Some("forwarded_in_open_mode"));
+            assert_eq!(found.as_deref(), Some("forwarded_when_open"));
         }
         assert!(refuse_proxies(Version::HTTP_10, &HeaderMap::new()).is_err());
         assert!(refuse_proxies(Version::HTTP_11, &HeaderMap::new()).is_ok());

@@ -1,6 +1,7 @@
 //! Serves a program: HTTP API, console, S3 port, metrics, and the command line. It knows no
 //! application; applications add their parts to their `App` (see `steadfast_web::Serve`).
 
+mod access;
 mod admission;
 mod api;
 mod app;

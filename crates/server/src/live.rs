@@ -6,6 +6,8 @@ pub(crate) mod websocket;
 
 use std::time::Duration;
 
+use steadfast_core::Closed;
+
 /// Maximum size of an incoming text in bytes.
 pub(crate) const TEXT_BYTES_MAX: usize = 1 << 20;
 
@@ -21,6 +23,11 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum delay before the object learns that the connection ended.
 const CLOSE_NOTICE_DELAY: Duration = Duration::from_secs(1);
+
+/// The end of a connection whose token has ended. The code is `policy violation`.
+fn access_closed() -> Closed {
+    Closed::new(1008, "the token was revoked or has expired")
+}
 
 /// Time for the client to receive the reason and close its side.
 const CLOSE_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);

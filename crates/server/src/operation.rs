@@ -10,20 +10,20 @@ use axum::{
     Json,
     body::Bytes,
     extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request, State},
-    http::StatusCode,
+    http::{Extensions, StatusCode},
     middleware::map_response,
     response::{IntoResponse, Response},
     routing::{MethodFilter, on},
 };
 use steadfast_api::{Code, Method, Operation, ProblemBody};
-use steadfast_core::RequestKey;
+use steadfast_core::{RequestKey, object::Caller};
 use steadfast_store::StoreError;
 use steadfast_web::{IdempotencyKey, Problem};
 use utoipa::{
     ToSchema,
     openapi::{
         ContentBuilder, HttpMethod, PathItem, Paths, Ref, RefOr, Required, ResponseBuilder, Schema,
-        extensions::Extensions,
+        extensions,
         path::{OperationBuilder, Parameter, ParameterBuilder, ParameterIn},
         request_body::RequestBodyBuilder,
         schema::{ObjectBuilder, SchemaType, Type},
@@ -46,10 +46,21 @@ where
     F: Fn(Arc<Server>, O) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Result<O::Response, Problem>> + Send + 'static,
 {
+    operation_by(move |server, _, operation| handler(server, operation))
+}
+
+/// The route of an operation that depends on its caller.
+pub(crate) fn operation_by<O, F, Fut>(handler: F) -> Routes
+where
+    O: Operation,
+    F: Fn(Arc<Server>, Caller, O) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Result<O::Response, Problem>> + Send + 'static,
+{
     let serve = async move |State(server): State<Arc<Server>>, request: Request| -> Response {
         let answered = async {
+            let caller = caller_of(request.extensions());
             let operation = read::<O>(request).await?;
-            let response = handler(server, operation).await?;
+            let response = handler(server, caller, operation).await?;
             let status = StatusCode::from_u16(O::status(&response)).unwrap_or_default();
             Ok::<_, Problem>(match status {
                 StatusCode::NO_CONTENT => status.into_response(),
@@ -68,6 +79,11 @@ where
     let mut paths = Paths::new();
     paths.paths.insert(O::PATH.into(), item);
     fails_with(O::codes(), (schemas, paths, on(filter, serve)))
+}
+
+/// The caller of a request, which admission has found.
+pub(crate) fn caller_of(extensions: &Extensions) -> Caller {
+    extensions.get().cloned().unwrap_or(Caller::Anonymous)
 }
 
 /// Declares the errors of routes, besides those of every request. Debug builds panic on an
@@ -127,7 +143,7 @@ async fn read<O: Operation>(request: Request) -> Result<O, Problem> {
     let values = values.map_err(|error| Problem::of(Code::BadRequest, error.body_text()))?;
     let values = values.iter().map(|it| it.1.to_owned()).collect();
     // Reads that use POST ignore the header, as do GET, PUT and DELETE.
-    let key = if O::TAKES_KEY { IdempotencyKey::of(&parts.headers)? } else { Default::default() };
+    let key = if O::TAKES_KEY { IdempotencyKey::of_request(&parts)? } else { Default::default() };
     let mut operation: O = if O::METHOD.has_body() {
         let query = parts.uri.query().unwrap_or_default().to_owned();
         let body = Bytes::from_request(Request::from_parts(parts, body), &()).await;
@@ -184,7 +200,7 @@ fn describe<O: Operation>(method: HttpMethod) -> (Schemas, PathItem) {
         .operation_id(Some(O::name().into_owned()))
         .tag(tag)
         .summary(about.clone())
-        .extensions(Some(Extensions::from_iter([("x-needs-role", O::NEEDS.name())])));
+        .extensions(Some(extensions::Extensions::from_iter([("x-needs-role", O::NEEDS.name())])));
     for name in O::PATH
         .split('/')
         .filter_map(|it| it.strip_prefix('{')?.strip_suffix('}'))

@@ -1,11 +1,13 @@
 //! Pages of the console, rendered on the server. They read the same data as the API, and need no
 //! script: a script only refreshes a part of a page.
 
+mod audit;
 mod buckets;
 mod chart;
 mod components;
 pub(crate) mod docs;
 mod forms;
+mod login;
 mod message_form;
 mod objects;
 mod processes;
@@ -29,6 +31,7 @@ use axum::{
 use maud::html;
 use steadfast_api::{
     Operation, ProblemBody, Role,
+    audit::ListAudit,
     buckets::{DeleteBlob, PresignBlob, PutBucket, PutBucketRule, PutLifecycleRule},
     objects::{CallObject, QueryObject},
     queues::{EditMessage, RedriveQueue},
@@ -56,6 +59,10 @@ static BUCKETS: LazyLock<Asset> =
 static SQL: LazyLock<Asset> =
     LazyLock::new(|| Asset::js("/assets/sql.js", include_str!("../assets/sql.js")));
 
+/// Submits the code of a login link.
+static LOGIN: LazyLock<Asset> =
+    LazyLock::new(|| Asset::js("/assets/login.js", include_str!("../assets/login.js")));
+
 /// A route of a page. Pages are not in the OpenAPI document.
 pub(crate) struct PageRoute {
     /// The path, with `{name}` for each parameter.
@@ -72,13 +79,15 @@ pub(crate) struct PageRoute {
 /// All routes of pages.
 pub(crate) fn routes() -> Vec<PageRoute> {
     let mut all = vec![get("/", start::start), get("/search", search::search)];
+    all.push(PageRoute { needs: ListAudit::NEEDS.into(), ..get("/audit", audit::list) });
     all.extend(streams());
     all.extend(processes());
     all.extend(objects());
     all.extend(runs());
     all.extend(queues());
     all.extend(buckets());
-    all.extend([&STYLE, &SCRIPT, &BUCKETS, &SQL, &ICON].map(asset));
+    all.extend(login());
+    all.extend([&STYLE, &SCRIPT, &BUCKETS, &SQL, &LOGIN, &ICON].map(asset));
     all
 }
 
@@ -87,6 +96,15 @@ pub(crate) fn router(is_large: bool) -> Router<Arc<Server>> {
     let routes = routes().into_iter().filter(|it| it.is_large == is_large);
     let router = routes.fold(Router::new(), |all, it| all.route(it.path, it.methods));
     if is_large { router.layer(DefaultBodyLimit::disable()) } else { router }
+}
+
+fn login() -> Vec<PageRoute> {
+    let all = [
+        get("/login", login::show),
+        post("/login", Role::Viewer, login::begin),
+        post("/logout", Role::Viewer, login::end),
+    ];
+    all.map(|it| PageRoute { needs: Needs::NOTHING, ..it }).into()
 }
 
 fn streams() -> Vec<PageRoute> {

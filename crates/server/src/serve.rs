@@ -1,6 +1,6 @@
 //! The verb `serve`: opens the store, listens, prints the address, and stops in order.
 
-use std::{io::Write, net::SocketAddr, sync::Arc, time::Duration};
+use std::{fmt::Display, io::Write, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use steadfast_core::{
     App, CLOSE_TIMEOUT, ObjectOptions, background_threads, owner_of, refuse_foreign,
@@ -11,8 +11,9 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    access::admin::{self, AdminToken},
     app,
-    args::{InspectArgs, S3Listen, SERVER, ServeArgs},
+    args::{Access, InspectArgs, S3Listen, SERVER, ServeArgs},
     failure::Failure,
     listener::DrainResult,
     location::{Location, StoreChoice},
@@ -21,7 +22,7 @@ use crate::{
     open::{OpenOptions, open_store, tighten, wait_for_store},
     open_files,
     ports::{Addresses, Listen, Ports},
-    server::Server,
+    server::{Policy, Server},
     signals::Signals,
     transport::Transport,
 };
@@ -60,6 +61,9 @@ async fn serve(args: ServeArgs, mut app: App, work: &Handle) -> Result<(), Failu
     app::claim_routes(&mut app);
     app.check()?;
     let transport = Arc::new(Transport::of(&args.transport)?);
+    if args.access == Access::Closed {
+        transport.close();
+    }
     transport.check()?;
     let data = std::path::absolute(&args.data)?;
     let location = match &args.store {
@@ -108,10 +112,11 @@ async fn serve_on(
         .blob_folder(data.join("blobs"))
         .seal_key_folder(&data);
     let program = if args.replace_seal_key { program.replace_seal_key() } else { program };
-    let server = Server::prepare(program, store.clone(), location).await?;
+    let server = Server::prepare(program, store.clone(), location, Policy::Loopback).await?;
     tighten(&data).await?;
     let _ = server.open_secrets.set(args.open_secrets.clone());
     server.set_transport(transport.clone());
+    server.set_rate(args.rate_limit);
     let _ = server.address.set(ports.addresses.http);
     if let Some(address) = ports.addresses.s3 {
         let _ = server.s3_address.set(address);
@@ -121,7 +126,9 @@ async fn serve_on(
     let started = work.spawn(async move { working.runtime.work().await }).await;
     started.map_err(|error| Failure::new(format!("deliveries cannot start ({error})")))??;
     log_unserved(&server).await;
-    print_greeting(&greeting(&name, &server.location, transport.scheme(), ports.addresses));
+    let login = access(args, &server, data).await?;
+    let scheme = transport.scheme();
+    print_greeting(&greeting(&name, &server.location, (scheme, ports.addresses), &login));
     let stop = CancellationToken::new();
     let serving = ports.serve(routes, &server, &clock, &stop);
     let mut serving = std::pin::pin!(serving);
@@ -151,6 +158,38 @@ async fn serve_on(
     }
     tracing::info!("stopped");
     failed.map_or(Ok(()), |reason| Err(Failure::new(format!("the store failed: {reason}"))))
+}
+
+/// Determines the mode of access. From the first token on it is closed, and the data folder has an
+/// admin token: stores of earlier versions with tokens get it now.
+async fn access(args: &ServeArgs, server: &Server, data: PathBuf) -> Result<Login, Failure> {
+    let tokens = server.runtime.tokens();
+    let failed = |error: &dyn Display| Failure::new(format!("access cannot be set up: {error}"));
+    let _ = server.data.set(data);
+    if args.access == Access::Closed {
+        tokens.close().await.map_err(|error| failed(&error))?;
+    }
+    if !tokens.is_closed().await.map_err(|error| failed(&error))? {
+        return Ok(Login::Open);
+    }
+    let admin = server.close_access().await.map_err(|error| failed(&error))?;
+    match admin {
+        Some(AdminToken { id, is_new: true }) => {
+            let code = server.runtime.sessions().link(&id).await;
+            Ok(Login::Link(code.map_err(|error| failed(&error))?))
+        }
+        Some(_) | None => Ok(Login::Closed),
+    }
+}
+
+/// The part of the greeting about access.
+enum Login {
+    /// No credential is needed.
+    Open,
+    /// Credentials are needed.
+    Closed,
+    /// Credentials are needed, and this code logs a browser in once.
+    Link(String),
 }
 
 /// Logs stored work that this program does not serve.
@@ -191,9 +230,12 @@ async fn look(args: &InspectArgs, name: String) -> Result<(), Failure> {
         .blob_folder_read_only(folder.join("blobs"))
         .seal_key_file(SealFile::in_folder(&folder).read_only());
     app::claim_routes(&mut app);
-    let server = Server::prepare(app, store.clone(), location).await?;
+    let server = Server::prepare(app, store.clone(), location, Policy::Loopback).await?;
     let _ = server.is_read_only.set(());
-    print_greeting(&greeting(&name, &server.location, Scheme::Http, ports.addresses));
+    let closed = server.runtime.tokens().is_closed().await;
+    let login = if matches!(closed, Ok(false)) { Login::Open } else { Login::Closed };
+    let at = (Scheme::Http, ports.addresses);
+    print_greeting(&greeting(&name, &server.location, at, &login));
     let (stop, routes) = (CancellationToken::new(), app::router(server.clone())?);
     let serving = ports.serve(routes, &server, &clock, &stop);
     let mut serving = std::pin::pin!(serving);
@@ -279,7 +321,12 @@ fn print_greeting(text: &str) {
     let _ = out.flush();
 }
 
-fn greeting(name: &str, location: &Location, scheme: Scheme, addresses: Addresses) -> String {
+fn greeting(
+    name: &str,
+    location: &Location,
+    (scheme, addresses): (Scheme, Addresses),
+    login: &Login,
+) -> String {
     let Addresses { http: address, s3, webhooks } = addresses;
     let url = format!("{scheme}://{address}");
     let program = std::env::args().next().unwrap_or_else(|| name.into());
@@ -289,10 +336,21 @@ fn greeting(name: &str, location: &Location, scheme: Scheme, addresses: Addresse
     };
     let (s3, webhooks) = (line("S3 API", s3), line("webhooks", webhooks));
     let server = if url == SERVER { String::new() } else { format!(" --server {url}") };
+    let access = match login {
+        Login::Open => "open: everybody on this machine may do everything".to_owned(),
+        Login::Closed => format!("closed: `{program} login` prints a link for the browser"),
+        Login::Link(code) => format!(
+            "closed: {file} in the data folder is the admin token; this link logs in once:\n  \
+             {pad:<12} {url}/login#{code}",
+            file = admin::FILE,
+            pad = ""
+        ),
+    };
     format!(
         "{title} {version} is running.\n\n  \
            {address:<12} {url}/{s3}{webhooks}\n  \
-           {noun:<12} {location} ({store})\n\n\
+           {noun:<12} {location} ({store})\n  \
+           {mode:<12} {access}\n\n\
          Next, in another terminal:\n  \
            {program} streams list{server}\n  \
            {program} doctor{server}\n  \
@@ -300,6 +358,7 @@ fn greeting(name: &str, location: &Location, scheme: Scheme, addresses: Addresse
          Press Ctrl-C to stop.\n",
         version = env!("CARGO_PKG_VERSION"),
         address = "address",
+        mode = "access",
         noun = location.noun(),
         store = location.store(),
     )
@@ -354,19 +413,28 @@ mod tests {
         let text = greeting(
             "steadfast",
             &Location::Folder("/srv/data".into()),
-            Scheme::Http,
-            at(8787, None),
+            (Scheme::Http, at(8787, None)),
+            &Login::Open,
         );
-        for shown in ["http://127.0.0.1:8787/", "/srv/data (SQLite)", "streams list\n", "doctor\n"]
-        {
+        for shown in [
+            "http://127.0.0.1:8787/",
+            "/srv/data (SQLite)",
+            "access       open: everybody on this machine",
+            "streams list\n",
+            "doctor\n",
+        ] {
             assert!(text.contains(shown), "{shown} is missing in {text}");
         }
         let database = Location::Database("postgres://me:secret@h/d".into());
-        let text = greeting("steadfast", &database, Scheme::Http, at(1, Some(2)));
+        let (addresses, link) = ((Scheme::Http, at(1, Some(2))), Login::Link("CODE".into()));
+        let text = greeting("steadfast", &database, addresses, &link);
+        assert!(text.contains("http://127.0.0.1:1/login#CODE\n"), "{text}");
+        assert!(text.contains("access       closed: admin.token in the data folder"), "{text}");
         assert!(text.contains("S3 API       http://127.0.0.1:2/\n"), "{text}");
         assert!(text.contains("postgres://me:***@h/d (PostgreSQL)"), "{text}");
         assert!(text.contains("doctor --server http://127.0.0.1:1\n") && !text.contains("secret"));
-        let text = greeting("steadfast", &database, Scheme::Https, at(1, Some(2)));
+        let text =
+            greeting("steadfast", &database, (Scheme::Https, at(1, Some(2))), &Login::Closed);
         assert!(text.contains("S3 API       https://127.0.0.1:2/\n"), "{text}");
         assert!(text.contains("doctor --server https://127.0.0.1:1\n"), "{text}");
     }

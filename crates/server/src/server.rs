@@ -2,6 +2,7 @@
 
 use std::{
     net::SocketAddr,
+    path::PathBuf,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
@@ -16,8 +17,17 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    budget::Budget, failure::Failure, history::History, location::Location, metrics::Metrics,
-    request_id::RequestIds, transport::Transport,
+    access::{
+        admin::{self, AdminError, AdminToken},
+        rate::Rates,
+    },
+    budget::Budget,
+    failure::Failure,
+    history::History,
+    location::Location,
+    metrics::Metrics,
+    request_id::RequestIds,
+    transport::Transport,
 };
 
 /// Maximum number of clients that follow runs; half of the connections are left for others.
@@ -27,7 +37,8 @@ const FOLLOWERS_MAX: usize = 512;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// Accepts requests for a name of this machine (`localhost`, `127.0.0.1`, `[::1]`), and no
-    /// writes from a page of another origin. `serve` uses it.
+    /// writes from a page of another origin. From the first token on, requests need a credential
+    /// with the role of their route. `serve` uses it.
     Loopback,
     /// Accepts all requests. The host program checks callers and origins first. It may set the
     /// caller: turns see `steadfast::object::Caller` in the extensions of a request as
@@ -46,8 +57,11 @@ pub(crate) struct Server {
     pub(crate) address: OnceLock<SocketAddr>,
     /// The address of the S3 port, if any.
     pub(crate) s3_address: OnceLock<SocketAddr>,
+    /// The data folder, if the server writes its admin token there.
+    pub(crate) data: OnceLock<PathBuf>,
     /// TLS, proxies and limits of connections, if it listens.
     transport: OnceLock<Arc<Transport>>,
+    rates: OnceLock<Rates>,
     /// The location of the store.
     pub(crate) location: Location,
     /// Counters of this process.
@@ -82,9 +96,10 @@ impl Server {
         app: App,
         store: Arc<dyn Store>,
         location: Location,
+        policy: Policy,
     ) -> Result<Arc<Self>, Failure> {
         let runtime = app.prepare(store).await?;
-        Ok(Arc::new(Self::new(runtime, location, Policy::Loopback)))
+        Ok(Arc::new(Self::new(runtime, location, policy)))
     }
 
     /// A server that serves this program.
@@ -95,6 +110,8 @@ impl Server {
             runtime,
             address: OnceLock::new(),
             s3_address: OnceLock::new(),
+            data: OnceLock::new(),
+            rates: OnceLock::new(),
             transport: OnceLock::new(),
             location,
             metrics: Metrics::new(),
@@ -142,6 +159,31 @@ impl Server {
         self.draining.store(true, Ordering::Relaxed);
         self.runtime.drain();
         self.stopping.cancel();
+    }
+
+    /// Limits the requests of each token per second; 0 is no limit.
+    pub(crate) fn set_rate(&self, per_second: u32) {
+        let _ = self.rates.set(Rates::per_second(per_second));
+    }
+
+    /// The rates of tokens.
+    pub(crate) fn rates(&self) -> &Rates {
+        self.rates.get_or_init(|| Rates::per_second(0))
+    }
+
+    /// Whether requests need no credential.
+    pub(crate) fn is_open(&self) -> bool {
+        self.policy == Policy::Loopback && !self.transport().is_closed()
+    }
+
+    /// Applies closed access: proxies are believed, and the data folder, if there is one, has a
+    /// valid admin token.
+    pub(crate) async fn close_access(&self) -> Result<Option<AdminToken>, AdminError> {
+        self.transport().close();
+        match self.data.get() {
+            Some(data) => admin::ensure(&self.runtime, data).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// Whether the server is shutting down.

@@ -81,7 +81,6 @@ impl Transport {
 
     /// Closes access: from now on every request needs a credential, and trusted proxies are
     /// believed.
-    #[cfg_attr(not(test), expect(dead_code, reason = "access control closes it"))]
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
     }
@@ -103,7 +102,7 @@ impl Transport {
         for (flag, _) in flags.into_iter().filter(|it| it.1.is_some()) {
             if !self.is_closed() {
                 return Err(Failure::new(format!(
-                    "{flag} needs closed access: without credentials the server is for this \
+                    "{flag} needs --access closed: without credentials the server is for this \
                      machine only. Webhooks need no public URL of the server: give them a port \
                      with --webhooks-listen 127.0.0.1:8789, and the application its URL"
                 )));
@@ -125,8 +124,8 @@ impl Transport {
         }
         if !self.is_closed() {
             return Err(Failure::new(format!(
-                "{flag} {listen} is open to other machines, which needs access control; listen on \
-                 127.0.0.1:{port} or [::1]:{port}",
+                "{flag} {listen} is open to other machines, which needs --access closed; or listen \
+                 on 127.0.0.1:{port} or [::1]:{port}",
                 port = listen.port()
             )));
         }

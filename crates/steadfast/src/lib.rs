@@ -42,6 +42,9 @@ mod documents {
     #[doc = include_str!("../../../docs/coming-from.md")]
     struct ComingFrom;
 
+    #[doc = include_str!("../../../docs/guides/access.md")]
+    struct Access;
+
     #[doc = include_str!("../../../docs/idempotency.md")]
     struct Idempotency;
 

@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use axum::{extract::FromRequestParts, http::request::Parts};
 use steadfast_api::Code;
-use steadfast_core::{Client, Runtime, object};
+use steadfast_core::{Client, Principal, Runtime, object};
 
 use crate::Problem;
 
@@ -20,12 +20,26 @@ use crate::Problem;
 /// }
 /// ```
 #[derive(Clone)]
-pub struct Caller(Client);
+pub struct Caller {
+    client: Client,
+    caller: object::Caller,
+}
 
 impl Caller {
     /// For servers: a client that acts for a caller. Put it into the extensions of a request.
     pub fn new(runtime: &Runtime, caller: object::Caller) -> Self {
-        Self(runtime.by(caller))
+        Self { client: runtime.by(caller.clone()), caller }
+    }
+
+    /// The principal of the request; `None` while access is open.
+    pub fn principal(&self) -> Option<&Principal> {
+        self.caller.principal()
+    }
+
+    /// The organization that the caller is limited to. An application shows such a caller nothing
+    /// of other organizations, not even that it exists.
+    pub fn organization(&self) -> Option<&str> {
+        self.principal()?.organization.as_deref()
     }
 }
 
@@ -33,7 +47,7 @@ impl Deref for Caller {
     type Target = Client;
 
     fn deref(&self) -> &Client {
-        &self.0
+        &self.client
     }
 }
 

@@ -46,6 +46,19 @@ pub struct Shell<'a> {
     pub path: &'a str,
     /// The nonce of the response, as in its content security policy.
     pub nonce: &'a str,
+    /// The visitor of the page.
+    pub visitor: Visitor<'a>,
+}
+
+/// The visitor of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Visitor<'a> {
+    /// Anybody: access is open.
+    Anybody,
+    /// Somebody whose access the host program decides, or who has not logged in.
+    Unknown,
+    /// The holder of a token: its id and role.
+    Principal(&'a str, &'a str),
 }
 
 impl Shell<'_> {
@@ -87,8 +100,9 @@ impl Shell<'_> {
                 body {
                     a.skip href="#main" { "Skip to the content" }
                     (self.header(page.section))
+                    @if self.visitor == Visitor::Anybody { (open_banner()) }
                     main #main { (page.content) }
-                    (footer())
+                    (footer(self.visitor))
                 }
             }
         }
@@ -133,10 +147,27 @@ impl Shell<'_> {
     }
 }
 
-fn footer() -> Markup {
+/// Says on every page that nobody needs a credential.
+fn open_banner() -> Markup {
+    html! {
+        p.open-access role="note" {
+            "Access is open: everybody on this machine may do everything. "
+            code { "steadfast tokens create --role admin" } " closes it."
+        }
+    }
+}
+
+fn footer(visitor: Visitor<'_>) -> Markup {
     html! {
         footer.bottom {
             span { "Steadfast " (env!("CARGO_PKG_VERSION")) }
+            @if let Visitor::Principal(token, role) = visitor {
+                form.logout method="post" action="/logout" {
+                    span { "Token " code { (token) } ", role " (role) }
+                    button { "Log out" }
+                }
+                a href="/audit" { "Audit log" }
+            }
             a href="/docs" { "API" }
             a href="/metrics" { "Metrics" }
             a href="/readyz" { "Health" }
@@ -157,7 +188,8 @@ mod tests {
     fn rendered(path: &str, section: Section) -> String {
         let page = Page::new("<T>", html! { p { "content" } }).section(section);
         let page = page.script(&Asset::js("/own.js", "1")).style(&Asset::css("/own.css", "2"));
-        Shell { pages: &PAGES, base: "", path, nonce: "n0" }.render(&page)
+        let visitor = Visitor::Anybody;
+        Shell { pages: &PAGES, base: "", path, nonce: "n0", visitor }.render(&page)
     }
 
     #[test]
@@ -168,11 +200,13 @@ mod tests {
             form action="/queues/a/purge" {}
         };
         let page = Page::new("T", content).script(&Asset::js("/own.js", "1"));
-        let shell = Shell { pages: &PAGES, base: "/durable", path: "/drift", nonce: "n0" };
+        let visitor = Visitor::Principal("ABC", "operator");
+        let shell = Shell { pages: &PAGES, base: "/durable", path: "/drift", nonce: "n0", visitor };
         let page = shell.render(&page);
         for link in [
             "<html lang=\"en\" data-base=\"/durable\">",
             "href=\"/durable/queues\"",
+            "action=\"/durable/logout\"",
             "href=\"/durable\"",
             "action=\"/durable/queues/a/purge\"",
             "src=\"/durable/own.js?v=",

@@ -5,7 +5,7 @@ use axum::{
     http::{HeaderMap, request::Parts},
 };
 use steadfast_api::Code;
-use steadfast_core::{RequestKey, store::limits::KEY_BYTES_MAX};
+use steadfast_core::{RequestKey, object, store::limits::KEY_BYTES_MAX};
 
 use crate::Problem;
 
@@ -38,12 +38,22 @@ impl IdempotencyKey {
         Ok(Self(Some(key.to_owned())))
     }
 
-    /// The key as it was sent; `None` without the header.
+    /// The key of a request. A principal has keys of its own: others cannot repeat its requests.
+    pub fn of_request(parts: &Parts) -> Result<Self, Problem> {
+        let Self(key) = Self::of(&parts.headers)?;
+        let scoped = match parts.extensions.get::<object::Caller>() {
+            Some(object::Caller::Principal(it)) => key.map(|key| it.scoped_key(&key)),
+            Some(_) | None => key,
+        };
+        Ok(Self(scoped))
+    }
+
+    /// The key; `None` without the header.
     pub fn text(&self) -> Option<&str> {
         self.0.as_deref()
     }
 
-    /// The key as it was sent; `None` without the header.
+    /// The key; `None` without the header.
     pub fn into_text(self) -> Option<String> {
         self.0
     }
@@ -65,7 +75,7 @@ impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        Self::of(&parts.headers)
+        Self::of_request(parts)
     }
 }
 

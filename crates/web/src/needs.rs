@@ -12,17 +12,33 @@ pub(crate) const NEEDS: &str = "x-needs-role";
 /// The value for routes that are open to everybody.
 const NONE: &str = "none";
 
+/// The OpenAPI extension of routes that principals of organizations may use.
+pub(crate) const FOR_ORGANIZATIONS: &str = "x-organizations";
+
 /// The role that a route requires of its callers. Every route declares it; there is no default.
-/// Access control will enforce it.
+/// The server enforces it while access is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needs {
     role: Option<Role>,
+    is_for_organizations: bool,
 }
 
 impl Needs {
     /// No role: callers without a credential may use the route. For health checks, assets, logins,
     /// and routes that check their own secret.
-    pub const NOTHING: Self = Self { role: None };
+    pub const NOTHING: Self = Self { role: None, is_for_organizations: true };
+
+    /// This role, in any organization. Tokens of organizations reach only such routes. Their
+    /// handlers take the tenant from [`Caller::organization`](crate::Caller::organization), never
+    /// from the path alone.
+    pub const fn of_organization(role: Role) -> Self {
+        Self { role: Some(role), is_for_organizations: true }
+    }
+
+    /// Whether principals of organizations may use the route.
+    pub fn is_for_organizations(self) -> bool {
+        self.is_for_organizations
+    }
 
     /// The minimum role.
     pub fn role(self) -> Option<Role> {
@@ -38,14 +54,18 @@ impl Needs {
     pub(crate) fn of(operation: &Value) -> Option<Self> {
         match operation[NEEDS].as_str()? {
             NONE => Some(Self::NOTHING),
-            name => name.parse().ok().map(|role: Role| role.into()),
+            name => {
+                let role: Role = name.parse().ok()?;
+                let is_for_organizations = operation[FOR_ORGANIZATIONS] == true;
+                Some(Self { role: Some(role), is_for_organizations })
+            }
         }
     }
 }
 
 impl From<Role> for Needs {
     fn from(role: Role) -> Self {
-        Self { role: Some(role) }
+        Self { role: Some(role), is_for_organizations: false }
     }
 }
 
@@ -103,6 +123,9 @@ fn declare(item: &mut PathItem, needs: Needs) {
     let named = [get, put, post, delete, options, head, patch, trace, query].into_iter().flatten();
     for operation in named.chain(item.additional_operations.values_mut()) {
         let extensions = operation.extensions.get_or_insert_default();
+        if !extensions.contains_key(NEEDS) && needs.role.is_some() && needs.is_for_organizations {
+            extensions.insert(FOR_ORGANIZATIONS.into(), true.into());
+        }
         extensions.entry(NEEDS.into()).or_insert(needs.name().into());
     }
 }

@@ -14,7 +14,10 @@ use axum::{
 use serde_json::{Map, Value, json};
 use utoipa_axum::router::OpenApiRouter;
 
-use crate::{Asset, Declare, Needs, Problem, needs::NEEDS};
+use crate::{
+    Asset, Declare, Needs, Problem,
+    needs::{FOR_ORGANIZATIONS, NEEDS},
+};
 
 /// Tag of pages and their assets. The OpenAPI document omits them.
 const PAGES: &str = "pages";
@@ -159,6 +162,9 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
             "responses": { "200": { "description": "Success" } },
             NEEDS: needs.name(),
         });
+        if needs.role().is_some() && needs.is_for_organizations() {
+            item[method][FOR_ORGANIZATIONS] = true.into();
+        }
         self.last = (method, path.into());
         self
     }

@@ -88,9 +88,9 @@ impl RouteTable {
         self.at(path).find(|it| it.serves(method, path))
     }
 
-    /// Whether a router whose routes cannot be enumerated serves everything below a path.
-    pub fn covers(&self, path: &str) -> bool {
-        self.routers.iter().any(|at| covers(&self.entries[*at].path, path))
+    /// The router, which cannot be enumerated, that serves everything below a path of a request.
+    pub fn covering(&self, path: &str) -> Option<&RouteEntry> {
+        self.routers.iter().map(|at| &self.entries[*at]).find(|it| covers(&it.path, path))
     }
 
     /// The declared methods of a path.

@@ -88,6 +88,8 @@ pub(crate) struct Server {
     pub(crate) greeting: String,
     /// Its address, without a slash at the end.
     pub(crate) url: String,
+    /// The header of its admin token, if requests have it.
+    bearer: Option<Box<str>>,
 }
 
 impl Server {
@@ -157,7 +159,25 @@ impl Server {
         }
         let address = greeting.split_whitespace().find(|it| it.contains("://"));
         let url = address.expect("it prints its address").trim_end_matches('/').to_owned();
-        Ok(Self { child, folder, greeting, url })
+        Ok(Self { child, folder, greeting, url, bearer: None })
+    }
+
+    /// The same server; from now on requests have its admin token, unless they have a credential.
+    pub(crate) fn logged_in(mut self) -> Self {
+        let token = std::fs::read_to_string(self.folder().join("admin.token")).expect("a token");
+        self.bearer = Some(format!("Bearer {}", token.trim()).into());
+        self
+    }
+
+    fn agent(&self) -> ureq::Agent {
+        let Some(bearer) = self.bearer.clone() else { return agent() };
+        let add = move |mut request: ureq::http::Request<ureq::SendBody<'_>>,
+                        next: ureq::middleware::MiddlewareNext<'_>| {
+            let value = bearer.parse().expect("a header");
+            request.headers_mut().entry("authorization").or_insert(value);
+            next.handle(request)
+        };
+        config().middleware(add).build().into()
     }
 
     /// Its folder.
@@ -179,17 +199,23 @@ impl Server {
 
     /// Runs a client verb against it.
     pub(crate) fn ask(&self, args: &[&str]) -> Output {
-        output(steadfast().args(args).args(["--server", &self.url]))
+        let mut command = steadfast();
+        let token = self.folder().join("admin.token");
+        // As for a user who starts it beside the data folder.
+        if token.exists() && std::env::var_os("STEADFAST_TOKEN").is_none() {
+            command.env("STEADFAST_TOKEN_FILE", token);
+        }
+        output(command.args(args).args(["--server", &self.url]))
     }
 
     /// Sends GET.
     pub(crate) fn get(&self, path: &str) -> Answer {
-        Answer::of(agent().get(format!("{}{path}", self.url)).call())
+        Answer::of(self.agent().get(format!("{}{path}", self.url)).call())
     }
 
     /// Sends GET; the server may end before it responds.
     pub(crate) fn try_get(&self, path: &str) -> Result<Answer, ureq::Error> {
-        Answer::try_of(agent().get(format!("{}{path}", self.url)).call())
+        Answer::try_of(self.agent().get(format!("{}{path}", self.url)).call())
     }
 
     /// Sends GET; expects JSON and 200.
@@ -203,7 +229,8 @@ impl Server {
     /// Sends GET; expects bytes and 200, and returns the headers.
     #[track_caller]
     pub(crate) fn bytes(&self, path: &str) -> (Vec<u8>, ureq::http::HeaderMap) {
-        let mut response = agent().get(format!("{}{path}", self.url)).call().expect("it answers");
+        let mut response =
+            self.agent().get(format!("{}{path}", self.url)).call().expect("it answers");
         assert_eq!(response.status(), 200, "{path}");
         (response.body_mut().read_to_vec().expect("a body"), response.headers().clone())
     }
@@ -215,12 +242,12 @@ impl Server {
 
     /// The same; the server may end before it responds.
     pub(crate) fn try_delete(&self, path: &str) -> Result<Answer, ureq::Error> {
-        Answer::try_of(agent().delete(format!("{}{path}", self.url)).call())
+        Answer::try_of(self.agent().delete(format!("{}{path}", self.url)).call())
     }
 
     /// Sends POST without a body.
     pub(crate) fn post(&self, path: &str, headers: &[(&str, &str)]) -> Answer {
-        let mut request = agent().post(format!("{}{path}", self.url));
+        let mut request = self.agent().post(format!("{}{path}", self.url));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -234,7 +261,7 @@ impl Server {
 
     /// Sends PUT with JSON.
     pub(crate) fn put_json(&self, path: &str, body: &Value) -> Answer {
-        let request = agent().put(format!("{}{path}", self.url));
+        let request = self.agent().put(format!("{}{path}", self.url));
         Answer::of(request.header("content-type", "application/json").send(body.to_string()))
     }
 
@@ -250,7 +277,7 @@ impl Server {
         bytes: &[u8],
         headers: &[(&str, &str)],
     ) -> Result<Answer, ureq::Error> {
-        let mut request = agent().put(format!("{}{path}", self.url));
+        let mut request = self.agent().put(format!("{}{path}", self.url));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -269,7 +296,7 @@ impl Server {
         bytes: &[u8],
         headers: &[(&str, &str)],
     ) -> Result<Answer, ureq::Error> {
-        let mut request = agent().post(format!("{}{path}", self.url));
+        let mut request = self.agent().post(format!("{}{path}", self.url));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -278,7 +305,7 @@ impl Server {
 
     /// Sends GET with these headers.
     pub(crate) fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> Answer {
-        let mut request = agent().get(format!("{}{path}", self.url));
+        let mut request = self.agent().get(format!("{}{path}", self.url));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -292,7 +319,7 @@ impl Server {
         body: &str,
         headers: &[(&str, &str)],
     ) -> Result<Answer, ureq::Error> {
-        let mut request = agent().post(format!("{}{path}", self.url));
+        let mut request = self.agent().post(format!("{}{path}", self.url));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -301,7 +328,7 @@ impl Server {
 
     /// Sends POST with a form.
     pub(crate) fn post_form(&self, path: &str, form: &str, headers: &[(&str, &str)]) -> Answer {
-        let mut request = agent().post(format!("{}{path}", self.url));
+        let mut request = self.agent().post(format!("{}{path}", self.url));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -404,10 +431,13 @@ pub(crate) fn put_url(url: &str, bytes: &[u8]) -> Answer {
     Answer::of(agent().put(url).send(bytes))
 }
 
-fn agent() -> ureq::Agent {
+fn config() -> ureq::config::ConfigBuilder<ureq::typestate::AgentScope> {
     let config = ureq::Agent::config_builder().http_status_as_error(false).proxy(None);
-    let config = config.max_redirects(0);
-    config.timeout_global(Some(PATIENCE)).build().into()
+    config.max_redirects(0).timeout_global(Some(PATIENCE))
+}
+
+fn agent() -> ureq::Agent {
+    config().build().into()
 }
 
 /// An HTTP response.

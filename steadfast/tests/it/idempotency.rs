@@ -36,12 +36,24 @@ fn request(path: impl Into<String>, body: &Value) -> Request {
 struct Walk {
     server: Server,
     tried: BTreeSet<&'static str>,
+    /// The header of requests after access was closed.
+    bearer: Option<String>,
 }
 
 impl Walk {
     fn send(&self, it: &Request, key: &str) -> Answer {
-        let headers = [("content-type", it.2.as_str()), ("idempotency-key", key)];
+        let mut headers = vec![("content-type", it.2.as_str()), ("idempotency-key", key)];
+        headers.extend(self.authorization());
         self.server.post_bytes(&it.0, &it.1, &headers)
+    }
+
+    fn authorization(&self) -> Option<(&str, &str)> {
+        self.bearer.as_deref().map(|it| ("authorization", it))
+    }
+
+    fn json(&self, path: &str) -> Value {
+        let headers: Vec<_> = self.authorization().into_iter().collect();
+        self.server.get_with(path, &headers).json()
     }
 
     /// A request without a key, as preparation.
@@ -140,7 +152,7 @@ fn the_command_line_accepts_the_same_keys() {
 }
 
 fn every_post(server: Server) {
-    let mut walk = Walk { server, tried: BTreeSet::new() };
+    let mut walk = Walk { server, tried: BTreeSet::new(), bearer: None };
     objects_and_processes(&mut walk);
     queues(&mut walk);
     dead_messages(&mut walk);
@@ -148,11 +160,13 @@ fn every_post(server: Server) {
     buckets(&mut walk);
     generations_and_drift(&mut walk);
     uploads(&mut walk);
-    // From here on uploads need the token.
+    // From here on every request needs a token.
     secrets(&mut walk);
+    // A repetition gives another secret or link.
+    walk.tried.extend(["/v1/tokens/{id}/rotate", "/v1/login-links"]);
     // Providers may repeat callbacks freely: a task ends once.
     walk.tried.insert("/webhooks/{provider}/{generation}/{task}/{token}");
-    let described = walk.server.json("/openapi.json");
+    let described = walk.json("/openapi.json");
     let paths = described["paths"].as_object().expect("paths");
     let is_post = |it: &Value| it["post"].is_object() && it["post"]["tags"][0] != "pages";
     let posts: BTreeSet<&str> =
@@ -161,6 +175,8 @@ fn every_post(server: Server) {
     let ignore = [
         "/v1/objects/{class}/{name}/sql",
         "/v1/buckets/{bucket}/presign",
+        "/v1/tokens/{id}/rotate",
+        "/v1/login-links",
         "/webhooks/{provider}/{generation}/{task}/{token}",
     ];
     for path in posts {
@@ -390,7 +406,7 @@ fn uploads(walk: &mut Walk) {
 
 fn secrets(walk: &mut Walk) {
     let count =
-        |walk: &Walk, path: &str| walk.server.json(path)["items"].as_array().expect("a list").len();
+        |walk: &Walk, path: &str| walk.json(path)["items"].as_array().expect("a list").len();
     let keys = count(walk, "/v1/keys");
     let make = |bucket: &str| request("/v1/keys", &json!({ "bucket": bucket }));
     let made = walk.post("/v1/keys", &make("photos"), &make("files"), Repeat::Secret);
@@ -398,9 +414,12 @@ fn secrets(walk: &mut Walk) {
     let again = walk.send(&make("photos"), "/v1/keys").json();
     let id = made["accessKeyId"].as_str().expect("an id");
     assert!(again["detail"].as_str().expect("a text").contains(id), "{again}");
+    let admin = walk.prepare("/v1/tokens", &json!({ "role": "admin" }));
+    walk.bearer = Some(format!("Bearer {}", admin["token"].as_str().expect("a token")));
+    let tokens = count(walk, "/v1/tokens");
     let make = |name: &str| request("/v1/tokens", &json!({ "organization": name }));
     let made = walk.post("/v1/tokens", &make("acme"), &make("other"), Repeat::Secret);
-    assert_eq!(count(walk, "/v1/tokens"), 1);
+    assert_eq!(count(walk, "/v1/tokens"), tokens + 1);
     let again = walk.send(&make("acme"), "/v1/tokens").json();
     let id = made["id"].as_str().expect("an id");
     assert!(again["detail"].as_str().expect("a text").contains(id), "{again}");

@@ -1,6 +1,7 @@
 //! The behaviour that users see: the real binary on a free port, over HTTP and from the command
 //! line.
 
+mod access;
 mod api;
 mod bad_clients;
 mod browser;

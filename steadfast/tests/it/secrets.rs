@@ -37,9 +37,10 @@ fn create_key(server: &Server) -> AccessKey {
 }
 
 fn url(server: &Server, key: &AccessKey, method: PresignMethod) -> String {
-    let (bucket, blob) = (BucketName::new("photos").unwrap(), BlobKey::new("cat").unwrap());
+    let (bucket, blob) =
+        (BucketName::new("photos").expect("a value"), BlobKey::new("cat").expect("a value"));
     let (minute, now) = (Duration::from_mins(1), SystemClock.now());
-    presign(server.s3_url(), key, method, (&bucket, &blob), minute, now).unwrap()
+    presign(server.s3_url(), key, method, (&bucket, &blob), minute, now).expect("a value")
 }
 
 fn put(server: &Server, key: &AccessKey) -> Answer {
@@ -139,11 +140,15 @@ fn a_backup_without_the_key_serves_everything_but_secrets() {
 }
 
 fn copy_all(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
-        let to = to.join(path.file_name().unwrap());
-        if path.is_dir() { copy_all(&path, &to) } else { drop(fs::copy(&path, &to).unwrap()) }
+    fs::create_dir_all(to).expect("a file");
+    for entry in fs::read_dir(from).expect("a file") {
+        let path = entry.expect("a file").path();
+        let to = to.join(path.file_name().expect("a file"));
+        if path.is_dir() {
+            copy_all(&path, &to);
+        } else {
+            fs::copy(&path, &to).expect("a file");
+        }
     }
 }
 

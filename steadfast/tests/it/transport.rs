@@ -38,17 +38,18 @@ impl Files {
 
     /// Creates an authority, and the pair of a server with this name.
     fn certify(&self, authority: &str, name: &str) {
-        let root_key = KeyPair::generate().unwrap();
+        let root_key = KeyPair::generate().expect("a certificate");
         let mut root = CertificateParams::default();
         root.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let root_pem = root.self_signed(&root_key).unwrap().pem();
-        let (key, issuer) = (KeyPair::generate().unwrap(), Issuer::new(root, root_key));
-        let server = CertificateParams::new([name.to_owned()]).unwrap();
-        let server = server.signed_by(&key, &issuer).unwrap();
+        let root_pem = root.self_signed(&root_key).expect("a certificate").pem();
+        let (key, issuer) =
+            (KeyPair::generate().expect("a certificate"), Issuer::new(root, root_key));
+        let server = CertificateParams::new([name.to_owned()]).expect("a certificate");
+        let server = server.signed_by(&key, &issuer).expect("a certificate");
         let files =
             [(authority, root_pem), ("cert.pem", server.pem()), ("key.pem", key.serialize_pem())];
         for (file, text) in files {
-            fs::write(self.0.path().join(file), text).unwrap();
+            fs::write(self.0.path().join(file), text).expect("a file");
         }
     }
 
@@ -198,14 +199,14 @@ fn a_server_does_not_start_with_a_transport_that_is_not_safe() {
     fails(&["--tls-cert", &cert], &["--tls-cert needs --tls-key"]);
     fails(&["--tls-cert", "/nowhere", "--tls-key", &key], &["--tls-cert /nowhere", "cannot be"]);
     fails(&["--tls-cert", &cert, "--tls-key", &cert], &["--tls-key", "has no private key"]);
-    fails(&["--public-url", "https://gate.example.org"], &["closed access", "--webhooks-listen"]);
+    fails(&["--public-url", "https://gate.example.org"], &["--access closed", "--webhooks-listen"]);
     let secure = ["--tls-cert", &cert, "--tls-key", &key, "--webhooks-listen", "0.0.0.0:0"];
     fails(&secure, &["--webhooks-listen 0.0.0.0:0 is open to other machines"]);
     assert!(is_empty(data.path()), "nothing was opened");
 }
 
 fn is_empty(folder: &Path) -> bool {
-    fs::read_dir(folder).unwrap().next().is_none()
+    fs::read_dir(folder).expect("a file").next().is_none()
 }
 
 #[test]

@@ -130,7 +130,7 @@ fn after_a_kill_in_the_middle_every_image_has_its_label() {
 }
 
 #[test]
-fn a_token_closes_the_door_to_everybody_else() {
+fn a_token_reaches_its_organization_only_and_others_do_not_exist_for_it() {
     let server = Classifier::start().serve(folder());
     assert_eq!(upload(&server, "acme", "a.png", &picture(RED)).status, 202);
     let made = server.ask(&["tokens", "create", "--organization", "acme", "--json"]);
@@ -142,24 +142,33 @@ fn a_token_closes_the_door_to_everybody_else() {
     assert_eq!(status("acme", Some(token)), 202);
     assert_eq!(status("acme", None), 401);
     assert_eq!(status("acme", Some("sf_wrong_wrong")), 401);
-    assert_eq!(status("other", Some(token)), 403);
-    for path in [UPLOADS, "/api/organizations/acme/events", "/uploads/acme"] {
+    assert_eq!(status("other", Some(token)), 404);
+    for path in [UPLOADS, "/api/organizations/acme/events", "/uploads/acme", "/v1/queues"] {
         assert_eq!(server.get(path).status, 401, "{path}");
     }
     let bearer = format!("Bearer {token}");
     let seen = server.get_with(UPLOADS, &[("authorization", &bearer)]);
     assert_eq!(seen.status, 200);
+    for foreign in ["/api/organizations/other/uploads", "/uploads/other"] {
+        let answer = server.get_with(foreign, &[("authorization", &bearer)]);
+        assert_eq!(answer.status, 404, "{foreign}");
+    }
+    let console = server.get_with("/v1/queues", &[("authorization", &bearer)]);
+    console.assert_problem(403, "role_needed");
     // A browser has a cookie instead.
     let origin = ("origin", server.url.as_str());
     let kind = ("content-type", "application/x-www-form-urlencoded");
-    let token = format!("token={token}");
-    let entered = server.post_form("/uploads/acme/token", &token, &[origin, kind]);
+    let form = format!("token={token}&next=%2Fuploads%2Facme");
+    let entered = server.post_form("/login", &form, &[origin, kind]);
+    assert_eq!(entered.header("location"), "/uploads/acme");
     let cookie = entered.header("set-cookie").split(';').next().unwrap().to_owned();
     assert_eq!(server.get_with("/uploads/acme", &[("cookie", &cookie)]).status, 200);
     let id = made["id"].as_str().unwrap();
     let revoked = server.ask(&["tokens", "revoke", id, "--yes"]);
     assert_eq!(stdout(&revoked), format!("revoked token {id}\n"));
-    assert_eq!(server.get(UPLOADS).status, 401, "the door stays closed");
+    let gone = server.get_with("/uploads/acme", &[("cookie", &cookie)]);
+    gone.assert_problem(401, "token_revoked");
+    assert_eq!(server.get(UPLOADS).status, 401, "access stays closed");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use axum::{
     Json,
     body::Bytes,
-    extract::{Path, Request, State},
+    extract::{Path, Request},
     http::StatusCode,
     response::{IntoResponse, Response},
 };
@@ -18,7 +18,7 @@ use steadfast_web::{Cursor, IdempotencyKey, Limit, ListPage, PageRequest, Params
 use super::Site;
 use crate::{
     Brief, Comparison, CreateComparison, EnvPair, GetComparison, GetSealed, ListComparisons,
-    ListPairs, PairEntry, Pairs, Shown,
+    ListPairs, PairEntry, Shown,
     pair::{Pair, pair_key_of},
     probe::is_redacted,
 };
@@ -62,7 +62,7 @@ struct Options {
 }
 
 pub(super) async fn create(
-    State(site): State<Site>,
+    site: Site,
     key: IdempotencyKey,
     body: Bytes,
 ) -> Result<Response, Problem> {
@@ -120,7 +120,7 @@ pub(super) async fn begin(
     let (comparison, sealed) = site.vault.seal(&comparison)?;
     let (comparison_id, direction) = (pair.comparison_id(&uuid), pair.direction());
     let create = CreateComparison { comparison_id, comparison, direction, sealed };
-    let pair = EnvPair::at(pair.key());
+    let pair = site.pair(pair.key());
     match once {
         Some(key) => Ok(site.objects.call_once(pair, create, key).await?),
         None => Ok(site.objects.call(pair, create).await?),
@@ -136,7 +136,7 @@ fn digest(comparison: &Comparison) -> String {
 pub(super) async fn find(site: &Site, id: &str) -> Result<Shown, Problem> {
     let pair = pair_key_of(id).ok_or_else(|| unknown(id))?;
     let ask = GetComparison { comparison_id: id.into() };
-    let found = site.objects.call(EnvPair::at(pair), ask).await?;
+    let found = site.objects.call(site.pair(pair), ask).await?;
     found.ok_or_else(|| unknown(id))
 }
 
@@ -150,13 +150,13 @@ pub(super) async fn as_before(
 ) -> Result<Comparison, Problem> {
     let pair = pair_key_of(earlier).ok_or_else(|| unknown(earlier))?;
     let ask = GetComparison { comparison_id: earlier.into() };
-    let Some(found) = site.objects.call(EnvPair::at(pair), ask).await? else {
+    let Some(found) = site.objects.call(site.pair(pair), ask).await? else {
         let needs_it = is_redacted(&comparison.left_url) || is_redacted(&comparison.right_url);
         return if needs_it { Err(forgotten(earlier)) } else { Ok(comparison) };
     };
     let shown = found.result.map(|it| it.comparison);
     let ask = GetSealed { comparison_id: earlier.into() };
-    let sealed = site.objects.call(EnvPair::at(pair), ask).await?;
+    let sealed = site.objects.call(site.pair(pair), ask).await?;
     let (Some(shown), Some(sealed)) = (shown, sealed) else { return Ok(comparison) };
     let [left, right] = site.vault.open(&sealed).await?;
     let (left, right) = ((&shown.left_url, &left), (&shown.right_url, &right));
@@ -170,15 +170,12 @@ pub(super) async fn as_before(
     Ok(comparison)
 }
 
-pub(super) async fn show(
-    State(site): State<Site>,
-    Path(id): Path<String>,
-) -> Result<Json<Shown>, Problem> {
+pub(super) async fn show(site: Site, Path(id): Path<String>) -> Result<Json<Shown>, Problem> {
     find(&site, &id).await.map(Json)
 }
 
 pub(super) async fn events(
-    State(site): State<Site>,
+    site: Site,
     Path(id): Path<String>,
     mut request: Request,
 ) -> Result<Response, Problem> {
@@ -187,7 +184,7 @@ pub(super) async fn events(
     // The pair tells of all its comparisons, and of this one at once.
     let uri = format!("{}?comparison={id}", request.uri().path());
     *request.uri_mut() = uri.parse().map_err(|_| unknown(&id))?;
-    Ok((site.connect)(EnvPair::CLASS, pair, request).await)
+    Ok((site.connect)(EnvPair::CLASS, site.object_of(&pair), request).await)
 }
 
 /// The query of a list. Its page has at most 200 rows.
@@ -207,7 +204,7 @@ impl ListQuery {
 }
 
 pub(super) async fn pairs(
-    State(site): State<Site>,
+    site: Site,
     Params(query): Params<ListQuery>,
 ) -> Result<Json<ListPage<PairEntry>>, Problem> {
     find_pairs(&site, &query.page()?).await.map(Json)
@@ -219,12 +216,12 @@ pub(super) async fn find_pairs(
     page: &PageRequest,
 ) -> Result<ListPage<PairEntry>, Problem> {
     let ask = ListPairs { limit: page.rows_to_read(), after: page.after_time()? };
-    let found = site.objects.call(Pairs::at(Pairs::ALL), ask).await?;
+    let found = site.objects.call(site.pairs(), ask).await?;
     Ok(page.page(found, |it| Cursor::Time(it.last_at, it.pair_key.clone()), |it| it))
 }
 
 pub(super) async fn history(
-    State(site): State<Site>,
+    site: Site,
     Path(pair): Path<String>,
     Params(query): Params<ListQuery>,
 ) -> Result<Json<ListPage<Brief>>, Problem> {
@@ -237,7 +234,7 @@ pub(super) async fn history(
     // Comparisons are numbered from 1.
     let before = Some(page.after_version()?).filter(|it| 0 < *it);
     let ask = ListComparisons { before, limit: page.rows_to_read() };
-    let found = site.objects.call(EnvPair::at(&pair), ask).await?;
+    let found = site.objects.call(site.pair(&pair), ask).await?;
     if found.is_empty() && before.is_none() {
         return Err(unknown());
     }

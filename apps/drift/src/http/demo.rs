@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use axum::{
-    extract::State,
     http::{HeaderName, header},
     response::{IntoResponse, Response},
 };
@@ -24,7 +23,7 @@ pub(super) async fn staging() -> Response {
     (headers, r#"{"environment":"staging"}"#).into_response()
 }
 
-pub(super) async fn production(State(site): State<Site>) -> Response {
+pub(super) async fn production(site: Site) -> Response {
     site.clock.sleep(Duration::from_millis(200)).await;
     let headers = [
         (header::CONTENT_TYPE, "text/json"),

@@ -4,13 +4,12 @@ use std::sync::LazyLock;
 
 use axum::{
     Form,
-    extract::{Path, State, rejection::FormRejection},
+    extract::{Path, rejection::FormRejection},
     http::{HeaderMap, header},
     response::{IntoResponse, Redirect, Response},
 };
 use maud::{Markup, html};
 use serde::Deserialize;
-use steadfast_core::Object;
 use steadfast_web::{Asset, IdempotencyKey, Limit, ListPage, Page, PageRequest, Params, Problem};
 
 use super::{
@@ -18,9 +17,7 @@ use super::{
     api::{self, FORGOTTEN, SECRET_MISSING},
     panels::{form, pair_list, result},
 };
-use crate::{
-    Brief, Comparison, EnvPair, ListComparisons, Shown, pair::pair_key_of, probe::is_redacted,
-};
+use crate::{Brief, Comparison, ListComparisons, Shown, pair::pair_key_of, probe::is_redacted};
 
 pub(super) static STYLE: LazyLock<Asset> =
     LazyLock::new(|| Asset::css("/drift-assets/drift.css", include_str!("../../assets/drift.css")));
@@ -39,7 +36,7 @@ pub(super) struct PairsQuery {
 }
 
 pub(super) async fn home(
-    State(site): State<Site>,
+    site: Site,
     Params(query): Params<PairsQuery>,
     headers: HeaderMap,
 ) -> Response {
@@ -64,16 +61,12 @@ fn own_address(headers: &HeaderMap) -> String {
     format!("http://{host}")
 }
 
-pub(super) async fn show(
-    State(site): State<Site>,
-    Path(id): Path<String>,
-    headers: HeaderMap,
-) -> Response {
+pub(super) async fn show(site: Site, Path(id): Path<String>, headers: HeaderMap) -> Response {
     let found = async {
         let shown = api::find(&site, &id).await?;
         let pair = pair_key_of(&id).unwrap_or_default();
         let ask = ListComparisons { before: None, limit: ROWS };
-        let history = site.objects.call(EnvPair::at(pair), ask).await?;
+        let history = site.objects.call(site.pair(pair), ask).await?;
         Ok::<(Shown, Vec<Brief>), Problem>((shown, history))
     };
     match found.await {
@@ -104,7 +97,7 @@ pub(super) struct Asked {
 }
 
 pub(super) async fn submit(
-    State(site): State<Site>,
+    site: Site,
     headers: HeaderMap,
     asked: Result<Form<Asked>, FormRejection>,
 ) -> Response {

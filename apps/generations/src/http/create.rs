@@ -70,8 +70,7 @@ fn parse(site: &Site, workspace: Workspace, body: &[u8]) -> Result<(Request, Wor
         Problem::invalid("bad_request", format!("the body must be {form}: {error}"))
     })?;
     let Body { model, input, count, tags, provider, workspace: named } = body;
-    let workspace = if named.is_some() { Workspace::named(named)? } else { workspace };
-    Ok((check(site, model, input, count, tags, provider)?, workspace))
+    Ok((check(site, model, input, count, tags, provider)?, workspace.or_named(named)?))
 }
 
 /// A request that can be served, or why it cannot.

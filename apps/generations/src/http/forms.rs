@@ -26,8 +26,8 @@ pub(super) struct Form {
 }
 
 /// Does it, and says where to go then.
-pub(super) async fn act(site: &Site, form: Form) -> Result<String, Problem> {
-    let workspace = &Workspace::named(form.workspace.clone())?;
+pub(super) async fn act(site: &Site, own: Workspace, form: Form) -> Result<String, Problem> {
+    let workspace = &own.or_named(form.workspace.clone())?;
     let home = || workspace.link("/generations", &[]);
     let inspected = |id: &str| {
         let page = workspace.link("/generations", &[("artifact", id)]);

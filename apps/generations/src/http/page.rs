@@ -164,9 +164,10 @@ fn refused(problem: Problem) -> Response {
 /// Does what a form of the page asks for, and comes back.
 pub(super) async fn submit(
     State(site): State<Site>,
+    workspace: Workspace,
     axum::Form(form): axum::Form<Form>,
 ) -> Response {
-    match act(&site, form).await {
+    match act(&site, workspace, form).await {
         Ok(to) => Redirect::to(&to).into_response(),
         Err(problem) => refused(problem),
     }

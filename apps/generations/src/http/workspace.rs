@@ -6,20 +6,30 @@ use axum::{
 };
 use serde::Deserialize;
 use steadfast_core::{Address, Object};
-use steadfast_web::{Problem, link};
+use steadfast_web::{Caller, Problem, link};
 
 use crate::{DEFAULT_WORKSPACE, Library, WORKSPACE_MAX, is_workspace};
 
 /// A workspace by its name, which is one that it can have. To name one makes nothing.
 #[derive(Clone, Debug)]
-pub(super) struct Workspace(String);
+pub(super) struct Workspace {
+    name: String,
+    /// The organization of the caller, whose only workspace has its name.
+    organization: Option<String>,
+}
 
 impl Workspace {
-    /// The one of this name; without a name the one that is always meant.
-    pub(super) fn named(name: Option<String>) -> Result<Self, Problem> {
-        let name = name.unwrap_or_else(|| DEFAULT_WORKSPACE.to_owned());
+    /// The workspace of this name; without a name the one of the organization, or the default. For
+    /// a caller of an organization other workspaces do not exist.
+    fn named(name: Option<String>, organization: Option<String>) -> Result<Self, Problem> {
+        let own = organization.as_deref().unwrap_or(DEFAULT_WORKSPACE);
+        let name = name.unwrap_or_else(|| own.to_owned());
+        if organization.as_ref().is_some_and(|it| *it != name) {
+            let detail = format!("workspace `{name}` does not exist");
+            return Err(Problem::not_found("workspace_not_found", detail));
+        }
         if is_workspace(&name) {
-            return Ok(Self(name));
+            return Ok(Self { name, organization });
         }
         let detail = format!(
             "a workspace has a name of 1 to {WORKSPACE_MAX} of the characters A-Z, a-z, 0-9, \
@@ -28,8 +38,16 @@ impl Workspace {
         Err(Problem::invalid("invalid_workspace", detail))
     }
 
+    /// Another workspace of the same caller, by a name in the body; without a name this one.
+    pub(super) fn or_named(self, name: Option<String>) -> Result<Self, Problem> {
+        match name {
+            Some(_) => Self::named(name, self.organization),
+            None => Ok(self),
+        }
+    }
+
     pub(super) fn name(&self) -> &str {
-        &self.0
+        &self.name
     }
 
     /// Its name, if it has to be named.
@@ -59,7 +77,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Workspace {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let named = Query::<Named>::from_request_parts(parts, state).await;
         let Query(named) = named.map_err(|it| Problem::invalid("bad_request", it.body_text()))?;
-        Self::named(named.workspace)
+        let caller = Caller::from_request_parts(parts, state).await?;
+        Self::named(named.workspace, caller.organization().map(str::to_owned))
     }
 }
 
@@ -68,7 +87,7 @@ mod tests {
     use super::*;
 
     fn named(name: &str) -> Option<Workspace> {
-        Workspace::named(Some(name.into())).ok()
+        Workspace::named(Some(name.into()), None).ok()
     }
 
     #[test]
@@ -80,7 +99,20 @@ mod tests {
         for good in ["default", "A.b_c-9", &long[1..]] {
             assert_eq!(named(good).unwrap().name(), good);
         }
-        assert_eq!(Workspace::named(None).unwrap().name(), "default");
+        assert_eq!(Workspace::named(None, None).unwrap().name(), "default");
+    }
+
+    #[test]
+    fn an_organization_has_its_own_workspace_only() {
+        let acme = || Some("acme".to_owned());
+        assert_eq!(Workspace::named(None, acme()).unwrap().name(), "acme");
+        assert_eq!(Workspace::named(acme(), acme()).unwrap().name(), "acme");
+        for other in ["default", "other", "acme2"] {
+            let refused = Workspace::named(Some(other.into()), acme()).unwrap_err();
+            assert_eq!(refused.code(), "workspace_not_found");
+            let own = Workspace::named(None, acme()).unwrap();
+            assert!(own.or_named(Some(other.into())).is_err(), "{other}");
+        }
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use axum::{
     Json,
-    extract::{Multipart, Path, Request, State, multipart::MultipartRejection},
-    http::{HeaderMap, StatusCode},
+    extract::{Multipart, Path, Request, multipart::MultipartRejection},
+    http::StatusCode,
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use steadfast_web::{Code, Cursor, IdempotencyKey, Limit, ListPage, PageRequest, 
 
 use super::{
     receive,
-    site::{Action, Site, unknown},
+    site::{Site, unknown},
 };
 use crate::{
     GetUpload, GetUploads, HideUpload, OrganizationAgent, RetryUpload, Status, Upload, is_name,
@@ -43,13 +43,12 @@ pub(super) fn image_url(organization: &str, upload: &Upload, what: &str) -> Stri
 }
 
 pub(super) async fn create(
-    State(site): State<Site>,
+    site: Site,
     Path(organization): Path<String>,
-    headers: HeaderMap,
     key: IdempotencyKey,
     form: Result<Multipart, MultipartRejection>,
 ) -> Result<Response, Problem> {
-    site.admit(&headers, &organization, Action::Write).await?;
+    site.admit(&organization)?;
     let form = form.map_err(|error| Problem::invalid("malformed_form", error.body_text()))?;
     let received = receive::read(&site, form).await?;
     let upload = receive::store(&site, &organization, received, &key).await?;
@@ -70,12 +69,11 @@ pub(super) struct ListQuery {
 }
 
 pub(super) async fn list(
-    State(site): State<Site>,
+    site: Site,
     Path(organization): Path<String>,
     Params(query): Params<ListQuery>,
-    headers: HeaderMap,
 ) -> Result<Json<ListPage<Shown>>, Problem> {
-    site.admit(&headers, &organization, Action::Read).await?;
+    site.admit(&organization)?;
     let limit = query.limit.unwrap_or_default();
     let ListPage { items, next } = find(&site, &organization, &query, limit).await?;
     let items = items.into_iter().map(|it| Shown::new(&organization, it)).collect();
@@ -116,21 +114,19 @@ async fn one(site: &Site, organization: &str, name: &str) -> Result<Upload, Prob
 }
 
 pub(super) async fn show(
-    State(site): State<Site>,
+    site: Site,
     Path((organization, name)): Path<(String, String)>,
-    headers: HeaderMap,
 ) -> Result<Json<Shown>, Problem> {
-    site.admit(&headers, &organization, Action::Read).await?;
+    site.admit(&organization)?;
     let found = one(&site, &organization, &name).await?;
     Ok(Json(Shown::new(&organization, found)))
 }
 
 pub(super) async fn delete(
-    State(site): State<Site>,
+    site: Site,
     Path((organization, name)): Path<(String, String)>,
-    headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {
-    site.admit(&headers, &organization, Action::Write).await?;
+    site.admit(&organization)?;
     remove(&site, &organization, &name).await?;
     Ok(StatusCode::ACCEPTED)
 }
@@ -148,12 +144,11 @@ pub(super) async fn remove(site: &Site, organization: &str, name: &str) -> Resul
 }
 
 pub(super) async fn retry(
-    State(site): State<Site>,
+    site: Site,
     Path((organization, name)): Path<(String, String)>,
-    headers: HeaderMap,
     key: IdempotencyKey,
 ) -> Result<Json<Shown>, Problem> {
-    site.admit(&headers, &organization, Action::Write).await?;
+    site.admit(&organization)?;
     // The keys of an organization are those of its agent.
     let retry = site.objects.call(OrganizationAgent::at(&organization), RetryUpload { name });
     let upload = retry.maybe_key(key.text()).await?;
@@ -161,10 +156,10 @@ pub(super) async fn retry(
 }
 
 pub(super) async fn events(
-    State(site): State<Site>,
+    site: Site,
     Path(organization): Path<String>,
     request: Request,
 ) -> Result<Response, Problem> {
-    site.admit(request.headers(), &organization, Action::Read).await?;
+    site.admit(&organization)?;
     Ok((site.connect)(OrganizationAgent::CLASS, organization, request).await)
 }

@@ -1,12 +1,9 @@
 //! The page without script: forms that do something and come back to the page.
 
 use axum::{
-    Form,
-    extract::{Multipart, Path, State, multipart::MultipartRejection},
-    http::{HeaderMap, header},
+    extract::{Multipart, Path, multipart::MultipartRejection},
     response::{IntoResponse, Redirect, Response},
 };
-use serde::Deserialize;
 use steadfast_core::Object;
 use steadfast_web::{IdempotencyKey, Problem};
 
@@ -14,7 +11,7 @@ use super::{
     api::remove,
     page::refused,
     receive::{self, File},
-    site::{Action, COOKIE, Site, denied},
+    site::Site,
 };
 use crate::{OrganizationAgent, RetryUpload};
 
@@ -29,13 +26,12 @@ fn back(organization: &str, done: Result<(), Problem>) -> Response {
 }
 
 pub(super) async fn upload(
-    State(site): State<Site>,
+    site: Site,
     Path(organization): Path<String>,
-    headers: HeaderMap,
     form: Result<Multipart, MultipartRejection>,
 ) -> Response {
     let done = async {
-        site.admit(&headers, &organization, Action::Write).await?;
+        site.admit(&organization)?;
         let form = form.map_err(|error| Problem::invalid("malformed_form", error.body_text()))?;
         store_all(&site, &organization, form).await
     };
@@ -77,49 +73,25 @@ async fn store_all(site: &Site, organization: &str, mut form: Multipart) -> Resu
 }
 
 pub(super) async fn delete(
-    State(site): State<Site>,
+    site: Site,
     Path((organization, name)): Path<(String, String)>,
-    headers: HeaderMap,
 ) -> Response {
     let done = async {
-        site.admit(&headers, &organization, Action::Write).await?;
+        site.admit(&organization)?;
         remove(&site, &organization, &name).await
     };
     back(&organization, done.await)
 }
 
 pub(super) async fn retry(
-    State(site): State<Site>,
+    site: Site,
     Path((organization, name)): Path<(String, String)>,
-    headers: HeaderMap,
 ) -> Response {
     let done = async {
-        site.admit(&headers, &organization, Action::Write).await?;
+        site.admit(&organization)?;
         let retry = RetryUpload { name };
         site.objects.call(OrganizationAgent::at(&organization), retry).await?;
         Ok(())
     };
     back(&organization, done.await)
-}
-
-#[derive(Deserialize)]
-pub(super) struct TokenForm {
-    token: String,
-}
-
-/// Keeps a token for the browser, where no script can read it.
-pub(super) async fn token(
-    State(site): State<Site>,
-    Path(organization): Path<String>,
-    Form(form): Form<TokenForm>,
-) -> Response {
-    let token = form.token.trim();
-    if let Err(error) = site.tokens.check(Some(token), &organization).await {
-        return refused(&organization, denied(error));
-    }
-    let fits = |it: char| it.is_ascii_alphanumeric() || it == '_';
-    let token: String = token.chars().filter(|it| fits(*it)).collect();
-    let cookie = format!("{COOKIE}={token}; Path=/; HttpOnly; SameSite=Strict");
-    let to = Redirect::to(&format!("/uploads/{organization}"));
-    ([(header::SET_COOKIE, cookie)], to).into_response()
 }

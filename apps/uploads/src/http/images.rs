@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use axum::{
-    extract::{Path, Query, State},
+    extract::{Path, Query},
     http::{HeaderMap, StatusCode},
     response::Response,
 };
@@ -15,7 +15,7 @@ use steadfast_web::{BlobFile, Problem};
 
 use super::{
     receive::{image_refused, pool_failed},
-    site::{Action, Site, unknown},
+    site::{Site, unknown},
 };
 use crate::{IMAGE_NOT_FOUND, is_name};
 
@@ -30,7 +30,7 @@ pub(super) struct Version {
 type Named = Path<(String, String)>;
 
 pub(super) async fn image(
-    site: State<Site>,
+    site: Site,
     named: Named,
     query: Query<Version>,
     headers: HeaderMap,
@@ -39,7 +39,7 @@ pub(super) async fn image(
 }
 
 pub(super) async fn thumbnail(
-    site: State<Site>,
+    site: Site,
     named: Named,
     query: Query<Version>,
     headers: HeaderMap,
@@ -48,13 +48,13 @@ pub(super) async fn thumbnail(
 }
 
 async fn serve(
-    State(site): State<Site>,
+    site: Site,
     Path((organization, name)): Named,
     Query(query): Query<Version>,
     headers: HeaderMap,
     is_small: bool,
 ) -> Result<Response, Problem> {
-    site.admit(&headers, &organization, Action::Read).await?;
+    site.admit(&organization)?;
     let (key, version) = current(&site, &organization, &name, &query).await?;
     let blob = BlobFile { etag: &version, is_immutable: query.version.is_some() };
     if let Some(response) = blob.not_modified(&headers) {

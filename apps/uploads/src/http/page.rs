@@ -3,8 +3,7 @@
 use std::sync::LazyLock;
 
 use axum::{
-    extract::{Path, State},
-    http::{HeaderMap, StatusCode},
+    extract::Path,
     response::{IntoResponse, Response},
 };
 use maud::{Markup, html};
@@ -12,7 +11,7 @@ use steadfast_web::{Asset, Limit, ListPage, Page, Params, Problem, link};
 
 use super::{
     api::{ListQuery, find, image_url},
-    site::{Action, Site},
+    site::Site,
 };
 use crate::{Status, Upload};
 
@@ -30,12 +29,11 @@ const TYPES: &str = "image/png,image/jpeg,image/webp,image/gif";
 const CARDS: u32 = 200;
 
 pub(super) async fn show(
-    State(site): State<Site>,
+    site: Site,
     Path(organization): Path<String>,
     Params(query): Params<ListQuery>,
-    headers: HeaderMap,
 ) -> Response {
-    match cards(&site, &organization, &query, &headers).await {
+    match cards(&site, &organization, &query).await {
         Ok(ListPage { items: uploads, next }) => {
             let notice = (site.notice)();
             let next = next.map(|it| next_page(&query, &it));
@@ -51,9 +49,8 @@ async fn cards(
     site: &Site,
     organization: &str,
     query: &ListQuery,
-    headers: &HeaderMap,
 ) -> Result<ListPage<Upload>, Problem> {
-    site.admit(headers, organization, Action::Read).await?;
+    site.admit(organization)?;
     let cards = Limit::of(CARDS);
     let limit = query.limit.filter(|it| it.rows() < cards.rows()).unwrap_or(cards);
     find(site, organization, query, limit).await
@@ -71,19 +68,11 @@ fn next_page(query: &ListQuery, cursor: &str) -> String {
     link("", parts.into_iter().filter_map(|(name, value)| Some((name, value?))))
 }
 
-/// A page that says why there is nothing to see, and asks for a token where one is needed.
+/// A page with the reason of a refusal.
 pub(super) fn refused(organization: &str, problem: Problem) -> Response {
-    let needs_token = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&problem.status());
     let body = html! {
         p.error role="alert" { (problem.detail()) }
-        @if needs_token {
-            form method="post" action={ "/uploads/" (organization) "/token" } {
-                label { "Token " input type="password" name="token" required autocomplete="off"; }
-                button.button.main { "Sign in" }
-            }
-        } @else {
-            p { a href={ "/uploads/" (organization) } { "Back" } }
-        }
+        p { a href={ "/uploads/" (organization) } { "Back" } }
     };
     problem.on_page(page(organization, &body))
 }

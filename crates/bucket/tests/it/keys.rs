@@ -15,12 +15,41 @@ crate::setup::laws!(
     plain_secrets_of_an_earlier_version_are_sealed_once,
     a_sealed_secret_is_refused_in_the_row_of_another_key,
     with_another_seal_key_only_secrets_are_refused,
+    a_key_of_an_organization_is_for_its_blobs_and_expires,
 );
+
+async fn a_key_of_an_organization_is_for_its_blobs_and_expires(setup: Setup) {
+    let seal = Seal::of_key([1; 32]);
+    let acme = |prefix: Option<&str>, expires_at| Scope {
+        organization: Some("acme".into()),
+        bucket: Some("uploads".into()),
+        prefix: prefix.map(str::to_owned),
+        expires_at,
+        ..Scope::default()
+    };
+    for wrong in [None, Some("acme"), Some("other/"), Some("acme2/")] {
+        let refused = create_key(&*setup.store, &seal, acme(wrong, None), None).await;
+        assert!(refused.is_err(), "{wrong:?}");
+    }
+    let everywhere = Scope { bucket: None, ..acme(Some("acme/"), None) };
+    assert!(create_key(&*setup.store, &seal, everywhere, None).await.is_err());
+    let now = setup.store.clock().now().0;
+    let key = create_key(&*setup.store, &seal, acme(Some("acme/in/"), Some(now + 60_000)), None);
+    let key = key.await.unwrap();
+    assert!(!key.scope.is_all() && !key.scope.covers_blob("uploads", "other/in/a"));
+    assert_eq!(find_key(&*setup.store, &seal, &key.id).await.unwrap().as_ref(), Some(&key));
+    let old = create_key(&*setup.store, &seal, acme(Some("acme/"), Some(now)), None).await.unwrap();
+    assert_eq!(find_key(&*setup.store, &seal, &old.id).await.unwrap(), None, "it has expired");
+}
 
 async fn access_keys_are_found_until_they_are_revoked(setup: Setup) {
     let seal = Seal::of_key([1; 32]);
-    let scope =
-        Scope { bucket: Some("photos".into()), prefix: Some("in/".into()), read_only: true };
+    let scope = Scope {
+        bucket: Some("photos".into()),
+        prefix: Some("in/".into()),
+        read_only: true,
+        ..Scope::default()
+    };
     let one = create_key(&*setup.store, &seal, scope.clone(), None).await.unwrap();
     let all = create_key(&*setup.store, &seal, Scope::default(), None).await.unwrap();
     assert_ne!((&one.id, &one.secret), (&all.id, &all.secret));

@@ -6,8 +6,8 @@ use steadfast_store::{Seal, Store, StoreError};
 
 use super::{App, SealSource};
 use crate::{
-    Client, Objects, Queues, Runs, Runtime, StartError, Tokens, bucket::BlobLocation, open,
-    process::Processes, runtime::Parts,
+    Audit, Client, Objects, Queues, Runs, Runtime, Sessions, StartError, Tokens,
+    bucket::BlobLocation, open, process::Processes, runtime::Parts,
 };
 
 impl App {
@@ -78,9 +78,12 @@ impl App {
         let runs = self.workflows.into_iter().fold(runs, |it, (_, add)| add(it));
         let queues =
             Queues::new(declared, store.clone(), entropy.clone(), objects.clone(), client.clone());
+        let tokens = Tokens::new(store.clone());
         let parts = Parts {
             name,
-            tokens: Tokens::new(store.clone()),
+            audit: Audit::new(store.clone()),
+            sessions: Sessions::new(store.clone(), tokens.clone()),
+            tokens,
             seal,
             secrets: self.secrets,
             store,

@@ -12,7 +12,8 @@ use super::{
     CallError, Objects,
     api::{Address, Handle, Lists},
     call_key::{CallKey, Key},
-    request::{Caller, Reply, Request, Settle},
+    caller::Caller,
+    request::{Reply, Request, Settle},
 };
 use crate::{
     Body, RequestKey,
@@ -147,8 +148,8 @@ impl Objects {
         self.call_json_by((class, name), message, body, key, Caller::Anonymous).await
     }
 
-    /// Calls an object by names, for a caller.
-    pub(crate) async fn call_json_by(
+    /// Calls an object by class and name, for a [`Caller`] that the turn sees.
+    pub async fn call_json_by(
         &self,
         (class, name): (&str, &str),
         message: &str,

@@ -12,8 +12,9 @@ use steadfast_store::{
 
 use super::{
     CallError, Objects,
+    caller::Caller,
     effect::{self, Performer},
-    request::{Caller, Request, Settle},
+    request::{Request, Settle},
 };
 use crate::{
     Error, Failure, Handler, Router,

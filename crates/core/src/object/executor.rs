@@ -268,7 +268,7 @@ impl TurnExecutor {
         settle: Option<Settle>,
         at: TurnTime<'_>,
     ) -> TurnResult {
-        self.state().caller.set(request.caller());
+        self.state().caller.replace(request.caller());
         match request {
             Request::Delete => return self.delete(settle),
             Request::Closed { id, closed } => return self.closed(*id, closed, at.now),
@@ -290,7 +290,7 @@ impl TurnExecutor {
             }
             Request::Wake { due_at } => self.wake(*due_at, settle, at),
             Request::Connected(new) => self.connected(new, at.now),
-            Request::Received { id, text } => self.received(*id, text, at.now),
+            Request::Received { id, text, .. } => self.received(*id, text, at.now),
             Request::Closed { id, closed } => self.closed(*id, closed, at.now),
             Request::Delete => self.delete(settle),
         }

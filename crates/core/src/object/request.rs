@@ -5,23 +5,12 @@ use steadfast_store::{Lease, Position, SettledAs, Timestamp, Write};
 use super::{
     CallError,
     call_key::Key,
+    caller::Caller,
     connections::{Closed, ConnectionId, NewConnection},
 };
 
 /// The reply as JSON.
 pub(super) type Reply = Result<String, CallError>;
-
-/// The caller of a turn.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Caller {
-    /// The program itself: another turn, a run, a consumer, an alarm, a route of an application.
-    #[default]
-    Internal,
-    /// A caller outside of the program, over the HTTP API or a live connection. Access control of
-    /// turns does not know more yet.
-    Anonymous,
-}
 
 /// A request for a turn.
 pub(super) enum Request {
@@ -32,7 +21,7 @@ pub(super) enum Request {
     /// A connection to accept.
     Connected(Box<NewConnection>),
     /// A text from a connection.
-    Received { id: ConnectionId, text: Box<str> },
+    Received { id: ConnectionId, text: Box<str>, caller: Caller },
     /// A connection ended.
     Closed { id: ConnectionId, closed: Closed },
     /// Deletes the object.
@@ -43,8 +32,8 @@ impl Request {
     /// The caller of its turn.
     pub(super) fn caller(&self) -> Caller {
         match self {
-            Request::Call { caller, .. } => *caller,
-            Request::Connected(_) | Request::Received { .. } => Caller::Anonymous,
+            Request::Call { caller, .. } | Request::Received { caller, .. } => caller.clone(),
+            Request::Connected(new) => new.params.caller(),
             Request::Wake { .. } | Request::Closed { .. } | Request::Delete => Caller::Internal,
         }
     }

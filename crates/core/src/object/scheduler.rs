@@ -103,9 +103,9 @@ impl Scheduler {
         loop {
             let (entry, used) = self.table.entry(self, address, class);
             match entry.push(self, pending, used) {
-                Ok(()) => return Ok(replied),
+                None => return Ok(replied),
                 // The entry was evicted since it was looked up.
-                Err(back) => pending = back,
+                Some(back) => pending = back,
             }
         }
     }

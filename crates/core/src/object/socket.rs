@@ -6,6 +6,7 @@ use steadfast_store::{self as store, EntityKind, StoreError};
 
 use super::{
     CallError, Objects,
+    caller::Caller,
     connections::{
         Closed, ConnectParams, ConnectionId, ConnectionSlot, Event, NewConnection, Outbox,
     },
@@ -25,6 +26,7 @@ pub struct LiveSocket {
     class: Arc<ServedClass>,
     object: store::Address,
     id: ConnectionId,
+    caller: Caller,
     outbox: Arc<Outbox>,
     /// The reason, if it was closed from here.
     closed: Option<Closed>,
@@ -44,6 +46,7 @@ impl Objects {
         let slot = scheduler.connections.enter(&object, &scheduler.options)?;
         let id = scheduler.connections.next_id();
         let outbox = Outbox::new(scheduler.options.unread_bytes_max);
+        let caller = params.caller();
         let new = NewConnection { id, params, outbox: outbox.clone() };
         // From here on the object is notified of the end, even if this future is dropped.
         let mut socket = LiveSocket {
@@ -51,6 +54,7 @@ impl Objects {
             class: found.clone(),
             object,
             id,
+            caller,
             outbox,
             closed: None,
             slot: Some(slot),
@@ -98,15 +102,17 @@ impl LiveSocket {
         }
         let mut pause = PAUSE;
         for _ in 1..ATTEMPTS {
-            let request = Request::Received { id: self.id, text: text.into() };
-            match self.request(request).await {
+            match self.request(self.received(text)).await {
                 Err(CallError::Busy { .. }) => {}
                 done => return done.map(|_| ()),
             }
             pause = wait(&self.scheduler, pause).await;
         }
-        let request = Request::Received { id: self.id, text: text.into() };
-        self.request(request).await.map(|_| ())
+        self.request(self.received(text)).await.map(|_| ())
+    }
+
+    fn received(&self, text: &str) -> Request {
+        Request::Received { id: self.id, text: text.into(), caller: self.caller.clone() }
     }
 
     /// The answer to a text that needs no turn.

@@ -92,7 +92,7 @@ impl Client {
         C::Calls: Lists<M, I>,
     {
         let objects = self.backend().map(|it| it.map(|it| it.objects.clone()));
-        PendingCall::typed(objects, to, msg).by(self.caller)
+        PendingCall::typed(objects, to, msg).by(self.caller.clone())
     }
 
     /// Calls an object by names, with JSON.
@@ -106,7 +106,7 @@ impl Client {
         match self.backend()? {
             Backend::Local(running) => {
                 let (objects, object) = (&running.objects, (class, name));
-                objects.call_json_by(object, message, body, None, self.caller).await
+                objects.call_json_by(object, message, body, None, self.caller.clone()).await
             }
             Backend::Remote(transport) => {
                 transport.call((class, name), message, body, None).await.map_err(call_error)

@@ -6,8 +6,8 @@ use steadfast_bucket::seal_keys;
 use steadfast_store::{Entropy, EntryKey, Seal, Store};
 
 use crate::{
-    BucketError, BucketSpec, Buckets, DispatcherOptions, Objects, Queues, RetentionSettings, Runs,
-    Sweeper, Tokens, app::Extensions, process::Processes,
+    Audit, BucketError, BucketSpec, Buckets, DispatcherOptions, Objects, Queues, RetentionSettings,
+    Runs, Sessions, Sweeper, Tokens, app::Extensions, process::Processes,
 };
 
 /// The parts of a program, on one store.
@@ -21,6 +21,8 @@ pub(crate) struct Parts {
     pub(crate) buckets: Option<Buckets>,
     pub(crate) declared_buckets: Vec<BucketSpec>,
     pub(crate) tokens: Tokens,
+    pub(crate) audit: Audit,
+    pub(crate) sessions: Sessions,
     pub(crate) seal: Seal,
     pub(crate) secrets: Vec<EntryKey>,
     pub(crate) extensions: Extensions,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use steadfast_core::{
     App, Both, CallError, CatchUp, Ctx, Error, Event, Extension, Handle, Object, Queue, Result,
-    RunEnded, RunError, Runtime, StartError, Turn, Workflow, workflow::Status,
+    RunEnded, RunError, Runtime, StartError, TokenSpec, Turn, Workflow, workflow::Status,
 };
 
 use crate::{dispatch::on_all, lab::Lab, ledger::Ledger, play::until};
@@ -266,10 +266,10 @@ async fn a_program_is_opened_on_a_folder_again_and_another_program_is_not() {
 async fn a_revoked_token_is_refused_by_every_clone_of_the_tokens_of_the_program() {
     let program = app().test().await.unwrap();
     let (one, other) = (program.tokens().clone(), program.tokens().clone());
-    let made = one.create("acme").await.unwrap();
-    other.check(Some(&made.secret), "acme").await.unwrap();
+    let made = one.create(TokenSpec::member("acme"), None).await.unwrap();
+    other.authenticate(&made.secret).await.unwrap();
     assert!(one.revoke(&made.token.id).await.unwrap());
-    assert!(other.check(Some(&made.secret), "acme").await.is_err());
+    assert!(other.authenticate(&made.secret).await.is_err());
 }
 
 /// Adds its inputs, and fails at negative ones.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use steadfast_core::{
-    QueueError, RequestKey, TokenError,
+    QueueError, RequestKey, TokenError, TokenSpec,
     queue::{LeasedMessage, PeekState, Redrive},
     store::{Json, Position},
 };
@@ -282,10 +282,10 @@ async fn a_run_is_started_once_under_a_key_even_after_it_was_deleted(lab: Lab) {
 async fn a_token_is_made_once_and_its_repetition_names_it(lab: Lab) {
     let theatre = theatre(&lab).await;
     let tokens = theatre.app.tokens();
-    let made = tokens.create_keyed("acme", Some(&key("acme"))).await.unwrap();
-    let again = tokens.create_keyed("acme", Some(&key("acme"))).await.err().unwrap();
+    let made = tokens.create(TokenSpec::member("acme"), Some(&key("acme"))).await.unwrap();
+    let again = tokens.create(TokenSpec::member("acme"), Some(&key("acme"))).await.err().unwrap();
     assert!(matches!(&again, TokenError::Repeated { id } if *id == made.token.id), "{again}");
-    let other = tokens.create_keyed("other", Some(&key("other"))).await.err().unwrap();
+    let other = tokens.create(TokenSpec::member("other"), Some(&key("other"))).await.err().unwrap();
     assert!(matches!(other, TokenError::KeyReused { .. }), "{other}");
     assert_eq!(tokens.list(None, 9).await.unwrap(), [made.token]);
     theatre.app.stop().await;

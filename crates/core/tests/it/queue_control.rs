@@ -173,9 +173,9 @@ async fn only_messages_that_wait_too_long_expire(lab: Lab) {
     assert_eq!(leased[0].queued.message.position, old[2]);
     assert!(matches!(office.state(old[2]).await, State::InFlight { .. }), "it is leased");
     assert_eq!(settled_as(&office, old[0]).await.unwrap().0, SettledAs::Dead);
-    // The lease of the one in flight had expired in between, so it may be pending again: then it is
-    // old, too.
-    assert!((1..=2).contains(&expired), "{expired}");
+    // The sweep of the program may have been first. The lease of the one in flight had expired in
+    // between, so it may be pending again: then it is old, too.
+    assert!(expired <= 2, "{expired}");
     assert_eq!(office.depth("other").await, [1, 0, 0, 0]);
     office.post.stage.open("door", 9);
     office.close().await;

@@ -74,7 +74,7 @@ impl Setup {
         read_only: bool,
     ) -> AccessKey {
         let (bucket, prefix) = (Some(bucket.into()), prefix.map(str::to_owned));
-        let scope = Scope { bucket, prefix, read_only };
+        let scope = Scope { bucket, prefix, read_only, ..Scope::default() };
         create_key(&*self.store, &SEAL, scope, None).await.unwrap()
     }
 

@@ -17,11 +17,13 @@ use steadfast_store::{Clock, SystemClock};
 use steadfast_web::Problem;
 
 use crate::{
+    access,
     listener::ConnectionSlot,
     live::{
         TEXT_BYTES_MAX, events,
         websocket::{self, Request as Asked},
     },
+    operation::caller_of,
     server::Server,
 };
 
@@ -82,7 +84,9 @@ pub(crate) async fn connect_to(
     query: Vec<(String, String)>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let arrival = arrival(query, request.headers())?;
+    let caller = caller_of(request.extensions());
+    let arrival = arrival(query, request.headers())?.by(caller.clone());
+    let access_ended = access::ended(server.clone(), caller);
     let id = server.request_ids.of(request.headers());
     let wants_events = accepts_events(request.headers());
     let (mut parts, _) = request.into_parts();
@@ -98,7 +102,8 @@ pub(crate) async fn connect_to(
                 .write_buffer_size(0)
                 .max_message_size(2 * TEXT_BYTES_MAX)
                 .max_frame_size(2 * TEXT_BYTES_MAX);
-            Ok(upgrade.on_upgrade(|socket| websocket::serve(socket, live, clock, asked)))
+            Ok(upgrade
+                .on_upgrade(|socket| websocket::serve(socket, live, clock, asked, access_ended)))
         }
         Err(_) if wants_events => {
             let live = server.runtime.objects().connect(class, name, arrival).await?;
@@ -106,7 +111,7 @@ pub(crate) async fn connect_to(
             let slot = Extension::<ConnectionSlot>::from_request_parts(&mut parts, server).await;
             let slot = slot.ok().map(|Extension(slot)| slot);
             slot.iter().for_each(ConnectionSlot::release);
-            Ok(events::answer(live, slot))
+            Ok(events::answer(live, slot, access_ended))
         }
         Err(error) => {
             let detail = format!(

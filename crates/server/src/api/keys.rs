@@ -1,12 +1,12 @@
 //! Access keys of the S3 API over HTTP.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use steadfast_api::{
     Code, Page,
     keys::{CreateKey, Key, ListKeys, NewKey, RevokeKey, RevokedKey},
 };
-use steadfast_bucket::{BucketError, create_key, delete_key, list_keys};
+use steadfast_bucket::{BucketError, Scope, create_key, delete_key, list_keys};
 use steadfast_core::RequestKey;
 use steadfast_web::Problem;
 use utoipa_axum::router::OpenApiRouter;
@@ -26,7 +26,10 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
 async fn create(server: Arc<Server>, it: CreateKey) -> Result<NewKey, Problem> {
     let once = request_key(&it)?.map(RequestKey::into_remember);
     let (store, seal) = (server.runtime.store(), server.runtime.seal());
-    match create_key(&**store, seal, it.into(), once).await {
+    let lifetime = it.expires_days.map(|days| Duration::from_hours(24 * u64::from(days)));
+    let mut scope = Scope::from(it);
+    scope.expires_at = lifetime.map(|it| store.clock().now().after(it).0);
+    match create_key(&**store, seal, scope, once).await {
         Err(BucketError::Repeated { answer: id }) => {
             let detail = format!(
                 "access key {id} was created with this idempotency key, and its secret is shown \

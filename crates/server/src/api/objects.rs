@@ -21,14 +21,17 @@ use steadfast_api::{
         TurnEntry,
     },
 };
-use steadfast_core::{CallError, object::Query};
+use steadfast_core::{
+    CallError,
+    object::{Caller, Query},
+};
 use steadfast_store::{EntityKind, ObjectSummary};
 use steadfast_web::{Cursor, PageRequest, Params, Problem, Role, bad_cursor, needs};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::id;
 use crate::{
-    operation::{fails_with, operation},
+    operation::{fails_with, operation, operation_by},
     server::Server,
 };
 
@@ -39,7 +42,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
         .routes(operation(list))
         .routes(operation(show))
         .routes(operation(delete))
-        .routes(operation(call))
+        .routes(operation_by(call))
         .routes(operation(query))
         .routes(operation(turns))
         .routes(operation(turn))
@@ -90,11 +93,16 @@ pub(crate) async fn delete(server: Arc<Server>, it: DeleteObject) -> Result<Dele
     Ok(Deleted { deleted: server.runtime.objects().delete(&class, &name).await? })
 }
 
-pub(crate) async fn call(server: Arc<Server>, it: CallObject) -> Result<JsonText, Problem> {
+pub(crate) async fn call(
+    server: Arc<Server>,
+    caller: Caller,
+    it: CallObject,
+) -> Result<JsonText, Problem> {
     let CallObject { class, name, message, body, idempotency_key } = it;
     check_public(&server, &class, &message)?;
     let (body, key) = (body.as_ref().map_or("", JsonText::get), idempotency_key.as_deref());
-    let reply = server.runtime.objects().call_json(&class, &name, &message, body, key).await?;
+    let (objects, object) = (server.runtime.objects(), (&*class, &*name));
+    let reply = objects.call_json_by(object, &message, body, key, caller).await?;
     JsonText::parse(reply).map_err(|error| Problem::of(Code::Internal, error.to_string()))
 }
 

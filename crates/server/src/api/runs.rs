@@ -19,6 +19,7 @@ use steadfast_api::{
 };
 use steadfast_core::{
     RequestKey, RunError, Runs,
+    object::Caller,
     workflow::{
         HistoryEntry, RunItem, RunQuery, RunView, StartOutcome, StartedRecord, Status, Time,
     },
@@ -289,6 +290,7 @@ async fn live(
     Path((workflow, id)): Path<(String, String)>,
     Params(params): Params<LiveParams>,
     headers: HeaderMap,
+    Extension(caller): Extension<Caller>,
     slot: Option<Extension<ConnectionSlot>>,
 ) -> Result<Response, Problem> {
     // A browser that reconnects repeats the query of its first request; the header is newer.
@@ -302,6 +304,6 @@ async fn live(
     let permit = server.followers.clone().try_acquire_owned().map_err(|_| {
         Problem::of(Code::Busy, "too many clients follow runs; try again, or read `history`")
     })?;
-    let follower = Follower { server, workflow, id, after, permit };
+    let follower = Follower { server, caller, workflow, id, after, permit };
     Ok(answer(follower, slot.map(|Extension(slot)| slot)))
 }

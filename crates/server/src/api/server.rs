@@ -159,7 +159,7 @@ mod tests {
         });
         let location = Location::Folder("memory".into());
         crate::app::claim_routes(&mut app);
-        let refused = Server::prepare(app, store.clone(), location).await.err();
+        let refused = Server::prepare(app, store.clone(), location, Policy::Loopback).await.err();
         let Some(Failure::Message(text)) = refused else { panic!("it started") };
         assert!(text.contains("route `/healthz` is declared by"), "{text}");
         assert!(text.contains("route `/v1/objects/{}` is declared by"), "{text}");
@@ -205,7 +205,7 @@ mod tests {
         let app = App::new("test");
         let app = app.blobs(Arc::new(MemoryBlobs::default()));
         let location = Location::Folder("memory".into());
-        let server = Server::prepare(app, store, location).await.unwrap();
+        let server = Server::prepare(app, store, location, Policy::Loopback).await.unwrap();
         assert_eq!(readyz(State(server.clone())).await.0, StatusCode::OK);
         server.drain();
         let (status, Json(body)) = readyz(State(server)).await;

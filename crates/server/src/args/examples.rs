@@ -39,6 +39,17 @@ Examples:
   steadfast doctor
   steadfast doctor --data ./data --json";
 
+/// Below the help of `login`.
+pub(super) const LOGIN: &str = "\
+Example:
+  steadfast login";
+
+/// Below the help of `whoami`.
+pub(super) const WHOAMI: &str = "\
+Examples:
+  steadfast whoami
+  STEADFAST_TOKEN_FILE=./token steadfast whoami --server http://127.0.0.1:9000";
+
 /// Below the help of `completions`.
 pub(super) const COMPLETIONS: &str = "\
 Examples:

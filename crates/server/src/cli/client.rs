@@ -43,7 +43,7 @@ impl Client {
     ) -> Result<Self, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         match (source, app) {
-            (Source::Server { url, ca }, _) => {
+            (Source::Server { url, ca, token }, _) => {
                 if !url.starts_with("http://") && !url.starts_with("https://") {
                     let (url, example) = (redacted(&url), crate::args::SERVER);
                     return Err(Failure::new(format!("--server `{url}` must be like {example}")));
@@ -54,6 +54,10 @@ impl Client {
                 };
                 let connection =
                     connection.map_err(|error| Failure::new(format!("--ca: {error}")))?;
+                let connection = match token {
+                    Some(token) => connection.token(token),
+                    None => connection,
+                };
                 Ok(Self { local: None, connection, runtime })
             }
             (Source::Folder(folder), Some(app)) => {
@@ -126,6 +130,11 @@ impl Client {
     /// Sends an operation and parses the response.
     pub(super) fn send<O: Operation>(&self, it: &O, json: bool) -> Result<O::Response, Failure> {
         self.accept(self.runtime.block_on(self.connection.send(it)), json)
+    }
+
+    /// The address of the server.
+    pub(super) fn url(&self) -> String {
+        self.connection.url()
     }
 
     /// Whether requests go to a server.

@@ -47,11 +47,14 @@ fn list(page: &Page<Key>) -> String {
     if page.items.is_empty() {
         return "no access keys; create one with `steadfast keys create`\n".into();
     }
-    let mut table = Table::new(&["KEY", "ALLOWS", "BUCKET", "PREFIX", "CREATED"]);
+    let headers = ["KEY", "ALLOWS", "BUCKET", "PREFIX", "ORGANIZATION", "CREATED", "EXPIRES"];
+    let mut table = Table::new(&headers);
     for it in &page.items {
         let (bucket, prefix) = (or_dash(it.bucket.as_deref()), or_dash(it.prefix.as_deref()));
         let (id, created) = (it.access_key_id.clone(), it.created_at.clone());
-        table.row([id, access(it).into(), bucket, prefix, created]);
+        let organization = or_dash(it.organization.as_deref());
+        let expires = or_dash(it.expires_at.as_deref());
+        table.row([id, access(it).into(), bucket, prefix, organization, created, expires]);
     }
     table.write()
 }

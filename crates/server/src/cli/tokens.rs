@@ -2,25 +2,24 @@
 
 use steadfast_api::{
     Page,
-    tokens::{CreateToken, ListTokens, NewToken, RevokeToken, RevokedToken, Token},
+    tokens::{CreateToken, ListTokens, NewToken, RevokeToken, RevokedToken, RotateToken, Token},
 };
 
 use super::{noun::Noun, table::Table};
 
 pub(super) fn noun() -> Noun {
-    Noun::new("tokens", "Create, list and revoke tokens of organizations")
+    Noun::new("tokens", "Create, list, rotate and revoke tokens")
         .verb::<CreateToken>(
             "create",
-            &["tokens create --organization acme --json"],
-            |_, NewToken { entry, token }| {
-                format!(
-                    "{token}\n\nThe token is for organization {}. Keep it: it is not shown \
-                     again. Send it as\n  Authorization: Bearer TOKEN\n",
-                    entry.organization
-                )
-            },
+            &[
+                "tokens create --role admin",
+                "tokens create --organization acme --expires-days 90",
+                "tokens create --scope queue:mail:send --json",
+            ],
+            |_, it| created(it),
         )
         .verb::<ListTokens>("list", &["tokens list"], |_, page| list(page))
+        .verb::<RotateToken>("rotate", &["tokens rotate ABCDEFGHIJ"], |_, it| created(it))
         .destroys::<RevokeToken>(
             "revoke",
             &["tokens revoke ABCDEFGHIJ --yes"],
@@ -31,13 +30,39 @@ pub(super) fn noun() -> Noun {
         )
 }
 
+fn created(NewToken { entry, token }: &NewToken) -> String {
+    let whom = match &entry.organization {
+        Some(organization) => format!("organization {organization}"),
+        None => "the whole platform".into(),
+    };
+    format!(
+        "{token}\n\nThe token has role {} and is for {whom}. Keep it: it is not shown again. Send \
+         it as\n  Authorization: Bearer TOKEN\n",
+        entry.role
+    )
+}
+
 fn list(page: &Page<Token>) -> String {
     if page.items.is_empty() {
         return "no tokens; create one with `steadfast tokens create`\n".into();
     }
-    let mut table = Table::new(&["TOKEN", "ORGANIZATION", "CREATED"]);
+    let headers = ["TOKEN", "ROLE", "ORGANIZATION", "SCOPES", "CREATED", "LAST USED", "ENDS"];
+    let mut table = Table::new(&headers);
+    let or_dash = |it: &Option<String>| it.clone().unwrap_or_else(|| "-".into());
     for it in &page.items {
-        table.row([it.id.clone(), it.organization.clone(), it.created_at.clone()]);
+        let ends = match &it.revoked_at {
+            Some(at) => format!("revoked {at}"),
+            None => or_dash(&it.expires_at),
+        };
+        table.row([
+            it.id.clone(),
+            it.role.clone(),
+            or_dash(&it.organization),
+            if it.scopes.is_empty() { "-".into() } else { it.scopes.join(" ") },
+            it.created_at.clone(),
+            or_dash(&it.last_used_at),
+            ends,
+        ]);
     }
     table.write()
 }

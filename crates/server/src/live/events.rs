@@ -22,9 +22,19 @@ use crate::listener::ConnectionSlot;
 pub(super) const RETRY: Duration = Duration::from_secs(1);
 
 /// The response that streams until the connection ends.
-pub(crate) fn answer(live: LiveSocket, slot: Option<ConnectionSlot>) -> Response {
+pub(crate) fn answer(
+    live: LiveSocket,
+    slot: Option<ConnectionSlot>,
+    access_ended: impl Future<Output = ()> + Send + 'static,
+) -> Response {
     let (out, events) = mpsc::channel(1);
-    tokio::spawn(run(live, out, slot));
+    tokio::spawn(async move {
+        let closed = tokio::select! {
+            closed = stream_messages(&live, &out) => closed,
+            () = access_ended => super::access_closed(),
+        };
+        end(live, closed, out, slot).await;
+    });
     answer_of(events)
 }
 
@@ -40,9 +50,13 @@ pub(super) fn answer_of(events: mpsc::Receiver<Event>) -> Response {
     (headers, Sse::new(events).keep_alive(alive)).into_response()
 }
 
-/// Streams until the end, and reports the end to the object.
-async fn run(live: LiveSocket, out: mpsc::Sender<Event>, slot: Option<ConnectionSlot>) {
-    let closed = stream_messages(&live, &out).await;
+/// Reports the end to the client and to the object.
+async fn end(
+    live: LiveSocket,
+    closed: Closed,
+    out: mpsc::Sender<Event>,
+    slot: Option<ConnectionSlot>,
+) {
     let why = json!({ "code": closed.code, "reason": closed.reason }).to_string();
     let last = Event::default().event("closed").data(why);
     let _ = timeout(CLOSE_NOTICE_DELAY, out.send(last)).await;

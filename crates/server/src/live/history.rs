@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::response::{Response, sse::Event};
 use serde_json::json;
-use steadfast_core::{RunError, workflow::HistoryEntry};
+use steadfast_core::{RunError, object::Caller, workflow::HistoryEntry};
 use steadfast_store::{Clock, SystemClock};
 use tokio::{
     sync::{OwnedSemaphorePermit, mpsc},
@@ -15,7 +15,7 @@ use super::{
     CLOSE_NOTICE_DELAY, WRITE_TIMEOUT,
     events::{RETRY, answer_of},
 };
-use crate::{listener::ConnectionSlot, server::Server};
+use crate::{access, listener::ConnectionSlot, server::Server};
 
 /// Entries per read, which bounds the memory per client.
 const PAGE: usize = 50;
@@ -23,6 +23,8 @@ const PAGE: usize = 50;
 /// A client that follows a run.
 pub(crate) struct Follower {
     pub(crate) server: Arc<Server>,
+    /// The stream ends with the access of its caller.
+    pub(crate) caller: Caller,
     pub(crate) workflow: String,
     pub(crate) id: String,
     /// The last number that the client has.
@@ -49,7 +51,12 @@ pub(crate) fn answer(follower: Follower, slot: Option<ConnectionSlot>) -> Respon
 }
 
 async fn run(mut follower: Follower, out: mpsc::Sender<Event>, slot: Option<ConnectionSlot>) {
-    let last = match follower.stream_entries(&out).await {
+    let access_ended = access::ended(follower.server.clone(), follower.caller.clone());
+    let end = tokio::select! {
+        end = follower.stream_entries(&out) => end,
+        () = access_ended => End::Closed("token_ended".into(), super::access_closed().reason),
+    };
+    let last = match end {
         End::Ended(entry) => {
             Event::default().event("end").data(json!({ "entry": entry }).to_string())
         }

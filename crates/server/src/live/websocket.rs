@@ -43,11 +43,15 @@ pub(crate) async fn serve(
     live: LiveSocket,
     clock: Arc<dyn Clock>,
     request: Request,
+    access_ended: impl Future<Output = ()>,
 ) {
     let open = OpenSocket { live: &live, clock: &*clock, request: &request };
-    let end = match open.run(&mut socket).await {
-        Ok(never) => match never {},
-        Err(end) => end,
+    let end = tokio::select! {
+        ended = open.run(&mut socket) => match ended {
+            Ok(never) => match never {},
+            Err(end) => end,
+        },
+        () = access_ended => End::Ours(super::access_closed()),
     };
     let (closed, frame) = match end {
         End::Ours(closed) => {
@@ -244,7 +248,8 @@ mod tests {
         let handler = async move |upgrade: WebSocketUpgrade| {
             let live = live.lock().expect("a lock").take().expect("one connection");
             let request = Request { path: "/".into(), id: "r".into() };
-            upgrade.on_upgrade(move |it| serve(it, live, Arc::new(time.clone()), request))
+            let forever = std::future::pending();
+            upgrade.on_upgrade(move |it| serve(it, live, Arc::new(time.clone()), request, forever))
         };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");

@@ -9,7 +9,7 @@ use axum::{
 };
 use serde_json::{Value, json};
 use steadfast_core::{
-    App, Ctx, Error, Result, Retry, Workflow,
+    App, Ctx, Error, Result, Retry, TokenSpec, Workflow,
     queue::{Outgoing, Redrive},
     workflow::{Phase, StepStatus},
 };
@@ -140,7 +140,7 @@ async fn tokens_are_listed_in_pages() {
     let site = router(&program, Policy::HostDecides).expect("the routes can be served");
     let mut made = Vec::new();
     for name in ["a", "b", "c"] {
-        made.push(program.tokens().create(name).await.unwrap().token.id);
+        made.push(program.tokens().create(TokenSpec::member(name), None).await.unwrap().token.id);
     }
     made.sort_unstable();
     let part = async |query: &str| -> Value {

@@ -117,7 +117,7 @@ fn a_public_url_needs_closed_access_and_a_safe_way() {
     let flags = ["--public-url", "https://gate.example.org"];
     let plain = transport(&flags).unwrap();
     let text = refusal(plain.check());
-    assert!(text.contains("closed access") && text.contains("--webhooks-listen"), "{text}");
+    assert!(text.contains("--access closed") && text.contains("--webhooks-listen"), "{text}");
     plain.close();
     assert!(refusal(plain.check()).contains("in the clear"));
     let proxied = transport(&[&flags[..], &["--trusted-proxy", "10.0.0.1"]].concat()).unwrap();
@@ -125,7 +125,7 @@ fn a_public_url_needs_closed_access_and_a_safe_way() {
     assert!(proxied.check().is_ok());
     let s3 = ["--s3-public-url", "https://s3.example.org/", "--trusted-proxy", "10.0.0.1"];
     let s3 = transport(&s3).unwrap();
-    assert!(refusal(s3.check()).starts_with("--s3-public-url needs closed access"));
+    assert!(refusal(s3.check()).starts_with("--s3-public-url needs --access closed"));
     assert_eq!(s3.s3_url("127.0.0.1:8788".parse().unwrap()), "https://s3.example.org");
     let port = proxied.s3_url("127.0.0.1:8788".parse().unwrap());
     assert_eq!(port, "http://127.0.0.1:8788");

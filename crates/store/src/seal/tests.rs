@@ -39,7 +39,7 @@ fn a_sealed_text_is_opened_in_its_row_and_nowhere_else() {
     for end in [PREFIX.len(), PREFIX.len() + 12, sealed.len() - 1] {
         changed(&sealed[..end]);
     }
-    let mut bytes = BASE64URL_NOPAD.decode(sealed[PREFIX.len()..].as_bytes()).unwrap();
+    let mut bytes = BASE64URL_NOPAD.decode(&sealed.as_bytes()[PREFIX.len()..]).unwrap();
     for at in [0, 9, 33, bytes.len() - 1] {
         bytes[at] ^= 1;
         changed(&format!("{PREFIX}{}", BASE64URL_NOPAD.encode(&bytes)));

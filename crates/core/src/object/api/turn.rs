@@ -16,10 +16,10 @@ use crate::{
     Body, Error, Result, RunAddress, RunEnded, RunError, Workflow,
     object::{
         CallError,
+        caller::Caller,
         effect::{self, Job, Outcome},
         executor::{FiredAlarm, Sql, TurnState},
         outgoing::Sending,
-        request::Caller,
     },
     workflow::OnEnd,
 };
@@ -62,7 +62,7 @@ impl<C: Object> Turn<C> {
 
     /// The caller of this turn.
     pub fn caller(&self) -> Caller {
-        self.state.caller.get()
+        self.state.caller.borrow().clone()
     }
 
     /// The alarm that started this turn, if it was one.

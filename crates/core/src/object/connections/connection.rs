@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use steadfast_store::Timestamp;
 
-use crate::{Body, Result};
+use crate::{Body, Result, object::caller::Caller};
 
 /// The number of a connection. It is never reused, even by a later process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -23,6 +23,7 @@ impl fmt::Display for ConnectionId {
 pub struct ConnectParams {
     params: Vec<(String, String)>,
     last_seen: Option<i64>,
+    caller: Option<Caller>,
 }
 
 impl ConnectParams {
@@ -41,6 +42,16 @@ impl ConnectParams {
     pub fn after(mut self, number: i64) -> Self {
         self.last_seen = Some(number);
         self
+    }
+
+    /// Sets the caller that the turns of the connection see; anonymous otherwise.
+    pub fn by(mut self, caller: Caller) -> Self {
+        self.caller = Some(caller);
+        self
+    }
+
+    pub(in crate::object) fn caller(&self) -> Caller {
+        self.caller.clone().unwrap_or(Caller::Anonymous)
     }
 }
 

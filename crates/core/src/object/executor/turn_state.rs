@@ -12,8 +12,8 @@ use super::{database::Database, tables::Tables};
 use crate::{
     Error, Result,
     object::{
-        CallError, call_key::ReplyRecord, connections::ConnectionOp, outgoing::Sending,
-        request::Caller,
+        CallError, call_key::ReplyRecord, caller::Caller, connections::ConnectionOp,
+        outgoing::Sending,
     },
 };
 
@@ -55,7 +55,7 @@ pub(in crate::object) struct TurnState {
     pub(in crate::object) address: store::Address,
     pub(in crate::object) now: Timestamp,
     pub(in crate::object) seq: i64,
-    pub(in crate::object) caller: Cell<Caller>,
+    pub(in crate::object) caller: RefCell<Caller>,
     pub(in crate::object) fired: RefCell<Option<FiredAlarm>>,
     /// Messages to send.
     pub(in crate::object) outgoing: RefCell<Vec<Message>>,

@@ -193,14 +193,14 @@ impl ObjectEntry {
         scheduler: &Arc<Scheduler>,
         pending: PendingRequest,
         used: u64,
-    ) -> Result<(), PendingRequest> {
+    ) -> Option<PendingRequest> {
         let limit = pending.is_bounded().then_some(scheduler.options.mailbox_max);
         let mut deferred = DeferredOutputs::default();
         let push = Input::Push { mail: pending, limit, used };
         self.step(scheduler, &mut self.slot.lock(), push, &mut deferred);
         let returned = deferred.returned.take();
         self.perform(scheduler, deferred);
-        returned.map_or(Ok(()), Err)
+        returned
     }
 
     /// Takes in the object that was read from the store.

@@ -11,7 +11,11 @@ use steadfast_store::{MemoryStore, SystemClock};
 use tower::ServiceExt;
 
 use super::{disposition, file_name};
-use crate::{app, location::Location, server::Server};
+use crate::{
+    app,
+    location::Location,
+    server::{Policy, Server},
+};
 
 struct Rascal;
 
@@ -101,7 +105,7 @@ async fn router() -> Router {
     let app = app.object(Rascal).object_options(options);
     let app = app.blobs(Arc::new(MemoryBlobs::default()));
     let location = Location::Folder("memory".into());
-    app::router(Server::prepare(app, store, location).await.unwrap()).unwrap()
+    app::router(Server::prepare(app, store, location, Policy::Loopback).await.unwrap()).unwrap()
 }
 
 async fn call(router: &Router, message: &str, body: &Value) -> (u16, Value) {

@@ -1,7 +1,7 @@
 //! Operations of buckets, keys and tokens through the routes of a program in memory.
 
 use steadfast_api::{
-    Code, Operation,
+    Code, Operation, Role,
     buckets::{
         BlobPath, DeleteBlob, DeleteBucket, DeleteBucketRule, DeleteLifecycleRule, ListBlobs,
         ListBucketEvents, ListBucketRules, ListBuckets, ListLifecycleRules, PresignBlob,
@@ -184,14 +184,19 @@ fn keys_and_tokens_are_listed_without_secrets_and_revoked_once() {
     let revoke = RevokeKey { id: new.key.access_key_id.clone() };
     assert_eq!(client.send(&revoke, false).unwrap().access_key_id, new.key.access_key_id);
     assert_fails(&client, &revoke, Code::KeyNotFound);
+    let member = CreateToken {
+        role: Role::Member,
+        organization: Some("acme".into()),
+        scopes: Vec::new(),
+        expires_days: None,
+        idempotency_key: None,
+    };
     assert_fails(
         &client,
-        &CreateToken { organization: "no name".into(), idempotency_key: None },
+        &CreateToken { organization: Some("no name".into()), ..member.clone() },
         Code::InvalidName,
     );
-    let new = client
-        .send(&CreateToken { organization: "acme".into(), idempotency_key: None }, false)
-        .unwrap();
+    let new = client.send(&member, false).unwrap();
     let listed = client.request(&ListTokens::default(), false).unwrap();
     assert!(listed.contains(&new.entry.id) && !listed.contains(&new.token), "{listed}");
     let revoke = RevokeToken { id: new.entry.id.clone() };

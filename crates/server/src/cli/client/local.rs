@@ -13,8 +13,12 @@ use tokio::runtime::Runtime;
 use tower::ServiceExt;
 
 use crate::{
-    app, args::PORT, failure::Failure, location::Location, open::open_existing_folder,
-    server::Server,
+    app,
+    args::PORT,
+    failure::Failure,
+    location::Location,
+    open::open_existing_folder,
+    server::{Policy, Server},
 };
 
 /// A program in this process.
@@ -35,7 +39,9 @@ impl Local {
         let app = app.blob_folder(folder.join("blobs")).seal_key_folder(&folder);
         let location = Location::Folder(folder);
         let server = runtime.block_on(async {
-            let server = Server::prepare(app, store.clone(), location).await;
+            // The permissions of the folder decide who may open it.
+            let policy = Policy::HostDecides;
+            let server = Server::prepare(app, store.clone(), location, policy).await;
             if server.is_err() {
                 store.close().await;
             }
@@ -52,7 +58,7 @@ impl Local {
             let location = Location::Folder("memory".into());
             app::claim_routes(&mut app);
             let app = app.blobs(Arc::new(MemoryBlobs::default())).seal(Seal::random()?);
-            let server = Server::prepare(app, store, location).await?;
+            let server = Server::prepare(app, store, location, Policy::HostDecides).await?;
             // Verbs of a program send requests to its own server at the default address.
             let _ = server.address.set(SocketAddr::from(([127, 0, 0, 1], PORT)));
             server.runtime.work().await?;

@@ -3,12 +3,14 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{
+    Extension,
     extract::{Path, State},
     http::StatusCode,
 };
 use maud::{Markup, html};
 use serde_json::Value;
 use steadfast_api::objects::CallObject;
+use steadfast_core::object::Caller;
 use steadfast_store::secret_text;
 use steadfast_web::{
     Page, Problem,
@@ -32,6 +34,7 @@ const KEY_LEN: usize = 26;
 /// Calls an object and shows its reply.
 pub(in crate::pages) async fn call(
     State(server): State<Arc<Server>>,
+    Extension(caller): Extension<Caller>,
     Path((class, name)): Path<(String, String)>,
     mut form: Fields,
 ) -> Result<(StatusCode, Page), Problem> {
@@ -48,7 +51,7 @@ pub(in crate::pages) async fn call(
         Ok(body) => {
             let (class, name, message) = (class.clone(), name.clone(), message.clone());
             let call = CallObject { class, name, message, body, idempotency_key };
-            api::call(server.clone(), call).await
+            api::call(server.clone(), caller, call).await
         }
         Err(problem) => Err(problem),
     };

@@ -1,0 +1,219 @@
+//! The audit log: who did what, from where, and how it ended. Each record has the hash of the one
+//! before it, so that a record that was changed or removed is noticed.
+
+use std::{sync::Arc, time::Duration};
+
+use serde::{Deserialize, Serialize};
+use steadfast_store::{
+    Commit, Entry, EntryKey, EntryRange, Expect, InvalidInput, Json, Outcome, Put, Store,
+    StoreError, Timestamp, Write,
+};
+use tokio::sync::Mutex;
+
+use super::hash::hash;
+
+const SPACE: &str = "audit";
+/// Records are kept for this time.
+const KEPT: Duration = Duration::from_hours(400 * 24);
+/// The hash before the first record.
+const FIRST: &str = "";
+
+/// The audit log of a store. Cheap to clone.
+#[derive(Clone)]
+pub struct Audit {
+    store: Arc<dyn Store>,
+    /// The newest record, once it is known.
+    last: Arc<Mutex<Option<(i64, String)>>>,
+}
+
+/// An action, for the audit log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AuditEvent {
+    /// The id of the token; none if there was no valid credential.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    /// The address of the client.
+    pub client: String,
+    /// The method and the route.
+    pub action: String,
+    /// The path.
+    pub target: String,
+    /// The status of the response, or the code of the refusal.
+    pub outcome: String,
+    /// The id of the request.
+    pub request_id: String,
+}
+
+/// A record of the audit log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditRecord {
+    /// Its number, from 1.
+    pub number: i64,
+    /// When it was written.
+    pub at: Timestamp,
+    /// The action.
+    pub event: AuditEvent,
+    /// The hash of the record before.
+    pub previous: String,
+    /// The hash of this record.
+    pub hash: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    number: i64,
+    at: i64,
+    previous: String,
+    #[serde(flatten)]
+    event: AuditEvent,
+}
+
+impl Audit {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, last: Arc::default() }
+    }
+
+    /// Writes a record. It is durable when this returns.
+    pub async fn record(&self, event: AuditEvent) -> Result<(), StoreError> {
+        let mut last = self.last.lock().await;
+        loop {
+            let (number, previous) = match last.clone() {
+                Some(known) => known,
+                None => self.newest().await?,
+            };
+            let number = number.saturating_add(1);
+            let at = self.store.clock().now().0;
+            let stored = Stored { number, at, previous, event: event.clone() };
+            let value = Json::of(&stored)?;
+            let hash = hash(value.as_str());
+            let entry = key(number)?;
+            let expect = Expect::Revision { entry: entry.clone(), revision: 0 };
+            let put = Put { entry, value: Some(value), reference: None, expires: Some(KEPT) };
+            match self.store.commit(Commit::of(Write::Put(put)).expect(expect)).await {
+                Ok(Outcome::Committed(_)) => {
+                    *last = Some((number, hash));
+                    return Ok(());
+                }
+                // Another process was first, or the outcome of an earlier record was unknown.
+                Ok(Outcome::Duplicate(_) | Outcome::Rejected(_)) => *last = None,
+                Err(error) => {
+                    *last = None;
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Records before a number, the newest first.
+    pub async fn list(
+        &self,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<AuditRecord>, StoreError> {
+        let range = EntryRange::prefix(b"");
+        let range = match before {
+            Some(before) => range.after(&key_bytes(before)),
+            None => range,
+        };
+        let found = self.store.entries(SPACE, range, limit).await?;
+        found.iter().filter_map(|it| read(it).transpose()).collect()
+    }
+
+    /// Checks the newest records: the first number whose record does not have the hash of the one
+    /// before it.
+    pub async fn broken(&self, limit: usize) -> Result<Option<i64>, StoreError> {
+        let records = self.list(None, limit).await?;
+        let mut pairs = records.windows(2);
+        let broken = pairs.find(|it| {
+            it[0].previous != it[1].hash || it[0].number != it[1].number.saturating_add(1)
+        });
+        Ok(broken.map(|it| it[0].number))
+    }
+
+    async fn newest(&self) -> Result<(i64, String), StoreError> {
+        let newest = self.list(None, 1).await?.pop();
+        Ok(newest.map_or((0, FIRST.to_owned()), |it| (it.number, it.hash)))
+    }
+}
+
+/// Numbers count down in the keys, so that the newest record is the first.
+fn key_bytes(number: i64) -> [u8; 8] {
+    (i64::MAX - number).to_be_bytes()
+}
+
+fn key(number: i64) -> Result<EntryKey, InvalidInput> {
+    EntryKey::new(SPACE, &key_bytes(number))
+}
+
+fn read(entry: &Entry) -> Result<Option<AuditRecord>, StoreError> {
+    let Some(value) = &entry.value else { return Ok(None) };
+    let stored: Stored = serde_json::from_str(value.as_str())
+        .map_err(|error| StoreError::Corrupt { reason: error.to_string() })?;
+    let Stored { number, at, previous, event } = stored;
+    let hash = hash(value.as_str());
+    Ok(Some(AuditRecord { number, at: Timestamp(at), event, previous, hash }))
+}
+
+#[cfg(test)]
+mod tests {
+    use steadfast_store::{ManualClock, MemoryStore};
+
+    use super::*;
+
+    fn event(outcome: &str) -> AuditEvent {
+        AuditEvent {
+            token: Some("ABC".into()),
+            client: "127.0.0.1".into(),
+            action: "POST /v1/queues/{queue}/purge".into(),
+            target: "/v1/queues/mail/purge".into(),
+            outcome: outcome.into(),
+            request_id: "r1".into(),
+        }
+    }
+
+    #[tokio::test]
+    async fn records_are_numbered_and_chained_across_processes() {
+        let clock = Arc::new(ManualClock::at(Timestamp(5)));
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new(clock));
+        for outcome in ["200", "403"] {
+            // A new process each time.
+            Audit::new(store.clone()).record(event(outcome)).await.unwrap();
+        }
+        let (one, other) = (Audit::new(store.clone()), Audit::new(store.clone()));
+        one.record(event("3")).await.unwrap();
+        other.record(event("4")).await.unwrap();
+        one.record(event("5")).await.unwrap();
+        let all = one.list(None, 9).await.unwrap();
+        let numbers: Vec<i64> = all.iter().map(|it| it.number).collect();
+        assert_eq!(numbers, [5, 4, 3, 2, 1]);
+        assert_eq!(all[4].previous, FIRST);
+        assert_eq!(one.broken(9).await.unwrap(), None);
+        let older = one.list(Some(3), 9).await.unwrap();
+        assert_eq!(older.iter().map(|it| it.number).collect::<Vec<_>>(), [2, 1]);
+        assert_eq!(older[0].event.outcome, "403");
+    }
+
+    #[tokio::test]
+    async fn a_changed_or_removed_record_breaks_the_chain() {
+        for value in [
+            None,
+            Some(
+                r#"{"number":2,"at":5,"previous":"x","client":"","action":"","target":"",
+                    "outcome":"","requestId":""}"#,
+            ),
+        ] {
+            let clock = Arc::new(ManualClock::at(Timestamp(5)));
+            let store: Arc<dyn Store> = Arc::new(MemoryStore::new(clock));
+            let audit = Audit::new(store.clone());
+            for outcome in ["1", "2", "3"] {
+                audit.record(event(outcome)).await.unwrap();
+            }
+            assert_eq!(audit.broken(9).await.unwrap(), None);
+            let value = value.map(|it| Json::parse(it).unwrap());
+            let put = Put { entry: key(2).unwrap(), value, reference: None, expires: None };
+            store.commit(Commit::of(Write::Put(put))).await.unwrap();
+            assert_eq!(audit.broken(9).await.unwrap(), Some(3));
+        }
+    }
+}

@@ -1,0 +1,217 @@
+use std::{sync::Arc, time::Duration};
+
+use steadfast_store::{ManualClock, MemoryStore, Store, Timestamp};
+
+use super::*;
+use crate::RequestKey;
+
+struct World {
+    clock: Arc<ManualClock>,
+    store: Arc<dyn Store>,
+    tokens: Tokens,
+    sessions: Sessions,
+}
+
+impl World {
+    fn new() -> Self {
+        let clock = Arc::new(ManualClock::at(Timestamp(1_000_000)));
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new(clock.clone()));
+        let tokens = Tokens::new(store.clone());
+        let sessions = Sessions::new(store.clone(), tokens.clone());
+        Self { clock, store, tokens, sessions }
+    }
+
+    async fn denied(&self, secret: &str) -> Option<Denied> {
+        match self.tokens.authenticate(secret).await {
+            Ok(_) => None,
+            Err(TokenError::Denied(denied)) => Some(denied),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    async fn session_denied(&self, secret: &str) -> Option<Denied> {
+        match self.sessions.find(secret).await {
+            Ok(_) => None,
+            Err(TokenError::Denied(denied)) => Some(denied),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn access_is_open_until_the_first_token_and_closed_for_ever_after() {
+    let world = World::new();
+    assert!(!world.tokens.is_closed().await.unwrap());
+    let made = world.tokens.create(TokenSpec::member("acme"), None).await.unwrap();
+    assert!(world.tokens.is_closed().await.unwrap());
+    let principal = world.tokens.authenticate(&made.secret).await.unwrap();
+    assert_eq!((principal.organization.as_deref(), principal.role), (Some("acme"), Role::Member));
+    assert!(principal.is_of("acme") && !principal.is_of("other"));
+    assert_eq!(world.denied("sf_x_y").await, Some(Denied::Unknown));
+    assert!(world.tokens.revoke(&made.token.id).await.unwrap());
+    assert!(!world.tokens.revoke(&made.token.id).await.unwrap());
+    assert_eq!(world.denied(&made.secret).await, Some(Denied::Revoked));
+    // The next process knows it, too, and the store does not have the secret.
+    let next = Tokens::new(world.store.clone());
+    assert!(next.is_closed().await.unwrap());
+    assert!(next.authenticate(&made.secret).await.is_err());
+    assert!(!world.store.dump().await.unwrap().rows.join("\n").contains(&made.secret));
+}
+
+#[tokio::test]
+async fn a_token_expires_and_a_rotated_one_has_a_new_secret() {
+    let world = World::new();
+    let spec =
+        TokenSpec { expires_in: Some(Duration::from_secs(60)), ..TokenSpec::role(Role::Admin) };
+    let made = world.tokens.create(spec, None).await.unwrap();
+    let rotated = world.tokens.rotate(&made.token.id).await.unwrap().unwrap();
+    assert_eq!(rotated.token.id, made.token.id);
+    assert_eq!(world.denied(&made.secret).await, Some(Denied::Unknown));
+    assert_eq!(world.denied(&rotated.secret).await, None);
+    world.clock.advance(Duration::from_secs(59));
+    assert_eq!(world.denied(&rotated.secret).await, None);
+    world.clock.advance(Duration::from_secs(1));
+    assert_eq!(world.denied(&rotated.secret).await, Some(Denied::Expired));
+    assert!(world.tokens.rotate(&made.token.id).await.unwrap().is_none(), "it has ended");
+    assert!(world.tokens.rotate("NOSUCHTOKN").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_token_of_an_earlier_version_is_one_of_a_member() {
+    use steadfast_store::{Commit, EntryKey, Json, Put, Write};
+    let world = World::new();
+    let entry = EntryKey::new("token", hash::hash("sf_OLD_secret").as_bytes()).unwrap();
+    let value = Some(Json::parse(r#"{"id":"OLD","organization":"acme"}"#).unwrap());
+    let put = Put { entry, value, reference: None, expires: None };
+    world.store.commit(Commit::of(Write::Put(put))).await.unwrap();
+    let principal = world.tokens.authenticate("sf_OLD_secret").await.unwrap();
+    assert_eq!((principal.role, principal.organization.as_deref()), (Role::Member, Some("acme")));
+    assert!(world.tokens.revoke("OLD").await.unwrap());
+    let listed = world.tokens.list(None, 9).await.unwrap();
+    assert!(listed[0].revoked_at.is_some());
+}
+
+#[tokio::test]
+async fn the_last_use_of_a_token_is_listed() {
+    let world = World::new();
+    let made = world.tokens.create(TokenSpec::role(Role::Viewer), None).await.unwrap();
+    assert_eq!(world.tokens.list(None, 9).await.unwrap()[0].last_used_at, None);
+    assert_eq!(world.denied(&made.secret).await, None);
+    // The use is written by a task of its own.
+    loop {
+        let listed = world.tokens.list(None, 9).await.unwrap();
+        if listed[0].last_used_at.is_some() {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_cannot_be_is_refused() {
+    let world = World::new();
+    for bad in ["", ".", "a/b", "a b", &"x".repeat(101)] {
+        let error = world.tokens.create(TokenSpec::member(bad), None).await.err().unwrap();
+        assert!(matches!(error, TokenError::Organization { .. }), "{bad}");
+    }
+    let spec = TokenSpec { role: Role::Operator, ..TokenSpec::member("acme") };
+    let error = world.tokens.create(spec, None).await.err().unwrap().to_string();
+    assert!(error.contains("role operator is for the whole platform"), "{error}");
+    let scopes = vec!["queue:mail:send".parse().unwrap(); 101];
+    let spec = TokenSpec { scopes, ..TokenSpec::role(Role::Member) };
+    assert!(matches!(
+        world.tokens.create(spec, None).await,
+        Err(TokenError::Scopes { count: 101 })
+    ));
+    assert!(!world.tokens.is_closed().await.unwrap(), "nothing was created");
+}
+
+#[tokio::test]
+async fn a_token_is_created_once_under_a_key() {
+    let world = World::new();
+    let key = RequestKey::new("createToken", None, "k-1", b"acme").unwrap();
+    let made = world.tokens.create(TokenSpec::member("acme"), Some(&key)).await.unwrap();
+    let again = world.tokens.create(TokenSpec::member("acme"), Some(&key)).await.err().unwrap();
+    assert!(matches!(again, TokenError::Repeated { id } if id == made.token.id));
+    assert_eq!(world.tokens.list(None, 9).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_session_ends_when_it_is_idle_too_old_left_or_without_its_token() {
+    let world = World::new();
+    let made = world.tokens.create(TokenSpec::role(Role::Operator), None).await.unwrap();
+    let begin = async || world.sessions.begin(&made.secret).await.unwrap().secret;
+    assert!(world.sessions.begin("sf_x_y").await.is_err());
+    let (idle, old, left, kept) = (begin().await, begin().await, begin().await, begin().await);
+    world.sessions.end(&left).await.unwrap();
+    assert_eq!(world.session_denied(&left).await, Some(Denied::Unknown));
+    for _ in 0..16 {
+        world.clock.advance(Duration::from_hours(10));
+        assert_eq!(world.session_denied(&old).await, None);
+    }
+    assert!(world.session_denied(&idle).await.is_some(), "idle for 160 hours");
+    world.clock.advance(Duration::from_hours(9));
+    assert!(world.session_denied(&old).await.is_some(), "169 hours old");
+    drop(kept);
+    let last = begin().await;
+    // The next process knows it, too.
+    let next = Sessions::new(world.store.clone(), Tokens::new(world.store.clone()));
+    assert_eq!(next.find(&last).await.unwrap().role, Role::Operator);
+    world.tokens.revoke(&made.token.id).await.unwrap();
+    assert_eq!(world.session_denied(&last).await, Some(Denied::Revoked));
+    assert!(!world.store.dump().await.unwrap().rows.join("\n").contains(&last));
+}
+
+#[tokio::test]
+async fn a_login_link_works_once_and_for_ten_minutes() {
+    let world = World::new();
+    let made = world.tokens.create(TokenSpec::role(Role::Admin), None).await.unwrap();
+    let code = world.sessions.link(&made.token.id).await.unwrap();
+    let begun = world.sessions.begin_with_link(&code).await.unwrap();
+    assert_eq!(begun.principal.role, Role::Admin);
+    assert!(world.sessions.begin_with_link(&code).await.is_err(), "it was used");
+    let late = world.sessions.link(&made.token.id).await.unwrap();
+    world.clock.advance(Duration::from_mins(10));
+    assert!(world.sessions.begin_with_link(&late).await.is_err(), "it has expired");
+    let code = world.sessions.link(&made.token.id).await.unwrap();
+    world.tokens.revoke(&made.token.id).await.unwrap();
+    assert!(world.sessions.begin_with_link(&code).await.is_err(), "its token was revoked");
+}
+
+#[tokio::test]
+async fn a_new_secret_ends_sessions_links_and_connections_of_the_old_one() {
+    let world = World::new();
+    let made = world.tokens.create(TokenSpec::role(Role::Viewer), None).await.unwrap();
+    let principal = world.tokens.authenticate(&made.secret).await.unwrap();
+    let session = world.sessions.begin(&made.secret).await.unwrap();
+    let link = world.sessions.link(&made.token.id).await.unwrap();
+    assert_eq!(world.session_denied(&session.secret).await, None);
+    // Within the same millisecond.
+    let new = world.tokens.rotate(&made.token.id).await.unwrap().unwrap();
+    assert_eq!(world.session_denied(&session.secret).await, Some(Denied::Revoked));
+    let late = world.sessions.begin_with_link(&link).await;
+    assert!(matches!(late, Err(TokenError::Denied(Denied::Revoked))));
+    world.tokens.ended(&principal).await;
+    let next = world.sessions.begin(&new.secret).await.unwrap();
+    assert_eq!(world.session_denied(&next.secret).await, None);
+}
+
+#[tokio::test]
+async fn a_principal_ends_when_its_token_is_revoked_or_expires() {
+    let world = World::new();
+    let spec =
+        TokenSpec { expires_in: Some(Duration::from_secs(60)), ..TokenSpec::role(Role::Viewer) };
+    for is_revoked in [true, false] {
+        let made = world.tokens.create(spec.clone(), None).await.unwrap();
+        let principal = world.tokens.authenticate(&made.secret).await.unwrap();
+        let (tokens, id) = (world.tokens.clone(), made.token.id.clone());
+        let waiting = tokio::spawn(async move { tokens.ended(&principal).await });
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        match is_revoked {
+            true => assert!(world.tokens.revoke(&id).await.unwrap()),
+            false => world.clock.advance(Duration::from_secs(60)),
+        }
+        waiting.await.unwrap();
+    }
+}

@@ -1,0 +1,550 @@
+//! Tokens: the credentials of principals. The store has only a hash of each.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use parking_lot::{Mutex, RwLock};
+use serde::{Deserialize, Serialize};
+use steadfast_store::{
+    Commit, EntryKey, EntryRange, Expect, InvalidInput, Json, Outcome, Put, Rejection, Store,
+    StoreError, Timestamp, Write, secret_text,
+};
+use tokio::sync::watch;
+
+use super::{Principal, Role, Scope, hash::hash};
+use crate::{RequestKey, idempotency::read};
+
+const SPACE: &str = "token";
+/// Last uses, by the id of the token. Apart from the tokens, so that a use changes no token.
+const USED: &str = "token-used";
+/// Exists since the first token was created, and stays: revoking the last token opens nothing.
+const CLOSED: &[u8] = b"closed";
+/// Characters of the name of an organization.
+const ORGANIZATION_MAX: usize = 100;
+/// Names that the shipped applications use for things of the whole platform.
+const RESERVED: [&str; 3] = ["default", "artifacts", "organization"];
+/// Scopes of one token.
+const SCOPES_MAX: usize = 100;
+/// The last use of a token is written at most once in this time.
+const USE_WRITTEN: Duration = Duration::from_secs(60);
+/// Milliseconds until a store that cannot be read is asked again.
+const RETRY_MS: i64 = 1_000;
+/// The longest wait for the end of a token, in milliseconds.
+const LONGEST_WAIT_MS: i64 = 24 * 60 * 60 * 1_000;
+/// Revoked and expired tokens are listed for this time.
+const REVOKED_KEPT: Duration = Duration::from_hours(30 * 24);
+
+/// The tokens of a store. Cheap to clone; all clones see a change at once.
+#[derive(Clone)]
+pub struct Tokens {
+    store: Arc<dyn Store>,
+    cache: Arc<RwLock<Cache>>,
+    /// When the last use of a token was last written.
+    used: Arc<Mutex<HashMap<String, Timestamp>>>,
+    /// Counts changes, for connections that must end with their token.
+    changes: Arc<watch::Sender<u64>>,
+}
+
+#[derive(Default)]
+struct Cache {
+    tokens: Option<Arc<TokenMap>>,
+    /// The number of invalidations: a read that began before one is not kept.
+    generation: u64,
+}
+
+/// All tokens of the store.
+#[derive(Default)]
+struct TokenMap {
+    is_closed: bool,
+    by_hash: HashMap<String, Token>,
+}
+
+/// The stored part of a token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// The id. It is part of the token and is no secret.
+    pub id: String,
+    /// The organization, if the token is for one.
+    pub organization: Option<String>,
+    /// The role.
+    pub role: Role,
+    /// The limits of the token.
+    pub scopes: Vec<Scope>,
+    /// When it was created, or rotated.
+    pub created_at: Timestamp,
+    /// When it expires.
+    pub expires_at: Option<Timestamp>,
+    /// When it was revoked.
+    pub revoked_at: Option<Timestamp>,
+    /// The id of the token that created it.
+    pub created_by: Option<String>,
+    /// When it was last used, to the minute.
+    pub last_used_at: Option<Timestamp>,
+}
+
+impl Token {
+    /// The principal that a token stands for at a time, unless it has ended.
+    fn principal(&self, now: Timestamp) -> Result<Principal, Denied> {
+        if self.revoked_at.is_some() {
+            return Err(Denied::Revoked);
+        }
+        if self.expires_at.is_some_and(|it| it <= now) {
+            return Err(Denied::Expired);
+        }
+        Ok(Principal {
+            token: self.id.clone(),
+            organization: self.organization.clone(),
+            role: self.role,
+            scopes: self.scopes.clone(),
+            issued_at: self.created_at,
+        })
+    }
+}
+
+/// A token to be created.
+#[derive(Clone, Debug)]
+pub struct TokenSpec {
+    /// The organization; tokens without one are for the whole platform.
+    pub organization: Option<String>,
+    /// The role.
+    pub role: Role,
+    /// The limits of the token.
+    pub scopes: Vec<Scope>,
+    /// How long it is valid; without an end otherwise.
+    pub expires_in: Option<Duration>,
+    /// The id of the token that creates it.
+    pub created_by: Option<String>,
+}
+
+impl TokenSpec {
+    /// A token of a role for the whole platform.
+    pub fn role(role: Role) -> Self {
+        Self { organization: None, role, scopes: Vec::new(), expires_in: None, created_by: None }
+    }
+
+    /// A token for a member of an organization.
+    pub fn member(organization: &str) -> Self {
+        Self { organization: Some(organization.into()), ..Self::role(Role::Member) }
+    }
+}
+
+/// A new token. Its secret is shown once.
+#[derive(Clone)]
+pub struct NewToken {
+    /// The stored part.
+    pub token: Token,
+    /// The secret text that callers send.
+    pub secret: String,
+}
+
+/// The value of an entry. Tokens of earlier versions have an id and an organization.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Stored {
+    id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    organization: Option<String>,
+    #[serde(default = "member")]
+    role: Role,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    scopes: Vec<Scope>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    created_at: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    expires_at: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    revoked_at: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    created_by: Option<String>,
+}
+
+fn member() -> Role {
+    Role::Member
+}
+
+/// Why a credential is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Denied {
+    /// There is no credential.
+    #[error("a token is needed; send it as `Authorization: Bearer TOKEN`")]
+    Missing,
+    /// No token has this text.
+    #[error("this token does not exist")]
+    Unknown,
+    /// The token has expired.
+    #[error("this token has expired; ask for a new one")]
+    Expired,
+    /// The token was revoked.
+    #[error("this token was revoked; ask for a new one")]
+    Revoked,
+}
+
+/// Why a token was not created, or a credential was refused.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum TokenError {
+    /// Not the name of an organization.
+    #[error(
+        "`{organization}` cannot be an organization: 1 to {max} letters, digits, `.`, `_` and `-`, \
+         not a `.` first, and not `default`, `artifacts` or `organization`",
+        max = ORGANIZATION_MAX
+    )]
+    Organization {
+        /// The text that was given.
+        organization: String,
+    },
+    /// An operator or admin would be limited to an organization.
+    #[error("role {} is for the whole platform; leave the organization out", role.name())]
+    RoleOfOrganization {
+        /// The role.
+        role: Role,
+    },
+    /// Too many scopes.
+    #[error("{count} scopes are too many for a token; at most {max}", max = SCOPES_MAX)]
+    Scopes {
+        /// Their number.
+        count: usize,
+    },
+    /// The key was used before, and its token cannot be shown again: only its hash is stored.
+    #[error(
+        "token `{id}` was created with this idempotency key, and its secret is not kept; revoke \
+         it, and create another one with a new key"
+    )]
+    Repeated {
+        /// The id of the token.
+        id: String,
+    },
+    /// The key stands for another request.
+    #[error("idempotency key `{key}` was used for another request; use a new key")]
+    KeyReused {
+        /// Which key.
+        key: String,
+    },
+    /// The credential is refused.
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    /// The store gave no answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<InvalidInput> for TokenError {
+    fn from(error: InvalidInput) -> Self {
+        TokenError::Store(error.into())
+    }
+}
+
+impl Tokens {
+    /// The tokens of a store, which only these clones change: a program has one, see
+    /// [`Runtime::tokens`](crate::Runtime::tokens).
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+        let (changes, _) = watch::channel(0);
+        let (cache, used) = (Arc::default(), Arc::default());
+        Self { store, cache, used, changes: Arc::new(changes) }
+    }
+
+    /// Creates a token, at most once under a key. A repetition fails with
+    /// [`TokenError::Repeated`], which names the token: its secret is not kept.
+    pub async fn create(
+        &self,
+        spec: TokenSpec,
+        key: Option<&RequestKey>,
+    ) -> Result<NewToken, TokenError> {
+        check(&spec)?;
+        let (id, now) = (secret_text(10, LETTERS)?, self.store.clock().now());
+        let TokenSpec { organization, role, scopes, expires_in, created_by } = spec;
+        let expires_at = expires_in.map(|it| now.after(it).0);
+        let created_at = Some(now.0);
+        let stored = Stored {
+            id,
+            organization,
+            role,
+            scopes,
+            created_at,
+            expires_at,
+            revoked_at: None,
+            created_by,
+        };
+        let (new, commit) = new_secret(stored)?;
+        let (entry, value) = (EntryKey::new(SPACE, CLOSED)?, Some(Json::of(&true)?));
+        let closed = Put { entry, value, reference: None, expires: None };
+        let mut commit = commit.write(Write::Put(closed));
+        if let Some(key) = key {
+            commit = commit.write(key.write_answer(&new.token.id)?);
+        }
+        let outcome = self.store.commit(commit).await;
+        self.changed();
+        match outcome? {
+            Outcome::Committed(_) => Ok(new),
+            Outcome::Duplicate(before) => Err(TokenError::Repeated { id: read(&before)? }),
+            Outcome::Rejected(Rejection::KeyReused { key }) => Err(TokenError::KeyReused { key }),
+            Outcome::Rejected(rejection) => {
+                Err(StoreError::Corrupt { reason: rejection.to_string() }.into())
+            }
+        }
+    }
+
+    /// Gives a token a new secret. The old one is refused from now on. `None` if there is no such
+    /// token, or it has ended.
+    pub async fn rotate(&self, id: &str) -> Result<Option<NewToken>, TokenError> {
+        loop {
+            let Some((entry, mut stored, revision)) = self.find(id).await? else { return Ok(None) };
+            let now = self.store.clock().now();
+            if stored.token(now).principal(now).is_err() {
+                return Ok(None);
+            }
+            // Later than before, so that sessions of the old secret end.
+            let before = stored.created_at.unwrap_or_default();
+            stored.created_at = Some(now.0.max(before.saturating_add(1)));
+            let (new, commit) = new_secret(stored)?;
+            let expires = Some(Duration::ZERO);
+            let old = Put { entry: entry.clone(), value: None, reference: None, expires };
+            let commit = commit.expect(Expect::Revision { entry, revision }).write(Write::Put(old));
+            let outcome = self.store.commit(commit).await;
+            self.changed();
+            if let Outcome::Committed(_) = outcome? {
+                return Ok(Some(new));
+            }
+        }
+    }
+
+    /// Revokes a token. `false` if there is none of this id, or it is revoked already.
+    pub async fn revoke(&self, id: &str) -> Result<bool, TokenError> {
+        loop {
+            let Some((entry, mut stored, revision)) = self.find(id).await? else {
+                return Ok(false);
+            };
+            if stored.revoked_at.is_some() {
+                return Ok(false);
+            }
+            stored.revoked_at = Some(self.store.clock().now().0);
+            let (value, expires) = (Some(Json::of(&stored)?), Some(REVOKED_KEPT));
+            let put = Put { entry: entry.clone(), value, reference: None, expires };
+            let commit = Commit::of(Write::Put(put)).expect(Expect::Revision { entry, revision });
+            let outcome = self.store.commit(commit).await;
+            self.changed();
+            if let Outcome::Committed(_) = outcome? {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Tokens behind an id, in the order of their ids.
+    pub async fn list(&self, after: Option<&str>, limit: usize) -> Result<Vec<Token>, TokenError> {
+        let tokens = self.tokens().await?;
+        let behind = |it: &&Token| after.is_none_or(|after| after < it.id.as_str());
+        let mut all: Vec<&Token> = tokens.by_hash.values().filter(behind).collect();
+        all.sort_by_key(|it| &it.id);
+        let mut listed = Vec::new();
+        for token in all.into_iter().take(limit) {
+            let mut token = token.clone();
+            if let Some(entry) =
+                self.store.entry(&EntryKey::new(USED, token.id.as_bytes())?).await?
+            {
+                token.last_used_at = Some(entry.changed_at);
+            }
+            listed.push(token);
+        }
+        Ok(listed)
+    }
+
+    /// Finds the principal of a credential.
+    pub async fn authenticate(&self, secret: &str) -> Result<Principal, TokenError> {
+        let (tokens, now) = (self.tokens().await?, self.store.clock().now());
+        // The token is found by its hash, so that the time it takes says nothing about it.
+        let token = tokens.by_hash.get(&hash(secret)).ok_or(Denied::Unknown)?;
+        let principal = token.principal(now)?;
+        self.note_use(&token.id, now);
+        Ok(principal)
+    }
+
+    /// Finds the principal of a token that is still valid, by the id of the token.
+    pub async fn principal(&self, id: &str) -> Result<Principal, TokenError> {
+        let tokens = self.tokens().await?;
+        let token = tokens.by_hash.values().find(|it| it.id == id).ok_or(Denied::Revoked)?;
+        Ok(token.principal(self.store.clock().now())?)
+    }
+
+    /// Waits until the token of a principal has ended or has another secret. A store that cannot be
+    /// read ends nothing.
+    pub async fn ended(&self, principal: &Principal) {
+        let (mut changes, clock) = (self.changes(), self.store.clock());
+        loop {
+            changes.borrow_and_update();
+            let found = self
+                .tokens()
+                .await
+                .map(|it| it.by_hash.values().find(|it| it.id == principal.token).cloned());
+            let now = clock.now();
+            let rest = match found {
+                Ok(None) => return,
+                Ok(Some(token)) if token.principal(now).is_err() => return,
+                Ok(Some(token)) if token.created_at != principal.issued_at => return,
+                Ok(Some(Token { expires_at: Some(end), .. })) => end.0.saturating_sub(now.0),
+                Ok(Some(_)) => i64::MAX,
+                Err(_) => RETRY_MS,
+            };
+            let rest = Duration::from_millis(rest.clamp(1, LONGEST_WAIT_MS).cast_unsigned());
+            tokio::select! {
+                changed = changes.changed() => if changed.is_err() { return },
+                () = clock.sleep(rest) => {}
+            }
+        }
+    }
+
+    /// Whether requests need a credential: from the first token on, or since [`Tokens::close`].
+    pub async fn is_closed(&self) -> Result<bool, TokenError> {
+        Ok(self.tokens().await?.is_closed)
+    }
+
+    /// Has every request need a credential from now on.
+    pub async fn close(&self) -> Result<(), TokenError> {
+        let (entry, value) = (EntryKey::new(SPACE, CLOSED)?, Some(Json::of(&true)?));
+        let put = Put { entry, value, reference: None, expires: None };
+        let outcome = self.store.commit(Commit::of(Write::Put(put))).await;
+        self.changed();
+        outcome.map(drop).map_err(TokenError::from)
+    }
+
+    /// Counts changes of tokens. Connections that stay open look again at each of them.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Writes that a token was used, now and then. A use that is not written is of no matter.
+    fn note_use(&self, id: &str, now: Timestamp) {
+        {
+            let mut used = self.used.lock();
+            if used.get(id).is_some_and(|it| now < it.after(USE_WRITTEN)) {
+                return;
+            }
+            used.insert(id.into(), now);
+        }
+        let put = || -> Result<Commit, InvalidInput> {
+            let (entry, value) = (EntryKey::new(USED, id.as_bytes())?, Some(Json::of(&true)?));
+            Ok(Commit::of(Write::Put(Put { entry, value, reference: None, expires: None })))
+        };
+        if let Ok(commit) = put() {
+            let store = self.store.clone();
+            tokio::spawn(async move { store.commit(commit).await });
+        }
+    }
+
+    /// The entry of a token, its value and its revision.
+    async fn find(&self, id: &str) -> Result<Option<(EntryKey, Stored, i64)>, TokenError> {
+        let tokens = self.tokens().await?;
+        let Some((hash, _)) = tokens.by_hash.iter().find(|(_, it)| it.id == id) else {
+            return Ok(None);
+        };
+        let entry = EntryKey::new(SPACE, hash.as_bytes())?;
+        let Some(found) = self.store.entry(&entry).await? else { return Ok(None) };
+        let Some(value) = &found.value else { return Ok(None) };
+        Ok(Some((entry, parse(value)?, found.revision)))
+    }
+
+    async fn tokens(&self) -> Result<Arc<TokenMap>, TokenError> {
+        let generation = {
+            let cache = self.cache.read();
+            if let Some(tokens) = &cache.tokens {
+                return Ok(tokens.clone());
+            }
+            cache.generation
+        };
+        let tokens = Arc::new(self.read().await?);
+        let mut cache = self.cache.write();
+        if cache.generation == generation {
+            cache.tokens = Some(tokens.clone());
+        }
+        Ok(tokens)
+    }
+
+    async fn read(&self) -> Result<TokenMap, TokenError> {
+        let mut tokens = TokenMap::default();
+        let mut last: Option<Vec<u8>> = None;
+        loop {
+            let range = EntryRange::prefix(b"");
+            let range = match &last {
+                Some(last) => range.after(last),
+                None => range,
+            };
+            let page = self.store.entries(SPACE, range, 1_000).await?;
+            let Some(end) = page.last() else { return Ok(tokens) };
+            last = Some(end.entry.key().to_vec());
+            for entry in &page {
+                let Some(value) = &entry.value else { continue };
+                if entry.entry.key() == CLOSED {
+                    tokens.is_closed = true;
+                    continue;
+                }
+                let token = parse(value)?.token(entry.changed_at);
+                let hash = String::from_utf8_lossy(entry.entry.key()).into_owned();
+                tokens.by_hash.insert(hash, token);
+            }
+        }
+    }
+
+    fn changed(&self) {
+        {
+            let mut cache = self.cache.write();
+            cache.tokens = None;
+            cache.generation += 1;
+        }
+        self.changes.send_modify(|it| *it += 1);
+    }
+}
+
+impl Stored {
+    /// The token; `changed_at` is for those of earlier versions, which never change.
+    fn token(&self, changed_at: Timestamp) -> Token {
+        let Self { id, organization, role, scopes, .. } = self.clone();
+        Token {
+            id,
+            organization,
+            role,
+            scopes,
+            created_at: self.created_at.map_or(changed_at, Timestamp),
+            expires_at: self.expires_at.map(Timestamp),
+            revoked_at: self.revoked_at.map(Timestamp),
+            created_by: self.created_by.clone(),
+            last_used_at: None,
+        }
+    }
+}
+
+/// The letters of tokens.
+const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+
+/// A new secret for a token, and the commit that stores its hash.
+fn new_secret(stored: Stored) -> Result<(NewToken, Commit), TokenError> {
+    let secret = format!("sf_{}_{}", stored.id, secret_text(52, LETTERS)?);
+    let entry = EntryKey::new(SPACE, hash(&secret).as_bytes())?;
+    let put = Put { entry, value: Some(Json::of(&stored)?), reference: None, expires: None };
+    let token = stored.token(Timestamp::MIN);
+    Ok((NewToken { token, secret }, Commit::of(Write::Put(put))))
+}
+
+fn check(spec: &TokenSpec) -> Result<(), TokenError> {
+    if let Some(organization) = &spec.organization {
+        if !is_organization(organization) {
+            return Err(TokenError::Organization { organization: organization.clone() });
+        }
+        if Role::Operator <= spec.role {
+            return Err(TokenError::RoleOfOrganization { role: spec.role });
+        }
+    }
+    if SCOPES_MAX < spec.scopes.len() {
+        return Err(TokenError::Scopes { count: spec.scopes.len() });
+    }
+    Ok(())
+}
+
+fn parse(value: &Json) -> Result<Stored, StoreError> {
+    let parsed = serde_json::from_str(value.as_str());
+    parsed.map_err(|error| StoreError::Corrupt { reason: error.to_string() })
+}
+
+fn is_organization(text: &str) -> bool {
+    let fits = |it: char| it.is_ascii_alphanumeric() || "._-".contains(it);
+    (1..=ORGANIZATION_MAX).contains(&text.len())
+        && !text.starts_with('.')
+        && text.chars().all(fits)
+        && !RESERVED.contains(&text)
+}

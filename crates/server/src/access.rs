@@ -1,0 +1,206 @@
+//! Access control: finds the principal of a request and compares it with what the route needs.
+
+pub(crate) mod admin;
+pub(crate) mod rate;
+pub(crate) mod record;
+mod resource;
+
+use std::sync::Arc;
+
+use axum::{
+    http::{HeaderMap, HeaderValue, Method, header, request::Parts},
+    response::{IntoResponse, Redirect, Response},
+};
+use steadfast_api::{Code, Role};
+use steadfast_core::{Denied, Principal, Resource, TokenError, object};
+use steadfast_web::{Problem, RouteEntry, escaped};
+
+pub(crate) use self::resource::resource;
+use crate::{
+    network::Scheme,
+    server::{Policy, Server},
+    transport::ClientInfo,
+};
+
+/// Routes of the server that every principal may use, also those of organizations.
+const FOR_ALL: [&str; 2] = ["/v1/whoami", "/v1/login-links"];
+
+/// Waits until the access of a caller has ended, for connections that stay open.
+pub(crate) async fn ended(server: Arc<Server>, caller: object::Caller) {
+    let tokens = server.runtime.tokens();
+    if let Some(principal) = caller.principal() {
+        return tokens.ended(principal).await;
+    }
+    if caller != object::Caller::Anonymous || server.policy != Policy::Loopback {
+        return std::future::pending().await;
+    }
+    // Access may be closed later: then the connection needs a credential.
+    let mut changes = tokens.changes();
+    while !matches!(tokens.is_closed().await, Ok(true)) {
+        if changes.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// A credential of a request. Tokens in the query of a URL are not read: URLs are logged.
+enum Credential<'a> {
+    Token(&'a str),
+    Session(&'a str),
+}
+
+/// The name of the session cookie. Cookies ignore ports, so the port is part of the name; under TLS
+/// the browser guarantees that this host has set it.
+pub(crate) fn cookie_name(server: &Server, client: Option<&ClientInfo>) -> String {
+    match server.address.get() {
+        _ if is_https(client) => "__Host-steadfast".into(),
+        Some(address) => format!("steadfast-{}", address.port()),
+        None => "steadfast".into(),
+    }
+}
+
+/// Whether the browser uses TLS, with this server or with a trusted proxy.
+pub(crate) fn is_https(client: Option<&ClientInfo>) -> bool {
+    client.is_some_and(|it| it.scheme == Scheme::Https)
+}
+
+/// The session of a request.
+pub(crate) fn session<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let cookies = headers.get_all(header::COOKIE).into_iter();
+    let texts = cookies.filter_map(|it| it.to_str().ok());
+    let mut pairs = texts.flat_map(|it| it.split(';')).filter_map(|it| it.trim().split_once('='));
+    pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
+}
+
+fn credential<'a>(headers: &'a HeaderMap, cookie: &str) -> Option<Credential<'a>> {
+    match headers.get(header::AUTHORIZATION) {
+        Some(value) => {
+            let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then(|| Credential::Token(token.trim()))
+        }
+        None => session(headers, cookie).map(Credential::Session),
+    }
+}
+
+/// Finds the caller of a request to a route, or refuses the request.
+pub(crate) async fn authorize(
+    server: &Server,
+    route: Option<&RouteEntry>,
+    resource: Option<&Resource<'_>>,
+    request: &Parts,
+) -> Result<object::Caller, Response> {
+    if server.policy == Policy::HostDecides {
+        // Only a host program can have set a caller: requests arrive without extensions.
+        let known = request.extensions.get::<object::Caller>().cloned();
+        let known = known.unwrap_or(object::Caller::Anonymous);
+        // A principal has no more rights than its role, also if the host has authenticated it.
+        if let (object::Caller::Principal(principal), Some(route)) = (&known, route)
+            && let Some(needed) = route.needs.role()
+            && !FOR_ALL.contains(&&*route.path)
+        {
+            let is_for_organizations = route.needs.is_for_organizations();
+            check(principal, needed, is_for_organizations, resource)
+                .map_err(Problem::into_response)?;
+        }
+        return Ok(known);
+    }
+    let tokens = server.runtime.tokens();
+    if !tokens.is_closed().await.map_err(|it| problem(it).into_response())? {
+        return Ok(object::Caller::Anonymous);
+    }
+    server.transport().close();
+    let found = match credential(&request.headers, &cookie_name(server, request.extensions.get())) {
+        None => Err(Denied::Missing.into()),
+        Some(Credential::Token(secret)) => tokens.authenticate(secret).await,
+        Some(Credential::Session(secret)) => server.runtime.sessions().find(secret).await,
+    };
+    let Some(needed) = route.and_then(|it| it.needs.role()) else {
+        let principal = found.ok().map(|it| object::Caller::Principal(Arc::new(it)));
+        return Ok(principal.unwrap_or(object::Caller::Anonymous));
+    };
+    let principal = match found {
+        Ok(principal) => principal,
+        Err(TokenError::Denied(_)) if wants_login(request) => return Err(to_login(request)),
+        Err(error) => return Err(refuse(problem(error))),
+    };
+    let principal = Arc::new(principal);
+    // The audit log names the principal of a refused request.
+    let refuse = |problem: Problem| {
+        let mut response = problem.into_response();
+        response.extensions_mut().insert(object::Caller::Principal(principal.clone()));
+        response
+    };
+    server.rates().check(&principal.token).map_err(refuse)?;
+    if route.is_some_and(|it| FOR_ALL.contains(&&*it.path)) {
+        return Ok(object::Caller::Principal(principal));
+    }
+    let is_for_organizations = route.is_some_and(|it| it.needs.is_for_organizations());
+    match check(&principal, needed, is_for_organizations, resource) {
+        Ok(()) => Ok(object::Caller::Principal(principal)),
+        Err(problem) => Err(refuse(problem)),
+    }
+}
+
+/// Compares a principal with the needs of a route.
+fn check(
+    principal: &Principal,
+    needed: Role,
+    is_for_organizations: bool,
+    resource: Option<&Resource<'_>>,
+) -> Result<(), Problem> {
+    if let Some(organization) = principal.organization.as_deref().filter(|_| !is_for_organizations)
+    {
+        let detail = format!(
+            "needs role {} of the whole platform; this token is for organization `{organization}`",
+            needed.name()
+        );
+        return Err(Problem::of(Code::RoleNeeded, detail));
+    }
+    if !principal.has(needed) {
+        let (needed, role) = (needed.name(), principal.role.name());
+        let detail = format!("needs role {needed}; this token has role {role}");
+        return Err(Problem::of(Code::RoleNeeded, detail));
+    }
+    if !principal.allows(resource) {
+        let detail = match resource {
+            Some(resource) => format!("needs scope {resource}; this token has other scopes"),
+            None => "needs a token without scopes".to_owned(),
+        };
+        return Err(Problem::of(Code::ScopeNeeded, detail));
+    }
+    Ok(())
+}
+
+/// Whether a request is a navigation of a browser, which can be sent to the login page.
+fn wants_login(request: &Parts) -> bool {
+    let accepts = request.headers.get(header::ACCEPT).and_then(|it| it.to_str().ok());
+    request.method == Method::GET
+        && accepts.is_some_and(|it| it.contains("text/html"))
+        && !request.headers.contains_key(header::AUTHORIZATION)
+}
+
+fn to_login(request: &Parts) -> Response {
+    let next = request.uri.path_and_query().map_or("/", |it| it.as_str());
+    Redirect::to(&format!("/login?next={}", escaped(next))).into_response()
+}
+
+fn refuse(problem: Problem) -> Response {
+    let mut response = problem.into_response();
+    response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    response
+}
+
+/// The problem of a refused credential.
+pub(crate) fn problem(error: TokenError) -> Problem {
+    let code = match &error {
+        TokenError::Denied(Denied::Missing) => Code::TokenNeeded,
+        TokenError::Denied(Denied::Unknown) => Code::TokenUnknown,
+        TokenError::Denied(Denied::Expired) => Code::TokenExpired,
+        TokenError::Denied(Denied::Revoked) => Code::TokenRevoked,
+        TokenError::Store(error) => return error.clone().into(),
+        TokenError::Repeated { .. } | TokenError::KeyReused { .. } => Code::KeyReused,
+        TokenError::Organization { .. } => Code::InvalidName,
+        TokenError::RoleOfOrganization { .. } | TokenError::Scopes { .. } => Code::InvalidInput,
+    };
+    Problem::of(code, error.to_string())
+}

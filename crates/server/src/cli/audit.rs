@@ -1,0 +1,35 @@
+//! `steadfast audit …`.
+
+use steadfast_api::{
+    Page,
+    audit::{AuditEntry, ListAudit},
+};
+
+use super::{noun::Noun, table::Table};
+
+pub(super) fn noun() -> Noun {
+    Noun::new("audit", "Read the audit log").verb::<ListAudit>(
+        "tail",
+        &["audit tail --limit 20"],
+        |_, page| tail(page),
+    )
+}
+
+fn tail(page: &Page<AuditEntry>) -> String {
+    if page.items.is_empty() {
+        return "nothing is recorded; records begin when access is closed\n".into();
+    }
+    let mut table = Table::new(&["NUMBER", "AT", "TOKEN", "CLIENT", "ACTION", "TARGET", "OUTCOME"]);
+    for it in page.items.iter().rev() {
+        table.row([
+            it.number.to_string(),
+            it.at.clone(),
+            it.token.clone().unwrap_or_else(|| "-".into()),
+            it.client.clone(),
+            it.action.clone(),
+            it.target.clone(),
+            it.outcome.clone(),
+        ]);
+    }
+    table.write()
+}

@@ -1,0 +1,335 @@
+//! Closed access: credentials, sessions, links, tenants and the audit log.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    os::unix::fs::PermissionsExt,
+};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tungstenite::{client::IntoClientRequest, http::HeaderValue};
+
+use crate::{
+    browser::Browser,
+    harness::{Answer, Server, assert_fails_with, output, stdout, steadfast},
+};
+
+const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
+
+fn folder() -> TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+fn closed() -> Server {
+    Server::with(folder(), &["--access", "closed"])
+}
+
+fn admin(server: &Server) -> String {
+    let text = std::fs::read_to_string(server.folder().join("admin.token")).expect("it is there");
+    text.trim().to_owned()
+}
+
+/// A client with a token.
+struct Holder<'a> {
+    server: &'a Server,
+    bearer: String,
+    id: String,
+}
+
+impl<'a> Holder<'a> {
+    fn new(server: &'a Server, spec: &Value) -> Self {
+        let bearer = format!("Bearer {}", admin(server));
+        let made = server.post_json("/v1/tokens", &spec.to_string(), &[("authorization", &bearer)]);
+        assert_eq!(made.status, 201, "{}", made.body);
+        let made = made.json();
+        let bearer = format!("Bearer {}", made["token"].as_str().expect("a token"));
+        Self { server, bearer, id: made["id"].as_str().expect("an id").to_owned() }
+    }
+
+    fn admin(server: &'a Server) -> Self {
+        Self { server, bearer: format!("Bearer {}", admin(server)), id: String::new() }
+    }
+
+    fn get(&self, path: &str) -> Answer {
+        self.server.get_with(path, &[("authorization", &self.bearer)])
+    }
+
+    fn post(&self, path: &str, body: &Value) -> Answer {
+        self.post_with(path, body, &[])
+    }
+
+    fn post_with(&self, path: &str, body: &Value, headers: &[(&str, &str)]) -> Answer {
+        let headers = [&[("authorization", self.bearer.as_str())], headers].concat();
+        self.server.post_json(path, &body.to_string(), &headers)
+    }
+
+    fn revoke(&self) {
+        let admin = Holder::admin(self.server);
+        let path = format!("{}/v1/tokens/{}", self.server.url, self.id);
+        let agent: ureq::Agent = ureq::Agent::config_builder().proxy(None).build().into();
+        let gone = agent.delete(path).header("authorization", &admin.bearer).call();
+        assert_eq!(gone.expect("it is revoked").status(), 200);
+    }
+}
+
+fn log_in(server: &Server, secret: &str, cookie: Option<&str>) -> Answer {
+    let origin = ("origin", server.url.as_str());
+    let mut headers = vec![origin, FORM];
+    headers.extend(cookie.map(|it| ("cookie", it)));
+    server.post_form("/login", &format!("token={secret}"), &headers)
+}
+
+fn cookie_of(answer: &Answer) -> String {
+    answer.header("set-cookie").split(';').next().expect("a cookie").to_owned()
+}
+
+#[test]
+fn closed_access_needs_a_credential_and_the_owner_of_the_folder_has_one() {
+    let server = closed();
+    let file = server.folder().join("admin.token");
+    let mode = std::fs::metadata(&file).expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert!(server.greeting.contains("access       closed"), "{}", server.greeting);
+    for path in ["/v1/queues", "/metrics", "/openapi.json", "/v1/doctor", "/v1/whoami"] {
+        let refused = server.get(path);
+        refused.assert_problem(401, "token_needed");
+        assert_eq!(refused.header("www-authenticate"), "Bearer");
+    }
+    for path in ["/healthz", "/readyz", "/login"] {
+        assert_eq!(server.get(path).status, 200, "{path}");
+    }
+    let who = stdout(&server.ask(&["whoami"]));
+    assert!(who.contains("role          admin"), "{who}");
+    let checked = stdout(&server.ask(&["doctor"]));
+    assert!(checked.contains("closed, loopback only"), "{checked}");
+    assert_fails_with(
+        &output(steadfast().args(["queues", "list", "--server", &server.url])),
+        &["token_needed"],
+    );
+    // It stays closed without the flag.
+    let server = Server::on(server.kill());
+    server.get("/v1/queues").assert_problem(401, "token_needed");
+    assert_eq!(Holder::admin(&server).get("/v1/queues").status, 200);
+}
+
+#[test]
+fn the_first_token_closes_access_at_once_and_revoking_it_does_not_open_it() {
+    let server = Server::empty();
+    assert!(server.greeting.contains("access       open"), "{}", server.greeting);
+    assert_eq!(server.get("/v1/queues").status, 200);
+    assert!(server.get_with("/", &[("accept", "text/html")]).body.contains("Access is open"));
+    let made = server.post_json("/v1/tokens", r#"{"organization": "acme"}"#, &[]);
+    assert_eq!(made.status, 201, "{}", made.body);
+    server.get("/v1/queues").assert_problem(401, "token_needed");
+    let id = made.json()["id"].as_str().expect("an id").to_owned();
+    assert!(server.ask(&["tokens", "revoke", &id, "--yes"]).status.success());
+    server.get("/v1/queues").assert_problem(401, "token_needed");
+}
+
+#[test]
+fn a_login_link_works_once_and_a_session_ends_with_its_token() {
+    let server = closed();
+    let link = server.greeting.split_whitespace().find_map(|it| it.split_once("/login#"));
+    let code = link.expect("it prints a link").1;
+    let begun = log_in(&server, &format!("link:{code}"), None);
+    assert_eq!((begun.status, begun.header("location")), (303, "/"));
+    let set = begun.header("set-cookie");
+    assert!(set.contains("; HttpOnly; SameSite=Lax") && !set.contains("Secure"), "{set}");
+    let cookie = cookie_of(&begun);
+    let page = server.get_with("/queues", &[("cookie", &cookie), ("accept", "text/html")]);
+    assert!(page.status == 200 && page.body.contains("Log out"), "{}", page.body);
+    let again = log_in(&server, &format!("link:{code}"), None);
+    assert!(again.status == 401 && again.body.contains("was used or has expired"));
+    // A page without a session leads to the login, and back.
+    let asked = server.get_with("/queues/a?state=dead", &[("accept", "text/html")]);
+    assert_eq!(asked.header("location"), "/login?next=%2Fqueues%2Fa%3Fstate%3Ddead");
+    let out = server.post_form("/logout", "", &[("cookie", &cookie), FORM]);
+    assert_eq!(out.status, 303);
+    server.get_with("/v1/queues", &[("cookie", &cookie)]).assert_problem(401, "token_unknown");
+
+    let holder = Holder::new(&server, &json!({ "role": "viewer" }));
+    let cookie = cookie_of(&log_in(&server, holder.bearer.trim_start_matches("Bearer "), None));
+    assert_eq!(server.get_with("/v1/queues", &[("cookie", &cookie)]).status, 200);
+    holder.revoke();
+    server.get_with("/v1/queues", &[("cookie", &cookie)]).assert_problem(401, "token_revoked");
+}
+
+#[test]
+fn a_login_does_not_take_over_a_planted_session_and_leads_only_to_this_server() {
+    let server = closed();
+    let name = format!("steadfast-{}", server.host().rsplit(':').next().expect("a port"));
+    let planted = format!("{name}=PLANTED");
+    let begun = log_in(&server, &admin(&server), Some(&planted));
+    let cookie = cookie_of(&begun);
+    assert!(cookie.starts_with(&name) && cookie != planted, "{cookie}");
+    server.get_with("/v1/queues", &[("cookie", &planted)]).assert_problem(401, "token_unknown");
+    let form = format!("token={}&next=https%3A%2F%2Fevil.example%2F", admin(&server));
+    let origin = ("origin", server.url.as_str());
+    let begun = server.post_form("/login", &form, &[origin, FORM]);
+    assert_eq!(begun.header("location"), "/");
+    // Another page cannot use the session: neither a form nor a script.
+    let foreign = [("cookie", cookie.as_str()), ("origin", "https://evil.example")];
+    server.post("/v1/queues/q/pause", &foreign).assert_problem(403, "foreign_origin");
+    let crossed = [("cookie", cookie.as_str()), ("sec-fetch-site", "cross-site")];
+    server.post("/v1/queues/q/pause", &crossed).assert_problem(403, "foreign_origin");
+}
+
+#[test]
+fn a_revoked_token_ends_its_sockets_and_streams() {
+    let server = closed();
+    let holder = Holder::new(&server, &json!({ "role": "member" }));
+    let url = format!("ws://{}/v1/objects/chat/lobby/connect?name=ann", server.host());
+    let mut request = url.into_client_request().expect("a request");
+    let bearer = HeaderValue::from_str(&holder.bearer).expect("a header");
+    request.headers_mut().insert("authorization", bearer);
+    let (mut socket, _) = tungstenite::client(request, server.connect()).expect("it is accepted");
+    let mut stream = server.connect();
+    let ask = format!(
+        "GET /v1/objects/chat/lobby/connect?name=bob HTTP/1.1\r\nHost: {}\r\nAuthorization: {}\r\n\
+         Accept: text/event-stream\r\n\r\n",
+        server.host(),
+        holder.bearer
+    );
+    stream.write_all(ask.as_bytes()).expect("it is sent");
+    let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+    assert!(lines.any(|it| it.contains("connected")), "it is accepted");
+    holder.revoke();
+    let closed = loop {
+        if let tungstenite::Message::Close(frame) = socket.read().expect("a frame") {
+            break frame.expect("a reason");
+        }
+    };
+    assert_eq!(u16::from(closed.code), 1008);
+    assert!(lines.any(|it| it.contains("revoked or has expired")), "the stream says why");
+}
+
+#[test]
+fn scopes_limit_a_token_to_its_resources() {
+    let server = closed();
+    let scopes = json!({ "role": "member", "scopes": ["queue:mail:send", "object:chat/*:call"] });
+    let holder = Holder::new(&server, &scopes);
+    let sent = holder.post("/v1/queues/mail/messages", &json!({ "body": 1 }));
+    assert_eq!(sent.status, 201, "{}", sent.body);
+    holder.post("/v1/queues/other/messages", &json!({})).assert_problem(403, "scope_needed");
+    holder.get("/v1/queues/mail/messages").assert_problem(403, "scope_needed");
+    holder.get("/v1/queues").assert_problem(403, "scope_needed");
+    // An escaped slash is part of a name, not of the path.
+    let tricked = holder.post("/v1/objects/counter%2Fx/chat/calls/increment", &json!({ "by": 1 }));
+    tricked.assert_problem(403, "scope_needed");
+    let wrong = Holder::admin(&server).post("/v1/tokens", &json!({ "scopes": ["mail:send"] }));
+    assert_eq!(wrong.status, 400, "{}", wrong.body);
+}
+
+#[test]
+fn two_tokens_have_their_own_idempotency_keys() {
+    let server = closed();
+    let holder = |name: &str| {
+        Holder::new(
+            &server,
+            &json!({ "role": "operator", "scopes": [], "expiresDays": name.len() }),
+        )
+    };
+    let (one, other) = (holder("a"), holder("bb"));
+    let path = "/v1/objects/counter/c/calls/increment";
+    let call = |who: &Holder<'_>, by: i64| {
+        who.post_with(path, &json!({ "by": by }), &[("idempotency-key", "k")])
+    };
+    assert_eq!(call(&one, 3).body, "3");
+    assert_eq!(call(&other, 5).body, "8");
+    assert_eq!(call(&one, 3).body, "3", "a repetition");
+    call(&other, 6).assert_problem(409, "key_reused");
+}
+
+#[test]
+fn organizations_see_only_their_own_comparisons_and_generations() {
+    let server = closed();
+    let member = |name: &str| Holder::new(&server, &json!({ "organization": name }));
+    let (acme, other) = (member("acme"), member("other"));
+    let urls = json!({ "leftUrl": format!("{}/api/demo/staging", server.url),
+        "rightUrl": format!("{}/api/demo/production", server.url) });
+    let begun = acme.post("/api/compare", &urls);
+    if begun.status != 202 {
+        // Loopback addresses may be refused; the identity of the pair does not depend on them.
+        assert_eq!(begun.status, 422, "{}", begun.body);
+        return;
+    }
+    let begun = begun.json();
+    let (id, pair) = (begun["comparisonId"].as_str().unwrap(), begun["pairKey"].as_str().unwrap());
+    assert_eq!(acme.get(&format!("/api/compare/{id}")).status, 200);
+    assert_eq!(acme.get("/api/pairs").json()["items"].as_array().unwrap().len(), 1);
+    assert_eq!(other.get(&format!("/api/compare/{id}")).status, 404);
+    assert_eq!(other.get(&format!("/api/compare/{id}/events")).status, 404);
+    assert_eq!(other.get(&format!("/api/pairs/{pair}/comparisons")).status, 404);
+    assert!(other.get("/api/pairs").json()["items"].as_array().unwrap().is_empty());
+    let workspace = other.get("/api/generations?workspace=acme");
+    workspace.assert_problem(404, "workspace_not_found");
+    let body = json!({ "workspace": "acme", "model": "embedded:image", "input": {} });
+    let created = other.post("/api/generations", &body);
+    assert!(400 <= created.status && created.status < 500, "{}", created.body);
+}
+
+#[test]
+fn the_audit_log_has_who_did_what_and_notices_changes() {
+    let server = closed();
+    let viewer = Holder::new(&server, &json!({ "role": "viewer" }));
+    viewer.post("/v1/queues/mail/purge", &json!({})).assert_problem(403, "role_needed");
+    assert_eq!(Holder::admin(&server).post("/v1/queues/mail/pause", &json!({})).status, 200);
+    log_in(&server, "wrong", None);
+    let log = Holder::admin(&server).get("/v1/audit").json();
+    let items = log["items"].as_array().expect("records");
+    let shown: Vec<_> = items.iter().map(|it| (&it["action"], &it["outcome"])).collect();
+    let has =
+        |action: &str, outcome: &str| shown.iter().any(|it| it.0 == action && it.1 == outcome);
+    assert!(has("POST /v1/tokens", "201"), "{shown:?}");
+    assert!(has("POST /v1/queues/{queue}/purge", "role_needed"), "{shown:?}");
+    let refused = items.iter().find(|it| it["outcome"] == "role_needed").expect("a record");
+    assert_eq!(refused["token"], viewer.id.as_str());
+    assert!(has("POST /v1/queues/{queue}/pause", "200"), "{shown:?}");
+    assert!(has("POST /login", "401"), "{shown:?}");
+    // The token of the machine came first.
+    let (first, rest) = items.split_last().expect("records");
+    assert_eq!(first["action"], "create the admin token");
+    assert!(rest.iter().all(|it| it["client"] == "127.0.0.1"), "{items:?}");
+    viewer.get("/v1/audit").assert_problem(403, "role_needed");
+    let tail = stdout(&server.ask(&["audit", "tail"]));
+    assert!(tail.contains("role_needed") && !tail.contains(&admin(&server)), "{tail}");
+    let checked = stdout(&server.ask(&["doctor"]));
+    assert!(checked.contains("records follow each other"), "{checked}");
+}
+
+#[test]
+fn a_network_address_needs_closed_access_and_a_safe_way() {
+    let serve = |flags: &[&str]| {
+        let folder = folder();
+        let mut command = steadfast();
+        command.args(["serve", "--s3-listen", "none", "--data"]).arg(folder.path()).args(flags);
+        output(&mut command)
+    };
+    let open = serve(&["--listen", "0.0.0.0:0"]);
+    assert_fails_with(&open, &["0.0.0.0:0", "--access closed"]);
+    let unsafe_way = serve(&["--listen", "0.0.0.0:0", "--access", "closed"]);
+    assert_fails_with(&unsafe_way, &["in the clear", "--tls-cert"]);
+    assert_fails_with(&serve(&["--public-url", "https://s.example.org"]), &["--access closed"]);
+}
+
+#[test]
+fn a_browser_logs_in_and_is_logged_out_by_a_revocation_elsewhere() {
+    let Some(browser) = Browser::start() else { return };
+    let server = closed();
+    let link = server.greeting.split_whitespace().find(|it| it.contains("/login#"));
+    let window = browser.open(link.expect("it prints a link"));
+    window.wait_for("location.pathname === '/' && document.querySelector('.logout') !== null");
+    assert_eq!(window.evaluate("document.cookie + location.hash"), "", "scripts see no secret");
+    window.click(".logout button");
+    window.wait_for("location.pathname === '/login'");
+    let holder = Holder::new(&server, &json!({ "role": "viewer" }));
+    window.go(&format!("{}/queues", server.url));
+    window.wait_for("location.pathname === '/login'");
+    window.write("input[name=token]", holder.bearer.trim_start_matches("Bearer "));
+    window.press_enter();
+    window.wait_for("location.pathname === '/queues'");
+    holder.revoke();
+    window.go(&format!("{}/workflows", server.url));
+    window.wait_for("location.pathname === '/login'");
+    browser.assert_quiet();
+}
