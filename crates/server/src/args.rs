@@ -86,10 +86,10 @@ pub(crate) struct ServeArgs {
     /// Settings file; by default ./steadfast.toml, if it exists
     #[arg(long, env = "STEADFAST_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Address to listen on; loopback only (127.0.0.1 or [::1])
+    /// Address to listen on; others than 127.0.0.1 and [::1] need closed access
     #[arg(long, env = "STEADFAST_LISTEN", default_value = "127.0.0.1:8787", value_parser = listen)]
     pub(crate) listen: SocketAddr,
-    /// Address of the S3 API; loopback only; `none` disables it
+    /// Address of the S3 API, as --listen; `none` disables it
     #[arg(long, env = "STEADFAST_S3_LISTEN", default_value = "127.0.0.1:8788",
         value_parser = s3_listen)]
     pub(crate) s3_listen: S3Listen,

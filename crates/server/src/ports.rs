@@ -49,6 +49,17 @@ pub(crate) struct Listen {
     pub(crate) webhooks: Option<SocketAddr>,
 }
 
+impl Listen {
+    /// All of them.
+    pub(crate) fn addresses(self) -> impl Iterator<Item = SocketAddr> {
+        let s3 = match self.s3 {
+            S3Listen::At(address) => Some(address),
+            S3Listen::Off => None,
+        };
+        [Some(self.http), s3, self.webhooks].into_iter().flatten()
+    }
+}
+
 impl Ports {
     /// Binds them. Unbinding has no side effects.
     pub(crate) fn bind(listen: Listen, transport: &Transport) -> Result<Self, Failure> {

@@ -3,7 +3,7 @@
 use std::{fmt::Display, io::Write, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use steadfast_core::{
-    App, CLOSE_TIMEOUT, ObjectOptions, background_threads, owner_of, refuse_foreign,
+    App, CLOSE_TIMEOUT, ObjectOptions, background_threads, is_closed, owner_of, refuse_foreign,
     refuse_foreign_database,
 };
 use steadfast_store::{Clock, Commit, Health, SealFile, Store, SystemClock};
@@ -64,7 +64,6 @@ async fn serve(args: ServeArgs, mut app: App, work: &Handle) -> Result<(), Failu
     if args.access == Access::Closed {
         transport.close();
     }
-    transport.check()?;
     let data = std::path::absolute(&args.data)?;
     let location = match &args.store {
         StoreChoice::Sqlite => Location::Folder(data.clone()),
@@ -164,19 +163,18 @@ async fn serve_on(
 /// admin token: stores of earlier versions with tokens get it now.
 async fn access(args: &ServeArgs, server: &Server, data: PathBuf) -> Result<Login, Failure> {
     let tokens = server.runtime.tokens();
-    let failed = |error: &dyn Display| Failure::new(format!("access cannot be set up: {error}"));
     let _ = server.data.set(data);
     if args.access == Access::Closed {
-        tokens.close().await.map_err(|error| failed(&error))?;
+        tokens.close().await.map_err(|error| access_failed(&error))?;
     }
-    if !tokens.is_closed().await.map_err(|error| failed(&error))? {
+    if !tokens.is_closed().await.map_err(|error| access_failed(&error))? {
         return Ok(Login::Open);
     }
-    let admin = server.close_access().await.map_err(|error| failed(&error))?;
+    let admin = server.close_access().await.map_err(|error| access_failed(&error))?;
     match admin {
         Some(AdminToken { id, is_new: true }) => {
             let code = server.runtime.sessions().link(&id).await;
-            Ok(Login::Link(code.map_err(|error| failed(&error))?))
+            Ok(Login::Link(code.map_err(|error| access_failed(&error))?))
         }
         Some(_) | None => Ok(Login::Closed),
     }
@@ -253,7 +251,7 @@ async fn look(args: &InspectArgs, name: String) -> Result<(), Failure> {
 
 /// Binds the ports and opens the store. The name of the store's program is read first, then the
 /// ports are bound: unbinding has no side effects, opening a store does. But a process that waits
-/// for its store must not listen.
+/// for its store must not listen, and a store may have to say first that access is closed.
 async fn open(
     args: &ServeArgs,
     program: &str,
@@ -270,18 +268,33 @@ async fn open(
     let options = OpenOptions { clock_step_max, accept_loss: args.accept_loss, read_only: false };
     let webhooks = args.transport.webhooks_listen;
     let listen = Listen { http: args.listen, s3: args.s3_listen, webhooks };
-    if !args.wait_for_owner {
-        let ports = Ports::bind(listen, transport)?;
+    let bind = || transport.check().and_then(|()| Ports::bind(listen, transport));
+    // A new store is open, and is not created for a server that is refused.
+    let is_new = matches!(location, Location::Folder(folder) if !folder.exists());
+    let is_decided = transport.is_closed() || is_new || !transport.needs_closed(listen.addresses());
+    if !args.wait_for_owner && is_decided {
+        let ports = bind()?;
         return Ok((ports, open_store(location, clock.clone(), options).await?));
     }
-    let store = wait_for_store(location, clock.clone(), options).await?;
-    match Ports::bind(listen, transport) {
-        Ok(ports) => Ok((ports, store)),
-        Err(error) => {
-            store.close().await;
-            Err(error)
+    let store = match args.wait_for_owner {
+        true => wait_for_store(location, clock.clone(), options).await?,
+        false => open_store(location, clock.clone(), options).await?,
+    };
+    let closed = is_closed(store.clone()).await;
+    let bound = closed.map_err(|error| access_failed(&error)).and_then(|closed| {
+        if closed {
+            transport.close();
         }
+        bind()
+    });
+    if bound.is_err() {
+        store.close().await;
     }
+    Ok((bound?, store))
+}
+
+fn access_failed(error: &dyn Display) -> Failure {
+    Failure::new(format!("access cannot be set up: {error}"))
 }
 
 /// Returns when the store can never write again in this process.

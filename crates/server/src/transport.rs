@@ -96,6 +96,13 @@ impl Transport {
         self.tls.is_some() || !self.proxies.is_empty()
     }
 
+    /// Whether the settings, with these addresses, need closed access.
+    pub(crate) fn needs_closed(&self, listen: impl IntoIterator<Item = SocketAddr>) -> bool {
+        self.public_url.is_some()
+            || self.s3_public_url.is_some()
+            || listen.into_iter().any(|it| !is_loopback(it))
+    }
+
     /// Refuses settings that need closed access.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         let flags = [("--public-url", &self.public_url), ("--s3-public-url", &self.s3_public_url)];
@@ -119,7 +126,7 @@ impl Transport {
 
     /// Refuses an address that other machines reach, unless access is closed and the way is safe.
     pub(crate) fn check_listen(&self, flag: &str, listen: SocketAddr) -> Result<(), Failure> {
-        if listen.ip().to_canonical().is_loopback() {
+        if is_loopback(listen) {
             return Ok(());
         }
         if !self.is_closed() {
@@ -194,6 +201,10 @@ impl Transport {
         let direct = ClientInfo::direct(peer, self.scheme(), uri, headers);
         if self.is_proxy(peer) { direct.forwarded(headers, |it| self.is_proxy(it)) } else { direct }
     }
+}
+
+fn is_loopback(address: SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
 }
 
 #[cfg(test)]

@@ -313,6 +313,20 @@ fn a_network_address_needs_closed_access_and_a_safe_way() {
 }
 
 #[test]
+fn a_store_that_is_closed_needs_no_flag_to_listen_on_a_network() {
+    let network = ["--listen", "0.0.0.0:0", "--trusted-proxy", "10.0.0.1"];
+    let folder = Server::empty().kill();
+    let mut open = steadfast();
+    open.args(["serve", "--s3-listen", "none", "--data"]).arg(folder.path()).args(network);
+    assert_fails_with(&output(&mut open), &["0.0.0.0:0", "--access closed"]);
+    let folder = Server::with(folder, &["--access", "closed"]).kill();
+    let mut closed = steadfast();
+    closed.args(["serve", "--s3-listen", "none", "--data"]).arg(folder.path()).args(network);
+    let Ok(server) = Server::greet(closed, folder) else { panic!("it does not start") };
+    assert!(server.greeting.contains("http://0.0.0.0:"), "{}", server.greeting);
+}
+
+#[test]
 fn a_browser_logs_in_and_is_logged_out_by_a_revocation_elsewhere() {
     let Some(browser) = Browser::start() else { return };
     let server = closed();

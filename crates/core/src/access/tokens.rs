@@ -232,6 +232,11 @@ impl From<InvalidInput> for TokenError {
     }
 }
 
+/// Whether access to a store is closed, for a program that has not started yet.
+pub async fn is_closed(store: Arc<dyn Store>) -> Result<bool, TokenError> {
+    Tokens::new(store).is_closed().await
+}
+
 impl Tokens {
     /// The tokens of a store, which only these clones change: a program has one, see
     /// [`Runtime::tokens`](crate::Runtime::tokens).
