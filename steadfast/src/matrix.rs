@@ -1,4 +1,7 @@
-//! Every route of the table, with every kind of credential, on both stores.
+//! Every route of the table, with every kind of credential, on both stores. Routes that stream are
+//! asked for a WebSocket and for server-sent events, too.
+
+mod streams;
 
 use std::time::Duration;
 
@@ -75,9 +78,15 @@ impl Credentials {
     }
 }
 
+/// The routes, and headers of every request to them.
+struct Site {
+    router: Router,
+    headers: &'static [(&'static str, &'static str)],
+}
+
 /// The code of the problem, or nothing. A response to HEAD has no body: its status must be that of
 /// GET, which gives the code.
-async fn ask(site: &Router, route: &RouteEntry, query: &str, token: Option<&str>) -> String {
+async fn ask(site: &Site, route: &RouteEntry, query: &str, token: Option<&str>) -> String {
     if route.method != "HEAD" {
         return ask_by(&route.method, site, route, query, token).await.1;
     }
@@ -89,21 +98,23 @@ async fn ask(site: &Router, route: &RouteEntry, query: &str, token: Option<&str>
 
 async fn ask_by(
     method: &str,
-    site: &Router,
+    site: &Site,
     route: &RouteEntry,
     query: &str,
     token: Option<&str>,
 ) -> (StatusCode, String) {
-    let path = route.path.replace("{noun}", "queues").replace("{organization}", "other");
-    let path = path.replace("{*", "{").replace(['{', '}'], "");
+    let path = path_of(&route.path);
     let method = if method == "*" { "GET" } else { method };
     let mut request = Request::builder().method(method).uri(format!("{path}{query}"));
     request = request.header("host", "localhost").header("content-type", "application/json");
+    for (name, value) in site.headers {
+        request = request.header(*name, *value);
+    }
     if let Some(token) = token {
         request = request.header("authorization", format!("Bearer {token}"));
     }
     let request = request.body(Body::from("{}")).expect("a request");
-    let response = site.clone().oneshot(request).await.expect("an answer");
+    let response = site.router.clone().oneshot(request).await.expect("an answer");
     let status = response.status();
     let kind = response.headers().get("content-type").cloned();
     if kind.is_none_or(|it| it != "application/problem+json") {
@@ -116,7 +127,7 @@ async fn ask_by(
 }
 
 /// The expected refusals of a route by kind of credential.
-async fn check(site: &Router, route: &RouteEntry, credentials: &Credentials) {
+async fn check(site: &Site, route: &RouteEntry, credentials: &Credentials) {
     let at = format!("{} {}", route.method, route.path);
     let Some(needed) = route.needs.role() else {
         for token in [None, Some(&*credentials.expired), Some(&*credentials.revoked)] {
@@ -156,15 +167,50 @@ async fn check(site: &Router, route: &RouteEntry, credentials: &Credentials) {
     assert!(!REFUSALS.contains(&&*right), "{at} with role {needed:?}: {right}");
 }
 
+/// A path of a route, for things that do not exist.
+fn path_of(route: &str) -> String {
+    let path = route.replace("{noun}", "queues").replace("{organization}", "other");
+    path.replace("{*", "{").replace(['{', '}'], "")
+}
+
+/// Providers sign nothing, so the URL of a webhook has a secret: every other URL is refused,
+/// whatever else the request has.
+async fn check_webhook(site: &Site, route: &RouteEntry, credentials: &Credentials) {
+    assert_eq!(route.needs.role(), None, "{}", route.path);
+    for token in [None, Some(credentials.role(Role::Admin))] {
+        let (status, code) = ask_by("POST", site, route, "", token).await;
+        assert!(status.is_client_error(), "{}: {status}", route.path);
+        assert!(!code.is_empty() && !REFUSALS.contains(&&*code), "{}: {code}", route.path);
+    }
+}
+
 fn matrix(world: &World) {
     world.on(async |app: &TestApp| {
         let table = route_table(app).expect("the routes can be together");
-        let site = router(app, Policy::Loopback).expect("the routes can be together");
+        let router = router(app, Policy::Loopback).expect("the routes can be together");
+        let mut site = Site { router, headers: &[] };
         let credentials = Credentials::create(app).await;
         assert!(100 < table.entries().len());
         for route in table.entries() {
             check(&site, route, &credentials).await;
         }
+        let webhooks = table.entries().iter().filter(|it| it.path.starts_with("/webhooks/"));
+        let webhooks: Vec<_> = webhooks.collect();
+        assert_eq!(webhooks.len(), 1);
+        for route in webhooks {
+            check_webhook(&site, route, &credentials).await;
+        }
+        let streams: Vec<_> = table.entries().iter().filter(|it| it.is_stream).collect();
+        assert_eq!(streams.len(), 5, "{streams:?}");
+        for headers in [streams::EVENTS, streams::WEBSOCKET] {
+            site.headers = headers;
+            for route in &streams {
+                check(&site, route, &credentials).await;
+                streams::check_origin(&site, route, credentials.role(Role::Admin)).await;
+            }
+        }
+        streams::check_declared(&site.router, &table, credentials.role(Role::Admin)).await;
+        streams::check_ends(app, &site.router).await;
     });
 }
 

@@ -91,6 +91,7 @@ pub fn routes() -> Routes<Site> {
             "Follow a comparison over a WebSocket or server-sent events",
             api::events,
         )
+        .streams()
         .get("/api/pairs", viewer, "List pairs of environments, latest first", api::pairs)
         .get(history, viewer, "List the comparisons of a pair", api::history)
         // The program compares them like any other environment, without a credential.

@@ -77,6 +77,7 @@ pub fn routes() -> Routes<Site> {
             "Follow a generation over a WebSocket or server-sent events",
             api::events,
         )
+        .streams()
         .put(tag, member, "Tag a generation", tagging(TagTarget::Generation, true))
         .answers(204)
         .delete(tag, member, "Remove a tag", tagging(TagTarget::Generation, false))

@@ -56,6 +56,7 @@ pub fn routes(limits: &ImageLimits) -> Routes<Site> {
             "Follow the uploads over a WebSocket or server-sent events",
             api::events,
         )
+        .streams()
         .pages()
         .get("/uploads/{organization}", viewer, "Show the page of an organization", page::show)
         .post(

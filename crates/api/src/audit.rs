@@ -11,7 +11,7 @@ use crate::{
 };
 
 requests! {
-    /// List the audit log, newest first: logins, refused requests, and changes by operators.
+    /// List the audit log, newest first: logins, refused requests, and changes.
     paged ListAudit {} => Page<AuditEntry>, Get "/v1/audit", Operator, errors [];
 }
 

@@ -1,7 +1,10 @@
 //! Access keys of signatures. Each request reads its key from the store, so that a revoked key
 //! stops working at once.
 
-use std::{cell::OnceCell, sync::Arc};
+use std::{
+    cell::{Cell, OnceCell},
+    sync::Arc,
+};
 
 use s3s::{
     S3Error, S3Result,
@@ -11,16 +14,54 @@ use s3s::{
 use steadfast_bucket::{AccessKey, Scope, find_key};
 use steadfast_store::{Seal, Store};
 
-use crate::errors::s3_error_of;
+use crate::{errors::s3_error_of, permission::Operation};
 
 tokio::task_local! {
-    /// The access key of the request: read for its secret, then used for its scope.
-    static SIGNER: OnceCell<AccessKey>;
+    static REQUEST: SignedRequest;
 }
 
-/// Runs a request with a place to remember its access key.
-pub(crate) async fn with_signer<T>(answer: impl Future<Output = T>) -> T {
-    SIGNER.scope(OnceCell::new(), answer).await
+/// A request, as far as it is known.
+#[derive(Default)]
+struct SignedRequest {
+    /// Read for its secret, then used for its scope.
+    key: OnceCell<AccessKey>,
+    /// Known when the signature was verified.
+    operation: OnceCell<&'static Operation>,
+    is_refused: Cell<bool>,
+}
+
+/// The verified signer of a request, and the use of its access key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Signer {
+    /// The id of the access key.
+    pub(crate) key: String,
+    pub(crate) operation: &'static Operation,
+    /// Whether the scope of the key refused the request, or a part of it.
+    pub(crate) is_refused: bool,
+}
+
+/// Runs a request with a place to remember its access key. Returns the signer, if the signature is
+/// that of the request.
+pub(crate) async fn with_signer<T>(answer: impl Future<Output = T>) -> (T, Option<Signer>) {
+    let answer = async { (answer.await, REQUEST.with(SignedRequest::signer)) };
+    REQUEST.scope(SignedRequest::default(), answer).await
+}
+
+impl SignedRequest {
+    fn signer(&self) -> Option<Signer> {
+        let (key, operation) = (self.key.get()?.id.clone(), self.operation.get()?);
+        Some(Signer { key, operation, is_refused: self.is_refused.get() })
+    }
+}
+
+/// Notes the operation of a request whose signature was verified.
+pub(crate) fn note_operation(operation: &'static Operation) {
+    let _ = REQUEST.try_with(|it| it.operation.set(operation));
+}
+
+/// Notes that the scope of the key refused the request, or a part of it.
+pub(crate) fn note_refusal() {
+    let _ = REQUEST.try_with(|it| it.is_refused.set(true));
 }
 
 pub(crate) struct Keys {
@@ -41,14 +82,15 @@ impl S3Auth for Keys {
         let key = found.ok_or_else(unknown)?;
         let secret = SecretKey::from(key.secret.expose());
         // Outside of a request there is no place for it, and nothing reads it.
-        let _ = SIGNER.try_with(|it| drop(it.set(key)));
+        let _ = REQUEST.try_with(|it| drop(it.key.set(key)));
         Ok(secret)
     }
 }
 
 /// The scope of the access key that signed this request.
 pub(crate) fn scope_of_signer(id: &str) -> S3Result<Scope> {
-    let scope = SIGNER.try_with(|it| it.get().filter(|it| it.id == id).map(|it| it.scope.clone()));
+    let find = |it: &SignedRequest| Some(it.key.get().filter(|it| it.id == id)?.scope.clone());
+    let scope = REQUEST.try_with(find);
     scope.ok().flatten().ok_or_else(unknown)
 }
 

@@ -135,6 +135,10 @@ pub(crate) fn response(error: S3Error) -> Response<Body> {
     })
 }
 
+/// The code of an error, in the extensions of its response.
+#[derive(Clone)]
+pub(crate) struct ErrorCode(pub(crate) String);
+
 /// Adds a text and the request id to errors of the library.
 pub(crate) async fn explained(answer: Response<Body>, id: &str) -> Response<Body> {
     const BYTES_MAX: usize = 64 << 10;
@@ -169,6 +173,9 @@ pub(crate) async fn explained(answer: Response<Body>, id: &str) -> Response<Body
         parts.headers.insert("x-amz-bucket-region", region);
     }
     parts.headers.remove(header::CONTENT_LENGTH);
+    if !code.is_empty() {
+        parts.extensions.insert(ErrorCode(code));
+    }
     Response::from_parts(parts, Body::from(Bytes::from(xml)))
 }
 

@@ -21,6 +21,7 @@ mod object;
 mod operations;
 mod outgoing;
 mod parts;
+mod permission;
 mod presign;
 mod receive;
 mod service;
@@ -30,6 +31,8 @@ mod unsupported;
 mod versions;
 
 pub use self::{
-    presign::{PRESIGN_MAX, PresignError, PresignMethod, presign},
-    service::{Refusal, S3Api},
+    operations::OPERATIONS,
+    permission::{Operation, Permission},
+    presign::{PRESIGN_MAX, PresignError, PresignMethod, presign, presign_path},
+    service::{Refusal, S3Api, S3Use},
 };

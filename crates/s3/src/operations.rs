@@ -1,7 +1,11 @@
-//! Dispatches the operations of the S3 API, each to its file.
+//! The table of the served operations of the S3 API, with the permission that each needs.
+//!
+//! An operation without a line here is not served; a line without a permission does not compile.
 
 use s3s::{S3, S3Request, S3Response, S3Result, dto};
 use steadfast_bucket::Buckets;
+
+use crate::permission::{Operation, Permission};
 
 /// Implements the operations of S3 with buckets.
 pub(crate) struct S3Operations {
@@ -14,13 +18,21 @@ impl S3Operations {
     }
 }
 
-/// Writes the methods of the trait, which only forward to the operations.
+/// Writes the table, and the methods of the trait, which only forward to the operations. Operations
+/// that are not set, and empty lists, need access to the bucket.
 macro_rules! operations {
     (
-        $($name:ident => $method:ident($input:ident) -> $output:ident;)*
+        $($needs:ident: $name:ident => $method:ident($input:ident) -> $output:ident;)*
         @unset $($unset:ident($unset_input:ident) -> $unset_output:ident = $code:literal;)*
         @empty $($empty:ident($empty_input:ident) -> $empty_output:ident;)*
     ) => {
+        /// The served operations. All others are refused.
+        pub const OPERATIONS: &[Operation] = &[
+            $(Operation { name: name_of(stringify!($input)), needs: Permission::$needs },)*
+            $(Operation { name: name_of(stringify!($unset_input)), needs: Permission::Bucket },)*
+            $(Operation { name: name_of(stringify!($empty_input)), needs: Permission::Bucket },)*
+        ];
+
         #[async_trait::async_trait]
         impl S3 for S3Operations {
             $(
@@ -57,49 +69,55 @@ macro_rules! operations {
 }
 
 operations! {
-    list_buckets => buckets_list(ListBucketsInput) -> ListBucketsOutput;
-    create_bucket => bucket_create(CreateBucketInput) -> CreateBucketOutput;
-    head_bucket => bucket_head(HeadBucketInput) -> HeadBucketOutput;
-    delete_bucket => bucket_delete(DeleteBucketInput) -> DeleteBucketOutput;
-    get_bucket_location => bucket_location(GetBucketLocationInput) -> GetBucketLocationOutput;
-    get_bucket_versioning => bucket_versioning(GetBucketVersioningInput)
+    Key: list_buckets => buckets_list(ListBucketsInput) -> ListBucketsOutput;
+    Everything: create_bucket => bucket_create(CreateBucketInput) -> CreateBucketOutput;
+    Bucket: head_bucket => bucket_head(HeadBucketInput) -> HeadBucketOutput;
+    Everything: delete_bucket => bucket_delete(DeleteBucketInput) -> DeleteBucketOutput;
+    Bucket: get_bucket_location => bucket_location(GetBucketLocationInput)
+        -> GetBucketLocationOutput;
+    Bucket: get_bucket_versioning => bucket_versioning(GetBucketVersioningInput)
         -> GetBucketVersioningOutput;
-    put_object => object_put(PutObjectInput) -> PutObjectOutput;
-    get_object => object_get(GetObjectInput) -> GetObjectOutput;
-    head_object => object_head(HeadObjectInput) -> HeadObjectOutput;
-    delete_object => object_delete(DeleteObjectInput) -> DeleteObjectOutput;
-    delete_objects => objects_delete(DeleteObjectsInput) -> DeleteObjectsOutput;
-    copy_object => object_copy(CopyObjectInput) -> CopyObjectOutput;
-    list_objects => objects_list(ListObjectsInput) -> ListObjectsOutput;
-    list_objects_v2 => objects_list_v2(ListObjectsV2Input) -> ListObjectsV2Output;
-    create_multipart_upload => upload_begin(CreateMultipartUploadInput)
+    Write: put_object => object_put(PutObjectInput) -> PutObjectOutput;
+    Read: get_object => object_get(GetObjectInput) -> GetObjectOutput;
+    Read: head_object => object_head(HeadObjectInput) -> HeadObjectOutput;
+    Write: delete_object => object_delete(DeleteObjectInput) -> DeleteObjectOutput;
+    BucketWrite: delete_objects => objects_delete(DeleteObjectsInput) -> DeleteObjectsOutput;
+    Copy: copy_object => object_copy(CopyObjectInput) -> CopyObjectOutput;
+    List: list_objects => objects_list(ListObjectsInput) -> ListObjectsOutput;
+    List: list_objects_v2 => objects_list_v2(ListObjectsV2Input) -> ListObjectsV2Output;
+    Write: create_multipart_upload => upload_begin(CreateMultipartUploadInput)
         -> CreateMultipartUploadOutput;
-    complete_multipart_upload => upload_complete(CompleteMultipartUploadInput)
+    Write: complete_multipart_upload => upload_complete(CompleteMultipartUploadInput)
         -> CompleteMultipartUploadOutput;
-    abort_multipart_upload => upload_abort(AbortMultipartUploadInput)
+    Write: abort_multipart_upload => upload_abort(AbortMultipartUploadInput)
         -> AbortMultipartUploadOutput;
-    list_multipart_uploads => uploads_list(ListMultipartUploadsInput)
+    List: list_multipart_uploads => uploads_list(ListMultipartUploadsInput)
         -> ListMultipartUploadsOutput;
-    upload_part => part_put(UploadPartInput) -> UploadPartOutput;
-    upload_part_copy => part_copy(UploadPartCopyInput) -> UploadPartCopyOutput;
-    list_parts => parts_list(ListPartsInput) -> ListPartsOutput;
-    list_object_versions => versions_list(ListObjectVersionsInput) -> ListObjectVersionsOutput;
-    get_bucket_acl => bucket_acl_get(GetBucketAclInput) -> GetBucketAclOutput;
-    put_bucket_acl => bucket_acl_put(PutBucketAclInput) -> PutBucketAclOutput;
-    get_object_acl => object_acl_get(GetObjectAclInput) -> GetObjectAclOutput;
-    put_object_acl => object_acl_put(PutObjectAclInput) -> PutObjectAclOutput;
-    get_object_tagging => tags_get(GetObjectTaggingInput) -> GetObjectTaggingOutput;
-    get_object_retention => retention_get(GetObjectRetentionInput) -> GetObjectRetentionOutput;
-    get_object_legal_hold => legal_hold_get(GetObjectLegalHoldInput) -> GetObjectLegalHoldOutput;
-    get_bucket_lifecycle_configuration => lifecycle_get(GetBucketLifecycleConfigurationInput)
-        -> GetBucketLifecycleConfigurationOutput;
-    get_bucket_logging => logging_get(GetBucketLoggingInput) -> GetBucketLoggingOutput;
-    get_bucket_accelerate_configuration => accelerate_get(GetBucketAccelerateConfigurationInput)
-        -> GetBucketAccelerateConfigurationOutput;
-    get_bucket_notification_configuration => notification_get(
+    Write: upload_part => part_put(UploadPartInput) -> UploadPartOutput;
+    Copy: upload_part_copy => part_copy(UploadPartCopyInput) -> UploadPartCopyOutput;
+    Read: list_parts => parts_list(ListPartsInput) -> ListPartsOutput;
+    List: list_object_versions => versions_list(ListObjectVersionsInput)
+        -> ListObjectVersionsOutput;
+    Bucket: get_bucket_acl => bucket_acl_get(GetBucketAclInput) -> GetBucketAclOutput;
+    Everything: put_bucket_acl => bucket_acl_put(PutBucketAclInput) -> PutBucketAclOutput;
+    Read: get_object_acl => object_acl_get(GetObjectAclInput) -> GetObjectAclOutput;
+    Write: put_object_acl => object_acl_put(PutObjectAclInput) -> PutObjectAclOutput;
+    Read: get_object_tagging => tags_get(GetObjectTaggingInput) -> GetObjectTaggingOutput;
+    Read: get_object_retention => retention_get(GetObjectRetentionInput)
+        -> GetObjectRetentionOutput;
+    Read: get_object_legal_hold => legal_hold_get(GetObjectLegalHoldInput)
+        -> GetObjectLegalHoldOutput;
+    Bucket: get_bucket_lifecycle_configuration => lifecycle_get(
+        GetBucketLifecycleConfigurationInput
+    ) -> GetBucketLifecycleConfigurationOutput;
+    Bucket: get_bucket_logging => logging_get(GetBucketLoggingInput) -> GetBucketLoggingOutput;
+    Bucket: get_bucket_accelerate_configuration => accelerate_get(
+        GetBucketAccelerateConfigurationInput
+    ) -> GetBucketAccelerateConfigurationOutput;
+    Bucket: get_bucket_notification_configuration => notification_get(
         GetBucketNotificationConfigurationInput
     ) -> GetBucketNotificationConfigurationOutput;
-    get_bucket_request_payment => payment_get(GetBucketRequestPaymentInput)
+    Bucket: get_bucket_request_payment => payment_get(GetBucketRequestPaymentInput)
         -> GetBucketRequestPaymentOutput;
     @unset
     get_bucket_policy(GetBucketPolicyInput) -> GetBucketPolicyOutput = "NoSuchBucketPolicy";
@@ -136,4 +154,31 @@ operations! {
         -> ListBucketInventoryConfigurationsOutput;
     list_bucket_metrics_configurations(ListBucketMetricsConfigurationsInput)
         -> ListBucketMetricsConfigurationsOutput;
+}
+
+/// The name of an operation, from the name of its input.
+const fn name_of(input: &'static str) -> &'static str {
+    match input.split_at_checked(input.len().saturating_sub("Input".len())) {
+        Some((name, _)) => name,
+        None => input,
+    }
+}
+
+/// Finds an operation; `None` if it is not served.
+pub(crate) fn operation(name: &str) -> Option<&'static Operation> {
+    OPERATIONS.iter().find(|it| it.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operation_that_is_not_in_the_table_is_not_served() {
+        for name in ["PutBucketPolicy", "PostObject", "SelectObjectContent", ""] {
+            assert_eq!(operation(name), None, "{name}");
+        }
+        let put = operation("PutObject").map(|it| it.needs);
+        assert_eq!(put, Some(Permission::Write));
+    }
 }

@@ -51,14 +51,26 @@ pub fn presign(
     expires: Duration,
     at: Timestamp,
 ) -> Result<String, PresignError> {
-    let endpoint = endpoint.trim_end_matches('/');
-    let host = endpoint.split_once("://").map_or(endpoint, |it| it.1);
     let path = format!("/{}/{}", blob.0, utf8_percent_encode(blob.1.as_str(), PATH));
     let method = match method {
         PresignMethod::Get => "GET",
         PresignMethod::Put => "PUT",
     };
-    let query = query(key, method, host, &path, expires, at)?;
+    presign_path(endpoint, key, (method, &path), expires, at)
+}
+
+/// The same for any method and path, for tests.
+#[doc(hidden)]
+pub fn presign_path(
+    endpoint: &str,
+    key: &AccessKey,
+    (method, path): (&str, &str),
+    expires: Duration,
+    at: Timestamp,
+) -> Result<String, PresignError> {
+    let endpoint = endpoint.trim_end_matches('/');
+    let host = endpoint.split_once("://").map_or(endpoint, |it| it.1);
+    let query = query(key, method, host, path, expires, at)?;
     Ok(format!("{endpoint}{path}?{query}"))
 }
 

@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Request, Response, header};
+use http::{HeaderName, HeaderValue, Request, Response, header, request::Parts};
 use s3s::{
     Body, S3Error, StdError,
     config::{S3Config, StaticConfigProvider},
@@ -18,9 +18,11 @@ use steadfast_store::{Entropy, Seal, SeededEntropy, Store};
 
 use crate::{
     access::Permissions,
-    auth::{Keys, with_signer},
+    auth::{Keys, Signer, with_signer},
     chunks, errors, guard,
     operations::S3Operations,
+    permission::Operation,
+    signature::Signature,
     unsupported,
 };
 
@@ -56,7 +58,7 @@ impl S3Api {
     }
 
     /// Handles a request. It runs to completion even if the client disconnects; an incomplete body
-    /// ends it.
+    /// ends it. The extensions of the response have an [`S3Use`] if the signature was right.
     pub async fn answer<B>(&self, request: Request<B>) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
@@ -66,11 +68,18 @@ impl S3Api {
         let expects = request.headers().contains_key(header::EXPECT);
         let is_empty = request.body().is_end_stream();
         let ignored_acl = unsupported::ignored_acl(request.uri(), request.headers());
-        let answer = match self.call(request).await {
-            Ok(answer) => answer,
-            Err(error) => errors::response(error),
+        let (answer, signer) = match self.call(request).await {
+            Ok(answered) => answered,
+            Err(error) => (errors::response(error), None),
         };
         let mut answer = named(answer, &id).await;
+        if let Some(Signer { key, operation, is_refused }) = signer {
+            let code = answer.extensions_mut().remove::<errors::ErrorCode>();
+            let status = || answer.status().as_u16().to_string();
+            let outcome = code.map_or_else(status, |it| it.0);
+            let used = S3Use { key, operation, is_refused, outcome, request_id: id };
+            answer.extensions_mut().insert(used);
+        }
         if let Some(warning) = ignored_acl
             && answer.status().is_success()
         {
@@ -91,13 +100,33 @@ impl S3Api {
             Refusal::Busy => {
                 s3_error!(SlowDown, "memory for request bodies is exhausted; retry later")
             }
+            Refusal::Forwarded => s3_error!(
+                AccessDenied,
+                "the request came through a proxy and is not signed, but access is open: only \
+                 this machine may call; sign it with an access key"
+            ),
+            Refusal::Failed => {
+                s3_error!(InternalError, "the request met a bug; the log says where")
+            }
+            Refusal::Unrecorded => s3_error!(
+                ServiceUnavailable,
+                "the audit log cannot be written; the request may have had its effect"
+            ),
         };
         let mut answer = named(errors::response(error), &self.ids.next()).await;
         answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         answer
     }
 
-    async fn call<B>(&self, request: Request<B>) -> Result<Response<Body>, S3Error>
+    /// Whether a request claims to be signed. If its signature is wrong, it is refused later.
+    pub fn is_signed(request: &Parts) -> bool {
+        Signature::of(request) != Signature::Missing
+    }
+
+    async fn call<B>(
+        &self,
+        request: Request<B>,
+    ) -> Result<(Response<Body>, Option<Signer>), S3Error>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         StdError: From<B::Error>,
@@ -107,8 +136,8 @@ impl S3Api {
         let body = chunks::checked(Body::http_body_unsync(body), chunks);
         let (service, request) = (self.service.clone(), Request::from_parts(parts, body));
         match tokio::spawn(with_signer(async move { service.call(request).await })).await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => {
+            Ok((Ok(answer), signer)) => Ok((answer, signer)),
+            Ok((Err(error), _)) => {
                 tracing::error!(?error, "an answer could not be written");
                 Err(s3_error!(InternalError, "the answer could not be written; the log says why"))
             }
@@ -127,6 +156,27 @@ pub enum Refusal {
     Slow,
     /// No memory is left for the body.
     Busy,
+    /// An unsigned request came through a proxy while access is open.
+    Forwarded,
+    /// The audit log cannot be written.
+    Unrecorded,
+    /// The request met a bug.
+    Failed,
+}
+
+/// The use of an access key by one request, for the audit log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct S3Use {
+    /// The id of the access key.
+    pub key: String,
+    /// The operation.
+    pub operation: &'static Operation,
+    /// Whether the scope of the key refused the request, or a part of it.
+    pub is_refused: bool,
+    /// The code of the error, or the status of the response.
+    pub outcome: String,
+    /// The id of the request.
+    pub request_id: String,
 }
 
 /// Adds the headers that every response has.

@@ -12,7 +12,7 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 use steadfast_api::{Code, Role};
-use steadfast_core::{Denied, Principal, Resource, TokenError, object};
+use steadfast_core::{Denied, Principal, Resource, SessionId, TokenError, object};
 use steadfast_web::{Problem, RouteEntry, escaped};
 
 pub(crate) use self::resource::resource;
@@ -25,20 +25,39 @@ use crate::{
 /// Routes of the server that every principal may use, also those of organizations.
 const FOR_ALL: [&str; 2] = ["/v1/whoami", "/v1/login-links"];
 
-/// Waits until the access of a caller has ended, for connections that stay open.
-pub(crate) async fn ended(server: Arc<Server>, caller: object::Caller) {
-    let tokens = server.runtime.tokens();
-    if let Some(principal) = caller.principal() {
-        return tokens.ended(principal).await;
+/// The admission of a request: its caller, and the session that it came with.
+#[derive(Clone)]
+pub(crate) struct Admission {
+    pub(crate) caller: object::Caller,
+    session: Option<SessionId>,
+}
+
+impl Admission {
+    /// The admission of a request without a session.
+    fn of(caller: object::Caller) -> Self {
+        Self { caller, session: None }
     }
-    if caller != object::Caller::Anonymous || server.policy != Policy::Loopback {
-        return std::future::pending().await;
-    }
-    // Access may be closed later: then the connection needs a credential.
-    let mut changes = tokens.changes();
-    while !matches!(tokens.is_closed().await, Ok(true)) {
-        if changes.changed().await.is_err() {
+
+    /// Waits until the access has ended, for connections that stay open.
+    pub(crate) async fn ended(self, server: Arc<Server>) {
+        let tokens = server.runtime.tokens();
+        if let Some(principal) = self.caller.principal() {
+            let Some(session) = self.session else { return tokens.ended(principal).await };
+            tokio::select! {
+                () = tokens.ended(principal) => {}
+                () = server.runtime.sessions().ended(&session) => {}
+            }
             return;
+        }
+        if self.caller != object::Caller::Anonymous || server.policy != Policy::Loopback {
+            return std::future::pending().await;
+        }
+        // Access may be closed later: then the connection needs a credential.
+        let mut changes = tokens.changes();
+        while !matches!(tokens.is_closed().await, Ok(true)) {
+            if changes.changed().await.is_err() {
+                return;
+            }
         }
     }
 }
@@ -82,13 +101,13 @@ fn credential<'a>(headers: &'a HeaderMap, cookie: &str) -> Option<Credential<'a>
     }
 }
 
-/// Finds the caller of a request to a route, or refuses the request.
+/// Admits a request to a route, or refuses it.
 pub(crate) async fn authorize(
     server: &Server,
     route: Option<&RouteEntry>,
     resource: Option<&Resource<'_>>,
     request: &Parts,
-) -> Result<object::Caller, Response> {
+) -> Result<Admission, Response> {
     if server.policy == Policy::HostDecides {
         // Only a host program can have set a caller: requests arrive without extensions.
         let known = request.extensions.get::<object::Caller>().cloned();
@@ -102,21 +121,28 @@ pub(crate) async fn authorize(
             check(principal, needed, is_for_organizations, resource)
                 .map_err(Problem::into_response)?;
         }
-        return Ok(known);
+        return Ok(Admission::of(known));
     }
     let tokens = server.runtime.tokens();
     if !tokens.is_closed().await.map_err(|it| problem(it).into_response())? {
-        return Ok(object::Caller::Anonymous);
+        return Ok(Admission::of(object::Caller::Anonymous));
     }
     server.transport().close();
-    let found = match credential(&request.headers, &cookie_name(server, request.extensions.get())) {
+    let cookie = cookie_name(server, request.extensions.get());
+    let credential = credential(&request.headers, &cookie);
+    let session = match &credential {
+        Some(Credential::Session(secret)) => SessionId::of(secret),
+        Some(Credential::Token(_)) | None => None,
+    };
+    let found = match credential {
         None => Err(Denied::Missing.into()),
         Some(Credential::Token(secret)) => tokens.authenticate(secret).await,
         Some(Credential::Session(secret)) => server.runtime.sessions().find(secret).await,
     };
     let Some(needed) = route.and_then(|it| it.needs.role()) else {
         let principal = found.ok().map(|it| object::Caller::Principal(Arc::new(it)));
-        return Ok(principal.unwrap_or(object::Caller::Anonymous));
+        let caller = principal.unwrap_or(object::Caller::Anonymous);
+        return Ok(Admission { caller, session });
     };
     let principal = match found {
         Ok(principal) => principal,
@@ -131,14 +157,11 @@ pub(crate) async fn authorize(
         response
     };
     server.rates().check(&principal.token).map_err(refuse)?;
-    if route.is_some_and(|it| FOR_ALL.contains(&&*it.path)) {
-        return Ok(object::Caller::Principal(principal));
+    if !route.is_some_and(|it| FOR_ALL.contains(&&*it.path)) {
+        let is_for_organizations = route.is_some_and(|it| it.needs.is_for_organizations());
+        check(&principal, needed, is_for_organizations, resource).map_err(refuse)?;
     }
-    let is_for_organizations = route.is_some_and(|it| it.needs.is_for_organizations());
-    match check(&principal, needed, is_for_organizations, resource) {
-        Ok(()) => Ok(object::Caller::Principal(principal)),
-        Err(problem) => Err(refuse(problem)),
-    }
+    Ok(Admission { caller: object::Caller::Principal(principal), session })
 }
 
 /// Compares a principal with the needs of a route.

@@ -49,12 +49,14 @@ pub(crate) async fn admit(
     };
     let (mut parts, body) = request.into_parts();
     let trace = Trace::of(&server, route, &parts);
-    let caller = match access::authorize(&server, route, resource.as_ref(), &parts).await {
-        Ok(caller) => caller,
+    let admission = match access::authorize(&server, route, resource.as_ref(), &parts).await {
+        Ok(admission) => admission,
         Err(refusal) => return recorded(&server, trace, None, refusal).await,
     };
+    let caller = admission.caller.clone();
     parts.extensions.insert(Caller::new(&server.runtime, caller.clone()));
     parts.extensions.insert(caller.clone());
+    parts.extensions.insert(admission);
     let request = Request::from_parts(parts, body);
     if !trace.as_ref().is_some_and(Trace::is_always) {
         let mut response = next.run(request).await;

@@ -78,17 +78,23 @@ fn verdict(transport: &Transport, request: &Request) -> Result<(), Problem> {
     let site = headers.get("sec-fetch-site").map(|it| it.as_bytes());
     let elsewhere = matches!(site, Some(b"cross-site" | b"same-site"));
     // Connecting is a turn, although it is a GET; a page may request events without an Origin.
-    let connects = path.ends_with("/connect") || path.ends_with("/events");
-    let reads = matches!(*method, Method::GET | Method::HEAD) && !connects;
+    let reads = matches!(*method, Method::GET | Method::HEAD) && !connects(headers);
     if elsewhere && !reads {
         return Err(foreign());
     }
     Ok(())
 }
 
+/// Whether a request asks for a WebSocket or for server-sent events, on whichever route.
+fn connects(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT).and_then(|it| it.to_str().ok());
+    headers.contains_key(header::UPGRADE)
+        || accept.is_some_and(|it| it.contains("text/event-stream"))
+}
+
 /// Refuses a request that came through a proxy: everybody who reaches the proxy would have full
 /// access. nginx sends HTTP/1.0 and no header of its own by default.
-fn refuse_proxies(version: Version, headers: &HeaderMap) -> Result<(), Problem> {
+pub(crate) fn refuse_proxies(version: Version, headers: &HeaderMap) -> Result<(), Problem> {
     let is_of_proxy = |it: &str| it.starts_with("x-forwarded-") || OF_PROXIES.contains(&it);
     let sign = match headers.keys().map(|it| it.as_str()).find(|it| is_of_proxy(it)) {
         Some(name) => format!("it has the header {name}"),
@@ -204,7 +210,12 @@ mod tests {
         }
         check(Method::POST, &[host, ("sec-fetch-site", "cross-site")], Some(Code::ForeignOrigin));
         check(Method::POST, &[host, ("sec-fetch-site", "same-origin")], None);
-        check(Method::GET, &[host, ("sec-fetch-site", "cross-site")], None);
+        let crossed = ("sec-fetch-site", "cross-site");
+        check(Method::GET, &[host, crossed], None);
+        for connecting in [("accept", "text/event-stream"), ("upgrade", "websocket")] {
+            check(Method::GET, &[host, crossed, connecting], Some(Code::ForeignOrigin));
+            check(Method::GET, &[host, connecting], None);
+        }
     }
 
     #[test]

@@ -24,9 +24,9 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum delay before the object learns that the connection ended.
 const CLOSE_NOTICE_DELAY: Duration = Duration::from_secs(1);
 
-/// The end of a connection whose token has ended. The code is `policy violation`.
+/// The end of a connection whose access has ended. The code is `policy violation`.
 fn access_closed() -> Closed {
-    Closed::new(1008, "the token was revoked or has expired")
+    Closed::new(1008, "the session has ended, or the token was revoked or has expired")
 }
 
 /// Time for the client to receive the reason and close its side.

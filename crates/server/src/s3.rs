@@ -1,28 +1,246 @@
 //! The S3 port: the same accept loop, serving only S3.
 
-use axum::{Router, body::Body, extract::Request, response::Response};
-use steadfast_s3::{Refusal, S3Api};
+use std::sync::Arc;
 
-use crate::{budget, listener::ConnectionSlot, server::Server};
+use axum::{
+    Router,
+    body::Body,
+    extract::Request,
+    http::{Method, Uri, request::Parts},
+    response::Response,
+};
+use steadfast_core::AuditEvent;
+use steadfast_s3::{Permission, Refusal, S3Api, S3Use};
+
+use crate::{budget, guard, listener::ConnectionSlot, server::Server, transport::ClientInfo};
 
 /// The router of the S3 port.
-pub(crate) fn router(server: &Server) -> Router {
-    let budget = server.budget.clone();
+pub(crate) fn router(server: &Arc<Server>) -> Router {
+    let server = server.clone();
     let Ok(buckets) = server.buckets() else { return Router::new() };
     let api = {
         let (store, seal) = (server.runtime.store().clone(), server.runtime.seal().clone());
         S3Api::new(buckets.clone(), store, seal)
     };
     Router::new().fallback(async move |request: Request| -> Response {
-        let slot = request.extensions().get::<ConnectionSlot>().cloned();
-        let answer = async |request| api.answer(request).await.map(Body::new);
-        let answered = budget::check_s3(&budget, request, answer).await;
-        match answered {
-            None => api.refuse(Refusal::Busy).await.map(Body::new),
-            Some(_) if slot.is_some_and(|it| it.was_slow()) => {
-                api.refuse(Refusal::Slow).await.map(Body::new)
-            }
-            Some(response) => response,
+        if !may_change_bucket(request.method(), request.uri()) {
+            return answer(&server, &api, request).await;
+        }
+        // A client that goes away must not prevent the record of what it did.
+        let (server, of_task) = (server.clone(), api.clone());
+        match tokio::spawn(async move { answer(&server, &of_task, request).await }).await {
+            Ok(response) => response,
+            Err(_) => api.refuse(Refusal::Failed).await.map(Body::new),
         }
     })
+}
+
+/// Whether a request may be one that the audit log records in any case: an unsafe one about a
+/// bucket, not about a blob.
+fn may_change_bucket(method: &Method, uri: &Uri) -> bool {
+    let is_read = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
+    !is_read && !uri.path().trim_matches('/').contains('/')
+}
+
+async fn answer(server: &Server, api: &S3Api, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    // The signature of a request shows that its sender has a key, whichever way it came.
+    let is_refused = server.is_open()
+        && !S3Api::is_signed(&parts)
+        && guard::refuse_proxies(parts.version, &parts.headers).is_err();
+    if is_refused {
+        return api.refuse(Refusal::Forwarded).await.map(Body::new);
+    }
+    let origin = Origin::of(&parts);
+    let slot = parts.extensions.get::<ConnectionSlot>().cloned();
+    let request = Request::from_parts(parts, body);
+    let answer = async |request| api.answer(request).await.map(Body::new);
+    let answered = budget::check_s3(&server.budget, request, answer).await;
+    let response = match answered {
+        None => api.refuse(Refusal::Busy).await.map(Body::new),
+        Some(_) if slot.is_some_and(|it| it.was_slow()) => {
+            api.refuse(Refusal::Slow).await.map(Body::new)
+        }
+        Some(response) => response,
+    };
+    let Some(used) = response.extensions().get::<S3Use>().cloned() else { return response };
+    let S3Use { key, operation, outcome, request_id, .. } = &used;
+    let Origin { client, target } = &origin;
+    tracing::debug!(request_id, key, operation = operation.name, target, client, outcome, "S3");
+    let Some(event) = origin.event(server, used) else { return response };
+    match server.runtime.audit().record(event).await {
+        Ok(()) => response,
+        Err(error) => {
+            tracing::error!(%error, "an S3 request cannot be recorded");
+            api.refuse(Refusal::Unrecorded).await.map(Body::new)
+        }
+    }
+}
+
+/// The sender of a request and its target, for the audit log.
+struct Origin {
+    client: String,
+    target: String,
+}
+
+impl Origin {
+    fn of(parts: &Parts) -> Self {
+        let client = parts.extensions.get::<ClientInfo>();
+        let client = client.map_or("-".into(), |it| it.address.to_string());
+        Self { client, target: parts.uri.path().to_owned() }
+    }
+
+    /// The record of a request, if it changed a bucket or its key may not do that. The audit log
+    /// has no changes of blobs: each would need a second commit. It begins when access is closed.
+    fn event(self, server: &Server, used: S3Use) -> Option<AuditEvent> {
+        let S3Use { key, operation, is_refused, outcome, request_id } = used;
+        let is_change = operation.needs == Permission::Everything;
+        if server.is_open() || !(is_change || is_refused) {
+            return None;
+        }
+        // Refused clients must not fill the disk.
+        if is_refused && !server.rates().may_record(&key) {
+            return None;
+        }
+        let Self { client, target } = self;
+        let action = format!("S3 {}", operation.name);
+        // A list of keys to delete is answered with 200 and an error for each refused key.
+        let outcome = if is_refused { "AccessDenied".into() } else { outcome };
+        Some(AuditEvent { token: Some(key), client, action, target, outcome, request_id })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use steadfast_bucket::{AccessKey, Scope, create_key};
+    use steadfast_core::{App, Bucket, test::TestApp};
+    use steadfast_s3::presign_path;
+    use steadfast_store::{Clock, SystemClock};
+    use tower::ServiceExt;
+
+    use super::*;
+    use crate::{location::Location, server::Policy};
+
+    struct Port {
+        program: TestApp,
+        server: Arc<Server>,
+        router: Router,
+    }
+
+    impl Port {
+        async fn open() -> Self {
+            let program = App::new("host").bucket(Bucket::named("photos")).test().await.unwrap();
+            let runtime = (*program).clone();
+            let server = Arc::new(Server::new(runtime, Location::Host, Policy::Loopback));
+            let router = router(&server);
+            Self { program, server, router }
+        }
+
+        async fn key(&self, scope: Scope) -> AccessKey {
+            let (store, seal) = (self.program.store(), self.program.seal());
+            create_key(&**store, seal, scope, None).await.unwrap()
+        }
+
+        async fn send(&self, method: &str, uri: &str, headers: &[(&str, &str)]) -> u16 {
+            let mut request =
+                Request::builder().method(method).uri(uri).header("host", "localhost");
+            request = request.header("content-length", "0");
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            let request = request.body(Body::empty()).unwrap();
+            self.router.clone().oneshot(request).await.unwrap().status().as_u16()
+        }
+
+        /// Sends a request that is signed with a key.
+        async fn ask(&self, key: &AccessKey, method: &str, path: &str) -> u16 {
+            self.send(method, &signed(key, method, path), &[]).await
+        }
+
+        /// The records of the audit log, the oldest first.
+        async fn records(&self) -> Vec<AuditEvent> {
+            let records = self.program.audit().list(None, 99).await.unwrap();
+            records.into_iter().rev().map(|it| it.event).collect()
+        }
+    }
+
+    fn signed(key: &AccessKey, method: &str, path: &str) -> String {
+        let (hour, now) = (Duration::from_hours(1), SystemClock.now());
+        let url = presign_path("http://localhost", key, (method, path), hour, now).unwrap();
+        url.strip_prefix("http://localhost").unwrap().to_owned()
+    }
+
+    #[tokio::test]
+    async fn changes_of_buckets_and_refusals_are_recorded_with_the_id_of_the_key() {
+        let port = Port::open().await;
+        let all = port.key(Scope::default()).await;
+        let reader = port.key(Scope { read_only: true, ..Scope::default() }).await;
+        assert_eq!(port.ask(&all, "PUT", "/before").await, 200);
+        assert!(port.records().await.is_empty(), "access is open");
+        port.server.transport().close();
+        for (method, path, status) in [
+            ("PUT", "/fresh", 200),
+            ("PUT", "/photos/a", 200),
+            ("GET", "/photos/a", 200),
+            ("DELETE", "/photos/a", 204),
+            ("DELETE", "/missing", 404),
+        ] {
+            assert_eq!(port.ask(&all, method, path).await, status, "{method} {path}");
+        }
+        assert_eq!(port.ask(&reader, "PUT", "/photos/b").await, 403);
+        // A request without a valid signature has no principal.
+        assert_eq!(port.send("PUT", "/photos/b", &[]).await, 403);
+        let forged = signed(&all, "PUT", "/photos/b").replace("/photos/b", "/photos/c");
+        assert_eq!(port.send("PUT", &forged, &[]).await, 403);
+        let records = port.records().await;
+        let shown: Vec<_> = records
+            .iter()
+            .map(|it| (it.token.as_deref().unwrap(), &*it.action, &*it.target, &*it.outcome))
+            .collect();
+        let expected = [
+            (&*all.id, "S3 CreateBucket", "/fresh", "200"),
+            (&*all.id, "S3 DeleteBucket", "/missing", "NoSuchBucket"),
+            (&*reader.id, "S3 PutObject", "/photos/b", "AccessDenied"),
+        ];
+        assert_eq!(shown, expected);
+        assert!(records.iter().all(|it| !it.request_id.is_empty()), "{records:?}");
+        for _ in 0..30 {
+            assert_eq!(port.ask(&reader, "PUT", "/photos/b").await, 403);
+        }
+        let count = port.records().await.len();
+        assert!((20..30).contains(&count), "refusals have a budget: {count}");
+    }
+
+    #[tokio::test]
+    async fn a_blob_is_written_with_the_same_commits_while_access_is_closed() {
+        let port = Port::open().await;
+        let key = port.key(Scope::default()).await;
+        let commits = async |path: &str| {
+            let before = port.program.store().activity().commits;
+            assert_eq!(port.ask(&key, "PUT", path).await, 200);
+            port.program.store().activity().commits - before
+        };
+        let open = commits("/photos/a").await;
+        port.server.transport().close();
+        assert_eq!(commits("/photos/b").await, open);
+    }
+
+    #[tokio::test]
+    async fn an_unsigned_request_through_a_proxy_is_refused_while_access_is_open() {
+        let port = Port::open().await;
+        let key = port.key(Scope::default()).await;
+        let proxy = [("x-forwarded-for", "203.0.113.9")];
+        for headers in [&proxy[..], &[("forwarded", "for=203.0.113.9")], &[("via", "1.1 gate")]] {
+            assert_eq!(port.send("GET", "/photos", headers).await, 403, "{headers:?}");
+            assert_eq!(port.send("OPTIONS", "/photos/a", headers).await, 403, "{headers:?}");
+            let put = signed(&key, "PUT", "/photos/a");
+            assert_eq!(port.send("PUT", &put, headers).await, 200, "{headers:?}");
+        }
+        // Closed access believes in signatures only.
+        port.server.transport().close();
+        assert_eq!(port.send("GET", "/photos", &proxy).await, 403);
+        assert_eq!(port.send("OPTIONS", "/photos/a", &proxy).await, 501);
+    }
 }

@@ -7,13 +7,16 @@ use utoipa::openapi::{PathItem, Paths, RefOr, Schema};
 use utoipa_axum::router::OpenApiRouter;
 
 /// The OpenAPI extension with the required role.
-pub(crate) const NEEDS: &str = "x-needs-role";
+const NEEDS: &str = "x-needs-role";
 
 /// The value for routes that are open to everybody.
 const NONE: &str = "none";
 
 /// The OpenAPI extension of routes that principals of organizations may use.
-pub(crate) const FOR_ORGANIZATIONS: &str = "x-organizations";
+const FOR_ORGANIZATIONS: &str = "x-organizations";
+
+/// The OpenAPI extension of routes whose changes are not in the audit log.
+const UNRECORDED: &str = "x-unrecorded";
 
 /// The role that a route requires of its callers. Every route declares it; there is no default.
 /// The server enforces it while access is closed.
@@ -21,18 +24,31 @@ pub(crate) const FOR_ORGANIZATIONS: &str = "x-organizations";
 pub struct Needs {
     role: Option<Role>,
     is_for_organizations: bool,
+    is_unrecorded: bool,
 }
 
 impl Needs {
     /// No role: callers without a credential may use the route. For health checks, assets, logins,
     /// and routes that check their own secret.
-    pub const NOTHING: Self = Self { role: None, is_for_organizations: true };
+    pub const NOTHING: Self = Self { role: None, is_for_organizations: true, is_unrecorded: false };
 
     /// This role, in any organization. Tokens of organizations reach only such routes. Their
     /// handlers take the tenant from [`Caller::organization`](crate::Caller::organization), never
     /// from the path alone.
     pub const fn of_organization(role: Role) -> Self {
-        Self { role: Some(role), is_for_organizations: true }
+        Self { role: Some(role), is_for_organizations: true, is_unrecorded: false }
+    }
+
+    /// The same, without records in the audit log for requests that succeed. A record is one more
+    /// commit: leave it out on a route for many small writes, whose own data says who wrote them.
+    #[must_use]
+    pub const fn unrecorded(self) -> Self {
+        Self { is_unrecorded: true, ..self }
+    }
+
+    /// Whether the audit log leaves changes by this route out.
+    pub fn is_unrecorded(self) -> bool {
+        self.is_unrecorded
     }
 
     /// Whether principals of organizations may use the route.
@@ -57,15 +73,26 @@ impl Needs {
             name => {
                 let role: Role = name.parse().ok()?;
                 let is_for_organizations = operation[FOR_ORGANIZATIONS] == true;
-                Some(Self { role: Some(role), is_for_organizations })
+                let is_unrecorded = operation[UNRECORDED] == true;
+                Some(Self { role: Some(role), is_for_organizations, is_unrecorded })
             }
         }
+    }
+
+    /// The declaration in an OpenAPI document.
+    pub(crate) fn extensions(self) -> impl Iterator<Item = (&'static str, Value)> {
+        let flags = self.role.map(|_| {
+            [(FOR_ORGANIZATIONS, self.is_for_organizations), (UNRECORDED, self.is_unrecorded)]
+        });
+        let flags = flags.into_iter().flatten().filter(|it| it.1);
+        let flags = flags.map(|(name, is)| (name, is.into()));
+        [(NEEDS, self.name().into())].into_iter().chain(flags)
     }
 }
 
 impl From<Role> for Needs {
     fn from(role: Role) -> Self {
-        Self { role: Some(role), is_for_organizations: false }
+        Self { role: Some(role), is_for_organizations: false, is_unrecorded: false }
     }
 }
 
@@ -123,9 +150,8 @@ fn declare(item: &mut PathItem, needs: Needs) {
     let named = [get, put, post, delete, options, head, patch, trace, query].into_iter().flatten();
     for operation in named.chain(item.additional_operations.values_mut()) {
         let extensions = operation.extensions.get_or_insert_default();
-        if !extensions.contains_key(NEEDS) && needs.role.is_some() && needs.is_for_organizations {
-            extensions.insert(FOR_ORGANIZATIONS.into(), true.into());
+        if !extensions.contains_key(NEEDS) {
+            extensions.extend(needs.extensions().map(|(name, value)| (name.to_owned(), value)));
         }
-        extensions.entry(NEEDS.into()).or_insert(needs.name().into());
     }
 }

@@ -14,10 +14,7 @@ use axum::{
 use serde_json::{Map, Value, json};
 use utoipa_axum::router::OpenApiRouter;
 
-use crate::{
-    Asset, Declare, Needs, Problem,
-    needs::{FOR_ORGANIZATIONS, NEEDS},
-};
+use crate::{Asset, Declare, Needs, Problem};
 
 /// Tag of pages and their assets. The OpenAPI document omits them.
 const PAGES: &str = "pages";
@@ -160,10 +157,9 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
             "summary": summary,
             "parameters": parameters,
             "responses": { "200": { "description": "Success" } },
-            NEEDS: needs.name(),
         });
-        if needs.role().is_some() && needs.is_for_organizations() {
-            item[method][FOR_ORGANIZATIONS] = true.into();
+        for (name, value) in needs.extensions() {
+            item[method][name] = value;
         }
         self.last = (method, path.into());
         self
@@ -184,6 +180,23 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
             let description = json!({ "description": "Success" });
             operation["responses"] =
                 Value::Object(Map::from_iter([(status.to_string(), description)]));
+        }
+        self
+    }
+
+    /// The last route answers with a WebSocket or with server-sent events. Each ends with the
+    /// access of its caller.
+    #[must_use]
+    pub fn streams(mut self) -> Self {
+        let (method, path) = &self.last;
+        if let Some(operation) = self.paths.get_mut(path).and_then(|it| it.get_mut(method)) {
+            operation["responses"] = json!({
+                "101": { "description": "A WebSocket" },
+                "200": {
+                    "description": "Server-sent events",
+                    "content": { "text/event-stream": { "schema": { "type": "string" } } },
+                },
+            });
         }
         self
     }

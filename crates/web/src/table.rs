@@ -31,6 +31,8 @@ pub struct RouteEntry {
     pub owner: Option<Owner>,
     /// Its kind.
     pub kind: RouteKind,
+    /// Whether it answers with a WebSocket or with server-sent events.
+    pub is_stream: bool,
 }
 
 impl RouteEntry {
@@ -134,7 +136,8 @@ impl DeclaredRoutes {
         for (method, path, needs) in pages {
             self.paths.entry(path).or_insert(Value::Null);
             let (method, path, owner) = (method.into(), path.into(), self.owner.clone());
-            self.entries.push(RouteEntry { method, path, needs, owner, kind: RouteKind::Page });
+            let (kind, is_stream) = (RouteKind::Page, false);
+            self.entries.push(RouteEntry { method, path, needs, owner, kind, is_stream });
         }
         self
     }
@@ -156,6 +159,7 @@ impl DeclaredRoutes {
             needs,
             owner: Some(owner),
             kind: RouteKind::Router,
+            is_stream: false,
         }));
         declared
     }
@@ -180,8 +184,8 @@ impl DeclaredRoutes {
                 };
                 let is_page = is_page(operation);
                 let kind = if is_page { RouteKind::Page } else { RouteKind::Operation };
-                let (path, owner) = (path.clone(), owner.clone());
-                entries.push(RouteEntry { method, path, needs, owner, kind });
+                let (path, owner, is_stream) = (path.clone(), owner.clone(), streams(operation));
+                entries.push(RouteEntry { method, path, needs, owner, kind, is_stream });
             }
         }
         Self { prefix, owner, entries, undeclared, paths, schemas }
@@ -255,6 +259,15 @@ impl DeclaredRoutes {
     fn paths_once(&self) -> Vec<&str> {
         self.paths.keys().map(String::as_str).collect()
     }
+}
+
+/// Whether the responses of an operation are a WebSocket or server-sent events.
+fn streams(operation: &Value) -> bool {
+    let responses = operation["responses"].as_object();
+    responses
+        .into_iter()
+        .flatten()
+        .any(|(status, it)| status == "101" || it["content"].get("text/event-stream").is_some())
 }
 
 /// Every reason why these routes cannot be served together.

@@ -8,7 +8,7 @@ use steadfast_store::{
     Commit, Entry, EntryKey, EntryRange, Expect, InvalidInput, Json, Outcome, Put, Store,
     StoreError, Timestamp, Write,
 };
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
 
 use super::hash::hash;
 
@@ -18,12 +18,25 @@ const KEPT: Duration = Duration::from_hours(400 * 24);
 /// The hash before the first record.
 const FIRST: &str = "";
 
+/// Records of one commit at most.
+const BATCH_MAX: usize = 100;
+
 /// The audit log of a store. Cheap to clone.
 #[derive(Clone)]
 pub struct Audit {
     store: Arc<dyn Store>,
-    /// The newest record, once it is known.
-    last: Arc<Mutex<Option<(i64, String)>>>,
+    /// The newest record, once it is known: its number and its hash.
+    last: Arc<Mutex<Newest>>,
+    /// Events that the next commit writes.
+    waiting: Arc<parking_lot::Mutex<Vec<Waiting>>>,
+}
+
+type Newest = Option<(i64, String)>;
+
+/// An event that waits for its commit.
+struct Waiting {
+    event: AuditEvent,
+    done: oneshot::Sender<Result<(), StoreError>>,
 }
 
 /// An action, for the audit log.
@@ -71,37 +84,69 @@ struct Stored {
 
 impl Audit {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, last: Arc::default() }
+        Self { store, last: Arc::default(), waiting: Arc::default() }
     }
 
-    /// Writes a record. It is durable when this returns.
+    /// Writes a record. It is durable when this returns. Records that arrive during a commit share
+    /// the next one: their chain does not limit the requests to one per commit.
     pub async fn record(&self, event: AuditEvent) -> Result<(), StoreError> {
-        let mut last = self.last.lock().await;
-        loop {
-            let (number, previous) = match last.clone() {
-                Some(known) => known,
-                None => self.newest().await?,
-            };
-            let number = number.saturating_add(1);
-            let at = self.store.clock().now().0;
-            let stored = Stored { number, at, previous, event: event.clone() };
-            let value = Json::of(&stored)?;
-            let hash = hash(value.as_str());
-            let entry = key(number)?;
-            let expect = Expect::Revision { entry: entry.clone(), revision: 0 };
-            let put = Put { entry, value: Some(value), reference: None, expires: Some(KEPT) };
-            match self.store.commit(Commit::of(Write::Put(put)).expect(expect)).await {
-                Ok(Outcome::Committed(_)) => {
-                    *last = Some((number, hash));
-                    return Ok(());
-                }
+        let (done, outcome) = oneshot::channel();
+        self.waiting.lock().push(Waiting { event, done });
+        let last = self.last.clone().lock_owned().await;
+        let batch = {
+            let mut waiting = self.waiting.lock();
+            let count = waiting.len().min(BATCH_MAX);
+            waiting.drain(..count).collect::<Vec<_>>()
+        };
+        if !batch.is_empty() {
+            // A caller that goes away must not end the commit of others.
+            let audit = self.clone();
+            tokio::spawn(async move { audit.write(last, batch).await });
+        }
+        outcome.await.unwrap_or(Err(StoreError::Closed))
+    }
+
+    async fn write(&self, mut last: OwnedMutexGuard<Newest>, batch: Vec<Waiting>) {
+        let written = loop {
+            match self.try_write(&last, &batch).await {
                 // Another process was first, or the outcome of an earlier record was unknown.
-                Ok(Outcome::Duplicate(_) | Outcome::Rejected(_)) => *last = None,
+                Ok(None) => *last = None,
+                Ok(newest) => {
+                    *last = newest;
+                    break Ok(());
+                }
                 Err(error) => {
                     *last = None;
-                    return Err(error);
+                    break Err(error);
                 }
             }
+        };
+        for it in batch {
+            // Ignore receivers that were dropped.
+            let _ = it.done.send(written.clone());
+        }
+    }
+
+    /// Commits the records after the newest one; `None` if it is not the newest any more.
+    async fn try_write(&self, last: &Newest, batch: &[Waiting]) -> Result<Newest, StoreError> {
+        let (mut number, mut previous) = match last.clone() {
+            Some(known) => known,
+            None => self.newest().await?,
+        };
+        let mut commit = Commit::default();
+        for Waiting { event, .. } in batch {
+            number = number.saturating_add(1);
+            let (at, event) = (self.store.clock().now().0, event.clone());
+            let value = Json::of(&Stored { number, at, previous, event })?;
+            previous = hash(value.as_str());
+            let entry = key(number)?;
+            commit = commit.expect(Expect::Revision { entry: entry.clone(), revision: 0 });
+            let put = Put { entry, value: Some(value), reference: None, expires: Some(KEPT) };
+            commit = commit.write(Write::Put(put));
+        }
+        match self.store.commit(commit).await? {
+            Outcome::Committed(_) => Ok(Some((number, previous))),
+            Outcome::Duplicate(_) | Outcome::Rejected(_) => Ok(None),
         }
     }
 
@@ -192,6 +237,28 @@ mod tests {
         let older = one.list(Some(3), 9).await.unwrap();
         assert_eq!(older.iter().map(|it| it.number).collect::<Vec<_>>(), [2, 1]);
         assert_eq!(older[0].event.outcome, "403");
+    }
+
+    #[tokio::test]
+    async fn records_that_wait_for_a_commit_share_the_next_one() {
+        let clock = Arc::new(ManualClock::at(Timestamp(5)));
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new(clock));
+        let audit = Audit::new(store.clone());
+        let record = |it: usize| {
+            let audit = audit.clone();
+            tokio::spawn(async move { audit.record(event(&it.to_string())).await })
+        };
+        let before = store.activity().commits;
+        let (tasks, gone): (Vec<_>, _) = ((0..250).map(record).collect(), record(250));
+        for task in tasks {
+            task.await.unwrap().unwrap();
+        }
+        let _ = gone.await;
+        let all = audit.list(None, 999).await.unwrap();
+        assert_eq!((all.len(), all[0].number), (251, 251));
+        assert_eq!(audit.broken(999).await.unwrap(), None);
+        let commits = store.activity().commits - before;
+        assert!(commits < 20, "{commits} commits");
     }
 
     #[tokio::test]

@@ -9,11 +9,12 @@ use steadfast_store::{
     Commit, EntryKey, Expect, InvalidInput, Json, Outcome, Put, Store, StoreError, Timestamp,
     Write, secret_text,
 };
+use tokio::sync::watch;
 
 use super::{
     Principal,
     hash::hash,
-    tokens::{Denied, TokenError, Tokens},
+    tokens::{Denied, LONGEST_WAIT_MS, RETRY_MS, TokenError, Tokens},
 };
 
 /// A session ends when it was not used for this time.
@@ -38,7 +39,27 @@ const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 pub struct Sessions {
     store: Arc<dyn Store>,
     tokens: Tokens,
-    cache: Arc<Mutex<HashMap<String, Stored>>>,
+    cache: Arc<Mutex<HashMap<SessionId, Stored>>>,
+    /// Counts ended sessions, for connections that must end with their session. A request that
+    /// began before an end does not fill the cache.
+    ends: Arc<watch::Sender<u64>>,
+}
+
+/// The id of a session: the hash of its secret.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SessionId(String);
+
+impl SessionId {
+    /// The id of the session with this secret, if it can be one.
+    pub fn of(secret: &str) -> Option<Self> {
+        // Anybody may send a cookie: most of them need no read of the store.
+        let fits = secret.len() == SECRET_LEN && secret.bytes().all(|it| LETTERS.contains(&it));
+        fits.then(|| Self(hash(secret)))
+    }
+
+    fn entry(&self) -> Result<EntryKey, InvalidInput> {
+        EntryKey::new(SPACE, self.0.as_bytes())
+    }
 }
 
 /// A session that has begun.
@@ -63,7 +84,8 @@ struct Stored {
 
 impl Sessions {
     pub(crate) fn new(store: Arc<dyn Store>, tokens: Tokens) -> Self {
-        Self { store, tokens, cache: Arc::default() }
+        let (ends, _) = watch::channel(0);
+        Self { store, tokens, cache: Arc::default(), ends: Arc::new(ends) }
     }
 
     /// Begins a session with a token.
@@ -107,7 +129,8 @@ impl Sessions {
         let (ends_at, idle_until) = (now.after(SESSION_MAX).0, now.after(SESSION_IDLE).0);
         let (token, issued_at) = (principal.token.clone(), principal.issued_at.0);
         let stored = Stored { token, issued_at, ends_at, idle_until };
-        self.store.commit(put(&hash(&secret), &stored, now)?).await?;
+        let id = SessionId(hash(&secret));
+        self.store.commit(put(&id, &stored, now)?).await?;
         Ok(NewSession { secret, principal })
     }
 
@@ -122,47 +145,95 @@ impl Sessions {
 
     /// Finds the principal of a session.
     pub async fn find(&self, secret: &str) -> Result<Principal, TokenError> {
-        // Anybody may send a cookie: most of them need no read of the store.
-        if secret.len() != SECRET_LEN || !secret.bytes().all(|it| LETTERS.contains(&it)) {
-            return Err(Denied::Unknown.into());
-        }
-        let (hash, now) = (hash(secret), self.store.clock().now());
-        let cached = self.cache.lock().get(&hash).cloned();
-        let mut stored = match cached {
-            Some(stored) => stored,
-            None => {
-                let found = self.store.entry(&EntryKey::new(SPACE, hash.as_bytes())?).await?;
-                let value = found.and_then(|it| it.value).ok_or(Denied::Unknown)?;
-                parse(&value)?
-            }
-        };
-        if stored.ends_at <= now.0 || stored.idle_until <= now.0 {
-            self.cache.lock().remove(&hash);
+        let id = SessionId::of(secret).ok_or(Denied::Unknown)?;
+        let (now, ends) = (self.store.clock().now(), *self.ends.borrow());
+        let mut stored = self.stored(&id).await?.ok_or(Denied::Unknown)?;
+        if stored.end() <= now.0 {
+            self.cache.lock().remove(&id);
             return Err(Denied::Expired.into());
         }
         let principal = self.principal(&stored.token, stored.issued_at).await?;
         let idle_until = now.after(SESSION_IDLE).0.min(stored.ends_at);
         if stored.idle_until.saturating_add(millis(USE_WRITTEN)) <= idle_until {
             stored.idle_until = idle_until;
-            self.store.commit(put(&hash, &stored, now)?).await?;
+            self.write_use(&id, &stored, now).await?;
         }
         let mut cache = self.cache.lock();
         if CACHED_MAX <= cache.len() {
             cache.clear();
         }
-        cache.insert(hash, stored);
+        if ends == *self.ends.borrow() {
+            cache.insert(id, stored);
+        }
         Ok(principal)
+    }
+
+    async fn stored(&self, id: &SessionId) -> Result<Option<Stored>, TokenError> {
+        let cached = self.cache.lock().get(id).cloned();
+        if cached.is_some() {
+            return Ok(cached);
+        }
+        let found = self.store.entry(&id.entry()?).await?;
+        Ok(found.and_then(|it| it.value).map(|it| parse(&it)).transpose()?)
+    }
+
+    /// Writes that a session was used. A session that has ended meanwhile stays ended.
+    async fn write_use(
+        &self,
+        id: &SessionId,
+        stored: &Stored,
+        now: Timestamp,
+    ) -> Result<(), TokenError> {
+        let entry = id.entry()?;
+        let found = self.store.entry(&entry).await?.filter(|it| it.value.is_some());
+        let revision = found.ok_or(Denied::Unknown)?.revision;
+        let commit = put(id, stored, now)?.expect(Expect::Revision { entry, revision });
+        // Another request of the session was faster: it has written the same, or ended the session.
+        self.store.commit(commit).await?;
+        Ok(())
     }
 
     /// Ends a session.
     pub async fn end(&self, secret: &str) -> Result<(), TokenError> {
-        let hash = hash(secret);
-        let entry = EntryKey::new(SPACE, hash.as_bytes())?;
+        let Some(id) = SessionId::of(secret) else { return Ok(()) };
         let expires = Some(Duration::ZERO);
-        let gone = Put { entry, value: None, reference: None, expires };
-        self.store.commit(Commit::of(Write::Put(gone))).await?;
-        self.cache.lock().remove(&hash);
+        let gone = Put { entry: id.entry()?, value: None, reference: None, expires };
+        let outcome = self.store.commit(Commit::of(Write::Put(gone))).await;
+        {
+            let mut cache = self.cache.lock();
+            cache.remove(&id);
+            // While the cache is locked: a request that began earlier must not fill it again.
+            self.ends.send_modify(|it| *it += 1);
+        }
+        outcome?;
         Ok(())
+    }
+
+    /// Waits until a session has ended, for connections that stay open. They do not count as a use.
+    pub async fn ended(&self, id: &SessionId) {
+        let (mut ends, clock) = (self.ends.subscribe(), self.store.clock());
+        loop {
+            ends.borrow_and_update();
+            let now = clock.now();
+            let rest = match self.stored(id).await {
+                Ok(None) => return,
+                Ok(Some(stored)) if stored.end() <= now.0 => return,
+                Ok(Some(stored)) => stored.end().saturating_sub(now.0),
+                Err(_) => RETRY_MS,
+            };
+            let rest = Duration::from_millis(rest.clamp(1, LONGEST_WAIT_MS).cast_unsigned());
+            tokio::select! {
+                changed = ends.changed() => if changed.is_err() { return },
+                () = clock.sleep(rest) => {}
+            }
+        }
+    }
+}
+
+impl Stored {
+    /// The time at which the session ends if it is not used again.
+    fn end(&self) -> i64 {
+        self.ends_at.min(self.idle_until)
     }
 }
 
@@ -171,11 +242,10 @@ fn millis(duration: Duration) -> i64 {
 }
 
 /// The commit that writes a session. Its row goes when the session has ended.
-fn put(hash: &str, stored: &Stored, now: Timestamp) -> Result<Commit, InvalidInput> {
-    let left = stored.idle_until.min(stored.ends_at).saturating_sub(now.0).max(0);
+fn put(id: &SessionId, stored: &Stored, now: Timestamp) -> Result<Commit, InvalidInput> {
+    let left = stored.end().saturating_sub(now.0).max(0);
     let expires = Some(Duration::from_millis(left.cast_unsigned()));
-    let entry = EntryKey::new(SPACE, hash.as_bytes())?;
-    let value = Some(Json::of(stored)?);
+    let (entry, value) = (id.entry()?, Some(Json::of(stored)?));
     Ok(Commit::of(Write::Put(Put { entry, value, reference: None, expires })))
 }
 

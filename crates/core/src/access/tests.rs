@@ -215,3 +215,44 @@ async fn a_principal_ends_when_its_token_is_revoked_or_expires() {
         waiting.await.unwrap();
     }
 }
+
+#[tokio::test]
+async fn connections_of_a_session_end_with_it() {
+    let world = World::new();
+    let made = world.tokens.create(TokenSpec::role(Role::Viewer), None).await.unwrap();
+    for is_left in [true, false] {
+        let secret = world.sessions.begin(&made.secret).await.unwrap().secret;
+        let other = world.sessions.begin(&made.secret).await.unwrap().secret;
+        let (sessions, id) = (world.sessions.clone(), SessionId::of(&secret).unwrap());
+        let waiting = tokio::spawn(async move { sessions.ended(&id).await });
+        tokio::task::yield_now().await;
+        // The end of another session, and a use in time, change nothing.
+        world.sessions.end(&other).await.unwrap();
+        world.clock.advance(SESSION_IDLE / 2);
+        assert_eq!(world.session_denied(&secret).await, None);
+        world.clock.advance(SESSION_IDLE / 2);
+        for _ in 0..9 {
+            tokio::task::yield_now().await;
+        }
+        assert!(!waiting.is_finished());
+        match is_left {
+            true => world.sessions.end(&secret).await.unwrap(),
+            false => world.clock.advance(SESSION_IDLE / 2),
+        }
+        waiting.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_late_use_does_not_bring_an_ended_session_back() {
+    let world = World::new();
+    let made = world.tokens.create(TokenSpec::role(Role::Viewer), None).await.unwrap();
+    let secret = world.sessions.begin(&made.secret).await.unwrap().secret;
+    assert_eq!(world.session_denied(&secret).await, None);
+    // A request that has read the session before it ended: its use is to be written.
+    world.clock.advance(Duration::from_mins(6));
+    let elsewhere = Sessions::new(world.store.clone(), world.tokens.clone());
+    elsewhere.end(&secret).await.unwrap();
+    assert_eq!(world.session_denied(&secret).await, Some(Denied::Unknown));
+    assert!(elsewhere.find(&secret).await.is_err(), "it was not written again");
+}

@@ -27,9 +27,9 @@ const SCOPES_MAX: usize = 100;
 /// The last use of a token is written at most once in this time.
 const USE_WRITTEN: Duration = Duration::from_secs(60);
 /// Milliseconds until a store that cannot be read is asked again.
-const RETRY_MS: i64 = 1_000;
+pub(super) const RETRY_MS: i64 = 1_000;
 /// The longest wait for the end of a token, in milliseconds.
-const LONGEST_WAIT_MS: i64 = 24 * 60 * 60 * 1_000;
+pub(super) const LONGEST_WAIT_MS: i64 = 24 * 60 * 60 * 1_000;
 /// Revoked and expired tokens are listed for this time.
 const REVOKED_KEPT: Duration = Duration::from_hours(30 * 24);
 

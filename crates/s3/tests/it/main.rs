@@ -5,6 +5,7 @@
 mod bodies;
 mod corner_cases;
 mod limits;
+mod matrix;
 mod multipart;
 mod permissions;
 mod setup;

@@ -12,8 +12,11 @@ use http::{HeaderMap, Request, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, Empty, StreamBody};
 use steadfast_bucket::{AccessKey, BucketName, Buckets, FileBlobs, Scope, account, create_key};
-use steadfast_s3::S3Api;
-use steadfast_store::{MemoryStore, Seal, SeededEntropy, Store, SystemClock};
+use steadfast_s3::{S3Api, S3Use};
+use steadfast_store::{
+    MemoryStore, PostgresOptions, PostgresStore, Seal, SeededEntropy, SqliteOptions, SqliteStore,
+    Store, SystemClock,
+};
 
 use crate::sign::sign;
 
@@ -34,6 +37,8 @@ pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: String,
+    /// The use of the access key, if the signature was right.
+    pub(crate) used: Option<S3Use>,
 }
 
 impl Answer {
@@ -53,11 +58,35 @@ impl Answer {
 
 impl Setup {
     pub(crate) async fn new() -> Self {
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
         let folder = tempfile::tempdir().unwrap();
+        Self::on(Arc::new(MemoryStore::new(Arc::new(SystemClock))), folder).await
+    }
+
+    pub(crate) async fn sqlite() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let options = SqliteOptions::new(folder.path().join("store"), Arc::new(SystemClock));
+        Self::on(Arc::new(SqliteStore::open(options).unwrap()), folder).await
+    }
+
+    /// In a schema of its own.
+    pub(crate) async fn postgres() -> Self {
+        let url = std::env::var("STEADFAST_TEST_POSTGRES")
+            .expect("STEADFAST_TEST_POSTGRES names a server; `./test` starts one");
+        let (client, connection) =
+            tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let schema = format!("s3_{}", std::process::id());
+        client.batch_execute(&format!("CREATE SCHEMA {schema}")).await.unwrap();
+        let url = format!("{url}&options=-c%20search_path%3D{schema}");
+        let options = PostgresOptions::new(url, Arc::new(SystemClock));
+        let store = PostgresStore::open(options).await.unwrap();
+        Self::on(Arc::new(store), tempfile::tempdir().unwrap()).await
+    }
+
+    async fn on(store: Arc<dyn Store>, folder: tempfile::TempDir) -> Self {
         let entropy = SeededEntropy::new(1);
         let account = account(&*store, &entropy).await.unwrap();
-        let blobs = Arc::new(FileBlobs::open(folder.path().to_owned(), &account).unwrap());
+        let blobs = Arc::new(FileBlobs::open(folder.path().join("blobs"), &account).unwrap());
         let buckets = Buckets::builder(store.clone()).open(blobs).await.unwrap();
         for name in ["photos", "other"] {
             buckets.create(&BucketName::new(name).unwrap()).await.unwrap();
@@ -98,10 +127,11 @@ impl Setup {
             StreamBody::new(stream::iter(pieces)).boxed_unsync()
         };
         let answer = self.api.answer(request.body(body).unwrap()).await;
-        let (parts, body) = answer.into_parts();
+        let (mut parts, body) = answer.into_parts();
+        let used = parts.extensions.remove();
         let body = body.collect().await.unwrap().to_bytes();
         let body = String::from_utf8_lossy(&body).into_owned();
-        Answer { status: parts.status, headers: parts.headers, body }
+        Answer { status: parts.status, headers: parts.headers, body, used }
     }
 
     /// Sends a request whose body is signed as a whole.
@@ -132,6 +162,6 @@ impl Setup {
             let found = std::fs::read_dir(folder).unwrap().map(|it| it.unwrap().path());
             found.map(|it| if it.is_dir() { count(&it) } else { 1 }).sum()
         }
-        count(self.folder.path()).saturating_sub(3)
+        count(&self.folder.path().join("blobs")).saturating_sub(3)
     }
 }

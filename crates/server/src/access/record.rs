@@ -32,7 +32,11 @@ impl Trace {
         let path = parts.uri.path();
         let is_change = !matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
         let begins_session = matches!(path, "/login" | "/logout" | "/v1/login-links");
-        let is_always = is_change && (begins_session || Some(Role::Operator) <= needed);
+        // Calls, sends, starts and blobs of members are data: streams and events are their record.
+        let is_recorded = |it: &RouteEntry| it.owner.is_some() && !it.needs.is_unrecorded();
+        let is_of_application = needed.is_some() && route.is_some_and(is_recorded);
+        let is_administration = is_of_application || Some(Role::Operator) <= needed;
+        let is_always = is_change && (begins_session || is_administration);
         let client = parts.extensions.get::<ClientInfo>();
         let event = AuditEvent {
             token: None,
@@ -50,9 +54,9 @@ impl Trace {
         self.is_always
     }
 
-    /// The record of a request, if its outcome matters: changes by operators, logins, and requests
-    /// that are refused to a known principal. Refusals have a budget, so that refused clients
-    /// do not fill the disk.
+    /// The record of a request, if its outcome matters: changes by operators or through routes of
+    /// applications, logins, and requests that are refused to a known principal. Requests without
+    /// an effect have a budget, so that they do not fill the disk.
     pub(crate) fn end(
         mut self,
         server: &Server,
@@ -75,7 +79,7 @@ impl Trace {
             return None;
         }
         let by = self.event.token.as_ref().unwrap_or(&self.event.client);
-        if (is_refused || is_failed_login) && !server.rates().may_record(by) {
+        if response.status().is_client_error() && !server.rates().may_record(by) {
             return None;
         }
         let status = response.status().as_u16().to_string();

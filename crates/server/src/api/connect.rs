@@ -8,7 +8,7 @@ use axum::{
         FromRequestParts, Path, Query, Request, State,
         ws::{WebSocketUpgrade, rejection::WebSocketUpgradeRejection},
     },
-    http::{HeaderMap, header},
+    http::{Extensions, HeaderMap, header},
     response::Response,
 };
 use steadfast_api::Code;
@@ -17,7 +17,7 @@ use steadfast_store::{Clock, SystemClock};
 use steadfast_web::Problem;
 
 use crate::{
-    access,
+    access::Admission,
     listener::ConnectionSlot,
     live::{
         TEXT_BYTES_MAX, events,
@@ -84,9 +84,8 @@ pub(crate) async fn connect_to(
     query: Vec<(String, String)>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let caller = caller_of(request.extensions());
-    let arrival = arrival(query, request.headers())?.by(caller.clone());
-    let access_ended = access::ended(server.clone(), caller);
+    let arrival = arrival(query, request.headers())?.by(caller_of(request.extensions()));
+    let access_ended = access_ended(server, request.extensions())?;
     let id = server.request_ids.of(request.headers());
     let wants_events = accepts_events(request.headers());
     let (mut parts, _) = request.into_parts();
@@ -120,6 +119,18 @@ pub(crate) async fn connect_to(
             Err(Problem::of(Code::UpgradeRequired, detail))
         }
     }
+}
+
+/// Waits until the access of a request has ended.
+fn access_ended(
+    server: &Arc<Server>,
+    extensions: &Extensions,
+) -> Result<impl Future<Output = ()> + Send + 'static, Problem> {
+    // Every request passes admission; one that did not is refused.
+    let detail = "the request was not admitted; serve the routes of the program with `router`";
+    let admission = extensions.get::<Admission>().cloned();
+    let admission = admission.ok_or_else(|| Problem::of(Code::Internal, detail))?;
+    Ok(admission.ended(server.clone()))
 }
 
 fn arrival(query: Vec<(String, String)>, headers: &HeaderMap) -> Result<ConnectParams, Problem> {

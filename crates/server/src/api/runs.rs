@@ -19,7 +19,6 @@ use steadfast_api::{
 };
 use steadfast_core::{
     RequestKey, RunError, Runs,
-    object::Caller,
     workflow::{
         HistoryEntry, RunItem, RunQuery, RunView, StartOutcome, StartedRecord, Status, Time,
     },
@@ -29,6 +28,7 @@ use steadfast_web::{Params, Problem, Role, bad_cursor, needs};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
+    access::Admission,
     listener::ConnectionSlot,
     live::history::{Follower, answer},
     operation::{fails_with, operation, request_key},
@@ -290,7 +290,7 @@ async fn live(
     Path((workflow, id)): Path<(String, String)>,
     Params(params): Params<LiveParams>,
     headers: HeaderMap,
-    Extension(caller): Extension<Caller>,
+    Extension(admission): Extension<Admission>,
     slot: Option<Extension<ConnectionSlot>>,
 ) -> Result<Response, Problem> {
     // A browser that reconnects repeats the query of its first request; the header is newer.
@@ -304,6 +304,6 @@ async fn live(
     let permit = server.followers.clone().try_acquire_owned().map_err(|_| {
         Problem::of(Code::Busy, "too many clients follow runs; try again, or read `history`")
     })?;
-    let follower = Follower { server, caller, workflow, id, after, permit };
+    let follower = Follower { server, admission, workflow, id, after, permit };
     Ok(answer(follower, slot.map(|Extension(slot)| slot)))
 }

@@ -7,11 +7,11 @@ use axum::{
     body::{Body, to_bytes},
     extract::State,
     http::{Request, header},
-    response::Response,
+    response::{IntoResponse, Response},
     routing::get,
 };
 use serde::{Deserialize, Serialize};
-use steadfast_core::{App, Handle, Object, Queue, Result, Turn, object};
+use steadfast_core::{App, Handle, Object, Queue, Result, TokenSpec, Turn, object};
 use steadfast_web::{Caller, Needs, Problem, Role, Routes, Serve, needs};
 use tower::ServiceExt;
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -166,6 +166,7 @@ impl Object for Porter {
 
 impl Handle<Ask> for Porter {
     const NAME: &'static str = "ask";
+    const PUBLIC: bool = true;
     type Reply = String;
     fn handle(&self, turn: &Turn<Self>, _: Ask) -> Result<String> {
         turn.kv().put("asked", &1)?;
@@ -203,6 +204,112 @@ async fn a_turn_distinguishes_a_caller_from_the_program_itself() {
     let request = Request::get("/porter/outside").header("host", "localhost");
     let response = ask(&own, request.body(Body::empty()).unwrap()).await;
     assert_eq!(text(response).await, "\"Anonymous\"");
+}
+
+async fn bearing(site: &Router, method: &str, path: &str, token: &str) -> Response {
+    let request = Request::builder().method(method).uri(path).header("host", "localhost");
+    let request = request.header("authorization", format!("Bearer {token}"));
+    let request = request.header("content-type", "application/json");
+    ask(site, request.body(Body::from("null")).unwrap()).await
+}
+
+#[tokio::test]
+async fn a_turn_sees_the_principal_of_its_caller() {
+    let program = App::new("host").object(Porter).routes("/porter", porter_routes);
+    let program = program.test().await.unwrap();
+    let site = router(&program, Policy::Loopback).unwrap();
+    let member = program.tokens().create(TokenSpec::member("acme"), None).await.unwrap();
+    let shown = text(bearing(&site, "GET", "/porter/outside", &member.secret).await).await;
+    for part in ["Principal", &member.token.id, "acme", "Member"] {
+        assert!(shown.contains(part), "{part} is missing in {shown}");
+    }
+    assert!(!shown.contains(&member.secret), "{shown}");
+    // By the API of the server.
+    let operator = program.tokens().create(TokenSpec::role(Role::Operator), None).await.unwrap();
+    let call = "/v1/objects/porter/a/calls/ask";
+    let shown = text(bearing(&site, "POST", call, &operator.secret).await).await;
+    assert!(shown.contains(&operator.token.id) && shown.contains("Operator"), "{shown}");
+    // A route that acts as the program itself.
+    let shown = text(bearing(&site, "GET", "/porter/inside", &operator.secret).await).await;
+    assert_eq!(shown, "\"Internal\"");
+}
+
+#[tokio::test]
+async fn the_audit_log_has_changes_by_routes_of_applications_and_no_calls() {
+    fn shop() -> Routes {
+        let member = Needs::of_organization(Role::Member);
+        Routes::new("shop")
+            .delete("/things/{id}", member, "Deletes", async || "")
+            .post("/orders", member, "Orders", async || {
+                Problem::of(steadfast_api::Code::BadRequest, "no").into_response()
+            })
+            .post("/clicks", member.unrecorded(), "Counts", async || "")
+            .get("/things", Needs::of_organization(Role::Viewer), "Lists", async || "")
+    }
+    let program = App::new("host").object(Porter).queue(MAIL).routes("/shop", shop);
+    let program = program.test().await.unwrap();
+    let site = router(&program, Policy::Loopback).unwrap();
+    let create = async |spec| program.tokens().create(spec, None).await.unwrap();
+    let acme = create(TokenSpec::member("acme")).await;
+    let member = create(TokenSpec::role(Role::Member)).await;
+    // The first request closes access.
+    assert_eq!(bearing(&site, "GET", "/shop/things", &acme.secret).await.status(), 200);
+    // A task of its own writes the use of the token.
+    let uses = async || program.tokens().list(None, 9).await.unwrap();
+    while uses().await.iter().all(|it| it.last_used_at.is_none()) {
+        tokio::task::yield_now().await;
+    }
+    let commits = program.store().activity().commits;
+    let deleted = bearing(&site, "DELETE", "/shop/things/t-1", &acme.secret).await;
+    assert_eq!(deleted.status(), 200);
+    assert_eq!(program.store().activity().commits, commits + 1, "its record");
+    for (method, path) in [("POST", "/shop/clicks"), ("GET", "/shop/things")] {
+        assert_eq!(bearing(&site, method, path, &acme.secret).await.status(), 200, "{path}");
+    }
+    assert_eq!(program.store().activity().commits, commits + 1);
+    // Mistakes have a budget.
+    for _ in 0..30 {
+        assert_eq!(bearing(&site, "POST", "/shop/orders", &acme.secret).await.status(), 400);
+    }
+    // Calls and sends of members are data.
+    for path in ["/v1/objects/porter/a/calls/ask", "/v1/queues/mail/messages"] {
+        let answer = bearing(&site, "POST", path, &member.secret).await;
+        assert!(answer.status() != 403 && answer.status() != 401, "{path}");
+    }
+    bearing(&site, "POST", "/v1/queues/mail/purge", &member.secret).await;
+    let records = program.audit().list(None, 99).await.unwrap();
+    let count = |action: &str| records.iter().filter(|it| it.event.action == action).count();
+    let first = records.last().unwrap();
+    assert_eq!((&*first.event.action, &*first.event.outcome), ("DELETE /shop/things/{id}", "200"));
+    assert_eq!(first.event.target, "/shop/things/t-1");
+    assert_eq!(first.event.token.as_ref(), Some(&acme.token.id));
+    assert!((20..30).contains(&count("POST /shop/orders")), "{records:?}");
+    assert_eq!(count("POST /v1/queues/{queue}/purge"), 1, "refused");
+    assert_eq!(records.len(), 2 + count("POST /shop/orders"), "{records:?}");
+}
+
+#[tokio::test]
+async fn the_port_for_webhooks_serves_no_other_route() {
+    fn hooks() -> Routes {
+        let none = Needs::NOTHING;
+        Routes::new("hooks").post("/webhooks/shop/{secret}", none, "Hears", async || "heard")
+    }
+    let program = App::new("host").object(Porter).routes("/porter", porter_routes);
+    let program = program.routes("", hooks).test().await.unwrap();
+    let table = route_table(&program).unwrap();
+    let port = crate::webhooks::router(router(&program, Policy::Loopback).unwrap());
+    let mut served = 0;
+    for route in table.entries() {
+        let path = route.path.replace("{*", "{").replace(['{', '}'], "");
+        let request = Request::builder().method(&*route.method).uri(&path);
+        // Providers call it by its public name.
+        let request = request.header("host", HOST).body(Body::empty()).unwrap();
+        let found = ask(&port, request).await.status();
+        let is_webhook = route.path.starts_with("/webhooks/");
+        served += usize::from(is_webhook);
+        assert_eq!(found, if is_webhook { 200 } else { 404 }, "{} {path}", route.method);
+    }
+    assert_eq!(served, 1);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::response::{Response, sse::Event};
 use serde_json::json;
-use steadfast_core::{RunError, object::Caller, workflow::HistoryEntry};
+use steadfast_core::{RunError, workflow::HistoryEntry};
 use steadfast_store::{Clock, SystemClock};
 use tokio::{
     sync::{OwnedSemaphorePermit, mpsc},
@@ -15,7 +15,7 @@ use super::{
     CLOSE_NOTICE_DELAY, WRITE_TIMEOUT,
     events::{RETRY, answer_of},
 };
-use crate::{access, listener::ConnectionSlot, server::Server};
+use crate::{access::Admission, listener::ConnectionSlot, server::Server};
 
 /// Entries per read, which bounds the memory per client.
 const PAGE: usize = 50;
@@ -24,7 +24,7 @@ const PAGE: usize = 50;
 pub(crate) struct Follower {
     pub(crate) server: Arc<Server>,
     /// The stream ends with the access of its caller.
-    pub(crate) caller: Caller,
+    pub(crate) admission: Admission,
     pub(crate) workflow: String,
     pub(crate) id: String,
     /// The last number that the client has.
@@ -51,7 +51,7 @@ pub(crate) fn answer(follower: Follower, slot: Option<ConnectionSlot>) -> Respon
 }
 
 async fn run(mut follower: Follower, out: mpsc::Sender<Event>, slot: Option<ConnectionSlot>) {
-    let access_ended = access::ended(follower.server.clone(), follower.caller.clone());
+    let access_ended = follower.admission.clone().ended(follower.server.clone());
     let end = tokio::select! {
         end = follower.stream_entries(&out) => end,
         () = access_ended => End::Closed("token_ended".into(), super::access_closed().reason),

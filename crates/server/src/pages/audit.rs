@@ -42,7 +42,7 @@ pub(super) async fn list(
     let content = html! {
         h1 { "Audit log" }
         p.quiet {
-            "Logins, refused requests and changes by operators while access is closed. Each record "
+            "Logins, refused requests and changes while access is closed. Each record "
             "has the hash of the one before it; " code { "steadfast doctor" } " checks them."
         }
         @if found.items.is_empty() {
