@@ -38,7 +38,14 @@ const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 pub struct Sessions {
     store: Arc<dyn Store>,
     tokens: Tokens,
-    cache: Arc<Mutex<HashMap<String, Stored>>>,
+    cache: Arc<Mutex<Cache>>,
+}
+
+#[derive(Default)]
+struct Cache {
+    sessions: HashMap<String, Stored>,
+    /// The number of ended sessions: a read that began before an end is not kept.
+    ends: u64,
 }
 
 /// A session that has begun.
@@ -127,31 +134,64 @@ impl Sessions {
             return Err(Denied::Unknown.into());
         }
         let (hash, now) = (hash(secret), self.store.clock().now());
-        let cached = self.cache.lock().get(&hash).cloned();
+        let (cached, ends) = {
+            let cache = self.cache.lock();
+            (cache.sessions.get(&hash).cloned(), cache.ends)
+        };
         let mut stored = match cached {
             Some(stored) => stored,
-            None => {
-                let found = self.store.entry(&EntryKey::new(SPACE, hash.as_bytes())?).await?;
-                let value = found.and_then(|it| it.value).ok_or(Denied::Unknown)?;
-                parse(&value)?
-            }
+            None => self.read(&hash).await?.0,
         };
         if stored.ends_at <= now.0 || stored.idle_until <= now.0 {
-            self.cache.lock().remove(&hash);
+            self.cache.lock().sessions.remove(&hash);
             return Err(Denied::Expired.into());
         }
         let principal = self.principal(&stored.token, stored.issued_at).await?;
         let idle_until = now.after(SESSION_IDLE).0.min(stored.ends_at);
         if stored.idle_until.saturating_add(millis(USE_WRITTEN)) <= idle_until {
-            stored.idle_until = idle_until;
-            self.store.commit(put(&hash, &stored, now)?).await?;
+            stored = self.extend(&hash, idle_until, now).await?;
         }
         let mut cache = self.cache.lock();
-        if CACHED_MAX <= cache.len() {
-            cache.clear();
+        if cache.ends == ends {
+            if CACHED_MAX <= cache.sessions.len() {
+                cache.sessions.clear();
+            }
+            cache.sessions.insert(hash, stored);
         }
-        cache.insert(hash, stored);
         Ok(principal)
+    }
+
+    /// The stored session and its revision.
+    async fn read(&self, hash: &str) -> Result<(Stored, i64), TokenError> {
+        let found = self.store.entry(&EntryKey::new(SPACE, hash.as_bytes())?).await?;
+        let found = found.ok_or(Denied::Unknown)?;
+        let value = found.value.ok_or(Denied::Unknown)?;
+        Ok((parse(&value)?, found.revision))
+    }
+
+    /// Writes that a session was used. A session that ended meanwhile stays ended.
+    async fn extend(
+        &self,
+        hash: &str,
+        idle_until: i64,
+        now: Timestamp,
+    ) -> Result<Stored, TokenError> {
+        loop {
+            let read = self.read(hash).await;
+            let (mut stored, revision) = match read {
+                Ok(read) => read,
+                Err(error) => {
+                    self.cache.lock().sessions.remove(hash);
+                    return Err(error);
+                }
+            };
+            stored.idle_until = stored.idle_until.max(idle_until);
+            let entry = EntryKey::new(SPACE, hash.as_bytes())?;
+            let commit = put(hash, &stored, now)?.expect(Expect::Revision { entry, revision });
+            if let Outcome::Committed(_) = self.store.commit(commit).await? {
+                return Ok(stored);
+            }
+        }
     }
 
     /// Ends a session.
@@ -161,7 +201,9 @@ impl Sessions {
         let expires = Some(Duration::ZERO);
         let gone = Put { entry, value: None, reference: None, expires };
         self.store.commit(Commit::of(Write::Put(gone))).await?;
-        self.cache.lock().remove(&hash);
+        let mut cache = self.cache.lock();
+        cache.sessions.remove(&hash);
+        cache.ends += 1;
         Ok(())
     }
 }
