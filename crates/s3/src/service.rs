@@ -30,6 +30,10 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 /// 1,024 bytes.
 const XML_BYTES_MAX: usize = 8 << 20;
 
+/// Stored content may be shown, but runs no script and loads nothing but images.
+const SANDBOX: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src 'self'; \
+                       media-src 'self'; sandbox";
+
 /// Serves the S3 API over buckets. Cheap to clone.
 #[derive(Clone)]
 pub struct S3Api {
@@ -91,6 +95,9 @@ impl S3Api {
             Refusal::Busy => {
                 s3_error!(SlowDown, "memory for request bodies is exhausted; retry later")
             }
+            Refusal::Code => {
+                s3_error!(AccessDenied, "a stored file is never a script or a style of a page")
+            }
         };
         let mut answer = named(errors::response(error), &self.ids.next()).await;
         answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -127,13 +134,22 @@ pub enum Refusal {
     Slow,
     /// No memory is left for the body.
     Busy,
+    /// A browser would run the blob as a script or apply it as a style.
+    Code,
 }
 
 /// Adds the headers that every response has.
 async fn named(answer: Response<Body>, id: &str) -> Response<Body> {
     let mut answer = errors::explained(answer, id).await;
     let headers = answer.headers_mut();
-    headers.insert(header::SERVER, HeaderValue::from_static("Steadfast"));
+    for (name, value) in [
+        (header::SERVER, "Steadfast"),
+        // A browser may show a blob of a stranger, and do nothing else with it.
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CONTENT_SECURITY_POLICY, SANDBOX),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
     if let Ok(id) = HeaderValue::from_str(id) {
         headers.insert(REQUEST_ID, id);
     }

@@ -3,7 +3,7 @@
 use axum::{Router, body::Body, extract::Request, response::Response};
 use steadfast_s3::{Refusal, S3Api};
 
-use crate::{budget, listener::ConnectionSlot, server::Server};
+use crate::{budget, envelope, listener::ConnectionSlot, server::Server};
 
 /// The router of the S3 port.
 pub(crate) fn router(server: &Server) -> Router {
@@ -14,6 +14,9 @@ pub(crate) fn router(server: &Server) -> Router {
         S3Api::new(buckets.clone(), store, seal)
     };
     Router::new().fallback(async move |request: Request| -> Response {
+        if envelope::fetches_code(request.headers()) {
+            return api.refuse(Refusal::Code).await.map(Body::new);
+        }
         let slot = request.extensions().get::<ConnectionSlot>().cloned();
         let answer = async |request| api.answer(request).await.map(Body::new);
         let answered = budget::check_s3(&budget, request, answer).await;
