@@ -25,6 +25,9 @@ use crate::{
 /// Routes of the server that every principal may use, also those of organizations.
 const FOR_ALL: [&str; 2] = ["/v1/whoami", "/v1/login-links"];
 
+/// Routes that answer while the store cannot be read, also to a caller with a credential.
+const HEALTH: [&str; 2] = ["/healthz", "/readyz"];
+
 /// Waits until the access of a caller has ended, for connections that stay open.
 pub(crate) async fn ended(server: Arc<Server>, caller: object::Caller) {
     let tokens = server.runtime.tokens();
@@ -104,12 +107,18 @@ pub(crate) async fn authorize(
         }
         return Ok(known);
     }
+    let credential = credential(&request.headers, &cookie_name(server, request.extensions.get()));
+    let is_health = route.is_some_and(|it| HEALTH.contains(&&*it.path));
+    let needs_nothing = route.is_some_and(|it| it.needs.role().is_none());
+    if is_health || (needs_nothing && credential.is_none()) {
+        return Ok(object::Caller::Anonymous);
+    }
     let tokens = server.runtime.tokens();
     if !tokens.is_closed().await.map_err(|it| problem(it).into_response())? {
         return Ok(object::Caller::Anonymous);
     }
     server.transport().close();
-    let found = match credential(&request.headers, &cookie_name(server, request.extensions.get())) {
+    let found = match credential {
         None => Err(Denied::Missing.into()),
         Some(Credential::Token(secret)) => tokens.authenticate(secret).await,
         Some(Credential::Session(secret)) => server.runtime.sessions().find(secret).await,
