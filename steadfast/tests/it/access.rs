@@ -9,10 +9,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tungstenite::{client::IntoClientRequest, http::HeaderValue};
 
-use crate::{
-    browser::Browser,
-    harness::{Answer, Server, assert_fails_with, output, stdout, steadfast},
-};
+use crate::harness::{Answer, Server, assert_fails_with, output, stdout, steadfast};
 
 const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
 
@@ -30,14 +27,14 @@ fn admin(server: &Server) -> String {
 }
 
 /// A client with a token.
-struct Holder<'a> {
+pub(crate) struct Holder<'a> {
     server: &'a Server,
-    bearer: String,
-    id: String,
+    pub(crate) bearer: String,
+    pub(crate) id: String,
 }
 
 impl<'a> Holder<'a> {
-    fn new(server: &'a Server, spec: &Value) -> Self {
+    pub(crate) fn new(server: &'a Server, spec: &Value) -> Self {
         let bearer = format!("Bearer {}", admin(server));
         let made = server.post_json("/v1/tokens", &spec.to_string(), &[("authorization", &bearer)]);
         assert_eq!(made.status, 201, "{}", made.body);
@@ -310,26 +307,4 @@ fn a_network_address_needs_closed_access_and_a_safe_way() {
     let unsafe_way = serve(&["--listen", "0.0.0.0:0", "--access", "closed"]);
     assert_fails_with(&unsafe_way, &["in the clear", "--tls-cert"]);
     assert_fails_with(&serve(&["--public-url", "https://s.example.org"]), &["--access closed"]);
-}
-
-#[test]
-fn a_browser_logs_in_and_is_logged_out_by_a_revocation_elsewhere() {
-    let Some(browser) = Browser::start() else { return };
-    let server = closed();
-    let link = server.greeting.split_whitespace().find(|it| it.contains("/login#"));
-    let window = browser.open(link.expect("it prints a link"));
-    window.wait_for("location.pathname === '/' && document.querySelector('.logout') !== null");
-    assert_eq!(window.evaluate("document.cookie + location.hash"), "", "scripts see no secret");
-    window.click(".logout button");
-    window.wait_for("location.pathname === '/login'");
-    let holder = Holder::new(&server, &json!({ "role": "viewer" }));
-    window.go(&format!("{}/queues", server.url));
-    window.wait_for("location.pathname === '/login'");
-    window.write("input[name=token]", holder.bearer.trim_start_matches("Bearer "));
-    window.press_enter();
-    window.wait_for("location.pathname === '/queues'");
-    holder.revoke();
-    window.go(&format!("{}/workflows", server.url));
-    window.wait_for("location.pathname === '/login'");
-    browser.assert_quiet();
 }
