@@ -26,10 +26,6 @@ use crate::{
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 
-/// Maximum size of an XML body in bytes: 10,000 parts with checksums, or 1,000 escaped keys of
-/// 1,024 bytes.
-const XML_BYTES_MAX: usize = 8 << 20;
-
 /// Stored content may be shown, but runs no script and loads nothing but images.
 const SANDBOX: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src 'self'; \
                        media-src 'self'; sandbox";
@@ -45,7 +41,7 @@ impl S3Api {
     /// Serves these buckets; `store` holds their access keys, and `seal` opens them.
     pub fn new(buckets: Buckets, store: Arc<dyn Store>, seal: Seal) -> Self {
         let mut config = S3Config::default();
-        config.xml_max_body_size = XML_BYTES_MAX;
+        config.xml_max_body_size = guard::XML_BYTES_MAX;
         // Forms are refused earlier; this limit is the second check.
         config.post_object_max_file_size = 1;
         config.form_max_field_size = 1;
