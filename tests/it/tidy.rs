@@ -141,6 +141,47 @@ fn dependencies_point_downwards() {
     }
 }
 
+/// Whether a line of code compares two texts of which one is a secret.
+fn compares_secrets(line: &str) -> bool {
+    let is_secret = |operand: &str| {
+        let operand = operand.trim_matches([' ', '&', '*', '(', ')', ';', ',', '{']);
+        let name = operand.rsplit([' ', '.', '&', '(']).next().unwrap_or_default();
+        ["expose", "secret", "signature"].contains(&name)
+    };
+    let halves = line.split_once(" == ").or_else(|| line.split_once(" != "));
+    let code = !line.trim_start().starts_with("//");
+    code && halves.is_some_and(|(left, right)| {
+        is_secret(left) || is_secret(right.split(" && ").next().unwrap_or(right))
+    })
+}
+
+/// Tokens, sessions and links are found by their hashes; `Secret`, HMAC and the S3 library compare
+/// in constant time. A comparison of two texts would not.
+#[test]
+fn no_comparison_of_secrets_depends_on_their_bytes() {
+    for bad in
+        ["if key.secret.expose() == given {", "it.secret != *other.secret", "a == signature;"]
+    {
+        assert!(compares_secrets(bad), "{bad}");
+    }
+    assert!(!compares_secrets("if secret.len() != LEN || true {"));
+    let mut all = Vec::new();
+    for folder in ["crates", "apps"] {
+        texts(&root().join(folder), &mut all);
+    }
+    let is_code = |path: &Path| {
+        let is_test = path.components().any(|it| it.as_os_str() == "tests");
+        path.extension().is_some_and(|it| it == "rs") && !is_test
+    };
+    let mut found = Vec::new();
+    for (path, text) in all.iter().filter(|it| is_code(&it.0)) {
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let bad = code.lines().filter(|it| compares_secrets(it));
+        found.extend(bad.map(|it| format!("{}: {}", path.display(), it.trim())));
+    }
+    assert!(found.is_empty(), "compare with `Secret`, or find by a hash: {found:#?}");
+}
+
 #[test]
 fn documents_have_one_title() {
     for name in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"] {

@@ -88,17 +88,4 @@ pub struct Alive {
 pub struct Readiness {
     /// `ready` or `not ready`.
     pub status: String,
-    /// The checks.
-    pub checks: Vec<ReadinessCheck>,
-}
-
-/// One check.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct ReadinessCheck {
-    /// Name of the check.
-    pub name: String,
-    /// Whether the check passed.
-    pub ok: bool,
-    /// The finding.
-    pub detail: String,
 }

@@ -1,5 +1,7 @@
 //! Tokens: create, list, rotate, revoke; the principal of a request.
 
+use std::fmt;
+
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use steadfast_core::{Role, Scope};
@@ -70,7 +72,7 @@ requests! {
 }
 
 /// A link that logs a browser in once.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
 pub struct LoginLink {
     /// The path with the code, to be opened at the address of the server.
     pub path: String,
@@ -127,7 +129,7 @@ pub struct Token {
 }
 
 /// A new token. Its secret cannot be read again.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NewToken {
     /// The token.
@@ -144,6 +146,20 @@ pub struct RevokedToken {
     pub id: String,
 }
 
+/// Without the code, which is a credential.
+impl fmt::Debug for LoginLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoginLink").finish_non_exhaustive()
+    }
+}
+
+/// Without the secret.
+impl fmt::Debug for NewToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewToken").field("entry", &self.entry).finish_non_exhaustive()
+    }
+}
+
 impl From<steadfast_core::Token> for Token {
     fn from(it: steadfast_core::Token) -> Self {
         Self {
@@ -157,5 +173,19 @@ impl From<steadfast_core::Token> for Token {
             created_by: it.created_by,
             last_used_at: it.last_used_at.map(rfc3339),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_shows_no_credential() {
+        let text = r#"{"id":"ABC","role":"admin","createdAt":"","token":"sf_ABC_hush"}"#;
+        let new: NewToken = serde_json::from_str(text).unwrap();
+        let link = LoginLink { path: "/login#hush".into() };
+        let shown = format!("{new:?} {link:?}");
+        assert!(shown.contains("ABC") && !shown.contains("hush"), "{shown}");
     }
 }

@@ -114,6 +114,7 @@ pub struct App {
     pub(crate) script: Script,
     pub(crate) retention: RetentionSettings,
     pub(crate) adopts: bool,
+    pub(crate) sessions_in_memory: bool,
     pub(crate) seal: SealSource,
     /// Entries that are secrets.
     pub(crate) secrets: Vec<EntryKey>,
@@ -147,6 +148,7 @@ impl App {
             script: Script::default(),
             retention: RetentionSettings::default(),
             adopts: false,
+            sessions_in_memory: false,
             seal: SealSource::Unset,
             secrets: Vec::new(),
             expected: Vec::new(),
@@ -369,6 +371,12 @@ impl App {
     /// Takes over a store that belongs to another program. Without this [`App::open`] refuses it.
     pub fn adopt(mut self) -> Self {
         self.adopts = true;
+        self
+    }
+
+    /// Keeps sessions and login links of browsers in memory, for a program on a read-only store.
+    pub fn sessions_in_memory(mut self) -> Self {
+        self.sessions_in_memory = true;
         self
     }
 

@@ -1,4 +1,4 @@
-//! Fuzz targets: URLs of strangers.
+//! Fuzz targets: URLs of strangers, and messages about their answers.
 
 use std::net::IpAddr;
 
@@ -22,6 +22,12 @@ pub fn url(data: &[u8]) {
     }
     // The connection is made with the URL as it is written now.
     assert_eq!(policy.check(url.as_str()), Ok(target.clone()));
+}
+
+/// Asserts that a message about an answer of a stranger can be recorded and shown.
+pub fn assert_short(message: &str) {
+    assert!(message.chars().count() <= 400, "{} bytes", message.len());
+    assert!(!message.chars().any(char::is_control), "{message:?}");
 }
 
 /// Whether an address is of this machine or its network, as the standard library sees it.

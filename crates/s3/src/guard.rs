@@ -16,6 +16,10 @@ pub(crate) const DECODED_LENGTH: HeaderName =
 const CONTENT_SHA256: &str = "x-amz-content-sha256";
 const AMZ_DATE: HeaderName = HeaderName::from_static("x-amz-date");
 
+/// Maximum size of an XML body in bytes: 10,000 parts with checksums, or 1,000 escaped keys of
+/// 1,024 bytes.
+pub(crate) const XML_BYTES_MAX: usize = 8 << 20;
+
 /// Refuses unsafe requests. Returns the chunking of the body.
 pub(crate) fn check(parts: &mut Parts) -> S3Result<Chunks> {
     match Signature::of(parts) {
@@ -129,9 +133,20 @@ fn check_lengths(parts: &Parts) -> S3Result<()> {
             if BLOB_BYTES_MAX + BLOB_BYTES_MAX / 8 < len {
                 return Err(s3_error!(EntityTooLarge, "a blob may have 5 TiB at most"));
             }
+            // The library would report an error of the server.
+            if is_document(parts) && (XML_BYTES_MAX as u64) < len {
+                let text = "an XML body may have 8 MiB at most";
+                return Err(s3_error!(MaxMessageLengthExceeded, "{text}"));
+            }
         }
     }
     Ok(())
+}
+
+/// Whether the body is a document and not the content of a blob.
+fn is_document(parts: &Parts) -> bool {
+    let path = parts.uri.path().trim_start_matches('/');
+    parts.method == Method::POST || !path.contains('/')
 }
 
 /// Parses a header of digits only.

@@ -28,9 +28,9 @@ use crate::{
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 
-/// Maximum size of an XML body in bytes: 10,000 parts with checksums, or 1,000 escaped keys of
-/// 1,024 bytes.
-const XML_BYTES_MAX: usize = 8 << 20;
+/// Stored content may be shown, but runs no script and loads nothing but images.
+const SANDBOX: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src 'self'; \
+                       media-src 'self'; sandbox";
 
 /// Serves the S3 API over buckets. Cheap to clone.
 #[derive(Clone)]
@@ -43,7 +43,7 @@ impl S3Api {
     /// Serves these buckets; `store` holds their access keys, and `seal` opens them.
     pub fn new(buckets: Buckets, store: Arc<dyn Store>, seal: Seal) -> Self {
         let mut config = S3Config::default();
-        config.xml_max_body_size = XML_BYTES_MAX;
+        config.xml_max_body_size = guard::XML_BYTES_MAX;
         // Forms are refused earlier; this limit is the second check.
         config.post_object_max_file_size = 1;
         config.form_max_field_size = 1;
@@ -112,6 +112,9 @@ impl S3Api {
                 ServiceUnavailable,
                 "the audit log cannot be written; the request may have had its effect"
             ),
+            Refusal::Code => {
+                s3_error!(AccessDenied, "a stored file is never a script or a style of a page")
+            }
         };
         let mut answer = named(errors::response(error), &self.ids.next()).await;
         answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -162,6 +165,8 @@ pub enum Refusal {
     Unrecorded,
     /// The request met a bug.
     Failed,
+    /// A browser would run the blob as a script or apply it as a style.
+    Code,
 }
 
 /// The use of an access key by one request, for the audit log.
@@ -183,7 +188,14 @@ pub struct S3Use {
 async fn named(answer: Response<Body>, id: &str) -> Response<Body> {
     let mut answer = errors::explained(answer, id).await;
     let headers = answer.headers_mut();
-    headers.insert(header::SERVER, HeaderValue::from_static("Steadfast"));
+    for (name, value) in [
+        (header::SERVER, "Steadfast"),
+        // A browser may show a blob of a stranger, and do nothing else with it.
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CONTENT_SECURITY_POLICY, SANDBOX),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
     if let Ok(id) = HeaderValue::from_str(id) {
         headers.insert(REQUEST_ID, id);
     }

@@ -6,10 +6,10 @@ mod transport;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use clap::{Args, Command, Parser, Subcommand, builder::FalseyValueParser};
+use clap::{Arg, Args, Command, Parser, Subcommand, builder::FalseyValueParser};
 use steadfast_api::server::Examine;
 use steadfast_core::{RetentionSettings, object::HistoryRetention};
-use steadfast_store::Retention;
+use steadfast_store::{Retention, Secret};
 use tracing_subscriber::filter::LevelFilter;
 
 pub(crate) use self::{source::Source, transport::TransportArgs};
@@ -67,6 +67,9 @@ pub(crate) struct InspectArgs {
     /// Address to listen on; loopback only
     #[arg(long, env = "STEADFAST_LISTEN", default_value = "127.0.0.1:8787", value_parser = listen)]
     pub(crate) listen: SocketAddr,
+    /// File of the key that seals secrets; by default seal.key in the data folder
+    #[arg(long, env = "STEADFAST_SEAL_KEY_FILE", value_name = "FILE")]
+    pub(crate) seal_key_file: Option<PathBuf>,
     /// Log level on stderr: error, warn, info, debug or trace
     #[arg(long, env = "STEADFAST_LOG", default_value = "info")]
     pub(crate) log: LevelFilter,
@@ -229,9 +232,9 @@ pub(crate) struct AskArgs {
     #[arg(long, env = "STEADFAST_DATA", value_name = "DIR")]
     data: Option<PathBuf>,
     /// Token for a server with closed access. By default the one in ./data/admin.token is sent to
-    /// servers on this machine
+    /// the server whose address is in ./data/address
     #[arg(long, env = "STEADFAST_TOKEN", hide_env_values = true)]
-    token: Option<String>,
+    token: Option<Secret>,
     /// File with the token
     #[arg(long, env = "STEADFAST_TOKEN_FILE", value_name = "FILE")]
     token_file: Option<PathBuf>,
@@ -247,6 +250,19 @@ pub(crate) struct DoctorArgs {
     pub(crate) examine: Examine,
     #[command(flatten)]
     pub(crate) ask: AskArgs,
+}
+
+/// Adds the flags for certificates and tokens to a verb of an application that asks a server.
+pub(crate) fn with_server(verb: Command) -> Command {
+    let has = |id: &str| verb.get_arguments().any(|it| it.get_id() == id);
+    if !has("server") {
+        return verb;
+    }
+    let asks = AskArgs::augment_args(Command::new("ask"));
+    let flags = ["ca", "token", "token_file"].into_iter().filter(|it| !has(it));
+    let flags: Vec<Arg> =
+        flags.filter_map(|id| asks.get_arguments().find(|it| it.get_id() == id).cloned()).collect();
+    verb.args(flags)
 }
 
 /// Replaces the program name in the examples of each verb.
@@ -308,6 +324,29 @@ mod tests {
         let source =
             Source::Server { url: "https://h".into(), ca: Some("ca.pem".into()), token: None };
         assert_eq!(source_of(&private), Ok(source));
+    }
+
+    #[test]
+    fn a_verb_of_an_application_that_asks_a_server_has_the_flags_of_a_connection() {
+        let verb = |flag: &'static str| {
+            let verb = with_server(Command::new("compare").arg(Arg::new(flag).long(flag)));
+            let command = Command::new("shop").subcommand(verb);
+            let line = ["shop", "compare", "--server", "https://h", "--ca", "x", "--token", "t"];
+            command.try_get_matches_from(line)
+        };
+        let matches = verb("server").unwrap();
+        let source = Source::server("https://h", matches.subcommand().unwrap().1).unwrap();
+        let (ca, token) = (Some("x".into()), Some("t".into()));
+        assert_eq!(source, Source::Server { url: "https://h".into(), ca, token });
+        assert!(verb("folder").is_err(), "it asks no server");
+    }
+
+    #[test]
+    fn debug_shows_no_token() {
+        let line = ["steadfast", "doctor", "--server", "https://h", "--token", "hush"];
+        let parsed = CommandLine::try_parse_from(line).unwrap();
+        let shown = format!("{parsed:?} {:?}", source_of(&line).unwrap());
+        assert!(shown.contains("https://h") && !shown.contains("hush"), "{shown}");
     }
 
     #[test]

@@ -190,7 +190,7 @@ fn build<M, P: Program<M>>(
 fn full(declared: &DeclaredSettings, nouns: &[Noun], verbs: &[Verb], name: &str) -> Command {
     let command = with_settings(CommandLine::command(), declared).name(name.to_owned());
     let command = command.subcommands(nouns.iter().map(Noun::command));
-    let of_apps = verbs.iter().map(|it| declared.of_verb(it.command.clone()));
+    let of_apps = verbs.iter().map(|it| args::with_server(declared.of_verb(it.command.clone())));
     let command = command.subcommands(of_apps);
     if name == "steadfast" { command } else { args::renamed(command, name) }
 }

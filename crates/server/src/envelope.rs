@@ -92,11 +92,22 @@ pub(crate) async fn wrap(
     response
 }
 
+/// Uses of a response that run it, in the header `Sec-Fetch-Dest`.
+const CODE: [&str; 8] = [
+    "script",
+    "style",
+    "worker",
+    "sharedworker",
+    "serviceworker",
+    "audioworklet",
+    "paintworklet",
+    "xslt",
+];
+
 /// Whether a browser would run the response as a script or apply it as a style.
-fn fetches_code(headers: &HeaderMap) -> bool {
-    let code = ["script", "style", "worker", "sharedworker", "serviceworker"];
+pub(crate) fn fetches_code(headers: &HeaderMap) -> bool {
     let dest = headers.get("sec-fetch-dest").and_then(|it| it.to_str().ok());
-    dest.is_some_and(|it| code.contains(&it))
+    dest.is_some_and(|it| CODE.contains(&it))
 }
 
 /// Whether a response is a stored file: those have the policy `sandbox`.
@@ -238,8 +249,8 @@ fn add_headers(headers: &mut HeaderMap, request_id: &str) {
     if let Ok(id) = HeaderValue::from_str(request_id) {
         headers.insert(request_id::HEADER, id);
     }
-    // Pages and stored files have set a stricter policy.
-    headers.entry(header::CONTENT_SECURITY_POLICY).or_insert_with(|| policy("'self'"));
+    // Pages and stored files have set their own. `'self'` would admit stored files as scripts.
+    headers.entry(header::CONTENT_SECURITY_POLICY).or_insert_with(|| policy("'none'"));
     for (name, value) in [
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         // With `no-referrer`, a browser would send `Origin: null` with our own forms.

@@ -240,6 +240,9 @@ mod tests {
         let named = (Method::GET, "http://example.org/");
         let found = code(&Transport::default(), "127.0.0.1", named, &[("host", "localhost")]);
         assert_eq!(found.as_deref(), Some("foreign_host"));
+        let named = (Method::GET, "http://localhost/");
+        let found = code(&Transport::default(), "127.0.0.1", named, &[("host", "example.org")]);
+        assert_eq!(found.as_deref(), Some("foreign_host"));
     }
 
     #[test]

@@ -5,13 +5,18 @@
 mod handshake;
 mod peers;
 mod slots;
+mod strict;
 #[cfg(test)]
 mod tests;
 mod timeouts;
 
 use std::{io, net::IpAddr, sync::Arc, time::Duration};
 
-use axum::{Router, body::Body, http::Request};
+use axum::{
+    Router,
+    body::Body,
+    http::{HeaderValue, Request, StatusCode, header},
+};
 use hyper::{
     body::{Body as _, Incoming},
     server::conn::http1,
@@ -30,6 +35,7 @@ use tower::ServiceExt;
 use self::{
     peers::{PeerCounts, PeerGuard},
     slots::ConnectionSlots,
+    strict::{Framing, StrictLines},
     timeouts::{ResponseBody, TimedBody, TimedStream},
 };
 pub(crate) use self::{slots::ConnectionSlot, timeouts::CLIENT_TIMEOUT};
@@ -187,9 +193,13 @@ async fn serve_http(
     slot: &ConnectionSlot,
     stop: &CancellationToken,
 ) {
-    let of_request = slot.clone();
-    let service =
-        service_fn(move |request| answer(served.clone(), peer, request, of_request.clone()));
+    let (of_request, framing) = (slot.clone(), Framing::default());
+    let stream = StrictLines::new(stream, framing.clone());
+    let service = service_fn(move |request: Request<Incoming>| {
+        framing.note(&request);
+        let is_last = framing.has_open_end();
+        answer(served.clone(), peer, request, of_request.clone(), is_last)
+    });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
     let connection = http.serve_connection(TokioIo::new(stream), service).with_upgrades();
@@ -227,6 +237,7 @@ async fn answer(
     peer: IpAddr,
     request: Request<Incoming>,
     slot: ConnectionSlot,
+    is_last: bool,
 ) -> ServeResult {
     slot.has_read();
     slot.note_slow(false);
@@ -239,7 +250,10 @@ async fn answer(
     let client = served.transport.client_info(peer, request.uri(), request.headers());
     request.extensions_mut().insert(client);
     request.extensions_mut().insert(slot.clone());
-    let response = served.app.oneshot(request).await?;
+    let mut response = served.app.oneshot(request).await?;
+    if is_last && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     Ok(response.map(|body| ResponseBody::new(body, slot)))
 }
 

@@ -12,7 +12,9 @@ use axum::{
 use steadfast_core::AuditEvent;
 use steadfast_s3::{Permission, Refusal, S3Api, S3Use};
 
-use crate::{budget, guard, listener::ConnectionSlot, server::Server, transport::ClientInfo};
+use crate::{
+    budget, envelope, guard, listener::ConnectionSlot, server::Server, transport::ClientInfo,
+};
 
 /// The router of the S3 port.
 pub(crate) fn router(server: &Arc<Server>) -> Router {
@@ -44,6 +46,9 @@ fn may_change_bucket(method: &Method, uri: &Uri) -> bool {
 
 async fn answer(server: &Server, api: &S3Api, request: Request) -> Response {
     let (parts, body) = request.into_parts();
+    if envelope::fetches_code(&parts.headers) {
+        return api.refuse(Refusal::Code).await.map(Body::new);
+    }
     // The signature of a request shows that its sender has a key, whichever way it came.
     let is_refused = server.is_open()
         && !S3Api::is_signed(&parts)

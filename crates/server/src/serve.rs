@@ -1,6 +1,13 @@
 //! The verb `serve`: opens the store, listens, prints the address, and stops in order.
 
-use std::{fmt::Display, io::Write, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    fmt::Display,
+    io::Write,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use steadfast_core::{
     App, CLOSE_TIMEOUT, ObjectOptions, background_threads, is_closed, owner_of, refuse_foreign,
@@ -125,7 +132,12 @@ async fn serve_on(
     let started = work.spawn(async move { working.runtime.work().await }).await;
     started.map_err(|error| Failure::new(format!("deliveries cannot start ({error})")))??;
     log_unserved(&server).await;
-    let login = access(args, &server, data).await?;
+    let login = access(args, &server, data.clone()).await?;
+    let address = ports.addresses.http;
+    if let Err(error) = admin::write_address(&data, address) {
+        // A full disk does not prevent the start.
+        tracing::warn!(%error, "address not written: commands need --token-file");
+    }
     let scheme = transport.scheme();
     print_greeting(&greeting(&name, &server.location, (scheme, ports.addresses), &login));
     let stop = CancellationToken::new();
@@ -155,6 +167,7 @@ async fn serve_on(
         () = ending => {}
         () = signals.next() => return Err(Failure::new("stopped immediately by a second signal")),
     }
+    admin::remove_address(&data, address);
     tracing::info!("stopped");
     failed.map_or(Ok(()), |reason| Err(Failure::new(format!("the store failed: {reason}"))))
 }
@@ -178,6 +191,20 @@ async fn access(args: &ServeArgs, server: &Server, data: PathBuf) -> Result<Logi
         }
         Some(_) | None => Ok(Login::Closed),
     }
+}
+
+/// The way into a store that is only read. Nothing may be written into its folder, so the holder of
+/// its admin token gets a link instead of an address for the command line.
+async fn login_of(server: &Server, folder: &Path) -> Login {
+    if let Ok(false) = server.runtime.tokens().is_closed().await {
+        return Login::Open;
+    }
+    let Some(secret) = admin::read(folder) else { return Login::Closed };
+    let link = async {
+        let principal = server.runtime.tokens().authenticate(secret.expose()).await?;
+        server.runtime.sessions().link(&principal.token).await
+    };
+    link.await.map_or(Login::Closed, Login::Link)
 }
 
 /// The part of the greeting about access.
@@ -223,15 +250,20 @@ async fn look(args: &InspectArgs, name: String) -> Result<(), Failure> {
     let store = open_store(&location, clock.clone(), options).await?;
     let name = format!("{} (read-only)", owner_of(&folder).await.unwrap_or(name));
     // The program declares nothing, so nothing is delivered: everything in the store can be read.
+    let key = match &args.seal_key_file {
+        Some(file) => SealFile::named(file),
+        None => SealFile::in_folder(&folder),
+    };
     let mut app = App::new(&*name)
         .adopt()
         .blob_folder_read_only(folder.join("blobs"))
-        .seal_key_file(SealFile::in_folder(&folder).read_only());
+        .sessions_in_memory()
+        .seal_key_file(key.read_only());
     app::claim_routes(&mut app);
     let server = Server::prepare(app, store.clone(), location, Policy::Loopback).await?;
     let _ = server.is_read_only.set(());
-    let closed = server.runtime.tokens().is_closed().await;
-    let login = if matches!(closed, Ok(false)) { Login::Open } else { Login::Closed };
+    let _ = server.address.set(ports.addresses.http);
+    let login = login_of(&server, &folder).await;
     let at = (Scheme::Http, ports.addresses);
     print_greeting(&greeting(&name, &server.location, at, &login));
     let (stop, routes) = (CancellationToken::new(), app::router(server.clone())?);
@@ -367,10 +399,14 @@ fn greeting(
          Next, in another terminal:\n  \
            {program} streams list{server}\n  \
            {program} doctor{server}\n  \
-           curl {url}/openapi.json\n\n\
+           {third}\n\n\
          Press Ctrl-C to stop.\n",
         version = env!("CARGO_PKG_VERSION"),
         address = "address",
+        third = match login {
+            Login::Open => format!("curl {url}/openapi.json"),
+            Login::Closed | Login::Link(_) => format!("{program} whoami{server}"),
+        },
         mode = "access",
         noun = location.noun(),
         store = location.store(),
@@ -435,6 +471,7 @@ mod tests {
             "access       open: everybody on this machine",
             "streams list\n",
             "doctor\n",
+            "curl http://127.0.0.1:8787/openapi.json\n",
         ] {
             assert!(text.contains(shown), "{shown} is missing in {text}");
         }
@@ -442,6 +479,8 @@ mod tests {
         let (addresses, link) = ((Scheme::Http, at(1, Some(2))), Login::Link("CODE".into()));
         let text = greeting("steadfast", &database, addresses, &link);
         assert!(text.contains("http://127.0.0.1:1/login#CODE\n"), "{text}");
+        // It would be refused without a credential.
+        assert!(text.contains("whoami --server") && !text.contains("curl"), "{text}");
         assert!(text.contains("access       closed: admin.token in the data folder"), "{text}");
         assert!(text.contains("S3 API       http://127.0.0.1:2/\n"), "{text}");
         assert!(text.contains("postgres://me:***@h/d (PostgreSQL)"), "{text}");

@@ -12,7 +12,7 @@ use std::{
 };
 
 use axum::http::{HeaderMap, Uri};
-use steadfast_store::Clock;
+use steadfast_store::{Clock, Timestamp};
 use tokio_rustls::rustls::ServerConfig;
 
 pub(crate) use self::client_info::ClientInfo;
@@ -150,6 +150,11 @@ impl Transport {
     /// The present certificate, if the ports speak TLS.
     pub(crate) fn tls(&self) -> Option<Arc<ServerConfig>> {
         self.tls.as_ref().map(Tls::config)
+    }
+
+    /// When the certificate expires, if the ports speak TLS.
+    pub(crate) fn certificate_expires_at(&self) -> Option<Timestamp> {
+        self.tls.as_ref().and_then(Tls::expires_at)
     }
 
     /// Reads the certificate again whenever its files change. Never returns.

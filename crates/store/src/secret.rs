@@ -4,9 +4,21 @@ use std::{convert::Infallible, fmt, str::FromStr};
 
 use crate::StoreError;
 
-/// A secret. `Debug` does not show it.
-#[derive(Clone, Default, PartialEq, Eq)]
+/// A secret. `Debug` does not show it, and a comparison takes as long for a wrong text as for the
+/// right one.
+#[derive(Clone, Default)]
 pub struct Secret(String);
+
+impl PartialEq for Secret {
+    fn eq(&self, other: &Self) -> bool {
+        let (one, other) = (self.0.as_bytes(), other.0.as_bytes());
+        // All bytes are read: the first difference must not end the comparison.
+        let difference = one.iter().zip(other).fold(0, |all, (one, other)| all | (one ^ other));
+        one.len() == other.len() && std::hint::black_box(difference) == 0
+    }
+}
+
+impl Eq for Secret {}
 
 impl Secret {
     /// The text, for its use.
@@ -77,6 +89,14 @@ mod tests {
         let one = || secret_text(40, b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567").unwrap();
         assert_eq!(one().len(), 40);
         assert_ne!(one(), one());
+    }
+
+    #[test]
+    fn secrets_are_equal_if_all_bytes_are() {
+        assert_eq!(Secret::from("hush"), Secret::from("hush"));
+        for other in ["", "hus", "husx", "xush", "hushh"] {
+            assert_ne!(Secret::from("hush"), Secret::from(other), "{other}");
+        }
     }
 
     #[test]

@@ -9,10 +9,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tungstenite::{client::IntoClientRequest, http::HeaderValue};
 
-use crate::{
-    browser::Browser,
-    harness::{Answer, Server, assert_fails_with, output, stdout, steadfast},
-};
+use crate::harness::{Answer, Server, assert_fails_with, output, stdout, steadfast};
 
 const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
 
@@ -30,14 +27,14 @@ fn admin(server: &Server) -> String {
 }
 
 /// A client with a token.
-struct Holder<'a> {
+pub(crate) struct Holder<'a> {
     server: &'a Server,
-    bearer: String,
-    id: String,
+    pub(crate) bearer: String,
+    pub(crate) id: String,
 }
 
 impl<'a> Holder<'a> {
-    fn new(server: &'a Server, spec: &Value) -> Self {
+    pub(crate) fn new(server: &'a Server, spec: &Value) -> Self {
         let bearer = format!("Bearer {}", admin(server));
         let made = server.post_json("/v1/tokens", &spec.to_string(), &[("authorization", &bearer)]);
         assert_eq!(made.status, 201, "{}", made.body);
@@ -324,26 +321,4 @@ fn a_store_that_is_closed_needs_no_flag_to_listen_on_a_network() {
     closed.args(["serve", "--s3-listen", "none", "--data"]).arg(folder.path()).args(network);
     let Ok(server) = Server::greet(closed, folder) else { panic!("it does not start") };
     assert!(server.greeting.contains("http://0.0.0.0:"), "{}", server.greeting);
-}
-
-#[test]
-fn a_browser_logs_in_and_is_logged_out_by_a_revocation_elsewhere() {
-    let Some(browser) = Browser::start() else { return };
-    let server = closed();
-    let link = server.greeting.split_whitespace().find(|it| it.contains("/login#"));
-    let window = browser.open(link.expect("it prints a link"));
-    window.wait_for("location.pathname === '/' && document.querySelector('.logout') !== null");
-    assert_eq!(window.evaluate("document.cookie + location.hash"), "", "scripts see no secret");
-    window.click(".logout button");
-    window.wait_for("location.pathname === '/login'");
-    let holder = Holder::new(&server, &json!({ "role": "viewer" }));
-    window.go(&format!("{}/queues", server.url));
-    window.wait_for("location.pathname === '/login'");
-    window.write("input[name=token]", holder.bearer.trim_start_matches("Bearer "));
-    window.press_enter();
-    window.wait_for("location.pathname === '/queues'");
-    holder.revoke();
-    window.go(&format!("{}/workflows", server.url));
-    window.wait_for("location.pathname === '/login'");
-    browser.assert_quiet();
 }

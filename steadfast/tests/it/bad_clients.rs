@@ -2,17 +2,19 @@
 
 use std::{
     io::{ErrorKind, Read, Write},
-    net::TcpStream,
+    net::{SocketAddr, TcpStream},
     time::Duration,
 };
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
+use tokio::net::TcpSocket;
 
 use crate::{
     buckets::{ok, put, with_bucket},
     harness::{Server, get_url, put_url},
     object_views::increment,
+    seed,
 };
 
 /// More than the connection slots of a port.
@@ -176,18 +178,72 @@ fn a_connection_has_keepalive_probes() {
     server.text_until("/healthz", |_| sockets(&server, port).expect("it is there").keeps_alive);
 }
 
-#[test]
-fn ten_thousand_idle_connections_block_no_client() {
+/// More than slots; `STEADFAST_SOAK=1 ./test` opens 10,000, or as many as the system allows.
+fn idle_clients() -> usize {
+    if std::env::var_os("STEADFAST_SOAK").is_none() {
+        return CLIENTS;
+    }
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
-    // With a lower limit of open files there are fewer connections, but more than slots.
-    let count = maximum.map_or(10_000, |it| usize::try_from(it).unwrap().saturating_sub(1_000));
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).expect("it is allowed");
+    let allowed = maximum.map_or(10_000, |it| usize::try_from(it).unwrap_or(usize::MAX));
+    allowed.saturating_sub(1_000).min(10_000)
+}
+
+#[test]
+fn idle_connections_block_no_client() {
     let server = Server::empty();
-    let idle: Vec<_> = (0..count.min(10_000)).map(|_| begin(server.host(), "")).collect();
-    assert!(CLIENTS < idle.len(), "the system allows only {} connections", idle.len());
+    let idle: Vec<_> = (0..idle_clients()).map(|_| begin(server.host(), "")).collect();
+    eprintln!("{} idle connections", idle.len());
+    assert!(CLIENTS <= idle.len(), "the system allows only {} connections", idle.len());
     serves(&server);
     drop(idle);
     serves(&server);
+}
+
+/// Connects from another address of this machine.
+fn connect_from(address: [u8; 4], host: &str) -> TcpStream {
+    let host = host.parse().expect("an address");
+    let connected = seed::block_on(async {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind(SocketAddr::from((address, 0)))?;
+        socket.connect(host).await?.into_std()
+    });
+    let stream = connected.expect("it listens");
+    stream.set_nonblocking(false).expect("a socket");
+    stream
+}
+
+#[test]
+fn a_peer_with_too_many_idle_connections_gets_no_more_and_blocks_nobody() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let flags = ["--access", "closed", "--connections-per-peer", "50"];
+    let server = Server::with(folder, &flags).logged_in();
+    let idle: Vec<_> = (0..50).map(|_| begin(server.host(), "")).collect();
+    let mut refused = 0;
+    for _ in 0..10 {
+        // The server closes it at once: the others are closed after five seconds.
+        refused += usize::from(end(begin(server.host(), "")).is_empty());
+    }
+    assert_eq!(refused, 10);
+    let waits = |stream: &TcpStream| {
+        stream.set_nonblocking(true).expect("a socket");
+        stream.peek(&mut [0]).is_err_and(|it| it.kind() == ErrorKind::WouldBlock)
+    };
+    assert!(idle.iter().all(waits), "the first ones stay");
+    // Another address of this machine is another peer.
+    let mut other = connect_from([127, 0, 0, 2], server.host());
+    let ask = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    other.write_all(ask.as_bytes()).expect("it takes the request");
+    assert!(end(other).starts_with("HTTP/1.1 200"), "others are served");
+    drop(idle);
+    // Requests are refused until the server has noticed.
+    let is_served = |_| server.try_get("/metrics").is_ok_and(|it| it.status == 200);
+    assert!((0..1_000).any(is_served));
+    let metrics = server.get("/metrics").body;
+    let count = metrics.lines().find_map(|it| {
+        it.strip_prefix("steadfast_connections_refused_total ")?.parse::<usize>().ok()
+    });
+    assert!(Some(10) <= count, "{metrics}");
 }
 
 #[test]

@@ -202,6 +202,11 @@ impl Window<'_> {
         }
     }
 
+    /// Ignores the policies of pages from now on: only the server protects them.
+    pub(crate) fn bypass_policies(&self) {
+        self.call("Page.setBypassCSP", json!({ "enabled": true }));
+    }
+
     /// Resizes the window.
     pub(crate) fn resize(&self, width: u32, height: u32) {
         let size = json!({

@@ -11,14 +11,14 @@ use crate::{
 };
 
 /// A wall clock that the test sets, through a file with its offset.
-struct Wall {
+pub(crate) struct Wall {
     library: String,
     folder: TempDir,
 }
 
 impl Wall {
     /// `None` without libfaketime: `./test` says so.
-    fn of() -> Option<Self> {
+    pub(crate) fn of() -> Option<Self> {
         let library = std::env::var("STEADFAST_TEST_FAKETIME").ok()?;
         let wall = Self { library, folder: tempfile::tempdir().expect("a temporary folder") };
         wall.ahead(0);
@@ -30,16 +30,16 @@ impl Wall {
     }
 
     /// Sets the clock ahead of the true time by this many seconds, or behind it.
-    fn ahead(&self, seconds: i64) {
+    pub(crate) fn ahead(&self, seconds: i64) {
         let new = self.folder.path().join("new");
         std::fs::write(&new, format!("{seconds:+}\n")).expect("a file is written");
         std::fs::rename(new, self.file()).expect("a file is renamed");
     }
 
     /// Serves a folder with this clock.
-    fn serve(&self, folder: TempDir) -> Server {
+    pub(crate) fn serve(&self, folder: TempDir, flags: &[&str]) -> Server {
         let mut command = steadfast();
-        command.args(["--listen", "127.0.0.1:0"]);
+        command.args(["--listen", "127.0.0.1:0"]).args(flags);
         command.env("LD_PRELOAD", Path::new(&self.library));
         command.env("FAKETIME_TIMESTAMP_FILE", self.file()).env("FAKETIME_NO_CACHE", "1");
         command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("DONT_FAKE_MONOTONIC", "1");
@@ -77,7 +77,7 @@ fn clock_until(server: &Server, status: &str, words: &str) {
 #[test]
 fn a_server_continues_and_reports_when_its_clock_is_set() {
     let Some(wall) = Wall::of() else { return };
-    let server = wall.serve(tempfile::tempdir().expect("a temporary folder"));
+    let server = wall.serve(tempfile::tempdir().expect("a temporary folder"), &[]);
     works(&server, "at-first");
     clock_until(&server, "ok", "agree");
     wall.ahead(3_600);
@@ -89,7 +89,7 @@ fn a_server_continues_and_reports_when_its_clock_is_set() {
     clock_until(&server, "warning", "ahead of the wall clock");
     works(&server, "back-again");
     // The next process finds the last commit an hour ahead of its clock.
-    let server = wall.serve(server.kill());
+    let server = wall.serve(server.kill(), &[]);
     clock_until(&server, "warning", "ahead of the wall clock");
     works(&server, "the-next-process");
     wall.ahead(-30 * 86_400);

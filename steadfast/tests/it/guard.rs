@@ -65,7 +65,7 @@ fn every_answer_has_the_security_headers_and_an_id() {
     for path in ["/", "/healthz", "/v1/streams", "/v1/nowhere", "/assets/steadfast.css"] {
         let answer = server.get(path);
         let policy = answer.header("content-security-policy");
-        let code = if path == "/" { "'nonce-" } else { "'self'" };
+        let code = if path == "/" { "'nonce-" } else { "'none'" };
         let start = format!("default-src 'none'; style-src {code}");
         assert!(policy.starts_with(&start), "{path}: {policy}");
         assert!(policy.ends_with("frame-ancestors 'none'"), "{path}: {policy}");

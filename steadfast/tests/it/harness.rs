@@ -426,6 +426,15 @@ pub(crate) fn get_url(url: &str) -> Answer {
     Answer::of(agent().get(url).call())
 }
 
+/// The same with these headers.
+pub(crate) fn get_url_with(url: &str, headers: &[(&str, &str)]) -> Answer {
+    let mut request = agent().get(url);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    Answer::of(request.call())
+}
+
 /// Sends PUT with bytes to a URL of another port.
 pub(crate) fn put_url(url: &str, bytes: &[u8]) -> Answer {
     Answer::of(agent().put(url).send(bytes))

@@ -3,6 +3,8 @@
 
 mod access;
 mod api;
+mod attacks;
+mod attacks_browser;
 mod bad_clients;
 mod browser;
 mod bucket_bytes;

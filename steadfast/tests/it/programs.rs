@@ -186,6 +186,49 @@ fn inspect_shows_buckets_and_changes_none_of_their_files() {
 }
 
 #[test]
+fn inspect_of_a_closed_store_lets_the_owner_of_the_folder_log_in() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let keys = tempfile::tempdir().expect("a temporary folder");
+    let key = keys.path().join("key");
+    fs::write(&key, "0a".repeat(32)).expect("it is written");
+    let key = key.to_str().expect("its name is text");
+    let server = Server::with(folder, &["--access", "closed", "--seal-key-file", key]).logged_in();
+    assert_eq!(server.post_json("/v1/keys", "{}", &[]).status, 201);
+    let folder = server.kill();
+    let before = besides_store(folder.path());
+    let mut command = steadfast();
+    command.args(["inspect", "--listen", "127.0.0.1:0", "--seal-key-file", key]);
+    let Ok(server) = Server::begin(command, folder) else { panic!("it greets") };
+    server.get("/v1/queues").assert_problem(401, "token_needed");
+    let link = server.greeting.split_whitespace().find_map(|it| it.split_once("/login#"));
+    let form = format!("token=link:{}", link.expect("it prints a link").1);
+    let kind = ("content-type", "application/x-www-form-urlencoded");
+    let begun = server.post_form("/login", &form, &[("origin", &server.url), kind]);
+    assert_eq!(begun.status, 303, "{}", begun.body);
+    let cookie = begun.header("set-cookie").split(';').next().expect("a cookie").to_owned();
+    let seen = server.get_with("/v1/queues", &[("cookie", &cookie)]);
+    assert_eq!(seen.status, 200, "{}", seen.body);
+    let doctor = server.get_with("/v1/doctor", &[("cookie", &cookie)]).json();
+    let seal =
+        doctor["checks"].as_array().and_then(|all| all.iter().find(|it| it["name"] == "seal key"));
+    let detail = seal.expect("the doctor looks at it")["detail"].to_string();
+    assert!(detail.contains(key) && !detail.contains("missing"), "{detail}");
+    assert_eq!(server.post_form("/logout", "", &[("cookie", &cookie), kind]).status, 303);
+    server.get_with("/v1/queues", &[("cookie", &cookie)]).assert_problem(401, "token_unknown");
+    let folder = server.kill();
+    assert!(besides_store(folder.path()) == before, "a file has changed");
+}
+
+/// The same without the database and the lock, which a reader opens as well.
+fn besides_store(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = files(folder);
+    let is_of_store =
+        |it: &Path| it.file_name().is_some_and(|it| it.to_string_lossy().starts_with("steadfast."));
+    found.retain(|path, _| !is_of_store(path));
+    found
+}
+
+#[test]
 fn inspect_reports_the_schema_of_a_folder_and_the_next_step() {
     let folder = folder_of_other();
     let store = rusqlite::Connection::open(folder.path().join("steadfast.db")).expect("it opens");

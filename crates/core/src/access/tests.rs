@@ -1,6 +1,10 @@
 use std::{sync::Arc, time::Duration};
 
-use steadfast_store::{ManualClock, MemoryStore, Store, Timestamp};
+use async_trait::async_trait;
+use steadfast_store::{
+    Activity, Answer, Commit, CommitCallback, EntryKey, Health, ManualClock, MemoryStore, Notices,
+    Owner, Query, Setting, Store, StoreClock, StoreError, Timestamp,
+};
 
 use super::*;
 use crate::RequestKey;
@@ -77,8 +81,48 @@ async fn a_token_expires_and_a_rotated_one_has_a_new_secret() {
 }
 
 #[tokio::test]
+async fn valid_tokens_that_expire_soon_are_listed() {
+    let world = World::new();
+    let day = Duration::from_hours(24);
+    let create = async |days: u32| {
+        let expires_in = Some(day * days);
+        let spec = TokenSpec { expires_in, ..TokenSpec::role(Role::Viewer) };
+        world.tokens.create(spec, None).await.unwrap().token.id
+    };
+    let (later, soon, revoked) = (create(14).await, create(1).await, create(2).await);
+    create(15).await;
+    world.tokens.create(TokenSpec::role(Role::Admin), None).await.unwrap();
+    world.tokens.revoke(&revoked).await.unwrap();
+    let ids = async || {
+        let expiring = world.tokens.expiring(14 * day).await.unwrap();
+        expiring.into_iter().map(|it| it.id).collect::<Vec<_>>()
+    };
+    assert_eq!(ids().await, [soon, later.clone()]);
+    world.clock.advance(Duration::from_hours(23));
+    world.clock.advance(Duration::from_hours(1));
+    assert_eq!(ids().await[0], later, "the other one has expired");
+}
+
+#[tokio::test]
+async fn secrets_are_found_by_their_hashes() {
+    let world = World::new();
+    let made = world.tokens.create(TokenSpec::role(Role::Admin), None).await.unwrap();
+    let session = world.sessions.begin(&made.secret).await.unwrap().secret;
+    let link = world.sessions.link(&made.token.id).await.unwrap();
+    let rows = world.store.dump().await.unwrap().rows.join("\n");
+    for (space, secret) in [("token", made.secret), ("session", session), ("login-link", link)] {
+        // An index of hashes is searched, so no comparison can be timed: a caller cannot choose
+        // the bytes of a hash one by one.
+        let entry = EntryKey::new(space, hash::hash(&secret).as_bytes()).unwrap();
+        let found = world.store.entry(&entry).await.unwrap();
+        assert!(found.is_some_and(|it| it.value.is_some()), "{space}");
+        assert!(!rows.contains(&secret), "{space}");
+    }
+}
+
+#[tokio::test]
 async fn a_token_of_an_earlier_version_is_one_of_a_member() {
-    use steadfast_store::{Commit, EntryKey, Json, Put, Write};
+    use steadfast_store::{Json, Put, Write};
     let world = World::new();
     let entry = EntryKey::new("token", hash::hash("sf_OLD_secret").as_bytes()).unwrap();
     let value = Some(Json::parse(r#"{"id":"OLD","organization":"acme"}"#).unwrap());
@@ -160,6 +204,79 @@ async fn a_session_ends_when_it_is_idle_too_old_left_or_without_its_token() {
     world.tokens.revoke(&made.token.id).await.unwrap();
     assert_eq!(world.session_denied(&last).await, Some(Denied::Revoked));
     assert!(!world.store.dump().await.unwrap().rows.join("\n").contains(&last));
+}
+
+#[tokio::test]
+async fn a_use_does_not_revive_a_session_that_another_process_has_ended() {
+    let world = World::new();
+    let made = world.tokens.create(TokenSpec::role(Role::Viewer), None).await.unwrap();
+    let session = world.sessions.begin(&made.secret).await.unwrap().secret;
+    assert_eq!(world.session_denied(&session).await, None, "it is in memory now");
+    let other = Sessions::new(world.store.clone(), Tokens::new(world.store.clone()));
+    other.end(&session).await.unwrap();
+    // The next use would be written.
+    world.clock.advance(Duration::from_hours(1));
+    assert_eq!(world.session_denied(&session).await, Some(Denied::Unknown));
+    assert_eq!(world.session_denied(&session).await, Some(Denied::Unknown), "nor from memory");
+    assert!(other.find(&session).await.is_err(), "it was not written again");
+}
+
+/// A store whose reads are answered a moment after the rows were read.
+struct LateReads(Arc<dyn Store>);
+
+#[async_trait]
+impl Store for LateReads {
+    fn submit(&self, commit: Commit, callback: CommitCallback) {
+        self.0.submit(commit, callback);
+    }
+
+    async fn read(&self, query: Query) -> Result<Answer, StoreError> {
+        let answer = self.0.read(query).await;
+        tokio::task::yield_now().await;
+        answer
+    }
+
+    async fn settings(&self) -> Result<Vec<Setting>, StoreError> {
+        self.0.settings().await
+    }
+
+    fn notices(&self) -> &Notices {
+        self.0.notices()
+    }
+
+    fn clock(&self) -> &Arc<StoreClock> {
+        self.0.clock()
+    }
+
+    fn owner(&self) -> Owner {
+        self.0.owner()
+    }
+
+    fn health(&self) -> Health {
+        self.0.health()
+    }
+
+    fn activity(&self) -> Activity {
+        self.0.activity()
+    }
+
+    async fn close(&self) {
+        self.0.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_use_during_the_logout_does_not_keep_the_session_in_memory() {
+    let world = World::new();
+    let made = world.tokens.create(TokenSpec::role(Role::Viewer), None).await.unwrap();
+    let store: Arc<dyn Store> = Arc::new(LateReads(world.store.clone()));
+    let sessions = Sessions::new(store, world.tokens.clone());
+    let session = sessions.begin(&made.secret).await.unwrap().secret;
+    // The use has read the row when the logout commits.
+    let (used, ended) = tokio::join!(sessions.find(&session), sessions.end(&session));
+    assert!(used.is_ok() && ended.is_ok());
+    let late = sessions.find(&session).await;
+    assert!(matches!(late, Err(TokenError::Denied(Denied::Unknown))));
 }
 
 #[tokio::test]

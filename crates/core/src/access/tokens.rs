@@ -351,6 +351,17 @@ impl Tokens {
         Ok(listed)
     }
 
+    /// Valid tokens that expire within this time, the first one first.
+    pub async fn expiring(&self, within: Duration) -> Result<Vec<Token>, TokenError> {
+        let (tokens, now) = (self.tokens().await?, self.store.clock().now());
+        let is_soon = |it: &&Token| {
+            it.principal(now).is_ok() && it.expires_at.is_some_and(|at| at <= now.after(within))
+        };
+        let mut soon: Vec<Token> = tokens.by_hash.values().filter(is_soon).cloned().collect();
+        soon.sort_by_key(|it| it.expires_at);
+        Ok(soon)
+    }
+
     /// Finds the principal of a credential.
     pub async fn authenticate(&self, secret: &str) -> Result<Principal, TokenError> {
         let (tokens, now) = (self.tokens().await?, self.store.clock().now());

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use steadfast_store::{Seal, Store, StoreError};
+use steadfast_store::{MemoryStore, Seal, Store, StoreError};
 
 use super::{App, SealSource};
 use crate::{
@@ -79,10 +79,14 @@ impl App {
         let queues =
             Queues::new(declared, store.clone(), entropy.clone(), objects.clone(), client.clone());
         let tokens = Tokens::new(store.clone());
+        let session_store: Arc<dyn Store> = match self.sessions_in_memory {
+            true => Arc::new(MemoryStore::new(store.clock().clone())),
+            false => store.clone(),
+        };
         let parts = Parts {
             name,
             audit: Audit::new(store.clone()),
-            sessions: Sessions::new(store.clone(), tokens.clone()),
+            sessions: Sessions::new(session_store, tokens.clone()),
             tokens,
             seal,
             secrets: self.secrets,

@@ -29,6 +29,37 @@ async fn an_upload_with_too_much_metadata_stores_nothing() {
 }
 
 #[tokio::test]
+async fn oversized_keys_and_documents_are_refused() {
+    let setup = Setup::new().await;
+    let key = format!("/photos/{}", "k".repeat(1_025));
+    setup.ask("PUT", &key, "x").await.is(400, "KeyTooLongError");
+    let deep = ["<a>".repeat(50_000), "</a>".repeat(50_000)].concat();
+    let large = "<Object><Key>k</Key></Object>".repeat(300_000);
+    for inner in [deep, large] {
+        let body = format!("<Delete>{inner}</Delete>");
+        let answer = setup.ask("POST", "/photos?delete", &body).await;
+        assert_eq!(answer.status, 400, "{}", answer.body);
+        assert!(!answer.code().is_empty(), "{}", answer.body);
+    }
+    assert_eq!(setup.files(), 0);
+    setup.ask("PUT", "/photos/k", "x").await.is(200, "");
+}
+
+#[tokio::test]
+async fn a_browser_may_show_a_blob_and_does_not_run_it() {
+    let setup = Setup::new().await;
+    let html = [("content-type", "text/html")];
+    setup.ask_as(&setup.key, ("PUT", "/photos/k"), &html, "<script>1</script>").await.is(200, "");
+    for (path, status) in [("/photos/k", 200), ("/photos/none", 404)] {
+        let answer = setup.ask("GET", path, "").await;
+        assert_eq!(answer.status, status);
+        assert_eq!(answer.headers["x-content-type-options"], "nosniff");
+        let policy = answer.headers["content-security-policy"].to_str().unwrap();
+        assert!(policy.contains("default-src 'none'") && policy.ends_with("; sandbox"), "{policy}");
+    }
+}
+
+#[tokio::test]
 async fn a_copy_checks_conditions_on_both_blobs() {
     let setup = Setup::new().await;
     setup.ask("PUT", "/photos/a", "a").await.is(200, "");

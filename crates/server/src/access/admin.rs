@@ -1,21 +1,65 @@
 //! The admin token of the machine: `admin.token` in the data folder, which only its owner can read.
-//! The command line of the same user logs in with it.
+//! The command line of the same user logs in with it, at the address in the file `address`.
 
 use std::{
     io::{self, Read, Write},
+    net::{IpAddr, SocketAddr},
     path::Path,
 };
 
+use axum::http::Uri;
 use steadfast_core::{AuditEvent, Role, Runtime, TokenError, TokenSpec};
-use steadfast_store::private;
+use steadfast_store::{Secret, private};
 
 /// The name of the file.
 pub(crate) const FILE: &str = "admin.token";
 
+/// The file with the address of the server that has the folder open.
+const ADDRESS: &str = "address";
+
 /// Reads the token, if this user may.
-pub(crate) fn read(data: &Path) -> Option<String> {
+pub(crate) fn read(data: &Path) -> Option<Secret> {
+    text(&data.join(FILE)).map(Secret::from)
+}
+
+/// Reads the token for a server. Another user of the machine may listen on any other port, so only
+/// the address that the server of this folder has written gets the token.
+pub(crate) fn read_for(data: &Path, url: &str) -> Option<Secret> {
+    let written: SocketAddr = text(&data.join(ADDRESS))?.parse().ok()?;
+    is_at(url, written).then(|| read(data)).flatten()
+}
+
+/// Whether a URL leads to a server that listens on this address. The name `localhost` may lead to
+/// another one.
+fn is_at(url: &str, listens: SocketAddr) -> bool {
+    let Ok(uri) = url.parse::<Uri>() else { return false };
+    let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+    let Ok(host) = host.parse::<IpAddr>() else { return false };
+    let default = if uri.scheme_str() == Some("https") { 443 } else { 80 };
+    let is_host = host == listens.ip() || listens.ip().is_unspecified();
+    host.is_loopback() && is_host && uri.port_u16().unwrap_or(default) == listens.port()
+}
+
+/// Writes the address of the server that has the folder open.
+pub(crate) fn write_address(data: &Path, address: SocketAddr) -> io::Result<()> {
+    // If the new address cannot be written, the old one must not stay.
+    let _ = std::fs::remove_file(data.join(ADDRESS));
+    write(data, ADDRESS, &address.to_string())
+}
+
+/// Removes the address when the server stops: the next process there may be somebody else's.
+pub(crate) fn remove_address(data: &Path, address: SocketAddr) {
+    // Another server may have the folder by now.
+    if text(&data.join(ADDRESS)).is_some_and(|it| it == address.to_string()) {
+        // The next server overwrites a file that stays.
+        let _ = std::fs::remove_file(data.join(ADDRESS));
+    }
+}
+
+/// The text of a small file.
+fn text(path: &Path) -> Option<String> {
     let mut text = String::new();
-    std::fs::File::open(data.join(FILE)).ok()?.take(1_024).read_to_string(&mut text).ok()?;
+    std::fs::File::open(path).ok()?.take(1_024).read_to_string(&mut text).ok()?;
     Some(text.trim().to_owned()).filter(|it| !it.is_empty())
 }
 
@@ -30,7 +74,7 @@ pub(crate) struct AdminToken {
 /// Has the data folder hold a valid admin token.
 pub(crate) async fn ensure(runtime: &Runtime, data: &Path) -> Result<AdminToken, AdminError> {
     if let Some(secret) = read(data) {
-        match runtime.tokens().authenticate(&secret).await {
+        match runtime.tokens().authenticate(secret.expose()).await {
             Ok(principal) if principal.role == Role::Admin => {
                 return Ok(AdminToken { id: principal.token, is_new: false });
             }
@@ -40,7 +84,7 @@ pub(crate) async fn ensure(runtime: &Runtime, data: &Path) -> Result<AdminToken,
     }
     // A crash between the two leaves a token that nobody has; the next start creates another one.
     let new = runtime.tokens().create(TokenSpec::role(Role::Admin), None).await?;
-    write(data, &new.secret)?;
+    write(data, FILE, &new.secret)?;
     let event = AuditEvent {
         token: Some(new.token.id.clone()),
         client: "this machine".into(),
@@ -53,13 +97,13 @@ pub(crate) async fn ensure(runtime: &Runtime, data: &Path) -> Result<AdminToken,
     Ok(AdminToken { id: new.token.id, is_new: true })
 }
 
-fn write(data: &Path, secret: &str) -> io::Result<()> {
-    let part = data.join("admin.token.part");
+fn write(data: &Path, name: &str, text: &str) -> io::Result<()> {
+    let part = data.join(format!("{name}.part"));
     let mut file = private::open_file(&part)?;
     file.set_len(0)?;
-    file.write_all(format!("{secret}\n").as_bytes())?;
+    file.write_all(format!("{text}\n").as_bytes())?;
     file.sync_all()?;
-    std::fs::rename(&part, data.join(FILE))
+    std::fs::rename(&part, data.join(name))
 }
 
 /// Why there is no admin token.
@@ -71,4 +115,39 @@ pub(crate) enum AdminError {
     /// The token cannot be created.
     #[error(transparent)]
     Token(#[from] TokenError),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_token_is_for_the_server_of_its_folder_only() {
+        let data = tempfile::tempdir().unwrap();
+        let read = |url: &str| read_for(data.path(), url).map(|it| it.expose().to_owned());
+        write(data.path(), FILE, "sf_1").unwrap();
+        assert_eq!(read("http://127.0.0.1:8787"), None, "no server has the folder open");
+        write_address(data.path(), SocketAddr::from(([127, 0, 0, 1], 8787))).unwrap();
+        for own in ["http://127.0.0.1:8787", "https://127.0.0.1:8787/"] {
+            assert_eq!(read(own).as_deref(), Some("sf_1"), "{own}");
+        }
+        for other in [
+            "http://127.0.0.1:8788",
+            "http://127.0.0.1",
+            "http://127.0.0.2:8787",
+            "http://[::1]:8787",
+            "http://localhost:8787",
+            "http://127.0.0.1.example.org:8787",
+            "http://10.0.0.1:8787",
+            "nowhere",
+        ] {
+            assert_eq!(read(other), None, "{other}");
+        }
+        write_address(data.path(), "0.0.0.0:80".parse().unwrap()).unwrap();
+        assert!(read("http://127.0.0.1").is_some() && read("http://10.0.0.1").is_none());
+        remove_address(data.path(), SocketAddr::from(([127, 0, 0, 1], 8787)));
+        assert!(read("http://127.0.0.1").is_some(), "another server has the folder");
+        remove_address(data.path(), "0.0.0.0:80".parse().unwrap());
+        assert_eq!(read("http://127.0.0.1"), None);
+    }
 }

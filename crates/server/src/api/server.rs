@@ -10,7 +10,7 @@ use axum::{
 };
 use steadfast_api::{
     Code,
-    server::{Alive, Examination, Examine, Readiness, ReadinessCheck},
+    server::{Alive, Examination, Examine, Readiness},
 };
 use steadfast_core::queue::QueueView;
 use steadfast_store::Health;
@@ -33,7 +33,7 @@ pub(crate) async fn healthz() -> Json<Alive> {
     Json(Alive { status: "ok".into() })
 }
 
-/// Report whether the server accepts requests.
+/// Report whether the server accepts requests. The reason is in the log and in `doctor`.
 #[utoipa::path(get, path = "/readyz", tag = "server",
     extensions(("x-needs-role" = json!("none"))),
     responses(
@@ -43,26 +43,13 @@ pub(crate) async fn healthz() -> Json<Alive> {
     ),
 )]
 pub(crate) async fn readyz(State(server): State<Arc<Server>>) -> (StatusCode, Json<Readiness>) {
-    let (store_ok, store) = match server.runtime.store().health() {
-        Health::Ready => (true, "can write".into()),
-        Health::Degraded { reason } | Health::Failed { reason } => (false, reason),
+    // Callers need no credential: the log and `doctor` have the reason.
+    let is_ready = server.runtime.store().health() == Health::Ready && !server.is_draining();
+    let (code, status) = match is_ready {
+        true => (StatusCode::OK, "ready"),
+        false => (StatusCode::SERVICE_UNAVAILABLE, "not ready"),
     };
-    let draining = server.is_draining();
-    let checks = vec![
-        ReadinessCheck { name: "store".into(), ok: store_ok, detail: store },
-        ReadinessCheck {
-            name: "draining".into(),
-            ok: !draining,
-            detail: if draining { "the server is stopping" } else { "no" }.into(),
-        },
-    ];
-    let ready = checks.iter().all(|it| it.ok);
-    let (code, status) = if ready {
-        (StatusCode::OK, "ready")
-    } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "not ready")
-    };
-    (code, Json(Readiness { status: status.into(), checks }))
+    (code, Json(Readiness { status: status.into() }))
 }
 
 /// Export the metrics in the text format of Prometheus.

@@ -1,12 +1,9 @@
 //! The source of a verb: a server or a data folder.
 
-use std::{
-    net::IpAddr,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
-use axum::http::Uri;
 use clap::{ArgMatches, parser::ValueSource};
+use steadfast_store::Secret;
 
 use super::SERVER;
 use crate::access::admin;
@@ -24,7 +21,7 @@ pub(crate) enum Source {
         /// File with certificates that are trusted besides those of the system.
         ca: Option<PathBuf>,
         /// The token.
-        token: Option<String>,
+        token: Option<Secret>,
     },
     /// A folder that no server has open.
     Folder(PathBuf),
@@ -58,8 +55,9 @@ impl Source {
         let flag = |id| matches.try_get_one::<PathBuf>(id).ok().flatten().cloned();
         let variable = |name| std::env::var_os(name).filter(|it| !it.is_empty());
         let file = |id, name| flag(id).or_else(|| variable(name).map(PathBuf::from));
-        let token = matches.try_get_one::<String>("token").ok().flatten().cloned();
-        let token = token.or_else(|| variable("STEADFAST_TOKEN")?.into_string().ok());
+        let token = matches.try_get_one::<Secret>("token").ok().flatten().cloned();
+        let of_variable = || variable("STEADFAST_TOKEN")?.into_string().ok().map(Secret::from);
+        let token = token.or_else(of_variable);
         let token = token_for(url, token, file("token_file", "STEADFAST_TOKEN_FILE"))?;
         Ok(Source::Server { url: url.into(), ca: file("ca", "STEADFAST_CA_FILE"), token })
     }
@@ -67,9 +65,9 @@ impl Source {
 
 fn token_for(
     url: &str,
-    token: Option<String>,
+    token: Option<Secret>,
     file: Option<PathBuf>,
-) -> Result<Option<String>, String> {
+) -> Result<Option<Secret>, String> {
     match (token, file) {
         (Some(_), Some(_)) => {
             Err("a token and a file with a token are given: leave one of them out".into())
@@ -78,20 +76,10 @@ fn token_for(
         (None, Some(file)) => {
             let text = std::fs::read_to_string(&file);
             let text = text.map_err(|it| format!("{} cannot be read: {it}", file.display()))?;
-            Ok(Some(text.trim().to_owned()))
+            Ok(Some(text.trim().into()))
         }
-        // The token of this machine is for servers of this machine only.
-        (None, None) if is_loopback(url) => Ok(admin::read(Path::new(DATA))),
-        (None, None) => Ok(None),
+        (None, None) => Ok(admin::read_for(Path::new(DATA), url)),
     }
-}
-
-fn is_loopback(url: &str) -> bool {
-    let uri: Option<Uri> = url.parse().ok();
-    uri.as_ref().and_then(Uri::host).is_some_and(|host| {
-        let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-        host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|it| it.is_loopback())
-    })
 }
 
 fn leaf(matches: &ArgMatches) -> &ArgMatches {

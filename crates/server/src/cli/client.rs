@@ -55,7 +55,7 @@ impl Client {
                 let connection =
                     connection.map_err(|error| Failure::new(format!("--ca: {error}")))?;
                 let connection = match token {
-                    Some(token) => connection.token(token),
+                    Some(token) => connection.token(token.expose()),
                     None => connection,
                 };
                 Ok(Self { local: None, connection, runtime })

@@ -1,16 +1,28 @@
 //! Access, transport and the audit log.
 
-use steadfast_api::server::Check;
+use std::time::Duration;
+
+use steadfast_api::{rfc3339, server::Check};
+use steadfast_store::Timestamp;
 
 use crate::server::Server;
 
 /// Records of the audit log that are checked.
 const RECORDS: usize = 1_000;
 
+/// Expiry is reported this long before.
+const NOTICE: Duration = Duration::from_hours(14 * 24);
+
+/// Tokens that are named.
+const SHOWN: usize = 5;
+
 /// Checks the mode of access, expired credentials and the audit log.
 pub(super) async fn checks(server: &Server) -> Vec<Check> {
     let mut checks = vec![mode(server).await];
+    let now = server.runtime.store().clock().now();
+    checks.extend(server.transport().certificate_expires_at().map(|it| certificate(it, now)));
     if let Ok(true) = server.runtime.tokens().is_closed().await {
+        checks.push(tokens(server).await);
         checks.push(audit(server).await);
     }
     checks
@@ -32,6 +44,40 @@ async fn mode(server: &Server) -> Check {
     }
 }
 
+fn certificate(expires_at: Timestamp, now: Timestamp) -> Check {
+    let (name, at) = ("certificate", rfc3339(expires_at));
+    if expires_at <= now {
+        let detail = format!("it expired at {at}: clients refuse it; replace --tls-cert");
+        return Check::failed(name, detail);
+    }
+    if expires_at <= now.after(NOTICE) {
+        return Check::warning(name, format!("it expires at {at}; replace --tls-cert before"));
+    }
+    Check::ok(name, format!("valid until {at}"))
+}
+
+async fn tokens(server: &Server) -> Check {
+    let name = "tokens";
+    let soon = match server.runtime.tokens().expiring(NOTICE).await {
+        Ok(soon) => soon,
+        Err(error) => return Check::failed(name, format!("tokens cannot be read: {error}")),
+    };
+    if soon.is_empty() {
+        return Check::ok(name, "none expires within 14 days");
+    }
+    let shown = soon
+        .iter()
+        .take(SHOWN)
+        .filter_map(|it| Some(format!("{} at {}", it.id, rfc3339(it.expires_at?))));
+    let (shown, more) = (shown.collect::<Vec<_>>(), if SHOWN < soon.len() { ", …" } else { "" });
+    let detail = format!(
+        "{} expire within 14 days ({}{more}); create new ones with `steadfast tokens create`",
+        soon.len(),
+        shown.join(", ")
+    );
+    Check::warning(name, detail)
+}
+
 async fn audit(server: &Server) -> Check {
     let name = "audit log";
     match server.runtime.audit().broken(RECORDS).await {
@@ -44,5 +90,23 @@ async fn audit(server: &Server) -> Check {
             Check::failed(name, detail)
         }
         Err(error) => Check::failed(name, format!("it cannot be read: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use steadfast_api::server::Verdict;
+
+    use super::*;
+
+    #[test]
+    fn a_certificate_is_reported_14_days_before_it_expires() {
+        let now = Timestamp(1_000_000_000_000);
+        let day = Duration::from_hours(24);
+        for (days, verdict) in [(15, Verdict::Ok), (14, Verdict::Warning), (0, Verdict::Failed)] {
+            let check = certificate(now.after(day * days), now);
+            assert_eq!(check.status, verdict, "{days}");
+            assert!(check.detail.contains("2001-09-"), "{}", check.detail);
+        }
     }
 }

@@ -12,6 +12,7 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use steadfast_core::{App, Handle, Object, Queue, Result, TokenSpec, Turn, object};
+use steadfast_store::{Commit, MemoryStore, Moment, Store, SystemClock};
 use steadfast_web::{Caller, Needs, Problem, Role, Routes, Serve, needs};
 use tower::ServiceExt;
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -52,6 +53,22 @@ async fn an_axum_program_serves_the_routes_with_its_own() {
     let loopback = own.fallback_service(router(&program, Policy::Loopback).unwrap());
     assert_eq!(status(&loopback, "/v1/streams", "localhost").await, 200);
     assert_eq!(status(&loopback, "/v1/streams", HOST).await, 403);
+}
+
+#[tokio::test]
+async fn health_checks_and_assets_answer_while_the_store_cannot_be_read() {
+    let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+    let program = App::new("host").prepare(store.clone()).await.unwrap();
+    let site = router(&program, Policy::Loopback).unwrap();
+    store.crash_at(1, Moment::Before);
+    assert!(store.commit(Commit::default()).await.is_err());
+    for path in ["/healthz", "/readyz", "/assets/steadfast.css", "/login"] {
+        assert_eq!(status(&site, path, "localhost").await, 200, "{path}");
+    }
+    let health = Request::get("/healthz").header("host", "localhost");
+    let known = health.header("authorization", "Bearer sf_x_y").body(Body::empty()).unwrap();
+    assert_eq!(ask(&site, known).await.status(), 200);
+    assert_eq!(status(&site, "/v1/streams", "localhost").await, 503);
 }
 
 #[tokio::test]

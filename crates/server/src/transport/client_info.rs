@@ -77,16 +77,19 @@ impl ClientInfo {
     }
 }
 
-/// The name that the request is for. A name in the request line takes precedence over the header.
+/// The name that the request is for. A name in the request line must be that of the header: a proxy
+/// may have checked the other one.
 fn host(uri: &Uri, headers: &HeaderMap) -> Option<String> {
     let mut named = headers.get_all(header::HOST).into_iter();
     let (first, second) = (named.next(), named.next());
     if second.is_some() {
         return None;
     }
-    match uri.authority() {
-        Some(authority) => Some(authority.as_str().to_owned()),
-        None => first?.to_str().ok().map(str::to_owned),
+    let first = first.map(|it| it.to_str()).transpose().ok()?;
+    match (uri.authority(), first) {
+        (Some(authority), Some(first)) if !authority.as_str().eq_ignore_ascii_case(first) => None,
+        (Some(authority), _) => Some(authority.as_str().to_owned()),
+        (None, first) => first.map(str::to_owned),
     }
 }
 

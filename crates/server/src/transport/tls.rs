@@ -7,12 +7,13 @@ use std::{
 };
 
 use parking_lot::RwLock;
-use steadfast_store::Clock;
+use steadfast_store::{Clock, Timestamp};
 use tokio_rustls::rustls::{
     ServerConfig,
     crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, pem, pem::PemObject},
 };
+use x509_parser::{certificate::X509Certificate, prelude::FromDer};
 
 use crate::failure::Failure;
 
@@ -27,7 +28,15 @@ pub(super) struct Tls {
     paths: Arc<(PathBuf, PathBuf)>,
     /// The contents at the start.
     loaded: Files,
-    config: RwLock<Arc<ServerConfig>>,
+    current: RwLock<Pair>,
+}
+
+/// A certificate that can be used.
+#[derive(Clone)]
+struct Pair {
+    config: Arc<ServerConfig>,
+    /// When the first certificate of the chain expires, in milliseconds.
+    expires_at: Option<Timestamp>,
 }
 
 impl Tls {
@@ -35,13 +44,18 @@ impl Tls {
     pub(super) fn load(cert: &Path, key: &Path) -> Result<Self, Failure> {
         let paths = Arc::new((cert.to_owned(), key.to_owned()));
         let loaded = read(&paths);
-        let config = config(&paths, &loaded).map_err(Failure::new)?;
-        Ok(Self { paths, loaded, config: RwLock::new(config) })
+        let current = RwLock::new(pair(&paths, &loaded).map_err(Failure::new)?);
+        Ok(Self { paths, loaded, current })
     }
 
     /// The settings for the next connection.
     pub(super) fn config(&self) -> Arc<ServerConfig> {
-        self.config.read().clone()
+        self.current.read().config.clone()
+    }
+
+    /// When the certificate expires, if it says so.
+    pub(super) fn expires_at(&self) -> Option<Timestamp> {
+        self.current.read().expires_at
     }
 
     /// Uses changed files for new connections. Contents are compared, not times: a change within
@@ -65,9 +79,9 @@ impl Tls {
 
     fn replace(&self, found: &Files) {
         let cert = self.paths.0.display();
-        match config(&self.paths, found) {
-            Ok(config) => {
-                *self.config.write() = config;
+        match pair(&self.paths, found) {
+            Ok(pair) => {
+                *self.current.write() = pair;
                 tracing::info!(%cert, "new connections use the changed certificate");
             }
             Err(error) => {
@@ -87,7 +101,7 @@ fn read((cert, key): &(PathBuf, PathBuf)) -> Files {
 }
 
 /// Builds the settings, or says which file is wrong and what it must contain.
-fn config((cert, key): &(PathBuf, PathBuf), files: &Files) -> Result<Arc<ServerConfig>, String> {
+fn pair((cert, key): &(PathBuf, PathBuf), files: &Files) -> Result<Pair, String> {
     let (certificates, private_key) = files.as_ref().map_err(Clone::clone)?;
     let (cert, key) = (cert.display(), key.display());
     let chain: Result<Vec<CertificateDer<'static>>, pem::Error> =
@@ -99,6 +113,7 @@ fn config((cert, key): &(PathBuf, PathBuf), files: &Files) -> Result<Arc<ServerC
              with -----BEGIN CERTIFICATE-----"
         ));
     }
+    let expires_at = chain.iter().filter_map(|it| expiry(it)).min();
     let private_key = PrivateKeyDer::from_pem_slice(private_key).map_err(|_| {
         format!(
             "--tls-key {key} has no private key; it must contain one in PEM without a passphrase \
@@ -116,7 +131,12 @@ fn config((cert, key): &(PathBuf, PathBuf), files: &Files) -> Result<Arc<ServerC
         })?;
     // The accept loop speaks nothing else.
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
+    Ok(Pair { config: Arc::new(config), expires_at })
+}
+
+fn expiry(certificate: &[u8]) -> Option<Timestamp> {
+    let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
+    Some(Timestamp(parsed.validity().not_after.timestamp().saturating_mul(1_000)))
 }
 
 #[cfg(test)]
@@ -127,7 +147,8 @@ mod tests {
     fn a_broken_pair_leaves_the_previous_one_in_use() {
         let pair = || {
             let key = rcgen::KeyPair::generate().unwrap();
-            let params = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+            let mut params = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+            params.not_after = rcgen::date_time_ymd(2030, 1, 2);
             let cert = params.self_signed(&key).unwrap().pem();
             (cert.into_bytes(), key.serialize_pem().into_bytes())
         };
@@ -137,6 +158,7 @@ mod tests {
         std::fs::write(&cert, &first.0).unwrap();
         std::fs::write(&key, &first.1).unwrap();
         let Ok(tls) = Tls::load(&cert, &key) else { panic!("the pair fits") };
+        assert_eq!(tls.expires_at(), Some(Timestamp(1_893_542_400_000)), "2030-01-02");
         let before = tls.config();
         tls.replace(&Ok((second.0.clone(), first.1.clone())));
         tls.replace(&Ok((Vec::new(), Vec::new())));

@@ -1,6 +1,6 @@
 //! Fuzz target: answers of a chat API.
 
-use steadfast_egress::Answer;
+use steadfast_egress::{Answer, fuzz::assert_short};
 
 use super::{
     super::explanation::{ITEMS_MAX, TEXT_MAX},
@@ -32,12 +32,6 @@ pub fn chat(data: &[u8]) {
     }
     let again = found.clone().checked();
     assert_eq!(again.as_ref(), Ok(&found), "an explanation within bounds was changed");
-}
-
-/// Messages are recorded and shown.
-fn assert_short(message: &str) {
-    assert!(message.chars().count() <= 400, "{} bytes", message.len());
-    assert!(!message.chars().any(char::is_control), "{message:?}");
 }
 
 #[cfg(test)]

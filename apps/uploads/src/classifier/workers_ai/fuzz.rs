@@ -1,6 +1,6 @@
 //! Fuzz target: answers of Workers AI.
 
-use steadfast_egress::Answer;
+use steadfast_egress::{Answer, fuzz::assert_short};
 
 use super::{LABEL_BYTES_MAX, LABELS_MAX, labels};
 
@@ -20,12 +20,6 @@ pub fn workers_ai(data: &[u8]) {
         }
         Err(error) => assert_short(&error.to_string()),
     }
-}
-
-/// Messages are recorded and shown.
-fn assert_short(message: &str) {
-    assert!(message.chars().count() <= 400, "{} bytes", message.len());
-    assert!(!message.chars().any(char::is_control), "{message:?}");
 }
 
 #[cfg(test)]
