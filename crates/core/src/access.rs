@@ -14,7 +14,7 @@ pub use self::{
     role::Role,
     scope::{Resource, ResourceKind, Scope, ScopeError, Verb},
     sessions::{NewSession, SESSION_IDLE, SESSION_MAX, Sessions},
-    tokens::{Denied, NewToken, Token, TokenError, TokenSpec, Tokens},
+    tokens::{Denied, NewToken, Token, TokenError, TokenSpec, Tokens, is_organization},
 };
 
 #[cfg(test)]

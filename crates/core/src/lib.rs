@@ -32,7 +32,7 @@ pub use self::{
     access::{
         Audit, AuditEvent, AuditRecord, Denied, NewSession, NewToken, Principal, Resource,
         ResourceKind, Role, SESSION_IDLE, SESSION_MAX, Scope, ScopeError, Sessions, Token,
-        TokenError, TokenSpec, Tokens, Verb,
+        TokenError, TokenSpec, Tokens, Verb, is_organization,
     },
     app::{App, Extension, Owner},
     background::background_threads,
