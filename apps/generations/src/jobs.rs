@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use steadfast_core::{Job, store::RetryPolicy};
 
 use crate::{
-    GenerationChanged, Made, TaskError,
+    DEFAULT_WORKSPACE, GenerationChanged, Made, TaskError,
     providers::{Embedded, OutputKind},
 };
 
@@ -211,6 +211,9 @@ impl Job for Record {
 /// Removes blobs that nobody refers to any more.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Discard {
+    /// The workspace of the artifacts.
+    #[serde(default)]
+    pub workspace: String,
     /// The artifacts that they were of.
     pub artifacts: Vec<String>,
 }
@@ -220,5 +223,34 @@ pub(crate) const DISCARD_AGAIN: Duration = Duration::from_hours(1);
 
 impl Job for Discard {
     const NAME: &'static str = "generation-discard";
+    type Output = ();
+}
+
+/// Adds the cost of an output to the spend of its workspace, which is an organization.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CountCost {
+    /// The workspace.
+    pub workspace: String,
+    /// The task that was paid for: it counts once.
+    pub task: String,
+    /// Millionths of a US dollar.
+    pub micros: u64,
+}
+
+impl CountCost {
+    /// The cost of an output, if it counts for an organization.
+    pub(crate) fn of(workspace: &str, task: &str, made: &Made) -> Option<Self> {
+        let micros = (made.cost? * 1e6).round();
+        // Providers may report anything; a cast of a float saturates.
+        let is_counted = 1.0 <= micros && workspace != DEFAULT_WORKSPACE;
+        let (workspace, task, micros) = (workspace.to_owned(), task.to_owned(), micros as u64);
+        is_counted.then_some(Self { workspace, task, micros })
+    }
+}
+
+impl Job for CountCost {
+    const NAME: &'static str = "generation-count-cost";
+    // About three days: an expense is not given up because the store is away for a while.
+    const RETRY: RetryPolicy = RetryPolicy { attempts_max: 1_000, ..RetryPolicy::DEFAULT };
     type Output = ();
 }

@@ -34,8 +34,8 @@ use self::providers::Provider;
 pub use self::{
     ids::{DEFAULT_WORKSPACE, WORKSPACE_MAX, is_workspace, new_id},
     jobs::{
-        AtProvider, Discard, Fetch, FetchHere, Fetched, Poll, Progress, Record, Submit, SubmitHere,
-        Taken,
+        AtProvider, CountCost, Discard, Fetch, FetchHere, Fetched, Poll, Progress, Record, Submit,
+        SubmitHere, Taken,
     },
     library::{
         Changed, DeleteArtifact, DeleteGeneration, GenerationChanged, GetArtifact, GetGeneration,
@@ -69,12 +69,23 @@ pub const GENERATION_CRASH_POINTS: &[&str] = &[
     "generation.library.written",
 ];
 
-/// The bytes of artifacts, under `artifacts/{id}`.
+/// The bytes of artifacts: see [`blob_keys`].
 pub const ARTIFACTS: Bucket = Bucket::named("generations");
 
-/// Where the bytes of an artifact are.
+/// Where the bytes of an artifact of the default workspace are. Earlier versions put all of them
+/// there.
 pub fn blob_key(artifact: &str) -> String {
     format!("artifacts/{artifact}")
+}
+
+/// Where the bytes of an artifact may be. The first key is that of new ones: it begins with the
+/// workspace, which is the organization whose quota counts them.
+pub fn blob_keys(workspace: &str, artifact: &str) -> Vec<String> {
+    let shared = blob_key(artifact);
+    match workspace {
+        "" | DEFAULT_WORKSPACE => vec![shared],
+        _ => vec![format!("{workspace}/{shared}"), shared],
+    }
 }
 
 /// The application, with the providers that the settings name.
@@ -126,6 +137,7 @@ pub fn with_jobs(app: App, providers: &Arc<Providers>) -> App {
         .perform::<FetchHere>(providers.clone())
         .perform::<Record>(providers.clone())
         .perform::<Discard>(providers.clone())
+        .perform::<CountCost>(providers.clone())
         .perform::<FindOrphans>(providers.clone())
         .object(OrphanSweep)
 }

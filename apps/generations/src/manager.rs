@@ -10,14 +10,14 @@ mod shown;
 
 use std::{sync::Arc, time::Duration};
 
-use steadfast_core::{Connection, Error, Handle, Object, Outcome, Result, Turn};
+use steadfast_core::{Both, Connection, Error, Handle, Object, Outcome, Result, Turn};
 
 use self::rows::{CONFIRMED, HANDED_OVER, HEARD, ROUNDS, SCHEMA, TURNED_AWAY, TaskRow};
 use crate::{
-    AskAgain, AskLate, Begin, Begun, Cancel, Confirm, Create, Delete, Discard, DiscardAgain, Fetch,
-    FetchHere, Forget, Generation, GetState, GetWord, LibraryChanged, LibraryHeard, Poll,
-    Providers, Record, Request, Retry, Submit, SubmitAgain, SubmitHere, TaskState, TimeOut,
-    Webhook,
+    AskAgain, AskLate, Begin, Begun, Cancel, Confirm, CountCost, Create, Delete, Discard,
+    DiscardAgain, Fetch, FetchHere, Forget, Generation, GetState, GetWord, LibraryChanged,
+    LibraryHeard, Poll, Providers, Record, Request, Retry, Submit, SubmitAgain, SubmitHere,
+    TaskState, TimeOut, Webhook,
 };
 
 /// How long a finished generation stays here, for webhooks that come late.
@@ -35,32 +35,37 @@ pub struct GenerationManager {
 
 impl Object for GenerationManager {
     const CLASS: &'static str = "generation";
-    type Calls = (
-        Create,
-        GetState,
-        Begin,
-        SubmitAgain,
-        Webhook,
-        Cancel,
-        Retry,
-        Delete,
-        TimeOut,
-        AskAgain,
-        AskLate,
-        Forget,
-        LibraryChanged,
-        LibraryHeard,
-        GetWord,
-        Confirm,
-        DiscardAgain,
-        Outcome<Record>,
-        Outcome<Submit>,
-        Outcome<SubmitHere>,
-        Outcome<Poll>,
-        Outcome<Fetch>,
-        Outcome<FetchHere>,
-        Outcome<Discard>,
-    );
+    type Calls = Both<
+        (
+            Create,
+            GetState,
+            Begin,
+            SubmitAgain,
+            Webhook,
+            Cancel,
+            Retry,
+            Delete,
+            TimeOut,
+            AskAgain,
+            AskLate,
+            Forget,
+            LibraryChanged,
+            LibraryHeard,
+            GetWord,
+            Confirm,
+            DiscardAgain,
+        ),
+        (
+            Outcome<Record>,
+            Outcome<Submit>,
+            Outcome<SubmitHere>,
+            Outcome<Poll>,
+            Outcome<Fetch>,
+            Outcome<FetchHere>,
+            Outcome<Discard>,
+            Outcome<CountCost>,
+        ),
+    >;
     const MIGRATIONS: &'static [&'static str] =
         &[SCHEMA, ROUNDS, HEARD, TURNED_AWAY, CONFIRMED, HANDED_OVER];
 

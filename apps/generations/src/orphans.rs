@@ -10,8 +10,10 @@ use steadfast_core::{
 
 use crate::{
     GenerationManager, GetArtifact, GetState, Library, Providers, TaskState, TaskView, Unreferred,
-    blob_key,
 };
+
+/// The generation and the blob of each artifact.
+type Artifacts = BTreeMap<String, (String, String)>;
 
 /// How long after a sweep the next one comes. Younger blobs are not looked at either.
 const EVERY: Duration = Duration::from_hours(24);
@@ -121,19 +123,19 @@ impl Handle<Outcome<FindOrphans>> for OrphanSweep {
 impl Perform<FindOrphans> for Arc<Providers> {
     /// A blob of a version that did not write who refers to it is left alone.
     async fn perform(&self, job: FindOrphans, _: &str) -> Result<FoundOrphans> {
-        let (prefix, limit) = (blob_key(""), Some(PAGE));
-        let options = ListOptions { prefix, after: job.after, limit, ..ListOptions::default() };
+        let limit = Some(PAGE);
+        let options = ListOptions { after: job.after, limit, ..ListOptions::default() };
         let page = self.bucket().list(&options).await?;
         // The artifacts of each workspace, and the generations that they are of.
-        let mut found: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+        let mut found: BTreeMap<String, Artifacts> = BTreeMap::new();
         for blob in page.blobs.iter().filter(|it| it.modified_at <= Timestamp(job.until)) {
             let of = |name: &str| blob.attributes.metadata.get(name).cloned();
             let key = blob.key.to_string();
-            let artifact = key.strip_prefix(&options.prefix).map(str::to_owned);
+            let artifact = key.rsplit_once('/').map(|it| it.1.to_owned());
             if let (Some(artifact), Some(generation), Some(workspace)) =
                 (artifact, of(GENERATION), of(WORKSPACE))
             {
-                found.entry(workspace).or_default().insert(artifact, generation);
+                found.entry(workspace).or_default().insert(artifact, (generation, key));
             }
         }
         let mut deleted = Vec::new();
@@ -146,18 +148,14 @@ impl Perform<FindOrphans> for Arc<Providers> {
 
 impl Providers {
     /// Deletes the blobs of artifacts that neither their library nor their manager refers to.
-    async fn delete_orphans(
-        &self,
-        workspace: &str,
-        artifacts: BTreeMap<String, String>,
-    ) -> Result<Vec<String>> {
+    async fn delete_orphans(&self, workspace: &str, artifacts: Artifacts) -> Result<Vec<String>> {
         let objects = self.objects()?;
         let ask = Unreferred { ids: artifacts.keys().cloned().collect() };
         let unknown = objects.call(Library::at(workspace), ask).await.map_err(Error::retryable)?;
         let mut deleted = Vec::new();
         for id in unknown {
-            let manager = artifacts.get(&id).map(GenerationManager::at);
-            let Some(manager) = manager else { continue };
+            let Some((generation, key)) = artifacts.get(&id) else { continue };
+            let manager = GenerationManager::at(generation);
             let shown = objects.call(manager, GetState).await.map_err(Error::retryable)?;
             let is_its = |it: &TaskView| it.artifact_id == id && it.status != TaskState::Cancelled;
             if shown.is_some_and(|it| it.tasks.iter().any(is_its)) {
@@ -170,7 +168,7 @@ impl Providers {
             if found.is_some() {
                 continue;
             }
-            match self.bucket().delete(&blob_key(&id)).await {
+            match self.bucket().delete(key).await {
                 Ok(_) | Err(BucketError::UnknownBlob { .. }) => deleted.push(id),
                 Err(error) => return Err(error.into()),
             }

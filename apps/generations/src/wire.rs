@@ -144,6 +144,9 @@ pub struct Confirm {
 /// Blobs could not be removed: it is time to try again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DiscardAgain {
+    /// The workspace of the artifacts.
+    #[serde(default)]
+    pub workspace: String,
     /// The artifacts that they were of.
     pub artifacts: Vec<String>,
 }

@@ -4,7 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-use steadfast_bucket::BucketError;
+use steadfast_bucket::{BucketError, QuotaError};
 use steadfast_core::{
     CallError, KeyError, QueueError, RunError,
     object::{HistoryError, InspectError},
@@ -116,6 +116,8 @@ codes! {
     KeyNotFound "key_not_found" 404 "Key not found",
     /// No such token.
     TokenNotFound "token_not_found" 404 "Token not found",
+    /// The organization has no quota.
+    QuotaNotFound "quota_not_found" 404 "Quota not found",
     /// The route has no such method.
     WrongMethod "wrong_method" 405 "Wrong method",
     /// The body did not arrive in time.
@@ -136,6 +138,8 @@ codes! {
     PreconditionFailed "precondition_failed" 412 "Precondition failed",
     /// A body, a message, a blob or its metadata is larger than its limit.
     TooLarge "too_large" 413 "Too large",
+    /// The blob or part is larger than all that its organization may store.
+    QuotaTooLarge "quota_too_large" 413 "Larger than the quota",
     /// The range begins after the end of the blob.
     RangeNotSatisfiable "range_not_satisfiable" 416 "Range not satisfiable",
     /// The route is for WebSockets or server-sent events.
@@ -152,6 +156,8 @@ codes! {
     RateLimited "rate_limited" 429 "Too many requests",
     /// The queue holds as many messages as it may.
     QueueFull "queue_full" 429 "Queue full",
+    /// The organization has spent what it may spend in this month.
+    QuotaSpend "quota_spend" 429 "Spend quota reached",
     /// A defect of the server; the log has the details.
     Internal "internal" 500 "Internal error",
     /// The handler panicked; nothing was changed.
@@ -178,6 +184,10 @@ codes! {
     Closed "closed" 503 "Closed",
     /// The disk is full; nothing was written.
     DiskFull "disk_full" 507 "Disk full",
+    /// The organization stores as many bytes as it may; nothing was written.
+    QuotaBytes "quota_bytes" 507 "Quota of bytes reached",
+    /// The organization stores as many blobs as it may; nothing was written.
+    QuotaObjects "quota_objects" 507 "Quota of objects reached",
 }
 
 impl Code {
@@ -392,10 +402,21 @@ impl Code {
             BucketError::TooLarge { .. } | BucketError::Metadata { .. } => Self::TooLarge,
             BucketError::Part { .. } | BucketError::Argument { .. } => Self::InvalidInput,
             BucketError::Repeated { .. } | BucketError::KeyReused { .. } => Self::KeyReused,
+            BucketError::Quota(error) => Self::of_quota(error),
             BucketError::DiskFull => Self::DiskFull,
             BucketError::Files { .. } => Self::StorageFailed,
             BucketError::Store(error) => Self::of_store(error),
             BucketError::Seal(error) => Self::of_seal(error),
+        }
+    }
+
+    /// The code of a quota that does not allow a change.
+    pub fn of_quota(error: &QuotaError) -> Self {
+        match error {
+            QuotaError::TooLarge { .. } => Self::QuotaTooLarge,
+            QuotaError::Bytes { .. } => Self::QuotaBytes,
+            QuotaError::Objects { .. } => Self::QuotaObjects,
+            QuotaError::Spend { .. } => Self::QuotaSpend,
         }
     }
 

@@ -19,6 +19,7 @@ mod path;
 mod problem;
 pub mod processes;
 pub mod queues;
+pub mod quotas;
 mod remote;
 pub mod runs;
 pub mod server;

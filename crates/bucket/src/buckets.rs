@@ -9,6 +9,7 @@ use crate::{
     cache::{BucketCache, NextAborts},
     content::{Blobs, ContentId, FileName, run_blocking},
     file_changes::FileChanges,
+    ledger::Ledgers,
     readers::Readers,
     session,
 };
@@ -57,6 +58,7 @@ pub(crate) struct Shared {
     pub(crate) changes: Arc<FileChanges>,
     pub(crate) session: tokio::sync::Mutex<session::State>,
     pub(crate) next_aborts: NextAborts,
+    pub(crate) ledgers: Ledgers,
 }
 
 impl Buckets {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use steadfast_store::{
-    Commit, ENQUEUE, EntryKey, Expect, Json, Message, Put, Rejection, Remember, StoreError,
-    Timestamp, Write, crash, queue_address,
+    Commit, ENQUEUE, EntryKey, Expect, Json, Message, Put, Receipt, Rejection, Remember,
+    StoreError, Timestamp, Write, crash, queue_address,
 };
 
 use crate::{
@@ -16,6 +16,7 @@ use crate::{
     content::ContentId,
     event::{CopySource, EventObject},
     events::{Sender, stream},
+    quota::{Place, UsageChange, signed},
 };
 
 /// A change of a key.
@@ -94,7 +95,7 @@ impl Shared {
                 commit = commit.write(Write::Remember(once.clone().reply(0, Json::of(&put)?)));
             }
             crash::point("blob.prepared");
-            let decided = self.commit(commit).await;
+            let decided = self.commit_counted(bucket, change, &before, commit).await;
             if decided.as_ref().is_err_and(|it| !it.is_certain()) {
                 // If the commit was applied, no row refers to these files any more.
                 let before = before.iter().flat_map(Blob::files).map(|it| it.0);
@@ -108,7 +109,7 @@ impl Shared {
                         let upload = upload.unwrap_or_default();
                         return Err(BucketError::UnknownUpload { upload });
                     }
-                    if moved != entry {
+                    if moved == bucket.entry()? {
                         self.cache.forget(bucket);
                     }
                     continue;
@@ -129,6 +130,44 @@ impl Shared {
             let sequence = Some(known.floor + revision + 1);
             return Ok(ChangeResult { before, after, sequence });
         }
+    }
+
+    /// Commits a change, and counts it for its organization.
+    async fn commit_counted(
+        &self,
+        bucket: &BucketName,
+        change: &Change,
+        before: &Option<Blob>,
+        commit: Commit,
+    ) -> Result<Result<Receipt, Rejection>, BucketError> {
+        // A completed upload takes away all of its parts: none of them may be in flight.
+        let counter = self.usage_counter(&change.key, change.upload.is_some()).await?;
+        let changes = match counter.has_quota() {
+            true => self.usage_changes(bucket, change, before).await?,
+            false => Vec::new(),
+        };
+        let size = change.content.as_ref().map_or(0, |it| it.1.size);
+        counter.commit(self, commit, &changes, size).await
+    }
+
+    /// The differences that a change makes for its organization.
+    async fn usage_changes(
+        &self,
+        bucket: &BucketName,
+        change: &Change,
+        before: &Option<Blob>,
+    ) -> Result<Vec<UsageChange>, BucketError> {
+        let (old, new) = (before.as_ref(), change.content.as_ref());
+        let size = new.map_or(0, |it| signed(it.1.size)) - old.map_or(0, |it| signed(it.size));
+        let objects = i64::from(new.is_some()) - i64::from(old.is_some());
+        let place = Place::of_blob(bucket, &change.key);
+        let mut changes = vec![UsageChange { place, bytes: size, objects }];
+        if let (Some((upload, _)), Some((content, _))) = (&change.upload, new) {
+            let parts = self.bytes_of_parts(bucket, *content).await?;
+            let place = Place::of_upload(bucket, upload);
+            changes.push(UsageChange { place, bytes: -signed(parts), objects: 0 });
+        }
+        Ok(changes)
     }
 
     fn commit_of(

@@ -160,6 +160,9 @@ pub enum BucketError {
         /// The idempotency key.
         key: String,
     },
+    /// The quota of the organization does not allow it.
+    #[error(transparent)]
+    Quota(#[from] QuotaError),
     /// The disk is full.
     #[error("disk is full: nothing was stored; free space and try again")]
     DiskFull,
@@ -175,6 +178,85 @@ pub enum BucketError {
     /// The secret of an access key cannot be sealed or opened.
     #[error(transparent)]
     Seal(#[from] SealError),
+}
+
+/// A quota that does not allow a change. Nothing was stored.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum QuotaError {
+    /// The content is larger than the whole quota.
+    #[error(
+        "content has {size} bytes, and organization `{organization}` may store {limit} in all; \
+         send less, or ask an operator to raise the quota"
+    )]
+    TooLarge {
+        /// The organization.
+        organization: String,
+        /// Size of the content in bytes.
+        size: u64,
+        /// The quota.
+        limit: u64,
+    },
+    /// The quota of bytes is used up.
+    #[error(
+        "organization `{organization}` stores {used} of {limit} bytes, and this needs {added} \
+         more; delete blobs, or ask an operator to raise the quota"
+    )]
+    Bytes {
+        /// The organization.
+        organization: String,
+        /// Bytes that it stores.
+        used: u64,
+        /// Bytes that would be added.
+        added: u64,
+        /// The quota.
+        limit: u64,
+    },
+    /// The quota of blobs is used up.
+    #[error(
+        "organization `{organization}` stores {used} blobs and may store {limit}; delete blobs, \
+         or ask an operator to raise the quota"
+    )]
+    Objects {
+        /// The organization.
+        organization: String,
+        /// Blobs that it stores.
+        used: u64,
+        /// The quota.
+        limit: u64,
+    },
+    /// The spend of the month has reached the quota.
+    #[error(
+        "organization `{organization}` has spent {} of {} US dollars this month; wait for the \
+         next month, or ask an operator to raise the quota", dollars(*used), dollars(*limit)
+    )]
+    Spend {
+        /// The organization.
+        organization: String,
+        /// Spend of the month in millionths of a US dollar.
+        used: u64,
+        /// The quota in millionths of a US dollar.
+        limit: u64,
+        /// Seconds until the next month begins.
+        seconds: u64,
+    },
+}
+
+impl QuotaError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            QuotaError::TooLarge { .. } => "quota_too_large",
+            QuotaError::Bytes { .. } => "quota_bytes",
+            QuotaError::Objects { .. } => "quota_objects",
+            QuotaError::Spend { .. } => "quota_spend",
+        }
+    }
+}
+
+/// Millionths of a US dollar as dollars.
+fn dollars(micros: u64) -> String {
+    let text = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// The problem with a part.
@@ -220,6 +302,7 @@ impl BucketError {
             BucketError::Argument { .. } => "invalid_input",
             BucketError::Overlap { .. } => "conflict",
             BucketError::Repeated { .. } | BucketError::KeyReused { .. } => "key_reused",
+            BucketError::Quota(error) => error.code(),
             BucketError::DiskFull => "disk_full",
             BucketError::Files { .. } => "storage_failed",
             BucketError::Store(error) => error.code(),

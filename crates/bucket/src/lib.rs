@@ -20,6 +20,7 @@ mod file_changes;
 mod files;
 mod folder_sync;
 mod keys;
+mod ledger;
 mod lifecycle;
 mod limits;
 mod list;
@@ -30,12 +31,16 @@ mod open;
 mod orphans;
 mod part;
 mod part_writer;
+mod quota;
+mod quotas;
 mod readers;
 mod rule;
 mod session;
 mod settings;
+mod spend;
 mod sweep;
 mod upload;
+mod usage;
 mod writer;
 
 pub use self::{
@@ -48,7 +53,7 @@ pub use self::{
     content::{Blobs, Content, ContentId, Draft, FileName},
     copy::CopyOptions,
     digest::ExpectedContent,
-    error::{BucketError, PartError},
+    error::{BucketError, PartError, QuotaError},
     event::{BlobAction, BlobEvent, CopySource, EventObject},
     events::SentEvent,
     extra_checksums::{ExtraChecksums, ExtraHashes},
@@ -64,6 +69,7 @@ pub use self::{
     open::{BucketsBuilder, account},
     part::Part,
     part_writer::PartWriter,
+    quota::{Quota, QuotaInfo, Usage},
     rule::{EventType, Rule},
     settings::{BucketSettings, LifecycleRule},
     sweep::SweepCounts,

@@ -13,6 +13,7 @@ use crate::{
     cache::{BucketCache, NextAborts},
     content::Blobs,
     file_changes::FileChanges,
+    ledger::Ledgers,
     readers::Readers,
     session,
 };
@@ -78,6 +79,7 @@ impl BucketsBuilder {
             changes: Arc::new(FileChanges::default()),
             session: tokio::sync::Mutex::new(session),
             next_aborts: NextAborts::default(),
+            ledgers: Ledgers::default(),
         };
         Buckets { shared: Arc::new(shared) }
     }

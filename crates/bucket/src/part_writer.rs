@@ -12,6 +12,7 @@ use crate::{
     content::{ContentId, FileName},
     digest::Hashes,
     part::PartRow,
+    quota::{Place, UsageChange, signed},
     writer::BytesWriter,
 };
 
@@ -40,6 +41,11 @@ impl PartWriter {
     /// Appends bytes.
     pub async fn write(&mut self, bytes: &[u8]) -> Result<(), BucketError> {
         self.bytes.write(bytes).await
+    }
+
+    /// Refuses a part of this size before its bytes are read, if there is no space for it.
+    pub async fn expect_size(&mut self, size: u64) -> Result<(), BucketError> {
+        self.bytes.check_size(size).await
     }
 
     /// Adds the part to the upload, or replaces the part with its number.
@@ -84,7 +90,15 @@ impl Buckets {
         let max = self.shared.bucket(bucket).await?.settings.blob_bytes_max();
         let now = self.shared.clock.now();
         let name = FileName::new_part(upload.content, now, &*self.shared.entropy);
-        let bytes = BytesWriter::new(&self.shared, name, max.min(PART_BYTES_MAX), Hashes::Md5)?;
+        let before = async {
+            let entry = Part::entry(bucket, upload.content, number)?;
+            let found = self.shared.store.entry(&entry).await?;
+            Ok(found.as_ref().map(Part::read).transpose()?.flatten().map(|it| it.size))
+        };
+        let entry = Upload::entry(bucket, key, upload.content)?;
+        let room = self.shared.room(key, Place::of_upload(bucket, &entry), before).await?;
+        let limits = (max.min(PART_BYTES_MAX), room);
+        let bytes = BytesWriter::new(&self.shared, name, limits, Hashes::Md5)?;
         let (buckets, bucket) = (self.clone(), bucket.clone());
         Ok(PartWriter { buckets, bucket, upload, number, bytes })
     }
@@ -122,9 +136,13 @@ impl Shared {
                 commit = commit.write(Write::Put(Put { entry, value, reference, expires }));
             }
             crash::point("part.prepared");
-            // A concurrent change was committed first: decide again.
+            let bytes = signed(stored.size) - before.as_ref().map_or(0, |it| signed(it.size));
+            let place = Place::of_upload(bucket, &of_upload);
+            let changes = [UsageChange { place, bytes, objects: 0 }];
             let before = before.map(|it| it.name(upload.content));
-            let decided = self.commit(commit).await;
+            let counter = self.usage_counter(&upload.key, false).await?;
+            // If a concurrent change was committed first, decide again.
+            let decided = counter.commit(self, commit, &changes, stored.size).await;
             if decided.as_ref().is_err_and(|it| !it.is_certain()) {
                 self.recheck(before.as_slice());
             }

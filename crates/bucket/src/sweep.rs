@@ -60,6 +60,7 @@ impl Buckets {
             self.sweep_buckets(&mut swept, &mut failed).await?;
         }
         swept.rows = self.expire_rows().await?;
+        keep_first_error(self.count_usage().await, &mut failed)?;
         swept.files = keep_first_error(self.recheck_files().await, &mut failed)?;
         swept.files += self.walk(&mut failed).await?;
         let keep = self.shared.options.keep_orphans.as_millis() as i64;

@@ -11,7 +11,8 @@ use md5::{Digest, Md5};
 use sha1::Sha1;
 use sha2::Sha256;
 use steadfast_store::{
-    Commit, Entry, EntryKey, Expect, Json, Put, StoreError, Timestamp, Write, crash,
+    Commit, Entry, EntryKey, Expect, Json, Put, Receipt, Rejection, StoreError, Timestamp, Write,
+    crash,
 };
 
 use crate::{
@@ -23,6 +24,7 @@ use crate::{
     content::{ContentId, FileName},
     digest::Checksums,
     extra_checksums::unhex,
+    quota::{Place, UsageChange, signed},
 };
 
 /// A multipart upload in progress.
@@ -321,7 +323,8 @@ impl Buckets {
             let expires = Some(Duration::ZERO);
             let put = Put { entry: entry.clone(), value: None, reference: None, expires };
             let expect = Expect::Revision { entry, revision: upload.revision };
-            let ended = self.shared.commit(Commit::of(Write::Put(put)).expect(expect)).await;
+            let commit = Commit::of(Write::Put(put)).expect(expect);
+            let ended = self.commit_abort(bucket, &upload, commit).await;
             if ended.inspect_err(|it| self.shared.note_lost_parts(it))?.is_ok() {
                 break upload;
             }
@@ -331,6 +334,25 @@ impl Buckets {
         let parts = parts.inspect_err(|_| self.shared.changes.note_lost_parts())?;
         self.shared.discard(parts.iter().map(|it| it.name(upload.content)).collect()).await;
         self.shared.remove_part_rows(bucket, upload.content).await
+    }
+
+    /// Commits the end of an upload, whose parts do not count any more.
+    async fn commit_abort(
+        &self,
+        bucket: &BucketName,
+        upload: &Upload,
+        commit: Commit,
+    ) -> Result<Result<Receipt, Rejection>, BucketError> {
+        // Alone: a part that is in flight is not read below.
+        let counter = self.shared.usage_counter(&upload.key, true).await?;
+        let mut changes = Vec::new();
+        if counter.has_quota() {
+            let entry = Upload::entry(bucket, &upload.key, upload.content)?;
+            let bytes = -signed(self.shared.bytes_of_parts(bucket, upload.content).await?);
+            let place = Place::of_upload(bucket, &entry);
+            changes.push(UsageChange { place, bytes, objects: 0 });
+        }
+        counter.commit(&self.shared, commit, &changes, 0).await
     }
 
     pub(crate) async fn abort_all(&self, bucket: &BucketName) -> Result<(), BucketError> {

@@ -13,6 +13,7 @@ use crate::{
     content::{Draft, FileName},
     digest::{Checksums, Digests, Hashes},
     file_changes::ChangeGuard,
+    quota::{Place, Room},
 };
 
 /// Bytes collected before a write, so that a small blob needs one disk operation.
@@ -62,6 +63,11 @@ impl BlobWriter {
     /// Appends bytes.
     pub async fn write(&mut self, bytes: &[u8]) -> Result<(), BucketError> {
         self.bytes.write(bytes).await
+    }
+
+    /// Refuses a blob of this size before its bytes are read, if there is no space for it.
+    pub async fn expect_size(&mut self, size: u64) -> Result<(), BucketError> {
+        self.bytes.check_size(size).await
     }
 
     /// Bytes written so far.
@@ -137,7 +143,12 @@ impl Buckets {
     ) -> Result<BlobWriter, BucketError> {
         let max = self.shared.bucket(bucket).await?.settings.blob_bytes_max();
         let name = FileName { content: self.shared.new_content(), part: None };
-        let bytes = BytesWriter::new(&self.shared, name, max, Hashes::Sha256)?;
+        let before = async {
+            let found = self.shared.store.entry(&key.entry(bucket)?).await?;
+            Ok(found.as_ref().map(Blob::read).transpose()?.flatten().map(|it| it.size))
+        };
+        let room = self.shared.room(key, Place::of_blob(bucket, key), before).await?;
+        let bytes = BytesWriter::new(&self.shared, name, (max, room), Hashes::Sha256)?;
         let shared = self.shared.clone();
         Ok(BlobWriter { shared, bucket: bucket.clone(), key: key.clone(), bytes })
     }
@@ -164,6 +175,7 @@ pub(crate) struct BytesWriter {
     shared: Arc<Shared>,
     pub(crate) name: FileName,
     max: u64,
+    room: Option<Room>,
     pub(crate) size: u64,
     buffer: Vec<u8>,
     /// Taken while a blocking thread uses it.
@@ -181,12 +193,13 @@ impl BytesWriter {
     pub(crate) fn new(
         shared: &Arc<Shared>,
         name: FileName,
-        max: u64,
+        (max, room): (u64, Option<Room>),
         hashes: Hashes,
     ) -> Result<Self, BucketError> {
         let (digests, change_guard) = (Digests::new(hashes), shared.changes.begin()?);
         let state = Some(State { draft: None, digests, change_guard });
-        Ok(Self { shared: shared.clone(), name, max, size: 0, buffer: Vec::new(), state })
+        let shared = shared.clone();
+        Ok(Self { shared, name, max, room, size: 0, buffer: Vec::new(), state })
     }
 
     pub(crate) fn with(mut self, hashes: Hashes) -> Self {
@@ -209,10 +222,10 @@ impl BytesWriter {
 
     pub(crate) async fn write(&mut self, bytes: &[u8]) -> Result<(), BucketError> {
         self.size += bytes.len() as u64;
-        if self.max < self.size {
+        if let Err(error) = self.check_size(self.size).await {
             // The bytes so far are useless: free their space.
             self.state = None;
-            return Err(BucketError::TooLarge { max: self.max });
+            return Err(error);
         }
         for piece in bytes.chunks(BUFFER) {
             self.buffer.extend_from_slice(piece);
@@ -221,6 +234,13 @@ impl BytesWriter {
             }
         }
         Ok(())
+    }
+
+    pub(crate) async fn check_size(&mut self, size: u64) -> Result<(), BucketError> {
+        if self.max < size {
+            return Err(BucketError::TooLarge { max: self.max });
+        }
+        self.shared.check_room(&mut self.room, size, 0).await
     }
 
     async fn flush(&mut self) -> Result<(), BucketError> {

@@ -14,7 +14,7 @@ pub use self::{
     role::Role,
     scope::{Resource, ResourceKind, Scope, ScopeError, Verb},
     sessions::{NewSession, SESSION_IDLE, SESSION_MAX, SessionId, Sessions},
-    tokens::{Denied, NewToken, Token, TokenError, TokenSpec, Tokens, is_closed},
+    tokens::{Denied, NewToken, Token, TokenError, TokenSpec, Tokens, is_closed, is_organization},
 };
 
 #[cfg(test)]

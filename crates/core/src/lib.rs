@@ -32,7 +32,7 @@ pub use self::{
     access::{
         Audit, AuditEvent, AuditRecord, Denied, NewSession, NewToken, Principal, Resource,
         ResourceKind, Role, SESSION_IDLE, SESSION_MAX, Scope, ScopeError, SessionId, Sessions,
-        Token, TokenError, TokenSpec, Tokens, Verb, is_closed,
+        Token, TokenError, TokenSpec, Tokens, Verb, is_closed, is_organization,
     },
     app::{App, Extension, Owner},
     background::background_threads,

@@ -7,7 +7,7 @@ use s3s::{
     Body, S3Error, S3ErrorCode, StdError,
     dto::{ETag, StreamingBlob},
 };
-use steadfast_bucket::{BucketError, PartError};
+use steadfast_bucket::{BucketError, PartError, QuotaError};
 use steadfast_store::{SealError, StoreError};
 
 use crate::presign::REGION;
@@ -78,6 +78,17 @@ fn code_of(error: &BucketError) -> (S3ErrorCode, Option<StatusCode>) {
         | BucketError::Repeated { .. }
         | BucketError::KeyReused { .. }
         | BucketError::Store(StoreError::Invalid(_)) => Code::InvalidArgument,
+        BucketError::Quota(QuotaError::TooLarge { .. }) => {
+            return (Code::EntityTooLarge, Some(StatusCode::PAYLOAD_TOO_LARGE));
+        }
+        // botocore retries 429, 500, 502, 503, 504 and 509, and codes such as SlowDown. It does not
+        // retry this: waiting frees no space.
+        BucketError::Quota(QuotaError::Bytes { .. } | QuotaError::Objects { .. }) => {
+            return (Code::Custom("QuotaExceeded".into()), Some(StatusCode::INSUFFICIENT_STORAGE));
+        }
+        BucketError::Quota(QuotaError::Spend { .. }) => {
+            return (Code::Custom("QuotaExceeded".into()), Some(StatusCode::TOO_MANY_REQUESTS));
+        }
         // Clients retry a 503, but a retry frees no disk space.
         BucketError::DiskFull | BucketError::Store(StoreError::DiskFull) => {
             return (
@@ -223,6 +234,16 @@ mod tests {
             (BucketError::Key { len: 2_000 }, "KeyTooLongError", 400),
             (BucketError::Range { size: 3 }, "InvalidRange", 416),
             (BucketError::DiskFull, "InsufficientStorage", 507),
+            (
+                QuotaError::Bytes { organization: bucket(), used: 9, added: 2, limit: 10 }.into(),
+                "QuotaExceeded",
+                507,
+            ),
+            (
+                QuotaError::TooLarge { organization: bucket(), size: 11, limit: 10 }.into(),
+                "EntityTooLarge",
+                413,
+            ),
             (BucketError::Store(StoreError::Busy { waiting: 9 }), "SlowDown", 503),
             (BucketError::Length { expected: 1, actual: 2 }, "IncompleteBody", 400),
             (BucketError::Checksum { algorithm: "MD5" }, "BadDigest", 400),

@@ -63,6 +63,7 @@ impl Incoming {
     pub(crate) async fn write_to(mut self, sink: &mut impl Sink) -> S3Result<ExpectedContent> {
         let mut actual = 0;
         let expected = self.length;
+        sink.expect(expected).await.map_err(s3_error_of)?;
         while let Some(bytes) = self.body.next().await {
             let bytes = bytes.map_err(|error| body_error(&error))?;
             actual += bytes.len() as u64;
@@ -95,16 +96,27 @@ fn declared(headers: &HeaderMap, length: Option<i64>) -> S3Result<u64> {
 
 /// A writer of bytes.
 pub(crate) trait Sink {
+    /// Refuses a body of this size before it is read, if there is no space for it.
+    fn expect(&mut self, size: u64) -> impl Future<Output = Result<(), BucketError>> + Send;
+
     fn take(&mut self, bytes: &[u8]) -> impl Future<Output = Result<(), BucketError>> + Send;
 }
 
 impl Sink for BlobWriter {
+    fn expect(&mut self, size: u64) -> impl Future<Output = Result<(), BucketError>> + Send {
+        self.expect_size(size)
+    }
+
     fn take(&mut self, bytes: &[u8]) -> impl Future<Output = Result<(), BucketError>> + Send {
         self.write(bytes)
     }
 }
 
 impl Sink for PartWriter {
+    fn expect(&mut self, size: u64) -> impl Future<Output = Result<(), BucketError>> + Send {
+        self.expect_size(size)
+    }
+
     fn take(&mut self, bytes: &[u8]) -> impl Future<Output = Result<(), BucketError>> + Send {
         self.write(bytes)
     }

@@ -9,6 +9,7 @@ pub(crate) mod keys;
 pub(crate) mod objects;
 pub(crate) mod processes;
 pub(crate) mod queues;
+pub(crate) mod quotas;
 pub(crate) mod runs;
 mod server;
 pub(crate) mod streams;
@@ -44,12 +45,13 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Server>> {
         .merge(keys::routes())
         .merge(tokens::routes())
         .merge(audit::routes())
+        .merge(quotas::routes())
 }
 
 /// The routes without a fixed limit for bodies: the bucket has one.
 pub(crate) fn large_routes() -> OpenApiRouter<Arc<Server>> {
     use buckets::blobs::{self, ERRORS};
-    let of_write = ERRORS.into_iter().chain([Code::TooLarge]).chain(Code::OF_CHANGES);
+    let of_write = ERRORS.into_iter().chain(blobs::ERRORS_OF_WRITES).chain(Code::OF_CHANGES);
     let of_get = ERRORS.into_iter().chain([Code::RangeNotSatisfiable]);
     OpenApiRouter::default()
         .routes(fails_with(of_get, needs(Role::Viewer, routes!(blobs::get))))

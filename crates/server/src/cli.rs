@@ -11,6 +11,7 @@ mod objects;
 mod output;
 mod processes;
 mod queues;
+mod quotas;
 mod runs;
 mod streams;
 mod table;
@@ -38,6 +39,7 @@ pub(crate) fn nouns() -> Vec<Noun> {
         keys::noun(),
         tokens::noun(),
         audit::noun(),
+        quotas::noun(),
     ]
 }
 

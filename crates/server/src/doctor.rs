@@ -4,6 +4,7 @@ mod access;
 pub(crate) mod clock;
 mod disk;
 mod fsync;
+mod quotas;
 mod secrets;
 mod store;
 mod work;
@@ -22,6 +23,7 @@ pub(crate) async fn examine(server: &Server, deep: bool) -> Examination {
     }
     checks.push(work::unserved(&server.runtime).await);
     checks.extend(access::checks(server).await);
+    checks.extend(quotas::check(server).await);
     checks.push(clock::check(&store.clock().report()));
     checks.extend(secrets::checks(server).await);
     if let Location::Folder(folder) = &server.location {

@@ -12,6 +12,7 @@ mod message_form;
 mod objects;
 mod processes;
 mod queues;
+mod quotas;
 mod runs;
 mod search;
 mod start;
@@ -78,7 +79,8 @@ pub(crate) struct PageRoute {
 
 /// All routes of pages.
 pub(crate) fn routes() -> Vec<PageRoute> {
-    let mut all = vec![get("/", start::start), get("/search", search::search)];
+    let mut all =
+        vec![get("/", start::start), get("/search", search::search), get("/quotas", quotas::list)];
     all.push(PageRoute { needs: ListAudit::NEEDS.into(), ..get("/audit", audit::list) });
     all.extend(streams());
     all.extend(processes());

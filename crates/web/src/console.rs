@@ -168,6 +168,7 @@ fn footer(visitor: Visitor<'_>) -> Markup {
                 }
                 a href="/audit" { "Audit log" }
             }
+            a href="/quotas" { "Quotas" }
             a href="/docs" { "API" }
             a href="/metrics" { "Metrics" }
             a href="/readyz" { "Health" }

@@ -7,6 +7,7 @@ use axum::{
 use steadfast_api::{Code, ProblemBody};
 use steadfast_core::{
     BucketError, CallError, Error, KeyError, QueueError, RunError,
+    bucket::QuotaError,
     object::InspectError,
     process::InputError,
     store::{Rejection, StoreError},
@@ -211,6 +212,16 @@ impl From<RunError> for Problem {
     }
 }
 
+impl From<BucketError> for Problem {
+    fn from(error: BucketError) -> Self {
+        let mut problem = Self::of(Code::of_bucket(&error), error.to_string());
+        if let BucketError::Quota(QuotaError::Spend { seconds, .. }) = error {
+            problem.retry_after = Some(u32::try_from(seconds).unwrap_or(u32::MAX));
+        }
+        problem
+    }
+}
+
 macro_rules! from_errors {
     ($($error:ty: $code:path,)*) => {
         $(impl From<$error> for Problem {
@@ -226,7 +237,6 @@ from_errors! {
     Rejection: Code::of_rejection,
     QueueError: Code::of_queue,
     InputError: Code::of_input,
-    BucketError: Code::of_bucket,
     InspectError: Code::of_inspect,
     KeyError: Code::of_key,
 }

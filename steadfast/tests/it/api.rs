@@ -126,6 +126,8 @@ const ROUTES: &[&str] = &[
     "/v1/login-links",
     "/v1/whoami",
     "/v1/audit",
+    "/v1/quotas",
+    "/v1/quotas/{organization}",
     "/v1/doctor",
     "/v1/streams",
     "/v1/streams/pending",

@@ -57,6 +57,7 @@ mod proxy;
 mod queue_cli;
 mod queue_pages;
 mod queues;
+mod quotas;
 mod reference;
 mod remote;
 mod revive;

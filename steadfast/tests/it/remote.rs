@@ -10,8 +10,8 @@ use steadfast::{
     Bucket, BucketError, CallError, Client, Event, Object, RunError, Workflow,
     api::{
         ApiError, Code, Connection, Operation, audit as au, buckets as b, connect, keys as k,
-        objects as o, payload, processes as p, queues as q, runs as r, server as d, streams as s,
-        tokens as t,
+        objects as o, payload, processes as p, queues as q, quotas as qu, runs as r, server as d,
+        streams as s, tokens as t,
     },
     store::StoreError,
     workflow::Status,
@@ -301,6 +301,10 @@ impl Walk {
         let key = self.send::<k::CreateKey>(&[], json!({})).await.key.access_key_id;
         self.send::<k::ListKeys>(&[], json!({})).await;
         self.send::<k::RevokeKey>(&[&key], json!({})).await;
+        self.send::<qu::SetQuota>(&["acme"], json!({"bytes": 9})).await;
+        self.send::<qu::ListQuotas>(&[], json!({})).await;
+        self.send::<qu::ShowQuota>(&["acme"], json!({})).await;
+        self.send::<qu::RemoveQuota>(&["acme"], json!({})).await;
         self.send::<p::ListProcesses>(&[], json!({})).await;
         let input = json!({"type": "PoliceReportPublished",
             "data": {"policeReportId": "p-1", "offense": "parkingViolation"}});

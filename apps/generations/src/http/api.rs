@@ -124,7 +124,10 @@ pub(super) async fn again(
     id: &str,
     key: &IdempotencyKey,
 ) -> Result<Generation, Problem> {
-    present(site, workspace, id).await?;
+    // A retry may pay again. One that was accepted is not refused: its tasks have not failed.
+    if present(site, workspace, id).await?.status == GenerationStatus::Failed {
+        site.artifacts.check_spend(workspace.name()).await?;
+    }
     let retry = site.objects.call(GenerationManager::at(id), Retry).maybe_key(key.text());
     retry.await.map_err(|error| match error.code() {
         "unknown_generation" => {

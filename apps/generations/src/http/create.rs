@@ -16,7 +16,8 @@ use steadfast_web::{IdempotencyKey, Problem};
 
 use super::{site::Site, workspace::Workspace};
 use crate::{
-    Create, Generation, GenerationManager, Request, ReserveId, TAG_MAX, TAGS_MAX, is_tag, new_id,
+    Create, Generation, GenerationManager, GetState, Request, ReserveId, TAG_MAX, TAGS_MAX, is_tag,
+    new_id,
 };
 
 /// How many may be asked for at a time.
@@ -130,6 +131,12 @@ pub(super) async fn begin(
         }
         None => new_id(site.clock.now(), &*site.entropy),
     };
+    // A request that was accepted before is answered again.
+    if let Err(refused) = site.artifacts.check_spend(workspace.name()).await
+        && site.objects.call(GenerationManager::at(&id), GetState).await?.is_none()
+    {
+        return Err(refused.into());
+    }
     let create = Create {
         timeout_ms: u64::try_from(site.providers.timeout(request.kind).as_millis())
             .unwrap_or(u64::MAX),

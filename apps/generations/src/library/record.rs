@@ -40,7 +40,7 @@ impl Handle<GenerationChanged> for Library {
         if rows::is_deleted(sql, &generation.id)? {
             if !artifacts.is_empty() {
                 let artifacts = artifacts.into_iter().map(|it| it.id).collect();
-                turn.perform(&Discard { artifacts });
+                turn.perform(&Discard { workspace: turn.name().into(), artifacts });
             }
             return Ok(());
         }
@@ -129,7 +129,7 @@ impl Handle<DeleteGeneration> for Library {
         // Its key may be used again: for another one, not for this one.
         forget(turn, &msg.id)?;
         if !artifacts.is_empty() {
-            turn.perform(&Discard { artifacts });
+            turn.perform(&Discard { workspace: turn.name().into(), artifacts });
         }
         Ok(())
     }
@@ -144,7 +144,7 @@ impl Handle<DeleteArtifact> for Library {
         turn.sql().execute("DELETE FROM artifacts WHERE id = ?1", [&msg.id])?;
         forget(turn, &msg.id)?;
         let changed = mirror::tell(turn, &generation, Some(&msg.id))?;
-        turn.perform(&Discard { artifacts: vec![msg.id] });
+        turn.perform(&Discard { workspace: turn.name().into(), artifacts: vec![msg.id] });
         Ok(Some(changed))
     }
 }
@@ -163,9 +163,10 @@ impl Handle<Outcome<Discard>> for Library {
 
     fn handle(&self, turn: &Turn<Self>, msg: Outcome<Discard>) -> Result<()> {
         if let Err(error) = msg.result {
-            let Discard { artifacts } = msg.job;
+            let Discard { workspace, artifacts } = msg.job;
             tracing::warn!(%error, ?artifacts, "blobs were not removed; it is tried again");
-            turn.send_after(DISCARD_AGAIN, turn.address(), DiscardAgain { artifacts });
+            let again = DiscardAgain { workspace, artifacts };
+            turn.send_after(DISCARD_AGAIN, turn.address(), again);
         }
         Ok(())
     }
@@ -176,7 +177,8 @@ impl Handle<DiscardAgain> for Library {
     type Reply = ();
 
     fn handle(&self, turn: &Turn<Self>, msg: DiscardAgain) -> Result<()> {
-        turn.perform(&Discard { artifacts: msg.artifacts });
+        let DiscardAgain { workspace, artifacts } = msg;
+        turn.perform(&Discard { workspace, artifacts });
         Ok(())
     }
 }

@@ -186,7 +186,7 @@ impl Handle<Delete> for GenerationManager {
         let unheard = tasks.iter().filter(|it| it.is_unconfirmed(&kept));
         let artifacts: Vec<String> = unheard.map(|it| artifact_id(turn.name(), it.index)).collect();
         if !artifacts.is_empty() {
-            turn.perform(&Discard { artifacts });
+            turn.perform(&Discard { workspace: kept.workspace.clone(), artifacts });
         }
         cancel_all(turn)?;
         turn.sql().execute("UPDATE request SET isDeleted = 1, told = told + 1", ())?;
@@ -215,7 +215,7 @@ impl Handle<Forget> for GenerationManager {
             let unwanted = tasks.iter().filter(|it| kept.is_deleted || !it.is_ready());
             let artifacts: Vec<_> = unwanted.map(|it| artifact_id(turn.name(), it.index)).collect();
             if !artifacts.is_empty() {
-                turn.perform(&Discard { artifacts });
+                turn.perform(&Discard { workspace: kept.workspace.clone(), artifacts });
             }
             turn.delete();
         } else {

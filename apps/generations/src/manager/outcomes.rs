@@ -12,8 +12,8 @@ use super::{
     unknown,
 };
 use crate::{
-    AskAgain, AskLate, AtProvider, Discard, DiscardAgain, Fetch, FetchHere, Made, Poll, Progress,
-    Submit, SubmitHere, Taken, TaskError, TaskState, TimeOut, Webhook,
+    AskAgain, AskLate, AtProvider, CountCost, Discard, DiscardAgain, Fetch, FetchHere, Made, Poll,
+    Progress, Submit, SubmitHere, Taken, TaskError, TaskState, TimeOut, Webhook,
     jobs::DISCARD_AGAIN,
     providers::{WAIT_MAX_MS, verify_webhook_token},
 };
@@ -184,6 +184,24 @@ impl Handle<TimeOut> for GenerationManager {
     }
 }
 
+/// Removes what a fetch may have put.
+fn discard(job: Fetch) -> Discard {
+    Discard { workspace: job.workspace, artifacts: vec![job.artifact] }
+}
+
+impl Handle<Outcome<CountCost>> for GenerationManager {
+    const NAME: &'static str = "cost-counted";
+    type Reply = ();
+
+    fn handle(&self, _: &Turn<Self>, msg: Outcome<CountCost>) -> Result<()> {
+        if let Err(error) = msg.result {
+            let CountCost { workspace, task, micros } = msg.job;
+            tracing::error!(%error, workspace, task, micros, "a cost was not counted; given up");
+        }
+        Ok(())
+    }
+}
+
 impl Handle<Outcome<Fetch>> for GenerationManager {
     const NAME: &'static str = "fetched";
     type Reply = ();
@@ -191,13 +209,13 @@ impl Handle<Outcome<Fetch>> for GenerationManager {
     fn handle(&self, turn: &Turn<Self>, msg: Outcome<Fetch>) -> Result<()> {
         let (Some(kept), Some(task)) = (rows::request(turn)?, rows::task_at(turn, msg.job.index)?)
         else {
-            turn.perform(&Discard { artifacts: vec![msg.job.artifact] });
+            turn.perform(&discard(msg.job));
             return Ok(());
         };
         match msg.result {
             Ok(fetched) => {
                 if !progress::ready(turn, &kept, &task, &fetched)? {
-                    turn.perform(&Discard { artifacts: vec![msg.job.artifact] });
+                    turn.perform(&discard(msg.job));
                 }
                 Ok(())
             }
@@ -211,7 +229,7 @@ impl Handle<Outcome<Fetch>> for GenerationManager {
                 }
                 if kept.is_deleted || task.state == TaskState::Cancelled {
                     // An attempt before may have put it.
-                    turn.perform(&Discard { artifacts: vec![msg.job.artifact] });
+                    turn.perform(&discard(msg.job));
                     return Ok(());
                 }
                 let from = [TaskState::Streaming];
@@ -237,9 +255,10 @@ impl Handle<Outcome<Discard>> for GenerationManager {
 
     fn handle(&self, turn: &Turn<Self>, msg: Outcome<Discard>) -> Result<()> {
         if let Err(error) = msg.result {
-            let Discard { artifacts } = msg.job;
+            let Discard { workspace, artifacts } = msg.job;
             tracing::warn!(%error, ?artifacts, "blobs were not removed; it is tried again");
-            turn.send_after(DISCARD_AGAIN, turn.address(), DiscardAgain { artifacts });
+            let again = DiscardAgain { workspace, artifacts };
+            turn.send_after(DISCARD_AGAIN, turn.address(), again);
         }
         Ok(())
     }
@@ -250,7 +269,8 @@ impl Handle<DiscardAgain> for GenerationManager {
     type Reply = ();
 
     fn handle(&self, turn: &Turn<Self>, msg: DiscardAgain) -> Result<()> {
-        turn.perform(&Discard { artifacts: msg.artifacts });
+        let DiscardAgain { workspace, artifacts } = msg;
+        turn.perform(&Discard { workspace, artifacts });
         Ok(())
     }
 }

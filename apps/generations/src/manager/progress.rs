@@ -15,9 +15,9 @@ use super::{
     shown::{tell, tell_of_the_end},
 };
 use crate::{
-    AskAgain, AskLate, Confirm, Fetch, FetchHere, Forget, GenerationChanged, GenerationStatus,
-    Library, Made, SubmitAgain, TaskError, TaskState, TimeOut, artifact_id, jobs::is_here,
-    providers::WAIT_MAX_MS,
+    AskAgain, AskLate, Confirm, CountCost, Fetch, FetchHere, Forget, GenerationChanged,
+    GenerationStatus, Library, Made, SubmitAgain, TaskError, TaskState, TimeOut, artifact_id,
+    jobs::is_here, providers::WAIT_MAX_MS,
 };
 
 /// How long a provider is left alone at least that does not say how long, in milliseconds.
@@ -202,6 +202,10 @@ pub(super) fn made(
     id: &str,
     made: Made,
 ) -> Result<()> {
+    // It is paid for even if nobody wants it any more.
+    if let Some(cost) = CountCost::of(&kept.workspace, id, &made) {
+        turn.perform(&cost);
+    }
     let from = [TaskState::Pending, TaskState::Submitted, TaskState::Failed];
     if kept.is_deleted || !change(turn, task, &from, TaskState::Streaming)? {
         return Ok(());

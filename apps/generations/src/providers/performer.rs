@@ -13,8 +13,8 @@ use super::{
     at_provider, failure, made,
 };
 use crate::{
-    AtProvider, Begin, Begun, DeleteGeneration, Discard, Fetch, FetchHere, Fetched,
-    GenerationManager, Library, Poll, Progress, Record, Submit, SubmitHere, Taken, blob_key,
+    AtProvider, Begin, Begun, CountCost, DeleteGeneration, Discard, Fetch, FetchHere, Fetched,
+    GenerationManager, Library, Poll, Progress, Record, Submit, SubmitHere, Taken, blob_keys,
     orphans::{GENERATION, WORKSPACE},
 };
 
@@ -122,8 +122,13 @@ impl Providers {
 
     /// The blob that an earlier attempt put for the same task, before its outcome was lost.
     async fn fetched_before(&self, job: &Fetch) -> Result<Option<Fetched>> {
-        let blob = self.bucket().head(&blob_key(&job.artifact)).await?;
-        let Some(blob) = blob.filter(|_| !job.task.is_empty()) else { return Ok(None) };
+        let mut found = None;
+        for key in blob_keys(&job.workspace, &job.artifact) {
+            if found.is_none() {
+                found = self.bucket().head(&key).await?;
+            }
+        }
+        let Some(blob) = found.filter(|_| !job.task.is_empty()) else { return Ok(None) };
         let Attributes { content_type, metadata, .. } = blob.attributes;
         let of = |name: &str| metadata.get(name).cloned();
         Ok(match (of(TASK), of(EXTENSION), content_type) {
@@ -231,7 +236,8 @@ impl Perform<Fetch> for Arc<Providers> {
         crash::point("generation.fetch.before");
         let mut stream = provider.open(&source, max).await.map_err(failure)?;
         let media = stream.media();
-        let mut writer = self.bucket().writer(&blob_key(&job.artifact)).await?;
+        let keys = blob_keys(&job.workspace, &job.artifact);
+        let mut writer = self.bucket().writer(&keys[0]).await?;
         let mut size = MediaSize::new(media);
         while let Some(chunk) = stream.chunk().await.map_err(failure)? {
             size.add(&chunk);
@@ -295,12 +301,20 @@ impl Perform<Record> for Arc<Providers> {
 
 impl Perform<Discard> for Arc<Providers> {
     async fn perform(&self, job: Discard, _: &str) -> Result<()> {
-        for artifact in &job.artifacts {
-            match self.bucket().delete(&blob_key(artifact)).await {
+        let keys = job.artifacts.iter().flat_map(|it| blob_keys(&job.workspace, it));
+        for key in keys {
+            match self.bucket().delete(&key).await {
                 Ok(_) | Err(BucketError::UnknownBlob { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
         }
+        Ok(())
+    }
+}
+
+impl Perform<CountCost> for Arc<Providers> {
+    async fn perform(&self, job: CountCost, _: &str) -> Result<()> {
+        self.bucket().spend(&job.workspace, &job.task, job.micros).await?;
         Ok(())
     }
 }

@@ -1,12 +1,15 @@
 //! Cancelled and deleted tasks are not paid for, and all others are paid for once.
 
-use steadfast_core::{Object, Perform, test::TestApp};
+use steadfast_core::{Object, Perform, bucket::Quota, test::TestApp};
 use steadfast_generations::providers::OutputKind;
 use steadfast_generations::{
-    Cancel, Delete, GenerationManager, GenerationStatus, Retry, Submit, Taken, task_id,
+    Cancel, Create, DEFAULT_WORKSPACE, Delete, GenerationManager, GenerationStatus, GetState,
+    Retry, Submit, Taken, artifact_id, task_id,
 };
 
-use crate::stage::{Fake, ID, advance, create, kept, request, start, start_with_providers};
+use crate::stage::{
+    Fake, ID, advance, blobs, create, kept, request, start, start_with_providers, webhook,
+};
 
 /// Two pictures that could not be handed over yet: their jobs wait for the next attempt.
 async fn waiting(fake: &Fake) -> TestApp {
@@ -22,6 +25,60 @@ async fn waiting(fake: &Fake) -> TestApp {
 async fn back(app: &TestApp, fake: &Fake) {
     fake.books().is_down = false;
     advance(app, 3_600).await;
+}
+
+#[tokio::test]
+async fn the_cost_of_an_output_counts_once_for_its_organization() {
+    let fake = Fake::new();
+    let app = start(&fake).await;
+    let create = Create { workspace: "acme".into(), ..request("slow", 2) };
+    app.call(GenerationManager::at(ID), create).await.unwrap();
+    app.settle().await;
+    for _ in 0..3 {
+        webhook(&app, 0).await.unwrap();
+        app.settle().await;
+    }
+    let buckets = app.buckets().unwrap();
+    assert_eq!(buckets.spent("acme").await.unwrap(), 250_000);
+    // The provider has made it although nobody wants it any more.
+    app.call(GenerationManager::at(ID), Cancel).await.unwrap();
+    webhook(&app, 1).await.unwrap();
+    app.settle().await;
+    assert_eq!(buckets.spent("acme").await.unwrap(), 500_000);
+    // The default workspace is no organization.
+    let other = "0190b0a0-0000-7000-8000-000000000002";
+    app.call(GenerationManager::at(other), request("now", 1)).await.unwrap();
+    app.settle().await;
+    assert_eq!(buckets.spent(DEFAULT_WORKSPACE).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn an_artifact_that_no_quota_has_room_for_fails_at_once_and_can_be_fetched_later() {
+    let fake = Fake::new();
+    let app = start(&fake).await;
+    let buckets = app.buckets().unwrap();
+    let quota = Quota { bytes: Some(10), ..Quota::default() };
+    buckets.set_quota("acme", quota).await.unwrap();
+    let create = Create { workspace: "acme".into(), ..request("now", 1) };
+    app.call(GenerationManager::at(ID), create).await.unwrap();
+    app.settle().await;
+    let failed = app.call(GenerationManager::at(ID), GetState).await.unwrap().unwrap();
+    assert_eq!(failed.status, GenerationStatus::Failed);
+    assert_eq!(failed.tasks[0].error.as_ref().unwrap().code, "quota_too_large");
+    assert_eq!(fake.books().submitted, 1);
+    assert_eq!(blobs(&app).await, Vec::<String>::new());
+    // A retry fetches what was made and paid for.
+    buckets.set_quota("acme", Quota::default()).await.unwrap();
+    app.call(GenerationManager::at(ID), Retry).await.unwrap();
+    app.settle().await;
+    let key = format!("acme/artifacts/{}", artifact_id(ID, 0));
+    assert_eq!(blobs(&app).await, [key]);
+    assert_eq!(fake.books().submitted, 1);
+    let used = buckets.quota("acme").await.unwrap().unwrap().usage;
+    assert_eq!((used.objects, used.spend), (1, 250_000));
+    app.call(GenerationManager::at(ID), Delete).await.unwrap();
+    app.settle().await;
+    assert_eq!(buckets.quota("acme").await.unwrap().unwrap().usage.bytes, 0);
 }
 
 #[tokio::test]

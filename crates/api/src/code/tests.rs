@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use steadfast_bucket::PartError;
+use steadfast_bucket::{PartError, QuotaError};
 use steadfast_core::process::{CodecError, Refused};
 use steadfast_store::{AddressError, CommitsLost, SealError};
 
@@ -160,6 +160,11 @@ fn every_error_of_a_bucket_keeps_its_code() {
     check(BucketError::Overlap { rule: text(), other: text(), action: "x" }, 409);
     check(BucketError::Repeated { answer: text() }, 409);
     check(BucketError::KeyReused { key: text() }, 409);
+    let (used, limit) = (1, 1);
+    check(QuotaError::TooLarge { organization: text(), size: 2, limit }.into(), 413);
+    check(QuotaError::Bytes { organization: text(), used, added: 1, limit }.into(), 507);
+    check(QuotaError::Objects { organization: text(), used, limit }.into(), 507);
+    check(QuotaError::Spend { organization: text(), used, limit, seconds: 1 }.into(), 429);
     check(BucketError::DiskFull, 507);
     check(BucketError::Files { reason: text() }, 503);
     check(BucketError::Store(StoreError::Closed), 503);

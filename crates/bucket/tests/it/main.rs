@@ -14,6 +14,7 @@ mod files;
 mod keys;
 mod lists;
 mod model;
+mod quotas;
 mod races;
 mod sessions;
 mod settings;

@@ -6,7 +6,7 @@ mod steps;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use steadfast_bucket::{Blobs, BucketError, Buckets, FileBlobs, LifecycleRule, MemoryBlobs};
+use steadfast_bucket::{Blobs, BucketError, Buckets, FileBlobs, LifecycleRule, MemoryBlobs, Quota};
 use steadfast_store::{
     Clock, Entropy, ManualClock, MemoryStore, Moment, PostgresOptions, PostgresStore,
     SeededEntropy, Store, Timestamp,
@@ -83,6 +83,8 @@ impl World {
         let (delete_after_ms, abort_uploads_after_ms) = (Some(DAY.as_millis() as u64), None);
         let rule = LifecycleRule { id, prefix, delete_after_ms, abort_uploads_after_ms };
         buckets.put_lifecycle(&bucket(), rule).await.unwrap();
+        buckets.set_quota("old", Quota::default()).await.unwrap();
+        buckets.count_usage().await.unwrap();
         Self {
             ground,
             store,

@@ -557,7 +557,8 @@ fn parse(value: &Json) -> Result<Stored, StoreError> {
     parsed.map_err(|error| StoreError::Corrupt { reason: error.to_string() })
 }
 
-fn is_organization(text: &str) -> bool {
+/// Whether a text can be the name of an organization.
+pub fn is_organization(text: &str) -> bool {
     let fits = |it: char| it.is_ascii_alphanumeric() || "._-".contains(it);
     (1..=ORGANIZATION_MAX).contains(&text.len())
         && !text.starts_with('.')

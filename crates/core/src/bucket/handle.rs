@@ -91,6 +91,22 @@ impl BucketHandle {
         buckets.writer(&name, &BlobKey::new(key)?).await
     }
 
+    /// Adds an expense of an organization to its spend of this month, in millionths of a US dollar.
+    /// An id counts once within 35 days: a repetition returns `false`.
+    pub async fn spend(
+        &self,
+        organization: &str,
+        id: &str,
+        micros: u64,
+    ) -> Result<bool, BucketError> {
+        self.parts()?.0.spend(organization, id, micros).await
+    }
+
+    /// Refuses if the organization has spent what its quota allows in this month.
+    pub async fn check_spend(&self, organization: &str) -> Result<(), BucketError> {
+        self.parts()?.0.check_spend(organization).await
+    }
+
     /// The blob under a key; `None` if there is none.
     pub async fn head(&self, key: &str) -> Result<Option<Blob>, BucketError> {
         if let Some(transport) = self.transport() {

@@ -19,13 +19,19 @@ impl<E: std::error::Error + 'static> From<E> for Error {
             Some(code) => Self::retryable(text).with_code(code),
             None => Self::retryable(text),
         };
-        Self { terminal: is_failed_run(&error) || is_parsing(&error), ..made }
+        let terminal = is_failed_run(&error) || is_parsing(&error) || is_quota(&error);
+        Self { terminal, ..made }
     }
 }
 
 /// Whether it is the error of a run that failed with a terminal error.
 fn is_failed_run(error: &dyn Any) -> bool {
     matches!(error.downcast_ref(), Some(RunError::Failed { error, .. }) if error.is_terminal())
+}
+
+/// Whether a quota refused it: attempts within minutes find the same quota.
+fn is_quota(error: &dyn Any) -> bool {
+    matches!(error.downcast_ref(), Some(BucketError::Quota(_)))
 }
 
 /// Whether it is a parsing error: the same text fails again.
@@ -56,6 +62,8 @@ fn own_code(error: &dyn Any) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use steadfast_bucket::QuotaError;
+
     use super::*;
 
     fn from<T, E: std::error::Error + 'static>(result: std::result::Result<T, E>) -> Error {
@@ -71,6 +79,10 @@ mod tests {
         assert!(from("x".parse::<std::net::IpAddr>()).is_terminal());
         assert!(from("x".parse::<store::EntityKind>()).is_terminal());
         assert!(!from(std::fs::read("/nowhere")).is_terminal());
+        let (organization, used, limit) = ("acme".to_owned(), 1, 1);
+        let full = QuotaError::Objects { organization, used, limit };
+        let full = from(Err::<(), _>(BucketError::from(full)));
+        assert_eq!((full.is_terminal(), full.code()), (true, "quota_objects"));
         let away = Err::<(), _>(StoreError::Unavailable { reason: "away".into() });
         assert!(!from(away).is_terminal());
     }

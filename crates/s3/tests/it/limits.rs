@@ -1,6 +1,6 @@
 //! Limits, conditions, and errors with the next step.
 
-use steadfast_bucket::BucketName;
+use steadfast_bucket::{BucketName, Quota};
 
 use crate::setup::Setup;
 
@@ -16,6 +16,27 @@ async fn a_blob_that_is_too_large_is_refused_before_its_body() {
     let answer = setup.ask("PUT", "/photos/k", "hello world").await.is(400, "EntityTooLarge");
     assert!(answer.body.contains("at most 10 bytes"), "{}", answer.body);
     setup.ask("PUT", "/photos/k", "hello worl").await.is(200, "");
+}
+
+#[tokio::test]
+async fn a_quota_is_refused_with_a_code_that_clients_do_not_retry() {
+    let setup = Setup::new().await;
+    let quota = Quota { bytes: Some(10), objects: Some(1), spend: None };
+    setup.buckets.set_quota("acme", quota).await.unwrap();
+    setup.ask("PUT", "/photos/acme/k", "hello world").await.is(413, "EntityTooLarge");
+    setup.ask("PUT", "/photos/acme/k", "hello").await.is(200, "");
+    let answer = setup.ask("PUT", "/other/acme/k", "").await.is(507, "QuotaExceeded");
+    assert!(answer.body.contains("stores 1 blobs and may store 1"), "{}", answer.body);
+    let begun = setup.ask("POST", "/photos/acme/k?uploads", "").await.is(200, "");
+    let id = begun.body.split_once("<UploadId>").unwrap().1.split_once('<').unwrap().0.to_owned();
+    let part = format!("/photos/acme/k?partNumber=1&uploadId={id}");
+    setup.ask("PUT", &part, "hello!").await.is(507, "QuotaExceeded");
+    setup.ask("PUT", &part, "world").await.is(200, "");
+    setup.ask("PUT", "/photos/acme/k", "hello!").await.is(507, "QuotaExceeded");
+    setup.ask("DELETE", &format!("/photos/acme/k?uploadId={id}"), "").await.is(204, "");
+    setup.ask("PUT", "/photos/acme/k", "hello!").await.is(200, "");
+    setup.ask("DELETE", "/photos/acme/k", "").await.is(204, "");
+    setup.ask("PUT", "/other/acme/k", "0123456789").await.is(200, "");
 }
 
 #[tokio::test]

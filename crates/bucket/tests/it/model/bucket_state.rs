@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use steadfast_bucket::{BlobAction, BlobEvent, Buckets, GetOptions, ListOptions};
+use steadfast_bucket::{BlobAction, BlobEvent, Buckets, GetOptions, ListOptions, Usage};
 use steadfast_store::{DueCursor, EntryKey, Store, Timestamp, queue_address};
 
 use crate::setup::{bucket, key};
@@ -130,10 +130,22 @@ impl BucketState {
             found.floor = value["floor"].as_i64().unwrap();
         }
         found.events = events(store, &list.blobs).await;
+        let old = list.blobs.iter().filter(|it| it.key.as_str().starts_with("old/"));
+        let mut used = Usage::default();
+        for blob in old {
+            (used.bytes, used.objects) = (used.bytes + blob.size, used.objects + 1);
+        }
         for upload in buckets.uploads(&bucket(), "", None, 1_000).await.unwrap() {
             let parts = buckets.parts(&bucket(), &upload, 0, 1_000).await.unwrap();
+            if upload.key.as_str().starts_with("old/") {
+                used.bytes += parts.iter().map(|it| it.size).sum::<u64>();
+            }
             let parts = parts.iter().map(|it| (it.number, it.crc32)).collect();
             found.uploads.insert(upload.id, (upload.key.to_string(), parts));
+        }
+        let counted = buckets.quota("old").await.unwrap();
+        if let Some(counted) = counted.filter(|it| !it.is_counting) {
+            assert_eq!(counted.usage, used);
         }
         let settings = buckets.bucket(&bucket()).await.unwrap().settings;
         found.listens = !settings.rules.is_empty();

@@ -4,7 +4,7 @@ use std::{io, time::Duration};
 
 use steadfast_bucket::{
     Attributes, BlobAction, BucketError, Condition, CopyOptions, EventType, ExpectedContent,
-    PartTag, PutOptions, Rule,
+    PartTag, PutOptions, Quota, Rule,
 };
 use steadfast_store::{Clock, Store};
 
@@ -28,6 +28,7 @@ impl World {
             13..15 => self.end_upload(true).await,
             15 => self.end_upload(false).await,
             16 => self.listen().await,
+            17 => self.quota().await,
             _ => self.sweep().await,
         }
     }
@@ -175,6 +176,16 @@ impl World {
     }
 
     /// Advances the clock, little or much, and sweeps; no file is left over.
+    /// Sets or removes the quota of `old`, whose blobs are counted then.
+    async fn quota(&mut self) -> Done {
+        let result = match self.below(3) {
+            0 => self.buckets().remove_quota("old").await.map(drop),
+            _ => self.buckets().set_quota("old", Quota::default()).await,
+        };
+        let counted = self.buckets().count_usage().await;
+        (vec![self.model.clone()], result.and(counted))
+    }
+
     async fn sweep(&mut self) -> Done {
         let hours = [0, 2, 3, 26, 8 * 24, 31 * 24][self.below(6) as usize];
         self.clock.advance(Duration::from_hours(hours));

@@ -24,6 +24,10 @@ use utoipa::IntoParams;
 use super::headers;
 use crate::server::Server;
 
+/// More errors of a write.
+pub(crate) const ERRORS_OF_WRITES: [Code; 4] =
+    [Code::TooLarge, Code::QuotaTooLarge, Code::QuotaBytes, Code::QuotaObjects];
+
 /// Errors of every operation on the bytes of a blob.
 pub(crate) const ERRORS: [Code; 5] = [
     Code::InvalidName,
@@ -97,6 +101,9 @@ pub(crate) async fn write<E: std::fmt::Display>(
     put: PutOptions,
 ) -> Result<Blob, Problem> {
     let mut writer = server.buckets()?.writer(bucket, key).await?;
+    if let Some(size) = put.expected.size {
+        writer.expect_size(size).await?;
+    }
     let mut pieces = std::pin::pin!(pieces);
     loop {
         let broken = |reason: String| BucketError::Body { reason };
