@@ -20,6 +20,11 @@ pub(crate) fn id_of(now: Timestamp, text: &str) -> String {
     uuid::Builder::from_unix_timestamp_millis(millis, &chance).into_uuid().to_string()
 }
 
+/// Whether a text can be the id of something: nothing else is looked for.
+pub(crate) fn is_id(text: &str) -> bool {
+    text.len() == 36 && text.bytes().all(|it| it.is_ascii_hexdigit() || it == b'-')
+}
+
 /// The workspace of everybody who names none.
 pub const DEFAULT_WORKSPACE: &str = "default";
 

@@ -50,8 +50,8 @@ pub use self::{
     view::{Artifact, Counts, Generation, GenerationStatus, Request},
     wire::{
         AskAgain, AskLate, Begin, Begun, Cancel, Confirm, Create, Delete, DiscardAgain, Forget,
-        GenerationMessage, GetState, GetWord, LibraryChanged, LibraryHeard, Retry, SubmitAgain,
-        TimeOut, Webhook,
+        GenerationMessage, GetState, GetWord, LibraryChanged, LibraryHeard, Retry, RetryUnpaid,
+        SubmitAgain, TimeOut, Webhook,
     },
 };
 

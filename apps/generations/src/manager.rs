@@ -16,8 +16,8 @@ use self::rows::{CONFIRMED, HANDED_OVER, HEARD, ROUNDS, SCHEMA, TURNED_AWAY, Tas
 use crate::{
     AskAgain, AskLate, Begin, Begun, Cancel, Confirm, CountCost, Create, Delete, Discard,
     DiscardAgain, Fetch, FetchHere, Forget, Generation, GetState, GetWord, LibraryChanged,
-    LibraryHeard, Poll, Providers, Record, Request, Retry, Submit, SubmitAgain, SubmitHere,
-    TaskState, TimeOut, Webhook,
+    LibraryHeard, Poll, Providers, Record, Request, Retry, RetryUnpaid, Submit, SubmitAgain,
+    SubmitHere, TaskState, TimeOut, Webhook,
 };
 
 /// How long a finished generation stays here, for webhooks that come late.
@@ -44,6 +44,7 @@ impl Object for GenerationManager {
             Webhook,
             Cancel,
             Retry,
+            RetryUnpaid,
             Delete,
             TimeOut,
             AskAgain,

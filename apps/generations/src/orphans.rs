@@ -10,6 +10,7 @@ use steadfast_core::{
 
 use crate::{
     GenerationManager, GetArtifact, GetState, Library, Providers, TaskState, TaskView, Unreferred,
+    artifact_id, blob_keys, ids::is_id, is_workspace, task::COUNT_MAX,
 };
 
 /// The generation and the blob of each artifact.
@@ -130,11 +131,11 @@ impl Perform<FindOrphans> for Arc<Providers> {
         let mut found: BTreeMap<String, Artifacts> = BTreeMap::new();
         for blob in page.blobs.iter().filter(|it| it.modified_at <= Timestamp(job.until)) {
             let of = |name: &str| blob.attributes.metadata.get(name).cloned();
+            let (Some(generation), Some(workspace)) = (of(GENERATION), of(WORKSPACE)) else {
+                continue;
+            };
             let key = blob.key.to_string();
-            let artifact = key.rsplit_once('/').map(|it| it.1.to_owned());
-            if let (Some(artifact), Some(generation), Some(workspace)) =
-                (artifact, of(GENERATION), of(WORKSPACE))
-            {
+            if let Some(artifact) = artifact_at(&key, &workspace, &generation) {
                 found.entry(workspace).or_default().insert(artifact, (generation, key));
             }
         }
@@ -146,33 +147,66 @@ impl Perform<FindOrphans> for Arc<Providers> {
     }
 }
 
+/// The artifact at a key, if it is one of this generation. Users may copy a blob to any other key,
+/// with its metadata, or write metadata of their own: such blobs are theirs.
+fn artifact_at(key: &str, workspace: &str, generation: &str) -> Option<String> {
+    let artifact = key.rsplit_once('/')?.1;
+    let is_named = is_workspace(workspace) && is_id(generation);
+    let is_its = is_named
+        && blob_keys(workspace, artifact).iter().any(|it| it == key)
+        && (0..COUNT_MAX).any(|it| artifact_id(generation, it) == artifact);
+    is_its.then(|| artifact.to_owned())
+}
+
 impl Providers {
-    /// Deletes the blobs of artifacts that neither their library nor their manager refers to.
+    /// Deletes the blobs of artifacts that neither their library nor their manager refers to. The
+    /// next sweep looks again at those that it fails for.
     async fn delete_orphans(&self, workspace: &str, artifacts: Artifacts) -> Result<Vec<String>> {
-        let objects = self.objects()?;
         let ask = Unreferred { ids: artifacts.keys().cloned().collect() };
-        let unknown = objects.call(Library::at(workspace), ask).await.map_err(Error::retryable)?;
+        let unknown = match self.objects()?.call(Library::at(workspace), ask).await {
+            Ok(unknown) => unknown,
+            Err(error) => {
+                tracing::warn!(%error, workspace, "cannot look for artifacts; skipped");
+                return Ok(Vec::new());
+            }
+        };
         let mut deleted = Vec::new();
         for id in unknown {
             let Some((generation, key)) = artifacts.get(&id) else { continue };
-            let manager = GenerationManager::at(generation);
-            let shown = objects.call(manager, GetState).await.map_err(Error::retryable)?;
-            let is_its = |it: &TaskView| it.artifact_id == id && it.status != TaskState::Cancelled;
-            if shown.is_some_and(|it| it.tasks.iter().any(is_its)) {
-                continue;
-            }
-            // A manager is forgotten when the library has what it made: look there again.
-            let ask = GetArtifact { id: id.clone() };
-            let found =
-                objects.call(Library::at(workspace), ask).await.map_err(Error::retryable)?;
-            if found.is_some() {
-                continue;
-            }
-            match self.bucket().delete(key).await {
-                Ok(_) | Err(BucketError::UnknownBlob { .. }) => deleted.push(id),
-                Err(error) => return Err(error.into()),
+            match self.delete_orphan(workspace, &id, generation, key).await {
+                Ok(true) => deleted.push(id),
+                Ok(false) => {}
+                Err(error) => tracing::warn!(%error, key, "cannot look at a blob; skipped"),
             }
         }
         Ok(deleted)
+    }
+
+    /// Deletes the blob of an artifact that its library does not know. `false` if something refers
+    /// to it.
+    async fn delete_orphan(
+        &self,
+        workspace: &str,
+        id: &str,
+        generation: &str,
+        key: &str,
+    ) -> Result<bool> {
+        let objects = self.objects()?;
+        let manager = GenerationManager::at(generation);
+        let shown = objects.call(manager, GetState).await.map_err(Error::retryable)?;
+        let is_its = |it: &TaskView| it.artifact_id == id && it.status != TaskState::Cancelled;
+        if shown.is_some_and(|it| it.tasks.iter().any(is_its)) {
+            return Ok(false);
+        }
+        // A manager is forgotten when the library has what it made: look there again.
+        let ask = GetArtifact { id: id.to_owned() };
+        let found = objects.call(Library::at(workspace), ask).await.map_err(Error::retryable)?;
+        if found.is_some() {
+            return Ok(false);
+        }
+        match self.bucket().delete(key).await {
+            Ok(_) | Err(BucketError::UnknownBlob { .. }) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
     }
 }

@@ -80,6 +80,9 @@ pub struct Made {
     pub response: Value,
 }
 
+/// The maximum number of tasks of a request.
+pub(crate) const COUNT_MAX: u32 = 16;
+
 /// Names a task to its provider: the same one again after a crash, another one for a retry.
 pub fn task_id(generation: &str, index: u32, round: u32) -> String {
     uuid(&format!("task:{generation}:{index}:{round}"))

@@ -90,6 +90,11 @@ pub struct Cancel;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Retry;
 
+/// Tries failed tasks again that are made and paid for. The others stay failed: the workspace has
+/// spent what it may spend.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RetryUnpaid;
+
 /// It is deleted, with everything that came of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Delete;

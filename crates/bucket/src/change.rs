@@ -95,7 +95,8 @@ impl Shared {
                 commit = commit.write(Write::Remember(once.clone().reply(0, Json::of(&put)?)));
             }
             crash::point("blob.prepared");
-            let decided = self.commit_counted(bucket, change, &before, commit).await;
+            let counted = self.commit_counted(bucket, change, &before, commit);
+            let decided = Box::pin(counted).await;
             if decided.as_ref().is_err_and(|it| !it.is_certain()) {
                 // If the commit was applied, no row refers to these files any more.
                 let before = before.iter().flat_map(Blob::files).map(|it| it.0);
@@ -165,7 +166,7 @@ impl Shared {
         if let (Some((upload, _)), Some((content, _))) = (&change.upload, new) {
             let parts = self.bytes_of_parts(bucket, *content).await?;
             let place = Place::of_upload(bucket, upload);
-            changes.push(UsageChange { place, bytes: -signed(parts), objects: 0 });
+            changes.push(UsageChange { place, bytes: -signed(parts), objects: -1 });
         }
         Ok(changes)
     }

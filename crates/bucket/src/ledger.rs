@@ -30,26 +30,36 @@ pub(crate) struct KnownQuotas {
 /// Cache of the list of quotas, and the ledgers of organizations.
 #[derive(Default)]
 pub(crate) struct Ledgers {
-    known: RwLock<Option<Arc<KnownQuotas>>>,
+    known: RwLock<Cache>,
     /// An organization keeps its ledger, so that its commits in flight are known.
     ledgers: Mutex<HashMap<String, Arc<Ledger>>>,
 }
 
+#[derive(Default)]
+struct Cache {
+    known: Option<Arc<KnownQuotas>>,
+    /// Number of invalidations. A list that was read before an invalidation is not cached after it.
+    forgotten: u64,
+}
+
 impl Ledgers {
-    pub(crate) fn known(&self) -> Option<Arc<KnownQuotas>> {
-        self.known.read().clone()
+    /// Returns the cached list, or else the number to pass to [`Ledgers::learn`].
+    pub(crate) fn find(&self) -> Result<Arc<KnownQuotas>, u64> {
+        let cache = self.known.read();
+        cache.known.clone().ok_or(cache.forgotten)
     }
 
-    /// Caches a list. One that was outdated when it was read is found out by the commits that
-    /// expect its version.
-    pub(crate) fn learn(&self, known: KnownQuotas) -> Arc<KnownQuotas> {
-        let known = Arc::new(known);
-        *self.known.write() = Some(known.clone());
-        known
+    pub(crate) fn learn(&self, known: &Arc<KnownQuotas>, forgotten: u64) {
+        let mut cache = self.known.write();
+        if cache.forgotten == forgotten {
+            cache.known = Some(known.clone());
+        }
     }
 
     pub(crate) fn forget(&self) {
-        *self.known.write() = None;
+        let mut cache = self.known.write();
+        cache.known = None;
+        cache.forgotten += 1;
     }
 
     pub(crate) fn of(&self, organization: &str) -> Arc<Ledger> {
@@ -153,5 +163,21 @@ impl Drop for InFlight {
         if !self.is_committed {
             self.ledger.is_broken.store(true, Ordering::Release);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_quotas_that_was_read_before_a_change_is_not_kept() {
+        let (ledgers, list) = (Ledgers::default(), Arc::new(KnownQuotas::default()));
+        let before = ledgers.find().expect_err("nothing is known");
+        ledgers.forget();
+        ledgers.learn(&list, before);
+        let now = ledgers.find().expect_err("the list is outdated");
+        ledgers.learn(&list, now);
+        assert!(ledgers.find().is_ok());
     }
 }

@@ -20,6 +20,10 @@ use crate::{
 /// Rows that the count reads at a time.
 const PAGE: usize = 1_000;
 
+/// Uploads that the count reads at a time, each with all of its parts. Writers of the organization
+/// wait for it.
+const UPLOADS_PAGE: usize = 10;
+
 impl Buckets {
     /// Sets the quota of an organization. What it has stored before is counted in the background.
     pub async fn set_quota(&self, organization: &str, quota: Quota) -> Result<(), BucketError> {
@@ -81,10 +85,21 @@ impl Buckets {
     /// Counts what organizations stored before their quotas were set, to the end.
     pub async fn count_usage(&self) -> Result<(), BucketError> {
         let known = self.shared.known_quotas().await?;
+        let mut counted = Ok(());
         for organization in &known.organizations {
-            while self.shared.count_page(organization, PAGE).await? {}
+            loop {
+                match self.shared.count_page(organization, PAGE).await {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    // The other organizations are counted all the same.
+                    Err(error) => {
+                        counted = counted.and(Err(error));
+                        break;
+                    }
+                }
+            }
         }
-        Ok(())
+        counted
     }
 }
 
@@ -221,7 +236,7 @@ impl Shared {
         }))
     }
 
-    /// Adds the parts of a page of uploads. Returns the next position.
+    /// Adds a page of uploads, each as an object with the bytes of its parts. Returns the next position.
     async fn count_uploads(
         &self,
         organization: &str,
@@ -231,11 +246,13 @@ impl Shared {
         next: &mut QuotaRow,
     ) -> Result<Option<Place>, BucketError> {
         let range = EntryRange::prefix(format!("{organization}/").as_bytes()).after(&cursor.key()?);
+        let page = page.min(UPLOADS_PAGE);
         let entries = self.store.entries(&bucket.uploads(), range, page).await?;
         for entry in &entries {
             if let Ok(Some(upload)) = Upload::read(entry) {
                 let bytes = self.bytes_of_parts(bucket, upload.content).await?;
                 next.bytes = next.bytes.saturating_add(bytes);
+                next.objects += 1;
             }
         }
         match entries.last() {
@@ -246,7 +263,8 @@ impl Shared {
         }
     }
 
-    /// The bytes of all parts of an upload.
+    /// The bytes of all parts of an upload. A damaged row counts nothing, here as when it was read
+    /// before: it must not prevent the end of the upload.
     pub(crate) async fn bytes_of_parts(
         &self,
         bucket: &BucketName,
@@ -258,7 +276,8 @@ impl Shared {
             let Some(end) = page.last() else { return Ok(bytes) };
             last = Some(end.entry.key().to_vec());
             for entry in &page {
-                bytes = bytes.saturating_add(Part::read(entry)?.map_or(0, |it| it.size));
+                let part = Part::read(entry).ok().flatten();
+                bytes = bytes.saturating_add(part.map_or(0, |it| it.size));
             }
         }
     }
@@ -289,7 +308,12 @@ mod tests {
             let (bucket, start) = (&info.name, Place::default());
             let (rows, shared) = (10_000, &buckets.shared);
             shared.count_blobs("acme", bucket, &start, rows, &mut whole).await.unwrap();
-            shared.count_uploads("acme", bucket, &start, rows, &mut whole).await.unwrap();
+            let mut place = Place::new(bucket, true, b"");
+            while place.bucket == bucket.as_str() {
+                let counted = shared.count_uploads("acme", bucket, &place, rows, &mut whole);
+                let Some(next) = counted.await.unwrap() else { break };
+                place = next;
+            }
         }
         (row, (whole.bytes, whole.objects))
     }

@@ -100,9 +100,14 @@ impl Buckets {
             let content = self.shared.new_content();
             let entry = Upload::entry(bucket, key, content)?;
             let (value, reference) = (Some(Json::of(&attributes)?), Some(content.reference()));
+            let place = Place::of_upload(bucket, &entry);
             let put = Put { entry, value, reference, expires: None };
             let expect = Shared::expect_bucket(bucket, &known)?;
-            if self.shared.commit(Commit::of(Write::Put(put)).expect(expect)).await?.is_ok() {
+            let commit = Commit::of(Write::Put(put)).expect(expect);
+            // An upload counts as an object until it ends: it takes a row, and files for its parts.
+            let counter = self.shared.usage_counter(key, false).await?;
+            let change = UsageChange { place, bytes: 0, objects: 1 };
+            if counter.commit(&self.shared, commit, &[change], 0).await?.is_ok() {
                 crash::point("upload.begun");
                 let (id, key) = (content.to_string(), key.clone());
                 let (began_at, revision) = (content.created_at(), 1);
@@ -350,7 +355,7 @@ impl Buckets {
             let entry = Upload::entry(bucket, &upload.key, upload.content)?;
             let bytes = -signed(self.shared.bytes_of_parts(bucket, upload.content).await?);
             let place = Place::of_upload(bucket, &entry);
-            changes.push(UsageChange { place, bytes, objects: 0 });
+            changes.push(UsageChange { place, bytes, objects: -1 });
         }
         counter.commit(&self.shared, commit, &changes, 0).await
     }

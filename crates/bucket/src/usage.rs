@@ -1,6 +1,6 @@
 //! Counts what organizations use, in the commits that change it.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc};
 
 use steadfast_store::{Commit, EntryRange, Expect, Outcome, Put, Receipt, Rejection, Write};
 
@@ -26,10 +26,11 @@ pub(crate) struct UsageCounter {
 
 impl Shared {
     /// The organizations that have a quota.
-    pub(crate) async fn known_quotas(&self) -> Result<std::sync::Arc<KnownQuotas>, BucketError> {
-        if let Some(known) = self.ledgers.known() {
-            return Ok(known);
-        }
+    pub(crate) async fn known_quotas(&self) -> Result<Arc<KnownQuotas>, BucketError> {
+        let forgotten = match self.ledgers.find() {
+            Ok(known) => return Ok(known),
+            Err(forgotten) => forgotten,
+        };
         // The version first: commits that expect it fail if the list changed while it was read.
         let version = self.store.entry(&version_entry()?).await?.map_or(0, |it| it.revision);
         let (mut organizations, mut range) = (HashSet::new(), EntryRange::prefix(b""));
@@ -43,7 +44,9 @@ impl Shared {
                 Some(_) | None => break,
             }
         }
-        Ok(self.ledgers.learn(KnownQuotas { version, organizations }))
+        let known = Arc::new(KnownQuotas { version, organizations });
+        self.ledgers.learn(&known, forgotten);
+        Ok(known)
     }
 
     /// The right to submit the next commit of an organization; `None` if it has no quota.

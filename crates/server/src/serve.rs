@@ -18,7 +18,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    access::admin::{self, AdminToken},
+    access::admin::{self, AddressFile, AdminToken},
     app,
     args::{Access, InspectArgs, S3Listen, SERVER, ServeArgs},
     failure::Failure,
@@ -133,11 +133,10 @@ async fn serve_on(
     started.map_err(|error| Failure::new(format!("deliveries cannot start ({error})")))??;
     log_unserved(&server).await;
     let login = access(args, &server, data.clone()).await?;
-    let address = ports.addresses.http;
-    if let Err(error) = admin::write_address(&data, address) {
+    let _address = AddressFile::write(&data, ports.addresses.http).inspect_err(|error| {
         // A full disk does not prevent the start.
         tracing::warn!(%error, "address not written: commands need --token-file");
-    }
+    });
     let scheme = transport.scheme();
     print_greeting(&greeting(&name, &server.location, (scheme, ports.addresses), &login));
     let stop = CancellationToken::new();
@@ -167,7 +166,6 @@ async fn serve_on(
         () = ending => {}
         () = signals.next() => return Err(Failure::new("stopped immediately by a second signal")),
     }
-    admin::remove_address(&data, address);
     tracing::info!("stopped");
     failed.map_or(Ok(()), |reason| Err(Failure::new(format!("the store failed: {reason}"))))
 }

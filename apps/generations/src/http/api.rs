@@ -6,13 +6,14 @@ use axum::{
     http::StatusCode,
     response::Response,
 };
-use steadfast_core::Object;
+use steadfast_core::{CallError, Object};
 use steadfast_web::{Cursor, IdempotencyKey, ListPage, Params, Problem};
 
 use super::{list::ListQuery, site::Site, workspace::Workspace};
+pub(super) use crate::ids::is_id;
 use crate::{
     Cancel, Delete, DeleteGeneration, Generation, GenerationManager, GenerationStatus,
-    GetGeneration, GetState, GetWord, LibraryHeard, ListGenerations, Retry,
+    GetGeneration, GetState, GetWord, LibraryHeard, ListGenerations, Retry, RetryUnpaid,
 };
 
 pub(super) async fn list(
@@ -36,11 +37,6 @@ pub(super) async fn show(
 
 pub(super) fn no_generation(id: &str) -> Problem {
     Problem::not_found("unknown_generation", format!("generation `{id}` does not exist"))
-}
-
-/// Whether a text can be the id of something: nothing else is looked for.
-pub(super) fn is_id(text: &str) -> bool {
-    text.len() == 36 && text.bytes().all(|it| it.is_ascii_hexdigit() || it == b'-')
 }
 
 /// A generation of a workspace. Its manager knows best as long as it is there, a day longer than
@@ -117,27 +113,47 @@ pub(super) async fn retry(
     again(&site, &workspace, &id, &key).await.map(Json)
 }
 
-/// Tries what failed again, as long as there is somebody who can.
+/// Asks the manager to retry, once for a key.
+async fn ask_retry(
+    site: &Site,
+    id: &str,
+    key: &IdempotencyKey,
+    may_pay: bool,
+) -> Result<Generation, CallError> {
+    let manager = GenerationManager::at(id);
+    let retry = match may_pay {
+        true => site.objects.call(manager, Retry),
+        false => site.objects.call(manager, RetryUnpaid),
+    };
+    retry.maybe_key(key.text()).await
+}
+
+/// Tries what failed again, as long as there is somebody who can. The manager decides whether that
+/// pays: then it is refused if the workspace has spent what it may spend.
 pub(super) async fn again(
     site: &Site,
     workspace: &Workspace,
     id: &str,
     key: &IdempotencyKey,
 ) -> Result<Generation, Problem> {
-    // A retry may pay again. One that was accepted is not refused: its tasks have not failed.
-    if present(site, workspace, id).await?.status == GenerationStatus::Failed {
-        site.artifacts.check_spend(workspace.name()).await?;
+    present(site, workspace, id).await?;
+    let spend = site.artifacts.check_spend(workspace.name()).await;
+    let mut retried = ask_retry(site, id, key, spend.is_ok()).await;
+    // The first request of this key may have come before the quota was used up, or was raised: the
+    // manager has the reply to the other message, and does nothing again.
+    if retried.as_ref().is_err_and(|it| it.code() == "key_reused") {
+        retried = ask_retry(site, id, key, spend.is_err()).await;
     }
-    let retry = site.objects.call(GenerationManager::at(id), Retry).maybe_key(key.text());
-    retry.await.map_err(|error| match error.code() {
-        "unknown_generation" => {
+    retried.map_err(|error| match spend {
+        Err(refused) if error.code() == "quota_spend" => refused.into(),
+        Ok(()) | Err(_) if error.code() == "unknown_generation" => {
             let detail = format!(
                 "generation `{id}` ended more than a day ago and is kept in the library alone; ask \
                  for it anew"
             );
             Problem::new(StatusCode::GONE, "generation_closed", detail)
         }
-        _ => error.into(),
+        Ok(()) | Err(_) => error.into(),
     })
 }
 

@@ -17,11 +17,8 @@ use steadfast_web::{IdempotencyKey, Problem};
 use super::{site::Site, workspace::Workspace};
 use crate::{
     Create, Generation, GenerationManager, GetState, Request, ReserveId, TAG_MAX, TAGS_MAX, is_tag,
-    new_id,
+    new_id, task::COUNT_MAX,
 };
-
-/// How many may be asked for at a time.
-const COUNT_MAX: u32 = 16;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -3,15 +3,19 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use steadfast_core::{Handle, Object, Result, Turn};
+use steadfast_core::{Error, Handle, Object, Result, Turn};
 
 use super::{
-    GenerationManager, progress, progress::CONFIRM_AFTER, rows, rows::Kept, shown, unknown,
+    GenerationManager, progress,
+    progress::CONFIRM_AFTER,
+    rows,
+    rows::{Kept, TaskRow},
+    shown, unknown,
 };
 use crate::{
     Cancel, Confirm, Create, Delete, DeleteGeneration, Discard, Forget, Generation,
-    GenerationMessage, Library, Request, Retry, Submit, SubmitAgain, SubmitHere, TaskState,
-    artifact_id, jobs::is_here, providers::webhook_token, task_id,
+    GenerationMessage, Library, Request, Retry, RetryUnpaid, Submit, SubmitAgain, SubmitHere,
+    TaskState, artifact_id, jobs::is_here, providers::webhook_token, task_id,
 };
 
 /// How long a manager stays at least that the library has not confirmed.
@@ -145,13 +149,7 @@ impl Handle<Retry> for GenerationManager {
     /// id of its own: the old one may still become something, so it is asked for first.
     fn handle(&self, turn: &Turn<Self>, _: Retry) -> Result<Generation> {
         let kept = present(turn)?;
-        let tasks = rows::tasks(turn)?;
-        let failed: Vec<_> = tasks.iter().filter(|it| it.state == TaskState::Failed).collect();
-        if failed.is_empty() {
-            let text = format!("generation `{}` has no failed task", turn.name());
-            return Err(steadfast_core::Error::terminal(text).with_code("nothing_to_retry"));
-        }
-        for task in failed {
+        for task in &failed(turn)? {
             if progress::fetch_again(turn, &kept, task)? {
                 continue;
             }
@@ -167,6 +165,41 @@ impl Handle<Retry> for GenerationManager {
                 (index, round, task_id(turn.name(), index, round)),
             )?;
             submit(turn, &kept, index, earlier)?;
+        }
+        progress::publish(turn, &kept)?;
+        let kept = present(turn)?;
+        shown::shown(turn, &kept)
+    }
+}
+
+/// The tasks that a retry is about: at least one.
+fn failed(turn: &Turn<GenerationManager>) -> Result<Vec<TaskRow>> {
+    let mut tasks = rows::tasks(turn)?;
+    tasks.retain(|it| it.state == TaskState::Failed);
+    if tasks.is_empty() {
+        let text = format!("generation `{}` has no failed task", turn.name());
+        return Err(Error::terminal(text).with_code("nothing_to_retry"));
+    }
+    Ok(tasks)
+}
+
+impl Handle<RetryUnpaid> for GenerationManager {
+    const NAME: &'static str = "retry-unpaid";
+    type Reply = Generation;
+
+    fn handle(&self, turn: &Turn<Self>, _: RetryUnpaid) -> Result<Generation> {
+        let kept = present(turn)?;
+        let mut is_any = false;
+        for task in failed(turn)? {
+            is_any |= progress::fetch_again(turn, &kept, &task)?;
+        }
+        if !is_any {
+            let text = format!(
+                "a retry of generation `{}` would pay again, and its workspace has spent what it \
+                 may spend in this month",
+                turn.name()
+            );
+            return Err(Error::terminal(text).with_code("quota_spend"));
         }
         progress::publish(turn, &kept)?;
         let kept = present(turn)?;
@@ -190,8 +223,12 @@ impl Handle<Delete> for GenerationManager {
         }
         cancel_all(turn)?;
         turn.sql().execute("UPDATE request SET isDeleted = 1, told = told + 1", ())?;
-        for alarm in ["ask", "late", "timeout"] {
+        for alarm in ["ask", "timeout"] {
             turn.cancel_alarm(alarm);
+        }
+        // Costs count although nobody wants the outputs any more.
+        if rows::tasks(turn)?.iter().any(TaskRow::may_still_come) {
+            progress::ask_late(turn, 0);
         }
         turn.set_alarm("confirm", CONFIRM_AFTER, Confirm { tried: 0 });
         turn.set_alarm("forget", super::GRACE, Forget);

@@ -121,6 +121,9 @@ impl GenerationManager {
         match state {
             AtProvider::Made(made) => progress::made(turn, &kept, &task, id, made),
             AtProvider::Working(per_cent) => progress::went_on(turn, &task, per_cent),
+            AtProvider::Failed(error) if task.state == TaskState::Cancelled => {
+                progress::failed_unwanted(turn, &task, &error)
+            }
             AtProvider::Failed(error) => progress::failed(turn, &kept, &task, &UNDER_WAY, &error),
             AtProvider::Unknown => progress::missing(turn, &kept, &task),
             AtProvider::Busy(after_ms) => {
@@ -156,7 +159,7 @@ impl Handle<AskLate> for GenerationManager {
         let Some(kept) = rows::request(turn)? else { return Ok(()) };
         let given_up = rows::tasks(turn)?.into_iter().filter(TaskRow::may_still_come);
         let tasks: Vec<String> = given_up.map(|it| it.id).collect();
-        if tasks.is_empty() || kept.is_deleted {
+        if tasks.is_empty() {
             return Ok(());
         }
         turn.perform(&Poll { provider: kept.request.provider.clone(), tasks });

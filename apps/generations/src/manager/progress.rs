@@ -75,8 +75,9 @@ pub(super) fn ask_again(turn: &ManagerTurn, asked: u32, webhooks: bool) -> Resul
     Ok(())
 }
 
-/// Sets the alarm for the next question about what was given up. The first comes at once, as the
-/// last one before may have been a while ago; then they come slowly, until nobody is here any more.
+/// Sets the alarm for the next question about what was given up or cancelled. The first comes at
+/// once, as the last one before may have been a while ago; then they come slowly, until nobody is
+/// here any more.
 pub(super) fn ask_late(turn: &ManagerTurn, asked: u32) {
     let wait = match asked {
         0 => Duration::from_secs(1),
@@ -208,6 +209,11 @@ pub(super) fn made(
     }
     let from = [TaskState::Pending, TaskState::Submitted, TaskState::Failed];
     if kept.is_deleted || !change(turn, task, &from, TaskState::Streaming)? {
+        // Nobody has to ask for its cost again.
+        let is_unwanted = kept.is_deleted || task.state == TaskState::Cancelled;
+        if is_unwanted && id == task.id && task.made.is_none() {
+            set(turn, task, "made", &made)?;
+        }
         return Ok(());
     }
     set(turn, task, "made", &made)?;
@@ -284,6 +290,11 @@ pub(super) fn failed(
         publish(turn, kept)?;
     }
     Ok(())
+}
+
+/// The provider did not make a cancelled task: nobody has to ask for its cost again.
+pub(super) fn failed_unwanted(turn: &ManagerTurn, task: &TaskRow, error: &TaskError) -> Result<()> {
+    set(turn, task, "error", error)
 }
 
 /// Its blob is in the bucket: the artifact goes to the library. `false` if nobody wants it.

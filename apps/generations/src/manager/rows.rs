@@ -230,10 +230,21 @@ impl TaskRow {
         self.submitted_at.map(|it| Timestamp(it.saturating_add(timeout)))
     }
 
-    /// Whether it was given up while its provider may still be at it.
+    /// Whether it was given up or cancelled while its provider may still be at it. The output of a
+    /// cancelled task is not wanted, but its cost counts.
     pub(super) fn may_still_come(&self) -> bool {
         let is_refused = self.error.as_ref().is_some_and(|it| REFUSALS.contains(&&*it.code));
-        self.state == TaskState::Failed && self.made.is_none() && !is_refused
+        let is_given_up = match self.state {
+            TaskState::Failed => !is_refused,
+            // Only its provider reports an error of a cancelled task.
+            TaskState::Cancelled => {
+                self.error.is_none() && (self.submitted_at.is_some() || self.may_be_known)
+            }
+            TaskState::Pending | TaskState::Submitted | TaskState::Streaming | TaskState::Ready => {
+                false
+            }
+        };
+        is_given_up && self.made.is_none()
     }
 
     /// Whether it is made, and paid for, but not here: it may be fetched once more.

@@ -1,14 +1,15 @@
 //! Cancelled and deleted tasks are not paid for, and all others are paid for once.
 
 use steadfast_core::{Object, Perform, bucket::Quota, test::TestApp};
-use steadfast_generations::providers::OutputKind;
+use steadfast_generations::providers::{ErrorKind, OutputKind};
 use steadfast_generations::{
     Cancel, Create, DEFAULT_WORKSPACE, Delete, GenerationManager, GenerationStatus, GetState,
-    Retry, Submit, Taken, artifact_id, task_id,
+    Retry, RetryUnpaid, Submit, Taken, TaskState, artifact_id, task_id,
 };
 
 use crate::stage::{
-    Fake, ID, advance, blobs, create, kept, request, start, start_with_providers, webhook,
+    Fake, ID, State, advance, blobs, create, kept, live, request, start, start_with_providers,
+    webhook, webhook_with,
 };
 
 /// Two pictures that could not be handed over yet: their jobs wait for the next attempt.
@@ -79,6 +80,92 @@ async fn an_artifact_that_no_quota_has_room_for_fails_at_once_and_can_be_fetched
     app.call(GenerationManager::at(ID), Delete).await.unwrap();
     app.settle().await;
     assert_eq!(buckets.quota("acme").await.unwrap().unwrap().usage.bytes, 0);
+}
+
+#[tokio::test]
+async fn a_retry_that_must_not_pay_is_refused_also_if_some_tasks_are_ready() {
+    let fake = Fake::new();
+    let app = start(&fake).await;
+    create(&app, "slow", 2).await;
+    app.settle().await;
+    webhook(&app, 0).await.unwrap();
+    webhook_with(&app, 1, 0, "no").await.unwrap();
+    app.settle().await;
+    let before = kept(&app).await.unwrap();
+    assert_eq!((before.status, before.counts.failed), (GenerationStatus::Ready, 1));
+    let refused = app.call(GenerationManager::at(ID), RetryUnpaid).await.unwrap_err();
+    assert_eq!(refused.code(), "quota_spend");
+    advance(&app, 60).await;
+    assert_eq!(kept(&app).await.unwrap(), before);
+    assert_eq!(fake.books().submitted, 2);
+    app.call(GenerationManager::at(ID), Retry).await.unwrap();
+    app.settle().await;
+    assert_eq!(fake.books().submitted, 3);
+}
+
+#[tokio::test]
+async fn a_retry_that_must_not_pay_fetches_what_is_paid_for_and_nothing_else() {
+    let fake = Fake::new();
+    let app = start(&fake).await;
+    create(&app, "slow", 2).await;
+    app.settle().await;
+    fake.books().withheld = Some(ErrorKind::OutputTooLarge);
+    webhook(&app, 0).await.unwrap();
+    webhook_with(&app, 1, 0, "no").await.unwrap();
+    app.settle().await;
+    assert_eq!(kept(&app).await.unwrap().counts.failed, 2);
+    fake.books().withheld = None;
+    app.call(GenerationManager::at(ID), RetryUnpaid).await.unwrap();
+    app.settle().await;
+    let tasks = live(&app).await.unwrap().tasks;
+    let states: Vec<_> = tasks.iter().map(|it| it.status).collect();
+    assert_eq!(states, [TaskState::Ready, TaskState::Failed]);
+    assert_eq!(fake.books().submitted, 2);
+    let refused = app.call(GenerationManager::at(ID), RetryUnpaid).await.unwrap_err();
+    assert_eq!(refused.code(), "quota_spend");
+}
+
+/// Three tasks of an organization at a provider that sends no webhooks.
+async fn without_webhooks(fake: &Fake) -> TestApp {
+    let app = start(fake).await;
+    let create = Create { workspace: "acme".into(), webhooks: None, ..request("slow", 3) };
+    app.call(GenerationManager::at(ID), create).await.unwrap();
+    app.settle().await;
+    app
+}
+
+/// One of the three fails and two are made, hours after nobody wants them any more.
+async fn made_in_vain(app: &TestApp, fake: &Fake) {
+    fake.books().known.insert(task_id(ID, 2, 0), State::Failed);
+    advance(app, 3 * 3_600).await;
+    let buckets = app.buckets().unwrap();
+    assert_eq!(buckets.spent("acme").await.unwrap(), 0);
+    fake.finish();
+    advance(app, 2 * 3_600).await;
+    assert_eq!(buckets.spent("acme").await.unwrap(), 500_000);
+    let polled = fake.books().polled;
+    advance(app, 25 * 3_600).await;
+    assert_eq!(fake.books().polled, polled, "nobody asks for a cost that is known");
+    assert_eq!(buckets.spent("acme").await.unwrap(), 500_000);
+    assert_eq!(blobs(app).await, Vec::<String>::new());
+    assert_eq!(live(app).await, None);
+}
+
+#[tokio::test]
+async fn the_cost_of_cancelled_tasks_counts_without_webhooks() {
+    let fake = Fake::new();
+    let app = without_webhooks(&fake).await;
+    let cancelled = app.call(GenerationManager::at(ID), Cancel).await.unwrap();
+    assert_eq!(cancelled.status, GenerationStatus::Cancelled);
+    made_in_vain(&app, &fake).await;
+}
+
+#[tokio::test]
+async fn the_cost_of_deleted_tasks_counts_without_webhooks() {
+    let fake = Fake::new();
+    let app = without_webhooks(&fake).await;
+    app.call(GenerationManager::at(ID), Delete).await.unwrap();
+    made_in_vain(&app, &fake).await;
 }
 
 #[tokio::test]

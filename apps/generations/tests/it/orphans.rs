@@ -69,6 +69,61 @@ async fn blobs_that_are_referred_to_are_never_taken(app: &TestApp, fake: &Fake) 
     assert_eq!(fake.books().submitted, 4);
 }
 
+/// Puts a blob with metadata that anybody may have written.
+async fn forge(app: &TestApp, key: &str, generation: &str, workspace: &str) {
+    let mut attributes = Attributes::of_type("image/png");
+    attributes.metadata.insert("generation".into(), generation.into());
+    attributes.metadata.insert("workspace".into(), workspace.into());
+    let put = PutOptions { attributes, ..PutOptions::default() };
+    app.bucket(ARTIFACTS).put_with(key, b"bytes", put).await.unwrap();
+}
+
+#[tokio::test]
+async fn copies_and_forged_blobs_are_never_taken_and_do_not_stop_the_sweep() {
+    let fake = Fake::new();
+    let (app, providers) = start_with_providers(&fake).await;
+    let (id, long) = (artifact_id(OTHER, 0), "x".repeat(600));
+    let orphan = format!("acme/artifacts/{id}");
+    forge(&app, &orphan, OTHER, "acme").await;
+    let copies = [
+        "acme/saved/boat.png".to_owned(),
+        "backup/x.png".into(),
+        "acme/artifacts/boat.png".into(),
+        format!("acme/artifacts/{}", artifact_id(ID, 0)),
+        format!("acme/artifacts/saved/{id}"),
+        format!("backup/acme/artifacts/{id}"),
+        format!("other/artifacts/{id}"),
+        id.clone(),
+    ];
+    for key in &copies {
+        forge(&app, key, OTHER, "acme").await;
+    }
+    let forged = [(OTHER, &*long), (&*long, "acme"), (OTHER, "a/b")];
+    for (index, (generation, workspace)) in forged.into_iter().enumerate() {
+        forge(&app, &format!("artifacts/{index}"), generation, workspace).await;
+        let key = format!("a/b/artifacts/{}", artifact_id(generation, index as u32));
+        forge(&app, &key, generation, workspace).await;
+    }
+    let mut left = blobs(&app).await;
+    left.retain(|it| *it != orphan);
+    let all = FindOrphans { after: None, until: i64::MAX };
+    assert_eq!(providers.perform(all, "key").await.unwrap().deleted, [id]);
+    assert_eq!(blobs(&app).await, left);
+    assert_eq!(left.len(), copies.len() + 2 * forged.len());
+}
+
+#[tokio::test]
+async fn a_workspace_whose_library_fails_does_not_stop_the_sweep() {
+    let fake = Fake::new();
+    fake.books().is_library_full = true;
+    let (app, providers) = start_with_providers(&fake).await;
+    let left = leave(&app, OTHER, 0, Some(DEFAULT_WORKSPACE)).await;
+    let all = FindOrphans { after: None, until: i64::MAX };
+    let found = providers.perform(all, "key").await.unwrap();
+    assert_eq!((found.deleted, found.next), (Vec::new(), None));
+    assert_eq!(blobs(&app).await, [left]);
+}
+
 #[tokio::test]
 async fn a_blob_that_its_manager_fetches_is_referred_to() {
     let fake = Fake::new();

@@ -10,7 +10,8 @@ use std::{
 
 use async_trait::async_trait;
 use steadfast_bucket::{
-    BlobKey, BucketError, BucketName, Buckets, CopyOptions, ListOptions, PutOptions, Quota, Usage,
+    Attributes, BlobKey, BucketError, BucketName, Buckets, CopyOptions, ListOptions, PutOptions,
+    Quota, Usage,
 };
 use steadfast_store::{
     Answer, Commit, CommitCallback, Entropy, Query, SeededEntropy, Store, StoreError,
@@ -37,7 +38,7 @@ fn bytes(bytes: u64) -> Quota {
     Quota { bytes: Some(bytes), ..Quota::default() }
 }
 
-/// Bytes and blobs of an organization, read from all buckets.
+/// Bytes of an organization, and its blobs and uploads, read from all buckets.
 async fn held(buckets: &Buckets, organization: &str) -> (u64, u64) {
     let (mut bytes, mut objects) = (0, 0);
     let prefix = format!("{organization}/");
@@ -49,6 +50,7 @@ async fn held(buckets: &Buckets, organization: &str) -> (u64, u64) {
         for upload in buckets.uploads(&bucket.name, &prefix, None, 1_000).await.unwrap() {
             let parts = buckets.parts(&bucket.name, &upload, 0, 1_000).await.unwrap();
             bytes += parts.iter().map(|it| it.size).sum::<u64>();
+            objects += 1;
         }
     }
     (bytes, objects)
@@ -98,21 +100,21 @@ async fn usage_is_what_the_buckets_hold(setup: Setup) {
     check(buckets, (60, 2)).await;
     let upload = setup.begin("acme/big").await;
     setup.part(&upload, 1, &vec![1; 5 * MIB]).await.unwrap();
-    setup.part(&upload, 2, &vec![1; 40]).await.unwrap();
-    setup.part(&upload, 2, &vec![1; 10]).await.unwrap();
-    setup.part(&upload, 3, &vec![1; 77]).await.unwrap();
-    check(buckets, (60 + 5 * MIB as u64 + 87, 2)).await;
+    setup.part(&upload, 2, &[1; 40]).await.unwrap();
+    setup.part(&upload, 2, &[1; 10]).await.unwrap();
+    setup.part(&upload, 3, &[1; 77]).await.unwrap();
+    check(buckets, (60 + 5 * MIB as u64 + 87, 3)).await;
     setup.complete(&upload, &[1, 2]).await.unwrap();
     check(buckets, (60 + 5 * MIB as u64 + 10, 3)).await;
     let upload = setup.begin("acme/never").await;
-    setup.part(&upload, 1, &vec![1; 99]).await.unwrap();
+    setup.part(&upload, 1, &[1; 99]).await.unwrap();
     buckets.abort_upload(&bucket(), &upload.key, &upload.id).await.unwrap();
     setup.delete("acme/big").await;
     check(buckets, (60, 2)).await;
     // Uploads that nobody completes stop counting when the sweep aborts them.
     let upload = setup.begin("acme/left").await;
-    setup.part(&upload, 1, &vec![1; 50]).await.unwrap();
-    check(buckets, (110, 2)).await;
+    setup.part(&upload, 1, &[1; 50]).await.unwrap();
+    check(buckets, (110, 3)).await;
     setup.pass(Duration::from_hours(8 * 24));
     buckets.sweep().await.unwrap();
     check(buckets, (60, 2)).await;
@@ -130,9 +132,13 @@ async fn exactly_full_is_allowed_and_one_byte_more_is_not(setup: Setup) {
     put(buckets, "acme/b", 40).await.unwrap();
     assert_eq!(code(put(buckets, "acme/c", 0).await), "quota_objects");
     check(buckets, (100, 2)).await;
+    let begun = buckets.begin_upload(&bucket(), &key("acme/a"), Attributes::default()).await;
+    assert_eq!(code(begun.map(drop)), "quota_objects");
+    set(buckets, Quota { objects: Some(3), ..bytes(100) }).await;
     let upload = setup.begin("acme/a").await;
     let refused = setup.part(&upload, 1, &[1]).await.map(drop);
     assert_eq!(code(refused), "quota_bytes");
+    buckets.abort_upload(&bucket(), &upload.key, &upload.id).await.unwrap();
     let (from, to) = (key("acme/a"), key("acme/b"));
     let copied = buckets.copy((&bucket(), &from), (&bucket(), &to), CopyOptions::default()).await;
     assert_eq!(code(copied.map(drop)), "quota_bytes");

@@ -2,6 +2,7 @@
 //! The command line of the same user logs in with it, at the address in the file `address`.
 
 use std::{
+    fs::{File, TryLockError},
     io::{self, Read, Write},
     net::{IpAddr, SocketAddr},
     path::Path,
@@ -23,9 +24,16 @@ pub(crate) fn read(data: &Path) -> Option<Secret> {
 }
 
 /// Reads the token for a server. Another user of the machine may listen on any other port, so only
-/// the address that the server of this folder has written gets the token.
+/// the address that the server of this folder has written gets the token, and only while that
+/// server runs.
 pub(crate) fn read_for(data: &Path, url: &str) -> Option<Secret> {
-    let written: SocketAddr = text(&data.join(ADDRESS))?.parse().ok()?;
+    let path = data.join(ADDRESS);
+    match File::open(&path).ok()?.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => {}
+        // The server has ended: somebody else may listen there by now.
+        Ok(()) | Err(TryLockError::Error(_)) => return None,
+    }
+    let written: SocketAddr = text(&path)?.parse().ok()?;
     is_at(url, written).then(|| read(data)).flatten()
 }
 
@@ -40,26 +48,25 @@ fn is_at(url: &str, listens: SocketAddr) -> bool {
     host.is_loopback() && is_host && uri.port_u16().unwrap_or(default) == listens.port()
 }
 
-/// Writes the address of the server that has the folder open.
-pub(crate) fn write_address(data: &Path, address: SocketAddr) -> io::Result<()> {
-    // If the new address cannot be written, the old one must not stay.
-    let _ = std::fs::remove_file(data.join(ADDRESS));
-    write(data, ADDRESS, &address.to_string())
-}
+/// The file with the address of a running server, which has it locked. The lock ends with the
+/// process, however it ends.
+pub(crate) struct AddressFile(#[expect(dead_code, reason = "it holds the lock")] File);
 
-/// Removes the address when the server stops: the next process there may be somebody else's.
-pub(crate) fn remove_address(data: &Path, address: SocketAddr) {
-    // Another server may have the folder by now.
-    if text(&data.join(ADDRESS)).is_some_and(|it| it == address.to_string()) {
-        // The next server overwrites a file that stays.
-        let _ = std::fs::remove_file(data.join(ADDRESS));
+impl AddressFile {
+    /// Writes the address of the server that has the folder open.
+    pub(crate) fn write(data: &Path, address: SocketAddr) -> io::Result<Self> {
+        let mut file = private::open_file(&data.join(ADDRESS))?;
+        file.try_lock()?;
+        file.set_len(0)?;
+        file.write_all(format!("{address}\n").as_bytes())?;
+        Ok(Self(file))
     }
 }
 
 /// The text of a small file.
 fn text(path: &Path) -> Option<String> {
     let mut text = String::new();
-    std::fs::File::open(path).ok()?.take(1_024).read_to_string(&mut text).ok()?;
+    File::open(path).ok()?.take(1_024).read_to_string(&mut text).ok()?;
     Some(text.trim().to_owned()).filter(|it| !it.is_empty())
 }
 
@@ -127,7 +134,8 @@ mod tests {
         let read = |url: &str| read_for(data.path(), url).map(|it| it.expose().to_owned());
         write(data.path(), FILE, "sf_1").unwrap();
         assert_eq!(read("http://127.0.0.1:8787"), None, "no server has the folder open");
-        write_address(data.path(), SocketAddr::from(([127, 0, 0, 1], 8787))).unwrap();
+        let write_address = |it: &str| AddressFile::write(data.path(), it.parse().unwrap());
+        let server = write_address("127.0.0.1:8787").unwrap();
         for own in ["http://127.0.0.1:8787", "https://127.0.0.1:8787/"] {
             assert_eq!(read(own).as_deref(), Some("sf_1"), "{own}");
         }
@@ -143,11 +151,10 @@ mod tests {
         ] {
             assert_eq!(read(other), None, "{other}");
         }
-        write_address(data.path(), "0.0.0.0:80".parse().unwrap()).unwrap();
+        assert!(write_address("0.0.0.0:80").is_err(), "another server has the folder");
+        drop(server);
+        assert_eq!(read("http://127.0.0.1:8787"), None, "the server has ended");
+        let _server = write_address("0.0.0.0:80").unwrap();
         assert!(read("http://127.0.0.1").is_some() && read("http://10.0.0.1").is_none());
-        remove_address(data.path(), SocketAddr::from(([127, 0, 0, 1], 8787)));
-        assert!(read("http://127.0.0.1").is_some(), "another server has the folder");
-        remove_address(data.path(), "0.0.0.0:80".parse().unwrap());
-        assert_eq!(read("http://127.0.0.1"), None);
     }
 }

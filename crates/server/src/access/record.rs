@@ -1,7 +1,7 @@
 //! Decides which requests the audit log records, and records them before their responses.
 
 use axum::{
-    http::{Method, request::Parts},
+    http::{Method, StatusCode, request::Parts},
     response::Response,
 };
 use steadfast_api::{Code, Role};
@@ -79,7 +79,11 @@ impl Trace {
             return None;
         }
         let by = self.event.token.as_ref().unwrap_or(&self.event.client);
-        if response.status().is_client_error() && !server.rates().may_record(by) {
+        // Other errors may have had an effect: a form with a bad image stores the good ones.
+        let found_nothing =
+            matches!(response.status(), StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
+        let had_no_effect = is_refused || is_failed_login || found_nothing;
+        if had_no_effect && !server.rates().may_record(by) {
             return None;
         }
         let status = response.status().as_u16().to_string();

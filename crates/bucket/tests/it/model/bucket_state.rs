@@ -139,6 +139,7 @@ impl BucketState {
             let parts = buckets.parts(&bucket(), &upload, 0, 1_000).await.unwrap();
             if upload.key.as_str().starts_with("old/") {
                 used.bytes += parts.iter().map(|it| it.size).sum::<u64>();
+                used.objects += 1;
             }
             let parts = parts.iter().map(|it| (it.number, it.crc32)).collect();
             found.uploads.insert(upload.id, (upload.key.to_string(), parts));
