@@ -62,7 +62,7 @@ pub struct Quota {
     pub organization: String,
     /// Bytes of its blobs and unfinished uploads.
     pub bytes: QuotaUse,
-    /// Number of its blobs.
+    /// Number of its blobs and unfinished uploads.
     pub objects: QuotaUse,
     /// Spend of this calendar month (UTC) in millionths of a US dollar.
     pub spend_micros: QuotaUse,
@@ -72,8 +72,8 @@ pub struct Quota {
 
 impl Quota {
     /// The name and the use of each kind, and how its amounts are written for people.
-    pub fn kinds(&self) -> [(&'static str, QuotaUse, fn(u64) -> String); 3] {
-        let plain: fn(u64) -> String = |it| it.to_string();
+    pub fn kinds(&self) -> [(&'static str, QuotaUse, WriteAmount); 3] {
+        let plain: WriteAmount = |it| it.to_string();
         [
             ("bytes", self.bytes, plain),
             ("objects", self.objects, plain),
@@ -81,6 +81,9 @@ impl Quota {
         ]
     }
 }
+
+/// Writes an amount for people.
+pub type WriteAmount = fn(u64) -> String;
 
 /// Millionths of a US dollar, in dollars and cents.
 fn dollars(micros: u64) -> String {

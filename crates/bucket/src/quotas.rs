@@ -236,7 +236,8 @@ impl Shared {
         }))
     }
 
-    /// Adds a page of uploads, each as an object with the bytes of its parts. Returns the next position.
+    /// Adds a page of uploads, each as an object with the bytes of its parts. Returns the next
+    /// position.
     async fn count_uploads(
         &self,
         organization: &str,

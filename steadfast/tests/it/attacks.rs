@@ -191,19 +191,22 @@ fn a_token_is_sent_to_the_server_of_its_folder_only() {
     };
     let told = ask(&server.url);
     assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
-    // Somebody else listens on another port of this machine.
-    let other = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let url = format!("http://{}", other.local_addr().expect("an address"));
-    let heard = std::thread::spawn(move || {
-        let (mut stream, _) = other.accept().expect("the command asks");
-        let mut head = [0; 4_096];
-        let read = stream.read(&mut head).expect("it sends a request");
-        String::from_utf8_lossy(&head[..read]).to_ascii_lowercase()
-    });
-    assert!(!ask(&url).status.success());
-    let heard = heard.join().expect("it was asked");
-    assert!(heard.starts_with("get /v1/whoami") && !heard.contains("authorization"), "{heard}");
-    // A server that has stopped leaves no address: the next one there may be somebody else's.
-    let data = server.stop();
-    assert!(data.join("admin.token").exists() && !data.join("address").exists());
+    let heard_at = |other: std::net::TcpListener| {
+        let url = format!("http://{}", other.local_addr().expect("an address"));
+        let heard = std::thread::spawn(move || {
+            let (mut stream, _) = other.accept().expect("the command asks");
+            let mut head = [0; 4_096];
+            let read = stream.read(&mut head).expect("it sends a request");
+            String::from_utf8_lossy(&head[..read]).to_ascii_lowercase()
+        });
+        assert!(!ask(&url).status.success());
+        let heard = heard.join().expect("it was asked");
+        assert!(heard.starts_with("get /v1/whoami") && !heard.contains("authorization"), "{heard}");
+    };
+    // Somebody else listens on another port of this machine, or on that of a killed server.
+    heard_at(std::net::TcpListener::bind("127.0.0.1:0").expect("a free port"));
+    let host = server.host().to_owned();
+    let folder = server.kill();
+    assert!(folder.path().join("admin.token").exists() && folder.path().join("address").exists());
+    heard_at(std::net::TcpListener::bind(host).expect("the port is free now"));
 }

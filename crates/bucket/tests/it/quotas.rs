@@ -22,7 +22,7 @@ use crate::{
     wrapper::{Hook, Wrapper},
 };
 
-laws! {
+laws!(
     usage_is_what_the_buckets_hold,
     exactly_full_is_allowed_and_one_byte_more_is_not,
     concurrent_writers_do_not_pass_the_limit,
@@ -30,7 +30,7 @@ laws! {
     parts_that_race_with_the_end_of_their_upload_do_not_stay_counted,
     a_removed_quota_counts_and_refuses_nothing,
     an_expense_counts_once_in_its_month,
-}
+);
 
 const MIB: usize = 1 << 20;
 
