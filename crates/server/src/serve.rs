@@ -300,7 +300,8 @@ async fn open(
     let listen = Listen { http: args.listen, s3: args.s3_listen, webhooks };
     let bind = || transport.check().and_then(|()| Ports::bind(listen, transport));
     // A new store is open, and is not created for a server that is refused.
-    let is_new = matches!(location, Location::Folder(folder) if !folder.exists());
+    let is_empty = |it: &Path| it.read_dir().map_or(true, |mut files| files.next().is_none());
+    let is_new = matches!(location, Location::Folder(folder) if is_empty(folder));
     let is_decided = transport.is_closed() || is_new || !transport.needs_closed(listen.addresses());
     if !args.wait_for_owner && is_decided {
         let ports = bind()?;

@@ -27,6 +27,10 @@ async fn a_quota_is_refused_with_a_code_that_clients_do_not_retry() {
     setup.ask("PUT", "/photos/acme/k", "hello").await.is(200, "");
     let answer = setup.ask("PUT", "/other/acme/k", "").await.is(507, "QuotaExceeded");
     assert!(answer.body.contains("stores 1 blobs and may store 1"), "{}", answer.body);
+    // An upload takes the place of an object until it ends.
+    setup.ask("POST", "/photos/acme/k?uploads", "").await.is(507, "QuotaExceeded");
+    let quota = Quota { objects: Some(2), ..quota };
+    setup.buckets.set_quota("acme", quota).await.unwrap();
     let begun = setup.ask("POST", "/photos/acme/k?uploads", "").await.is(200, "");
     let id = begun.body.split_once("<UploadId>").unwrap().1.split_once('<').unwrap().0.to_owned();
     let part = format!("/photos/acme/k?partNumber=1&uploadId={id}");
