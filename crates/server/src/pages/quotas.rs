@@ -36,7 +36,7 @@ pub(super) async fn list(
     let content = html! {
         h1 { "Quotas" }
         p.quiet {
-            "What organizations store and spend, and what they may. A blob belongs to the "
+            "Bytes, objects and spend of organizations, with their limits. A blob belongs to the "
             "organization that is the first segment of its key."
         }
         @if found.items.is_empty() {
