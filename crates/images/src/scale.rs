@@ -3,7 +3,7 @@
 use fast_image_resize::{
     FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer, images::Image as Surface,
 };
-use image::{DynamicImage, RgbImage, RgbaImage};
+use image::{DynamicImage, RgbaImage};
 
 /// A part of an image, in pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,6 +24,9 @@ impl Part {
 
 /// A part of an image in another size: bicubic, with every pixel of the part counted. `None` if the
 /// part is not inside of the image, or there is nothing to make.
+///
+/// An image without transparency gets a fourth byte for each pixel meanwhile. One kind of pixel
+/// instead of two saves a minute of compilation: each is compiled for 30 precisions.
 pub(crate) fn scale(
     image: DynamicImage,
     part: Part,
@@ -34,21 +37,16 @@ pub(crate) fn scale(
     if part == Part::whole(&image) && (width, height) == (from_width, from_height) {
         return Some(image);
     }
-    // Both give their own bytes away if the image is of that kind already.
-    let (kind, bytes) = match image.color().has_alpha() {
-        true => (PixelType::U8x4, image.into_rgba8().into_raw()),
-        false => (PixelType::U8x3, image.into_rgb8().into_raw()),
-    };
-    let from = Surface::from_vec_u8(from_width, from_height, bytes, kind).ok()?;
-    let mut to = Surface::new(width, height, kind);
+    let has_alpha = image.color().has_alpha();
+    // It gives its own bytes away if the image is of that kind already.
+    let bytes = image.into_rgba8().into_raw();
+    let from = Surface::from_vec_u8(from_width, from_height, bytes, PixelType::U8x4).ok()?;
+    let mut to = Surface::new(width, height, PixelType::U8x4);
     let options = ResizeOptions::new()
         .resize_alg(ResizeAlg::Convolution(FilterType::CatmullRom))
+        .use_alpha(has_alpha)
         .crop(part.left, part.top, part.width, part.height);
     Resizer::new().resize(&from, &mut to, &options).ok()?;
-    let bytes = to.into_vec();
-    if kind == PixelType::U8x4 {
-        RgbaImage::from_raw(width, height, bytes).map(DynamicImage::ImageRgba8)
-    } else {
-        RgbImage::from_raw(width, height, bytes).map(DynamicImage::ImageRgb8)
-    }
+    let image = RgbaImage::from_raw(width, height, to.into_vec()).map(DynamicImage::ImageRgba8)?;
+    Some(if has_alpha { image } else { DynamicImage::ImageRgb8(image.into_rgb8()) })
 }
