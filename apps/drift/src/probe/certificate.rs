@@ -4,12 +4,17 @@ use data_encoding::HEXLOWER;
 use jiff::Timestamp;
 use rustls::pki_types::CertificateDer;
 use sha2::{Digest, Sha256};
-use x509_parser::{
-    certificate::X509Certificate, extensions::GeneralName, prelude::FromDer, public_key::PublicKey,
-    time::ASN1Time,
+use x509_cert::{
+    certificate::{CertificateInner, Raw, TbsCertificateInner},
+    der::{Decode, Reader, SliceReader, asn1::UintRef, oid::AssociatedOid},
+    ext::pkix::{SubjectAltName, name::GeneralName},
+    name::Name,
+    time::Time,
 };
 
 use crate::envelope::Certificate;
+
+type Tbs = TbsCertificateInner<Raw>;
 
 /// How many certificates of a chain are kept.
 const CHAIN_MAX: usize = 5;
@@ -25,20 +30,28 @@ pub(super) fn summary(chain: &[CertificateDer<'_>]) -> Vec<Certificate> {
 
 fn one(der: &[u8]) -> Certificate {
     let fingerprint = HEXLOWER.encode(&Sha256::digest(der));
-    let Ok((_, parsed)) = X509Certificate::from_der(der) else {
+    // Lenient: a serial number may be longer than the standard allows.
+    let Ok(parsed) = CertificateInner::<Raw>::from_der(der) else {
         let subject = "(unreadable)".to_owned();
         return Certificate { subject, fingerprint, ..Certificate::default() };
     };
+    let parsed = parsed.tbs_certificate;
     Certificate {
-        subject: clean(&parsed.subject().to_string()),
-        issuer: clean(&parsed.issuer().to_string()),
+        subject: name(&parsed.subject),
+        issuer: name(&parsed.issuer),
         names: names(&parsed),
-        not_before: time(parsed.validity().not_before),
-        not_after: time(parsed.validity().not_after),
-        serial: HEXLOWER.encode(parsed.raw_serial()),
+        not_before: time(parsed.validity.not_before),
+        not_after: time(parsed.validity.not_after),
+        serial: HEXLOWER.encode(parsed.serial_number.as_bytes()),
         key: key(&parsed),
         fingerprint,
     }
+}
+
+/// A name as the certificate has it, from the country to the common name.
+fn name(name: &Name) -> String {
+    let parts: Vec<String> = name.0.iter().map(ToString::to_string).collect();
+    clean(&parts.join(", "))
 }
 
 /// Text of strangers: no control characters, and not too much.
@@ -46,23 +59,22 @@ fn clean(text: &str) -> String {
     text.chars().filter(|it| super::redact::is_readable(*it)).take(TEXT_MAX).collect()
 }
 
-fn names(certificate: &X509Certificate<'_>) -> Vec<String> {
-    let extension = certificate.subject_alternative_name().ok().flatten();
-    let Some(extension) = extension else { return Vec::new() };
-    let name = |it: &GeneralName<'_>| match it {
-        GeneralName::DNSName(name) => Some(clean(name)),
-        GeneralName::IPAddress(bytes) => address(bytes),
-        GeneralName::OtherName(..)
-        | GeneralName::RFC822Name(_)
-        | GeneralName::X400Address(_)
+fn names(certificate: &Tbs) -> Vec<String> {
+    let extensions = certificate.extensions.iter().flatten();
+    let extension = extensions.clone().find(|it| it.extn_id == SubjectAltName::OID);
+    let names = extension.and_then(|it| SubjectAltName::from_der(it.extn_value.as_bytes()).ok());
+    let name = |it: &GeneralName| match it {
+        GeneralName::DnsName(name) => Some(clean(name.as_str())),
+        GeneralName::IpAddress(bytes) => address(bytes.as_bytes()),
+        GeneralName::OtherName(_)
+        | GeneralName::Rfc822Name(_)
         | GeneralName::DirectoryName(_)
-        | GeneralName::EDIPartyName(_)
-        | GeneralName::URI(_)
-        | GeneralName::RegisteredID(_)
-        | GeneralName::Invalid(..) => None,
+        | GeneralName::EdiPartyName(_)
+        | GeneralName::UniformResourceIdentifier(_)
+        | GeneralName::RegisteredId(_) => None,
     };
-    let mut names: Vec<String> =
-        extension.value.general_names.iter().filter_map(name).take(NAMES_MAX).collect();
+    let names = names.map_or(Vec::new(), |it| it.0);
+    let mut names: Vec<String> = names.iter().filter_map(name).take(NAMES_MAX).collect();
     names.sort();
     names.dedup();
     names
@@ -74,18 +86,33 @@ fn address(bytes: &[u8]) -> Option<String> {
         .ok()
 }
 
-fn time(at: ASN1Time) -> String {
-    Timestamp::from_second(at.timestamp()).map(|it| it.to_string()).unwrap_or_default()
+fn time(at: Time) -> String {
+    let seconds = i64::try_from(at.to_unix_duration().as_secs()).unwrap_or(i64::MAX);
+    Timestamp::from_second(seconds).map(|it| it.to_string()).unwrap_or_default()
 }
 
-fn key(certificate: &X509Certificate<'_>) -> String {
-    let key = certificate.public_key();
-    match key.parsed() {
-        Ok(PublicKey::RSA(it)) => format!("RSA {}", it.key_size()),
-        Ok(PublicKey::EC(it)) => format!("EC {}", it.key_size()),
-        _ => match key.algorithm.algorithm.to_id_string().as_str() {
-            "1.3.101.112" => "Ed25519".to_owned(),
-            oid => oid.to_owned(),
+fn key(certificate: &Tbs) -> String {
+    let key = &certificate.subject_public_key_info;
+    let bytes = key.subject_public_key.raw_bytes();
+    match key.algorithm.oid.to_string().as_str() {
+        "1.2.840.113549.1.1.1" => match rsa_bits(bytes) {
+            Some(bits) => format!("RSA {bits}"),
+            None => "RSA".to_owned(),
         },
+        // An uncompressed point: one byte, and two coordinates.
+        "1.2.840.10045.2.1" => format!("EC {}", bytes.len().saturating_sub(1) / 2 * 8),
+        "1.3.101.112" => "Ed25519".to_owned(),
+        oid => oid.to_owned(),
     }
+}
+
+/// The bits of the modulus, which is the first number of an RSA key.
+fn rsa_bits(key: &[u8]) -> Option<usize> {
+    let mut reader = SliceReader::new(key).ok()?;
+    let modulus = reader.sequence(|it| {
+        let modulus = UintRef::decode(it)?;
+        UintRef::decode(it)?;
+        Ok(modulus.as_bytes().len())
+    });
+    modulus.ok().map(|bytes| bytes * 8)
 }

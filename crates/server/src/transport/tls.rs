@@ -13,7 +13,7 @@ use tokio_rustls::rustls::{
     crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, pem, pem::PemObject},
 };
-use x509_parser::{certificate::X509Certificate, prelude::FromDer};
+use x509_cert::{Certificate, der::Decode};
 
 use crate::failure::Failure;
 
@@ -135,8 +135,9 @@ fn pair((cert, key): &(PathBuf, PathBuf), files: &Files) -> Result<Pair, String>
 }
 
 fn expiry(certificate: &[u8]) -> Option<Timestamp> {
-    let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
-    Some(Timestamp(parsed.validity().not_after.timestamp().saturating_mul(1_000)))
+    let parsed = Certificate::from_der(certificate).ok()?.tbs_certificate;
+    let millis = parsed.validity.not_after.to_unix_duration().as_millis();
+    Some(Timestamp(i64::try_from(millis).unwrap_or(i64::MAX)))
 }
 
 #[cfg(test)]
