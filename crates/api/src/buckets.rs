@@ -186,11 +186,11 @@ mod tests {
     fn a_bucket_and_a_key_are_one_argument_and_two_fields() {
         let list: ListBlobs = parsed(&["photos/2026/ä"]);
         let uri = "/v1/buckets/photos/objects?prefix=2026%2F%C3%A4&delimiter=%2F&limit=50";
-        assert_eq!(list.uri().unwrap(), uri);
+        assert_eq!(list.write().unwrap().uri, uri);
         let delete: DeleteBlob = parsed(&["photos/a/../b"]);
-        assert_eq!(delete.uri().unwrap(), "/v1/buckets/photos/objects/a%2F..%2Fb");
+        assert_eq!(delete.write().unwrap().uri, "/v1/buckets/photos/objects/a%2F..%2Fb");
         let presign: PresignBlob = parsed(&["photos/a/b", "--method", "put", "--expires", "2m"]);
-        assert_eq!(presign.uri().unwrap(), "/v1/buckets/photos/presign");
+        assert_eq!(presign.write().unwrap().uri, "/v1/buckets/photos/presign");
         let body = r#"{"key":"a/b","method":"PUT","expiresSeconds":120}"#;
         assert_eq!(serde_json::to_string(&presign).unwrap(), body);
         assert!("photos".parse::<BlobPath>().is_err() && "photos/".parse::<BlobPath>().is_err());

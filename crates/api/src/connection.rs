@@ -10,7 +10,7 @@ use hyper_util::{client::legacy::Client as HttpClient, rt::TokioExecutor};
 use steadfast_store::{RemoteProblem, StoreError};
 
 use crate::{
-    Code, Method, Operation, ProblemBody,
+    Code, Method, Operation, ProblemBody, RawRequest,
     connector::{Connector, read_authorities},
 };
 
@@ -60,6 +60,9 @@ pub struct NoAnswer {
 
 /// The response to a request.
 pub type ResponseFuture = Pin<Box<dyn Future<Output = Result<Response<Payload>, NoAnswer>> + Send>>;
+
+/// The result of a request, boxed: it is compiled here and not again by each crate that awaits it.
+pub type ApiFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, ApiError>> + Send + 'a>>;
 
 /// Carries requests to a program.
 pub trait Transport: Send + Sync + 'static {
@@ -243,36 +246,40 @@ impl Connection {
     pub async fn send<O: Operation>(&self, operation: &O) -> Result<O::Response, ApiError> {
         let text = self.request(operation).await?;
         let text = if text.is_empty() { "null" } else { &text };
-        serde_json::from_str(text).map_err(|error| self.unreadable(&error))
+        O::parse_response(text).map_err(|error| self.unreadable(&error))
     }
 
     /// Sends an operation and returns the text of the response.
-    pub async fn request<O: Operation>(&self, operation: &O) -> Result<String, ApiError> {
-        let invalid = |reason: String| ApiError::Invalid { reason };
-        let uri = operation.uri().map_err(|error| invalid(error.to_string()))?;
-        let body = match O::METHOD.has_body() {
-            true => serde_json::to_string(operation).map_err(|it| invalid(it.to_string()))?,
-            false => String::new(),
-        };
-        let mut request = self.start(O::METHOD.name(), &uri);
-        if O::METHOD.has_body() {
-            request = request.header(header::CONTENT_TYPE, "application/json");
-        }
-        if let Some(key) = operation.key() {
-            let key = HeaderValue::from_str(key);
-            let key =
-                key.map_err(|_| invalid("an idempotency key must be visible ASCII".into()))?;
-            request = request.header("idempotency-key", key);
-        }
-        let request = request.body(payload(body)).map_err(|error| invalid(error.to_string()))?;
-        let bytes = match O::METHOD {
-            Method::Get => {
-                let read = tokio::time::timeout(READ_TIMEOUT, self.bytes(request)).await;
-                read.map_err(|_| self.no_response("it took longer than 90 seconds"))??
+    pub fn request<O: Operation>(&self, operation: &O) -> ApiFuture<'_, String> {
+        self.request_raw(operation.write())
+    }
+
+    /// [`Connection::request`], compiled once for all operations.
+    fn request_raw(&self, written: Result<RawRequest, String>) -> ApiFuture<'_, String> {
+        Box::pin(async move {
+            let invalid = |reason: String| ApiError::Invalid { reason };
+            let RawRequest { method, uri, body, key } = written.map_err(invalid)?;
+            let mut request = self.start(method.name(), &uri);
+            if body.is_some() {
+                request = request.header(header::CONTENT_TYPE, "application/json");
             }
-            Method::Post | Method::Put | Method::Delete => self.bytes(request).await?,
-        };
-        String::from_utf8(bytes.into()).map_err(|error| self.unreadable(&error))
+            if let Some(key) = key {
+                let key = HeaderValue::from_str(&key);
+                let key =
+                    key.map_err(|_| invalid("an idempotency key must be visible ASCII".into()))?;
+                request = request.header("idempotency-key", key);
+            }
+            let request = request.body(payload(body.unwrap_or_default()));
+            let request = request.map_err(|error| invalid(error.to_string()))?;
+            let bytes = match method {
+                Method::Get => {
+                    let read = tokio::time::timeout(READ_TIMEOUT, self.bytes(request)).await;
+                    read.map_err(|_| self.no_response("it took longer than 90 seconds"))??
+                }
+                Method::Post | Method::Put | Method::Delete => self.bytes(request).await?,
+            };
+            String::from_utf8(bytes.into()).map_err(|error| self.unreadable(&error))
+        })
     }
 
     /// Starts a request to a path of the program.
@@ -285,13 +292,19 @@ impl Connection {
     }
 
     /// Sends a request and returns the bytes of a successful response.
-    pub async fn bytes(&self, request: Request<Payload>) -> Result<Bytes, ApiError> {
-        let answer = self.exchange(request).await?;
-        self.whole(answer).await
+    pub fn bytes(&self, request: Request<Payload>) -> ApiFuture<'_, Bytes> {
+        Box::pin(async move {
+            let answer = self.exchange(request).await?;
+            self.whole(answer).await
+        })
     }
 
     /// Sends a request and returns a successful response, whose body has not been read.
-    pub async fn exchange(&self, request: Request<Payload>) -> Result<Response<Payload>, ApiError> {
+    pub fn exchange(&self, request: Request<Payload>) -> ApiFuture<'_, Response<Payload>> {
+        Box::pin(self.exchange_now(request))
+    }
+
+    async fn exchange_now(&self, request: Request<Payload>) -> Result<Response<Payload>, ApiError> {
         if !matches!(request.uri().scheme_str(), Some("http" | "https")) {
             let reason = format!("URL `{}` must be like http://127.0.0.1:8787", self.url());
             return Err(ApiError::Invalid { reason });

@@ -30,12 +30,14 @@ pub mod tokens;
 pub use self::{
     code::Code,
     connection::{
-        ApiError, BrokenBody, Connection, NoAnswer, Payload, ResponseFuture, Transport, connect,
-        payload,
+        ApiError, ApiFuture, BrokenBody, Connection, NoAnswer, Payload, ResponseFuture, Transport,
+        connect, payload,
     },
     delivery::DeliveryState,
     json::JsonText,
-    operation::{Method, Operation},
+    operation::{
+        InvalidRequest, Method, Operation, OperationInfo, RawRequest, ReceivedRequest, TypeSchema,
+    },
     page::{LIMIT_MAX, Limit, Page},
     path::escaped,
     problem::ProblemBody,

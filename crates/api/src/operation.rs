@@ -4,9 +4,12 @@ use std::collections::BTreeSet;
 
 use serde::{Serialize, de::DeserializeOwned};
 use strum::IntoStaticStr;
-use utoipa::ToSchema;
+use utoipa::{
+    ToSchema,
+    openapi::{RefOr, Schema},
+};
 
-use crate::Code;
+use crate::{Code, Role};
 
 /// The method of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
@@ -34,44 +37,140 @@ impl Method {
     }
 }
 
-/// A request and its response. Serde skips the fields of the path; the others are the query of GET
-/// and DELETE, and the JSON body of POST and PUT.
-pub trait Operation: Serialize + DeserializeOwned + ToSchema + Send + Sync + 'static {
-    /// The response.
-    type Response: Serialize + DeserializeOwned + ToSchema + Send + 'static;
-
+/// The facts about an operation that its server, its clients and `/openapi.json` need.
+#[derive(Clone, Copy, Debug)]
+pub struct OperationInfo {
     /// The method.
-    const METHOD: Method;
+    pub method: Method,
     /// The path, with `{field}` for each of its fields.
-    const PATH: &'static str;
+    pub path: &'static str,
     /// The role that it needs.
-    const NEEDS: crate::Role;
+    pub needs: Role,
     /// The status of the response.
-    const STATUS: u16;
+    pub status: u16,
     /// Another status of a successful response.
-    const STATUS_TOO: Option<u16>;
+    pub other_status: Option<u16>,
     /// The name of a field that is in the query although the request has a body.
-    const EXTRA_QUERY: Option<&'static str>;
-    /// The value of an empty body.
-    const EMPTY_BODY: &'static str;
+    pub extra_query: Option<&'static str>,
     /// Whether it takes the header `Idempotency-Key`.
-    const TAKES_KEY: bool;
-    /// Its own errors. [`Operation::codes`] adds those of its form.
-    const ERRORS: &'static [Code];
+    pub takes_key: bool,
+    /// Its own errors. [`OperationInfo::codes`] adds those of its form.
+    pub errors: &'static [Code],
+    /// The schema of the request.
+    pub request: fn() -> TypeSchema,
+    /// The schema of the response.
+    pub response: fn() -> TypeSchema,
+}
 
+impl OperationInfo {
     /// The codes of its errors, without those that every request may get ([`Code::GENERAL`]).
-    fn codes() -> BTreeSet<Code> {
-        let mut codes = BTreeSet::from_iter(Self::ERRORS.iter().copied());
-        if Self::METHOD.has_body() {
+    pub fn codes(&self) -> BTreeSet<Code> {
+        let mut codes = BTreeSet::from_iter(self.errors.iter().copied());
+        if self.method.has_body() {
             codes.insert(Code::TooLarge);
         }
-        if Self::TAKES_KEY {
+        if self.takes_key {
             codes.extend([Code::InvalidKey, Code::KeyReused]);
         }
-        if Self::METHOD != Method::Get && Self::NEEDS != crate::Role::Viewer {
+        if self.method != Method::Get && self.needs != Role::Viewer {
             codes.extend(Code::OF_CHANGES);
         }
         codes
+    }
+}
+
+/// The schema of a type, and the schemas of the types that it names.
+#[derive(Clone)]
+pub struct TypeSchema {
+    /// The name, which a generic type does not have.
+    pub name: Option<String>,
+    /// The schema.
+    pub schema: RefOr<Schema>,
+    /// The schemas of the types of its fields.
+    pub parts: Vec<(String, RefOr<Schema>)>,
+}
+
+impl TypeSchema {
+    /// The schema of a type.
+    pub fn of<T: ToSchema>() -> Self {
+        let mut parts = Vec::new();
+        T::schemas(&mut parts);
+        let is_generic = std::any::type_name::<T>().contains('<');
+        let name = (!is_generic).then(|| T::name().into_owned());
+        Self { name, schema: T::schema(), parts }
+    }
+
+    /// The description of an object.
+    pub fn about(&self) -> Option<&str> {
+        match &self.schema {
+            RefOr::T(Schema::Object(object)) => object.description.as_deref(),
+            RefOr::T(_) | RefOr::Ref(_) => None,
+        }
+    }
+}
+
+/// The parts of a request that a server has received.
+#[derive(Clone, Debug, Default)]
+pub struct ReceivedRequest {
+    /// The fields of the path, in order.
+    pub path: Vec<String>,
+    /// The query.
+    pub query: String,
+    /// The body.
+    pub body: bytes::Bytes,
+    /// The idempotency key.
+    pub key: Option<String>,
+}
+
+/// A request as a client sends it.
+#[derive(Clone, Debug)]
+pub struct RawRequest {
+    /// The method.
+    pub method: Method,
+    /// The path and the query.
+    pub uri: String,
+    /// JSON, if the method has a body.
+    pub body: Option<String>,
+    /// The idempotency key.
+    pub key: Option<String>,
+}
+
+/// A request that is not one of the operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidRequest {
+    /// The cause.
+    pub detail: String,
+    /// The field, or `.` for the whole body.
+    pub at: Option<String>,
+}
+
+/// A request and its response. Serde skips the fields of the path; the others are the query of GET
+/// and DELETE, and the JSON body of POST and PUT. [`operation!`] writes the conversions here, so
+/// that they are compiled once and not again by each crate that uses them.
+pub trait Operation: Sized + Send + Sync + 'static {
+    /// The response.
+    type Response: Send + 'static;
+
+    /// The facts about it.
+    const INFO: OperationInfo;
+    /// The role that it needs.
+    const NEEDS: Role = Self::INFO.needs;
+
+    /// Parses a request.
+    fn parse(request: ReceivedRequest) -> Result<Self, InvalidRequest>;
+
+    /// Writes a request.
+    fn write(&self) -> Result<RawRequest, String>;
+
+    /// Parses the JSON of a response.
+    fn parse_response(text: &str) -> Result<Self::Response, serde_json::Error>;
+
+    /// Writes a response as JSON.
+    fn write_response(response: &Self::Response) -> Result<Vec<u8>, serde_json::Error>;
+
+    /// The path of this request.
+    fn path(&self) -> String {
+        crate::path::fill(Self::INFO.path, &self.path_values())
     }
 
     /// The fields of the path, in order.
@@ -100,24 +199,72 @@ pub trait Operation: Serialize + DeserializeOwned + ToSchema + Send + Sync + 'st
 
     /// The status of this response.
     fn status(_: &Self::Response) -> u16 {
-        Self::STATUS
+        Self::INFO.status
     }
+}
 
-    /// The path of this request.
-    fn path(&self) -> String {
-        crate::path::fill(Self::PATH, &self.path_values())
-    }
+/// Parses the fields of a query.
+pub(crate) fn of_query<T: DeserializeOwned>(query: &str) -> Result<T, InvalidRequest> {
+    let fails = |query: &str| serde_urlencoded::from_str::<T>(query).err();
+    serde_urlencoded::from_str(query).map_err(|error| invalid_query(query, &error, &fails))
+}
 
-    /// The path and the query of this request.
-    fn uri(&self) -> Result<String, serde_urlencoded::ser::Error> {
-        let path = self.path();
-        if Self::METHOD.has_body() {
-            let extra = self.extra_query();
-            return Ok(extra.map_or(path.clone(), |(name, value)| format!("{path}?{name}={value}")));
+/// Names the field of an invalid query: the first one that fails alone.
+fn invalid_query(
+    query: &str,
+    error: &serde_urlencoded::de::Error,
+    fails: &dyn Fn(&str) -> Option<serde_urlencoded::de::Error>,
+) -> InvalidRequest {
+    for field in query.split('&') {
+        if let Some(error) = fails(field) {
+            let (name, mut detail) =
+                (field.split('=').next().unwrap_or_default(), error.to_string());
+            if !detail.contains(name) {
+                detail = format!("{name}: {detail}");
+            }
+            return InvalidRequest { detail, at: Some(name.into()) };
         }
-        let query = serde_urlencoded::to_string(self)?;
-        Ok(if query.is_empty() { path } else { format!("{path}?{query}") })
     }
+    InvalidRequest { detail: error.to_string(), at: None }
+}
+
+/// Parses the fields of a body. An empty one has the value `empty`.
+pub(crate) fn of_body<T: DeserializeOwned>(body: &[u8], empty: &str) -> Result<T, InvalidRequest> {
+    let body = if body.is_empty() { empty.as_bytes() } else { body };
+    serde_json::from_slice(body).map_err(|error| {
+        let fact = if error.is_data() { "cannot be read" } else { "is not JSON" };
+        InvalidRequest { detail: format!("the body {fact}: {error}"), at: Some(".".into()) }
+    })
+}
+
+/// The fields of the query of a request that has a body.
+pub(crate) fn pairs_of(query: &str) -> Result<Vec<(String, String)>, InvalidRequest> {
+    let invalid = |error: serde_urlencoded::de::Error| error.to_string();
+    let pairs = serde_urlencoded::from_str(query).map_err(invalid);
+    pairs.map_err(|detail| InvalidRequest { detail, at: None })
+}
+
+/// The request of an operation without a body.
+pub(crate) fn with_query<T: Serialize>(
+    path: String,
+    it: &T,
+) -> Result<(String, Option<String>), String> {
+    let query = serde_urlencoded::to_string(it).map_err(|error| error.to_string())?;
+    Ok((if query.is_empty() { path } else { format!("{path}?{query}") }, None))
+}
+
+/// The request of an operation with a body.
+pub(crate) fn with_body<T: Serialize>(
+    path: String,
+    extra: Option<(&'static str, String)>,
+    it: &T,
+) -> Result<(String, Option<String>), String> {
+    let body = serde_json::to_string(it).map_err(|error| error.to_string())?;
+    let uri = match extra {
+        Some((name, value)) => format!("{path}?{name}={value}"),
+        None => path,
+    };
+    Ok((uri, Some(body)))
 }
 
 /// Makes a type an operation:
@@ -128,15 +275,44 @@ macro_rules! operation {
         $(, query $query:ident)? $(, status_by $status_by:path)?, errors [$($code:ident),*]) => {
         impl $crate::Operation for $request {
             type Response = $response;
-            const METHOD: $crate::Method = $crate::Method::$method;
-            const PATH: &'static str = $path;
-            const NEEDS: $crate::Role = $crate::Role::$role;
-            const STATUS: u16 = operation!(@status $($status)?);
-            const STATUS_TOO: Option<u16> = operation!(@too $($status_by)?);
-            const EXTRA_QUERY: Option<&'static str> = operation!(@query $($query)?);
-            const EMPTY_BODY: &'static str = operation!(@empty $($empty)?);
-            const TAKES_KEY: bool = operation!(@takes $($key)?);
-            const ERRORS: &'static [$crate::Code] = &[$($crate::Code::$code),*];
+            const INFO: $crate::OperationInfo = $crate::OperationInfo {
+                method: $crate::Method::$method,
+                path: $path,
+                needs: $crate::Role::$role,
+                status: operation!(@status $($status)?),
+                other_status: operation!(@other $($status_by)?),
+                extra_query: operation!(@query $($query)?),
+                takes_key: operation!(@takes $($key)?),
+                errors: &[$($crate::Code::$code),*],
+                request: $crate::TypeSchema::of::<$request>,
+                response: $crate::TypeSchema::of::<$response>,
+            };
+
+            fn parse(
+                request: $crate::ReceivedRequest,
+            ) -> Result<Self, $crate::InvalidRequest> {
+                let invalid =
+                    |detail: String| $crate::InvalidRequest { detail, at: None };
+                let mut it: Self = operation!(@parse $method, request, ($($empty)?));
+                it.set_path_values(request.path).map_err(invalid)?;
+                it.set_key(request.key);
+                Ok(it)
+            }
+
+            fn write(&self) -> Result<$crate::RawRequest, String> {
+                let path = self.path();
+                let (uri, body) = operation!(@write $method, self, path)?;
+                let key = self.key().map(str::to_owned);
+                Ok($crate::RawRequest { method: $crate::Method::$method, uri, body, key })
+            }
+
+            fn parse_response(text: &str) -> Result<Self::Response, serde_json::Error> {
+                serde_json::from_str(text)
+            }
+
+            fn write_response(response: &Self::Response) -> Result<Vec<u8>, serde_json::Error> {
+                serde_json::to_vec(response)
+            }
 
             fn path_values(&self) -> Vec<String> {
                 vec![$(self.$($field).+.to_string()),*]
@@ -187,12 +363,31 @@ macro_rules! operation {
     };
     (@status) => { 200 };
     (@status $status:literal) => { $status };
-    (@too) => { None };
-    (@too $status_by:path) => { Some(200) };
+    (@other) => { None };
+    (@other $status_by:path) => { Some(200) };
     (@query) => { None };
     (@query $query:ident) => { Some(stringify!($query)) };
-    (@empty) => { "{}" };
-    (@empty $empty:literal) => { $empty };
+    (@parse Get, $request:ident, $empty:tt) => {
+        $crate::operation::of_query(&$request.query)?
+    };
+    (@parse Delete, $request:ident, $empty:tt) => {
+        $crate::operation::of_query(&$request.query)?
+    };
+    (@parse $method:ident, $request:ident, ()) => { operation!(@parse $method, $request, ("{}")) };
+    (@parse $method:ident, $request:ident, ($empty:literal)) => {{
+        let mut it: Self = $crate::operation::of_body(&$request.body, $empty)?;
+        for (name, value) in $crate::operation::pairs_of(&$request.query)? {
+            it.set_extra_query(&name, &value).map_err(|detail| {
+                $crate::InvalidRequest { detail, at: Some(name) }
+            })?;
+        }
+        it
+    }};
+    (@write Get, $it:ident, $path:ident) => { $crate::operation::with_query($path, $it) };
+    (@write Delete, $it:ident, $path:ident) => { $crate::operation::with_query($path, $it) };
+    (@write $method:ident, $it:ident, $path:ident) => {
+        $crate::operation::with_body($path, $it.extra_query(), $it)
+    };
     (@takes) => { false };
     (@takes $key:ident) => { true };
 }

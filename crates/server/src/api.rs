@@ -57,5 +57,8 @@ pub(crate) fn large_routes() -> OpenApiRouter<Arc<Server>> {
         .routes(fails_with(of_get, needs(Role::Viewer, routes!(blobs::get))))
         .routes(fails_with(ERRORS, needs(Role::Viewer, routes!(blobs::head))))
         .routes(fails_with(of_write, needs(Role::Member, routes!(blobs::put))))
-        .routes(fails_with(DeleteBlob::codes(), needs(DeleteBlob::NEEDS, routes!(blobs::delete))))
+        .routes(fails_with(
+            DeleteBlob::INFO.codes(),
+            needs(DeleteBlob::NEEDS, routes!(blobs::delete)),
+        ))
 }

@@ -3,31 +3,31 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     future::ready,
+    pin::Pin,
     sync::Arc,
 };
 
 use axum::{
-    Json,
     body::Bytes,
-    extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request, State},
-    http::{Extensions, StatusCode},
+    extract::{FromRequest, FromRequestParts, RawPathParams, Request},
+    http::{Extensions, StatusCode, header, request::Parts},
     middleware::map_response,
     response::{IntoResponse, Response},
     routing::{MethodFilter, on},
 };
-use steadfast_api::{Code, Method, Operation, ProblemBody};
+use steadfast_api::{
+    Code, InvalidRequest, Method, Operation, OperationInfo, ProblemBody, ReceivedRequest,
+    TypeSchema,
+};
 use steadfast_core::{RequestKey, object::Caller};
 use steadfast_store::StoreError;
-use steadfast_web::{IdempotencyKey, Problem};
-use utoipa::{
-    ToSchema,
-    openapi::{
-        ContentBuilder, HttpMethod, PathItem, Paths, Ref, RefOr, Required, ResponseBuilder, Schema,
-        extensions,
-        path::{OperationBuilder, Parameter, ParameterBuilder, ParameterIn},
-        request_body::RequestBodyBuilder,
-        schema::{ObjectBuilder, SchemaType, Type},
-    },
+use steadfast_web::{AnyHandler, IdempotencyKey, Problem};
+use utoipa::openapi::{
+    ContentBuilder, HttpMethod, PathItem, Paths, Ref, RefOr, Required, ResponseBuilder, Schema,
+    extensions,
+    path::{OperationBuilder, Parameter, ParameterBuilder, ParameterIn},
+    request_body::RequestBodyBuilder,
+    schema::{ObjectBuilder, SchemaType, Type},
 };
 use utoipa_axum::router::UtoipaMethodRouter;
 
@@ -39,11 +39,13 @@ pub(crate) const ERROR_CODES: &str = "x-error-codes";
 /// Routes with their description, as `routes!` builds them.
 type Routes<S = Arc<Server>> = UtoipaMethodRouter<S>;
 
+type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
 /// The route of an operation.
 pub(crate) fn operation<O, F, Fut>(handler: F) -> Routes
 where
     O: Operation,
-    F: Fn(Arc<Server>, O) -> Fut + Clone + Send + Sync + 'static,
+    F: Fn(Arc<Server>, O) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<O::Response, Problem>> + Send + 'static,
 {
     operation_by(move |server, _, operation| handler(server, operation))
@@ -53,32 +55,67 @@ where
 pub(crate) fn operation_by<O, F, Fut>(handler: F) -> Routes
 where
     O: Operation,
-    F: Fn(Arc<Server>, Caller, O) -> Fut + Clone + Send + Sync + 'static,
+    F: Fn(Arc<Server>, Caller, O) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<O::Response, Problem>> + Send + 'static,
 {
-    let serve = async move |State(server): State<Arc<Server>>, request: Request| -> Response {
-        let answered = async {
-            let caller = caller_of(request.extensions());
-            let operation = read::<O>(request).await?;
-            let response = handler(server, caller, operation).await?;
-            let status = StatusCode::from_u16(O::status(&response)).unwrap_or_default();
-            Ok::<_, Problem>(match status {
-                StatusCode::NO_CONTENT => status.into_response(),
-                status => (status, Json(response)).into_response(),
-            })
-        };
-        answered.await.unwrap_or_else(Problem::into_response)
+    let answer = move |server, caller, request| -> BoxFuture<Result<Written, Problem>> {
+        let handled = O::parse(request).map(|it| handler(server, caller, it));
+        Box::pin(async move {
+            let response = handled.map_err(bad)?.await?;
+            Ok((O::status(&response), O::write_response(&response)))
+        })
     };
-    let (method, filter) = match O::METHOD {
+    route(&O::INFO, Arc::new(answer))
+}
+
+/// The status and the body of a response.
+type Written = (u16, Result<Vec<u8>, serde_json::Error>);
+
+/// Parses a request, handles it, and writes the response.
+type Answer = Arc<
+    dyn Fn(Arc<Server>, Caller, ReceivedRequest) -> BoxFuture<Result<Written, Problem>>
+        + Send
+        + Sync,
+>;
+
+fn route(info: &'static OperationInfo, answer: Answer) -> Routes {
+    let serve = move |request: Request, server: Arc<Server>| -> BoxFuture<Response> {
+        let answer = answer.clone();
+        Box::pin(async move {
+            let answered = async {
+                let caller = caller_of(request.extensions());
+                let request = received(info, request).await?;
+                let (status, body) = answer(server, caller, request).await?;
+                let status = StatusCode::from_u16(status).unwrap_or_default();
+                if status == StatusCode::NO_CONTENT {
+                    return Ok(status.into_response());
+                }
+                let body = body.map_err(|error| {
+                    Problem::of(Code::Internal, format!("the response is not JSON: {error}"))
+                })?;
+                Ok::<_, Problem>((status, [(header::CONTENT_TYPE, JSON)], body).into_response())
+            };
+            answered.await.unwrap_or_else(Problem::into_response)
+        })
+    };
+    let (method, filter) = match info.method {
         Method::Get => (HttpMethod::Get, MethodFilter::GET),
         Method::Post => (HttpMethod::Post, MethodFilter::POST),
         Method::Put => (HttpMethod::Put, MethodFilter::PUT),
         Method::Delete => (HttpMethod::Delete, MethodFilter::DELETE),
     };
-    let (schemas, item) = describe::<O>(method);
+    let (schemas, item) = describe(info, method);
     let mut paths = Paths::new();
-    paths.paths.insert(O::PATH.into(), item);
-    fails_with(O::codes(), (schemas, paths, on(filter, serve)))
+    paths.paths.insert(info.path.into(), item);
+    fails_with(info.codes(), (schemas, paths, on(filter, AnyHandler::new(serve))))
+}
+
+fn bad(invalid: InvalidRequest) -> Problem {
+    let problem = Problem::of(Code::BadRequest, invalid.detail);
+    match invalid.at {
+        Some(at) => problem.at(at),
+        None => problem,
+    }
 }
 
 /// The caller of a request, which admission has found.
@@ -93,7 +130,7 @@ pub(crate) fn fails_with<S: Clone + Send + Sync + 'static>(
     (mut schemas, mut paths, mut methods): Routes<S>,
 ) -> Routes<S> {
     let codes: BTreeSet<Code> = codes.into_iter().collect();
-    let problem = named::<ProblemBody>(&mut schemas);
+    let problem = named(TypeSchema::of::<ProblemBody>(), &mut schemas);
     for item in paths.paths.values_mut() {
         let PathItem { get, put, post, delete, head, .. } = item;
         for operation in [get, put, post, delete, head].into_iter().flatten() {
@@ -136,94 +173,85 @@ fn describe_errors(
     }
 }
 
-/// Parses an operation: its path, its query or body, and its idempotency key.
-async fn read<O: Operation>(request: Request) -> Result<O, Problem> {
+/// Reads the parts of a request that its operation is parsed from.
+async fn received(info: &OperationInfo, request: Request) -> Result<ReceivedRequest, Problem> {
     let (mut parts, body) = request.into_parts();
-    let values = RawPathParams::from_request_parts(&mut parts, &()).await;
-    let values = values.map_err(|error| Problem::of(Code::BadRequest, error.body_text()))?;
-    let values = values.iter().map(|it| it.1.to_owned()).collect();
+    let path = path_values(&mut parts).await?;
     // Reads that use POST ignore the header, as do GET, PUT and DELETE.
-    let key = if O::TAKES_KEY { IdempotencyKey::of_request(&parts)? } else { Default::default() };
-    let mut operation: O = if O::METHOD.has_body() {
-        let query = parts.uri.query().unwrap_or_default().to_owned();
+    let key = if info.takes_key { IdempotencyKey::of_request(&parts)? } else { Default::default() };
+    let query = parts.uri.query().unwrap_or_default().to_owned();
+    let mut received = ReceivedRequest { path, query, key: key.into_text(), ..Default::default() };
+    if info.method.has_body() {
         let body = Bytes::from_request(Request::from_parts(parts, body), &()).await;
-        let body = body.map_err(|error| match error.status() {
+        received.body = body.map_err(|error| match error.status() {
             StatusCode::PAYLOAD_TOO_LARGE => {
                 Problem::of(Code::TooLarge, "the body is larger than 2 MiB")
             }
             _ => Problem::of(Code::BadRequest, error.body_text()),
         })?;
-        let body = if body.is_empty() { O::EMPTY_BODY.as_bytes() } else { &body };
-        let mut operation: O = serde_json::from_slice(body).map_err(|error| {
-            let fact = if error.is_data() { "cannot be read" } else { "is not JSON" };
-            Problem::of(Code::BadRequest, format!("the body {fact}: {error}")).at(".")
-        })?;
-        let query: Vec<(String, String)> = serde_urlencoded::from_str(&query)
-            .map_err(|error| Problem::of(Code::BadRequest, error.to_string()))?;
-        for (name, value) in query {
-            let taken = operation.set_extra_query(&name, &value);
-            taken.map_err(|error| Problem::of(Code::BadRequest, error).at(name))?;
-        }
-        operation
-    } else {
-        let Query(query) = Query::try_from_uri(&parts.uri)
-            .map_err(|error| Problem::of(Code::BadRequest, error.body_text()))?;
-        query
-    };
-    let wrong = |error: String| Problem::of(Code::BadRequest, error);
-    operation.set_path_values(values).map_err(wrong)?;
-    operation.set_key(key.into_text());
-    Ok(operation)
+    }
+    Ok(received)
+}
+
+/// The values in the path of a request, in order.
+pub(crate) async fn path_values(parts: &mut Parts) -> Result<Vec<String>, Problem> {
+    let values = RawPathParams::from_request_parts(parts, &()).await;
+    let values = values.map_err(|error| Problem::of(Code::BadRequest, error.body_text()))?;
+    Ok(values.iter().map(|it| it.1.to_owned()).collect())
 }
 
 /// The idempotency key of an operation, bound to its name, its path and its body.
 pub(crate) fn request_key<O: Operation>(it: &O) -> Result<Option<RequestKey>, Problem> {
     let Some(key) = it.key() else { return Ok(None) };
-    let request = serde_json::to_vec(&(it.path_values(), it))
-        .map_err(|error| Problem::of(Code::BadRequest, error.to_string()))?;
-    let key = RequestKey::new(&O::name(), None, key, &request).map_err(StoreError::from)?;
+    let written = it.write().map_err(|error| Problem::of(Code::BadRequest, error))?;
+    let request = [it.path(), written.body.unwrap_or_default()].join("\n");
+    let name = (O::INFO.request)().name.unwrap_or_default();
+    let key = RequestKey::new(&name, None, key, request.as_bytes()).map_err(StoreError::from)?;
     Ok(Some(key))
 }
 
 type Schemas = Vec<(String, RefOr<Schema>)>;
 
 /// Describes an operation for `/openapi.json`.
-fn describe<O: Operation>(method: HttpMethod) -> (Schemas, PathItem) {
+fn describe(info: &OperationInfo, method: HttpMethod) -> (Schemas, PathItem) {
     let mut schemas = Vec::new();
-    let schema = O::schema();
-    let (about, fields) = match &schema {
-        RefOr::T(Schema::Object(object)) => (object.description.clone(), Some(object)),
-        RefOr::T(_) | RefOr::Ref(_) => (None, None),
+    let mut request = (info.request)();
+    let about = request.about().map(str::to_owned);
+    let fields = match &request.schema {
+        RefOr::T(Schema::Object(object)) => Some(object.clone()),
+        RefOr::T(_) | RefOr::Ref(_) => None,
     };
-    let tag = O::PATH.split('/').nth(2).unwrap_or("server");
+    let tag = info.path.split('/').nth(2).unwrap_or("server");
     let mut operation = OperationBuilder::new()
-        .operation_id(Some(O::name().into_owned()))
+        .operation_id(request.name.clone())
         .tag(tag)
-        .summary(about.clone())
-        .extensions(Some(extensions::Extensions::from_iter([("x-needs-role", O::NEEDS.name())])));
-    for name in O::PATH
+        .summary(about)
+        .extensions(Some(extensions::Extensions::from_iter([("x-needs-role", info.needs.name())])));
+    for name in info
+        .path
         .split('/')
         .filter_map(|it| it.strip_prefix('{')?.strip_suffix('}'))
         .map(|it| it.trim_start_matches('*'))
     {
         operation = operation.parameter(parameter(name, ParameterIn::Path, Required::True));
     }
-    if let Some(name) = O::EXTRA_QUERY {
+    if let Some(name) = info.extra_query {
         operation = operation.parameter(parameter(name, ParameterIn::Query, Required::False));
     }
-    if O::TAKES_KEY {
+    if info.takes_key {
         let key = parameter("Idempotency-Key", ParameterIn::Header, Required::False);
         operation = operation.parameter(key);
     }
-    if O::METHOD.has_body() {
-        O::schemas(&mut schemas);
+    if info.method.has_body() {
+        schemas.append(&mut request.parts.clone());
         let is_object = SchemaType::from(Type::Object);
-        let is_empty =
-            fields.is_some_and(|it| it.schema_type == is_object && it.properties.is_empty());
+        let is_empty = fields
+            .as_ref()
+            .is_some_and(|it| it.schema_type == is_object && it.properties.is_empty());
         if !is_empty {
             let required = fields.is_none_or(|it| !it.required.is_empty());
             let required = if required { Required::True } else { Required::False };
-            let content = ContentBuilder::new().schema(Some(named::<O>(&mut schemas))).build();
+            let content = ContentBuilder::new().schema(Some(named(request, &mut schemas))).build();
             let body = RequestBodyBuilder::new().content("application/json", content);
             operation = operation.request_body(Some(body.required(Some(required)).build()));
         }
@@ -233,10 +261,10 @@ fn describe<O: Operation>(method: HttpMethod) -> (Schemas, PathItem) {
             let field = field.required(Required::False).schema(Some(schema.clone()));
             operation = operation.parameter(field.build());
         }
-        O::schemas(&mut schemas);
+        schemas.append(&mut request.parts);
     }
-    let answer = named::<O::Response>(&mut schemas);
-    for status in [Some(O::STATUS), O::STATUS_TOO].into_iter().flatten() {
+    let answer = named((info.response)(), &mut schemas);
+    for status in [Some(info.status), info.other_status].into_iter().flatten() {
         let mut response = ResponseBuilder::new().description("Success");
         if status != StatusCode::NO_CONTENT.as_u16() {
             let content = ContentBuilder::new().schema(Some(answer.clone())).build();
@@ -251,13 +279,10 @@ const JSON: &str = "application/json";
 const PROBLEM: &str = "application/problem+json";
 
 /// A reference to a schema, which it adds to the schemas. A generic type has no name of its own.
-fn named<T: ToSchema>(schemas: &mut Schemas) -> RefOr<Schema> {
-    T::schemas(schemas);
-    if std::any::type_name::<T>().contains('<') {
-        return T::schema();
-    }
-    let name = T::name().into_owned();
-    schemas.push((name.clone(), T::schema()));
+fn named(mut it: TypeSchema, schemas: &mut Schemas) -> RefOr<Schema> {
+    schemas.append(&mut it.parts);
+    let Some(name) = it.name else { return it.schema };
+    schemas.push((name.clone(), it.schema));
     RefOr::Ref(Ref::from_schema_name(name))
 }
 

@@ -27,9 +27,11 @@ use axum::{
     extract::{DefaultBodyLimit, Request, State},
     handler::Handler,
     http::HeaderMap,
+    response::Redirect,
     routing::{self, MethodRouter},
 };
 use maud::html;
+use serde::de::DeserializeOwned;
 use steadfast_api::{
     Operation, ProblemBody, Role,
     audit::ListAudit,
@@ -41,7 +43,7 @@ use steadfast_api::{
 };
 use steadfast_store::{Address, EntityKind};
 use steadfast_web::{
-    Asset, Needs, Page, Problem,
+    AnyHandler, Asset, Needs, Page, Problem,
     console::{ICON, STYLE, Section, console},
     escaped,
 };
@@ -201,7 +203,7 @@ fn buckets() -> Vec<PageRoute> {
 }
 
 fn get<T: 'static>(path: &'static str, handler: impl Handler<T, Arc<Server>>) -> PageRoute {
-    let (method, methods) = ("GET", routing::get(handler));
+    let (method, methods) = ("GET", routing::get(AnyHandler::of(handler)));
     PageRoute { path, method, needs: Role::Viewer.into(), is_large: false, methods }
 }
 
@@ -210,19 +212,22 @@ fn post<T: 'static>(
     needs: Role,
     handler: impl Handler<T, Arc<Server>>,
 ) -> PageRoute {
-    let (method, methods) = ("POST", routing::post(handler));
+    let (method, methods) = ("POST", routing::post(AnyHandler::of(handler)));
     PageRoute { path, method, needs: needs.into(), is_large: false, methods }
 }
 
 /// A form with the fields of an operation. Afterwards the browser is redirected to `to`.
 fn form<O, F, Fut>(path: &'static str, handler: F, to: fn(&O) -> String) -> PageRoute
 where
-    O: Operation,
+    O: Operation + DeserializeOwned,
     F: Fn(Arc<Server>, O) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Result<O::Response, Problem>> + Send + 'static,
 {
-    let act = async move |server: State<Arc<Server>>, request: Request| {
-        forms::act(server, request, handler, to).await
+    let act = async move |State(server): State<Arc<Server>>, request: Request| {
+        let operation: O = forms::operation_of(request).await?;
+        let to = to(&operation);
+        handler(server, operation).await?;
+        Ok::<_, Problem>(Redirect::to(&to))
     };
     post(path, O::NEEDS, act)
 }

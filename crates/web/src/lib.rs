@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod any_handler;
 mod asset;
 mod blob_file;
 mod caller;
@@ -25,6 +26,7 @@ use axum::{extract::Request, response::Response};
 pub use steadfast_api::{Code, Limit, Page as ListPage, Role, escaped};
 
 pub use self::{
+    any_handler::AnyHandler,
     asset::Asset,
     blob_file::BlobFile,
     caller::Caller,

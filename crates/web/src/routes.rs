@@ -9,12 +9,12 @@ use axum::{
     http::{HeaderMap, StatusCode},
     middleware::map_response,
     response::Response,
-    routing::{MethodFilter, on},
+    routing::{MethodFilter, MethodRouter, on},
 };
 use serde_json::{Map, Value, json};
 use utoipa_axum::router::OpenApiRouter;
 
-use crate::{Asset, Declare, Needs, Problem};
+use crate::{AnyHandler, Asset, Declare, Needs, Problem};
 
 /// Tag of pages and their assets. The OpenAPI document omits them.
 const PAGES: &str = "pages";
@@ -105,9 +105,8 @@ macro_rules! methods {
             H: Handler<T, S>,
             T: 'static,
         {
-            self.route(stringify!($name), path, (needs.into(), summary), |router| {
-                router.route(path, on(MethodFilter::$filter, handler))
-            })
+            let route = on(MethodFilter::$filter, AnyHandler::of(handler));
+            self.route(stringify!($name), path, (needs.into(), summary), route)
         }
     )* };
 }
@@ -137,30 +136,11 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         method: &'static str,
         path: &str,
         (needs, summary): (Needs, &str),
-        add: impl FnOnce(Router<S>) -> Router<S>,
+        route: MethodRouter<S>,
     ) -> Self {
-        self.router = add(self.router);
-        let names = path.split('{').skip(1).filter_map(|it| it.split_once('}')).map(|it| it.0);
-        let parameter = |name: &str| {
-            let name = name.trim_start_matches('*');
-            json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } })
-        };
-        let mut parameters: Vec<Value> = names.map(parameter).collect();
-        // Forms of pages and webhooks of providers have no idempotency keys.
-        if method == "post" && self.tag != PAGES && !path.starts_with("/webhooks/") {
-            let text = json!({ "type": "string" });
-            parameters.push(json!({ "name": "Idempotency-Key", "in": "header", "schema": text }));
-        }
+        self.router = self.router.route(path, route);
         let item = self.paths.entry(path).or_insert_with(|| json!({}));
-        item[method] = json!({
-            "tags": [self.tag],
-            "summary": summary,
-            "parameters": parameters,
-            "responses": { "200": { "description": "Success" } },
-        });
-        for (name, value) in needs.extensions() {
-            item[method][name] = value;
-        }
+        item[method] = describe(self.tag, method, path, (needs, summary));
         self.last = (method, path.into());
         self
     }
@@ -224,6 +204,31 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         self.router = self.router.layer(map_response(declared));
         self
     }
+}
+
+/// Describes a route for the OpenAPI document.
+fn describe(tag: &str, method: &str, path: &str, (needs, summary): (Needs, &str)) -> Value {
+    let names = path.split('{').skip(1).filter_map(|it| it.split_once('}')).map(|it| it.0);
+    let parameter = |name: &str| {
+        let name = name.trim_start_matches('*');
+        json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } })
+    };
+    let mut parameters: Vec<Value> = names.map(parameter).collect();
+    // Forms of pages and webhooks of providers have no idempotency keys.
+    if method == "post" && tag != PAGES && !path.starts_with("/webhooks/") {
+        let text = json!({ "type": "string" });
+        parameters.push(json!({ "name": "Idempotency-Key", "in": "header", "schema": text }));
+    }
+    let mut operation = json!({
+        "tags": [tag],
+        "summary": summary,
+        "parameters": parameters,
+        "responses": { "200": { "description": "Success" } },
+    });
+    for (name, value) in needs.extensions() {
+        operation[name] = value;
+    }
+    operation
 }
 
 /// Its paths cannot be enumerated: one role for the whole prefix.

@@ -5,6 +5,7 @@ use std::{
     sync::atomic::{AtomicI64, Ordering},
 };
 
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use steadfast::{
     Bucket, BucketError, CallError, Client, Event, Object, RunError, Workflow,
@@ -188,26 +189,30 @@ struct Walk {
 
 impl Walk {
     /// Builds an operation from the fields of its path and its query or body, and sends it.
-    async fn send<O: Operation>(&mut self, path: &[&str], fields: Value) -> O::Response {
+    async fn send<O: Operation + DeserializeOwned>(
+        &mut self,
+        path: &[&str],
+        fields: Value,
+    ) -> O::Response {
         let answer = self.try_send::<O>(path, fields).await;
-        answer.unwrap_or_else(|error| panic!("{}: {error}", O::PATH))
+        answer.unwrap_or_else(|error| panic!("{}: {error}", O::INFO.path))
     }
 
     /// Sends an operation that is not possible now.
-    async fn refused<O: Operation>(&mut self, path: &[&str], code: Code) {
+    async fn refused<O: Operation + DeserializeOwned>(&mut self, path: &[&str], code: Code) {
         let answer = self.try_send::<O>(path, json!({})).await;
-        assert_eq!(answer.err().and_then(|it| it.code()), Some(code), "{}", O::PATH);
+        assert_eq!(answer.err().and_then(|it| it.code()), Some(code), "{}", O::INFO.path);
     }
 
-    async fn try_send<O: Operation>(
+    async fn try_send<O: Operation + DeserializeOwned>(
         &mut self,
         path: &[&str],
         fields: Value,
     ) -> Result<O::Response, ApiError> {
-        let mut operation: O = serde_json::from_value(fields).expect(O::PATH);
+        let mut operation: O = serde_json::from_value(fields).expect(O::INFO.path);
         let values = path.iter().map(|it| it.to_string()).collect();
-        operation.set_path_values(values).expect(O::PATH);
-        self.seen.insert((O::METHOD.name().to_lowercase(), O::PATH.replace("{*", "{")));
+        operation.set_path_values(values).expect(O::INFO.path);
+        self.seen.insert((O::INFO.method.name().to_lowercase(), O::INFO.path.replace("{*", "{")));
         self.program.send(&operation).await
     }
 

@@ -36,7 +36,7 @@ use crate::{
 };
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
-    let export_errors = ShowObject::codes().into_iter().chain([Code::TurnNotFound]);
+    let export_errors = ShowObject::INFO.codes().into_iter().chain([Code::TurnNotFound]);
     OpenApiRouter::default()
         .routes(operation(classes))
         .routes(operation(list))

@@ -49,7 +49,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
         .routes(operation(terminate))
         .routes(operation(restart))
         .routes(operation(event))
-        .routes(fails_with(ShowRun::codes(), needs(Role::Viewer, routes!(live))))
+        .routes(fails_with(ShowRun::INFO.codes(), needs(Role::Viewer, routes!(live))))
 }
 
 pub(crate) async fn workflows(

@@ -8,7 +8,9 @@ use axum::body::Bytes;
 use futures_util::{Stream, StreamExt, stream};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
-use steadfast_api::{ApiError, BrokenBody, Connection, Operation, Payload, connect, payload};
+use steadfast_api::{
+    ApiError, ApiFuture, BrokenBody, Connection, Operation, Payload, connect, payload,
+};
 use steadfast_core::App;
 use steadfast_web::Ask;
 use tokio::runtime::Runtime;
@@ -102,8 +104,7 @@ impl Client {
         }
         let request = request.body(BodyExt::boxed_unsync(StreamBody::new(pieces(file))));
         let request = request.map_err(|error| Failure::new(error.to_string()))?;
-        let answer = self.runtime.block_on(self.connection.bytes(request));
-        self.text(self.accept(answer, json)?.into())
+        self.text(self.wait(self.connection.bytes(request), json)?.into())
     }
 
     /// Downloads a file and passes its pieces to `take`, with the length of the file.
@@ -124,12 +125,16 @@ impl Client {
 
     /// Sends an operation; returns the body of a successful response.
     pub(super) fn request<O: Operation>(&self, it: &O, json: bool) -> Result<String, Failure> {
-        self.accept(self.runtime.block_on(self.connection.request(it)), json)
+        self.wait(self.connection.request(it), json)
     }
 
     /// Sends an operation and parses the response.
     pub(super) fn send<O: Operation>(&self, it: &O, json: bool) -> Result<O::Response, Failure> {
-        self.accept(self.runtime.block_on(self.connection.send(it)), json)
+        self.parse::<O>(&self.wait(self.connection.request(it), json)?)
+    }
+
+    fn wait<T>(&self, answer: ApiFuture<'_, T>, json: bool) -> Result<T, Failure> {
+        self.accept(self.runtime.block_on(answer), json)
     }
 
     /// The address of the server.
@@ -181,8 +186,7 @@ impl Client {
         }
         let request = request.body(payload(body.unwrap_or_default().to_owned()));
         let request = request.map_err(|error| Failure::new(error.to_string()))?;
-        let answer = self.runtime.block_on(self.connection.bytes(request));
-        Ok(self.accept(answer, json)?.into())
+        Ok(self.wait(self.connection.bytes(request), json)?.into())
     }
 
     /// Reports an error; with `--json`, as the problem of the response.
@@ -205,6 +209,12 @@ impl Client {
             ApiError::NoAnswer { .. } | ApiError::Problem(_) | ApiError::Invalid { .. } => "",
         };
         Err(Failure::new(format!("{error}{advice}")))
+    }
+
+    /// Parses the response to an operation.
+    pub(super) fn parse<O: Operation>(&self, body: &str) -> Result<O::Response, Failure> {
+        let parsed = O::parse_response(if body.is_empty() { "null" } else { body });
+        self.accept(parsed.map_err(|error| self.unreadable(&error.to_string())), false)
     }
 
     /// Parses a response.

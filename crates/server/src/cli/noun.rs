@@ -4,8 +4,7 @@ use std::io::{IsTerminal, Write};
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use serde::{Deserialize, de::IgnoredAny};
-use steadfast_api::Operation;
-use utoipa::openapi::{RefOr, Schema};
+use steadfast_api::{Operation, OperationInfo};
 
 use super::{
     client::Client,
@@ -41,7 +40,11 @@ impl Noun {
             let (operation, ask) = read::<O>(matches)?;
             answer(client, &operation, ask.json, show)
         };
-        self.add(O::augment_args(Command::new(name)).about(about::<O>()), examples, run)
+        self.add(
+            O::augment_args(Command::new(name)).about(about(&O::INFO)),
+            examples,
+            Box::new(run),
+        )
     }
 
     /// Adds a verb that destroys data: it asks for confirmation, unless `--yes` is given.
@@ -59,8 +62,8 @@ impl Noun {
         let yes = Arg::new("yes").long("yes").short('y').action(ArgAction::SetTrue);
         let yes = yes.env("STEADFAST_YES").help("Do not ask for confirmation");
         let yes = yes.value_parser(clap::builder::FalseyValueParser::new());
-        let command = O::augment_args(Command::new(name)).about(about::<O>()).arg(yes);
-        self.add(command, examples, run)
+        let command = O::augment_args(Command::new(name)).about(about(&O::INFO)).arg(yes);
+        self.add(command, examples, Box::new(run))
     }
 
     /// Adds a verb with its own implementation.
@@ -74,7 +77,7 @@ impl Noun {
             let (args, ask) = read::<A>(matches)?;
             run(client, args, &ask)
         };
-        self.add(A::augment_args(Command::new(name)).about(about), examples, run)
+        self.add(A::augment_args(Command::new(name)).about(about), examples, Box::new(run))
     }
 
     /// Adds a noun below this one: `steadfast buckets rules …`.
@@ -85,12 +88,7 @@ impl Noun {
         self
     }
 
-    fn add(
-        mut self,
-        command: Command,
-        examples: &[&str],
-        run: impl Fn(&Client, &ArgMatches) -> Result<(), Failure> + 'static,
-    ) -> Self {
+    fn add(mut self, command: Command, examples: &[&str], run: Run) -> Self {
         let title = if examples.len() == 1 { "Example:" } else { "Examples:" };
         let lines = examples.iter().map(|it| format!("\n  steadfast {it}"));
         let help: String = std::iter::once(title.to_owned()).chain(lines).collect();
@@ -99,7 +97,7 @@ impl Noun {
         let command = AskArgs::augment_args(command).about(about).after_help(help);
         let name = command.get_name().to_owned();
         self.command = self.command.subcommand(command);
-        self.verbs.push((name, Box::new(run)));
+        self.verbs.push((name, run));
         self
     }
 
@@ -132,12 +130,9 @@ fn read<A: FromArgMatches>(matches: &ArgMatches) -> Result<(A, AskArgs), Failure
 }
 
 /// The description of a request is the help of its verb, without the full stop.
-fn about<O: Operation>() -> String {
-    let about = match O::schema() {
-        RefOr::T(Schema::Object(object)) => object.description,
-        RefOr::T(_) | RefOr::Ref(_) => None,
-    };
-    about.unwrap_or_default().trim_end_matches('.').replace('\n', " ")
+fn about(info: &OperationInfo) -> String {
+    let request = (info.request)();
+    request.about().unwrap_or_default().trim_end_matches('.').replace('\n', " ")
 }
 
 /// Sends an operation and prints its response.
@@ -148,11 +143,19 @@ pub(super) fn answer<O: Operation>(
     show: Show<O>,
 ) -> Result<(), Failure> {
     let body = client.request(operation, json)?;
+    print_answer(&body, json, &|body| Ok(show(operation, &client.parse::<O>(body)?)))
+}
+
+fn print_answer(
+    body: &str,
+    json: bool,
+    show: &dyn Fn(&str) -> Result<String, Failure>,
+) -> Result<(), Failure> {
     if json {
-        return if body.is_empty() { Ok(()) } else { print_json(&body) };
+        return if body.is_empty() { Ok(()) } else { print_json(body) };
     }
-    let body = if body.is_empty() { "null" } else { &body };
-    print(&show(operation, &client.read(body)?))?;
+    let body = if body.is_empty() { "null" } else { body };
+    print(&show(body)?)?;
     if let Ok(ListPage { next: Some(next), .. }) = serde_json::from_str(body) {
         // This is advice: ignore output errors.
         let _ = writeln!(std::io::stderr(), "more rows exist; continue with --cursor {next}");

@@ -1,18 +1,17 @@
 //! Forms: parses their fields into the requests of the API.
 
-use std::{collections::BTreeMap, fmt, str::FromStr, sync::Arc};
+use std::{collections::BTreeMap, fmt, str::FromStr};
 
 use axum::{
     body::Bytes,
-    extract::{FromRequest, FromRequestParts, RawPathParams, Request, State},
+    extract::{FromRequest, Request},
     http::{HeaderMap, header},
-    response::Redirect,
 };
 use serde::de::DeserializeOwned;
 use steadfast_api::{Code, JsonText, Operation};
 use steadfast_web::Problem;
 
-use crate::server::Server;
+use crate::operation::path_values;
 
 const FORM: &str = "application/x-www-form-urlencoded";
 
@@ -99,26 +98,22 @@ impl<S: Send + Sync> FromRequest<S> for Fields {
     }
 }
 
-/// Handles a form with the fields of an operation, and redirects to a page.
-pub(super) async fn act<O: Operation, Fut>(
-    State(server): State<Arc<Server>>,
-    request: Request,
-    handler: impl FnOnce(Arc<Server>, O) -> Fut,
-    to: fn(&O) -> String,
-) -> Result<Redirect, Problem>
+/// Parses a form with the fields of an operation.
+pub(super) async fn operation_of<O>(request: Request) -> Result<O, Problem>
 where
-    Fut: Future<Output = Result<O::Response, Problem>>,
+    O: Operation + DeserializeOwned,
 {
-    let (mut parts, body) = request.into_parts();
-    let values = RawPathParams::from_request_parts(&mut parts, &()).await;
-    let values = values.map_err(|error| bad(error.body_text()))?;
-    let values = values.iter().map(|it| it.1.to_owned()).collect();
-    let fields = Fields::from_request(Request::from_parts(parts, body), &()).await?;
+    let (values, fields) = parts_of(request).await?;
     let mut operation: O = fields.read()?;
     operation.set_path_values(values).map_err(bad)?;
-    let to = to(&operation);
-    handler(server, operation).await?;
-    Ok(Redirect::to(&to))
+    Ok(operation)
+}
+
+/// The values of the path, and the fields of a form.
+async fn parts_of(request: Request) -> Result<(Vec<String>, Fields), Problem> {
+    let (mut parts, body) = request.into_parts();
+    let values = path_values(&mut parts).await?;
+    Ok((values, Fields::from_request(Request::from_parts(parts, body), &()).await?))
 }
 
 fn bad(detail: impl Into<String>) -> Problem {
