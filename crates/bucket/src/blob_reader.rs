@@ -60,11 +60,13 @@ pub struct BlobReader {
 
 impl Buckets {
     /// The blob under a key; an error if it does not exist.
+    #[steadfast_store::boxed]
     pub async fn head(&self, bucket: &BucketName, key: &BlobKey) -> Result<Blob, BucketError> {
         self.shared.find(bucket, key).await
     }
 
     /// The blob under a key, if it meets the condition.
+    #[steadfast_store::boxed]
     pub async fn head_if(
         &self,
         bucket: &BucketName,
@@ -77,6 +79,7 @@ impl Buckets {
     }
 
     /// Reads a blob.
+    #[steadfast_store::boxed]
     pub async fn get(
         &self,
         bucket: &BucketName,
@@ -137,6 +140,7 @@ impl BlobReader {
     }
 
     /// The next bytes; `None` at the end.
+    #[steadfast_store::boxed]
     pub async fn next(&mut self) -> Result<Option<Bytes>, BucketError> {
         match self.first.take() {
             Some(first) => Ok(Some(first)),
@@ -173,6 +177,7 @@ impl BlobReader {
     }
 
     /// Reads all bytes. Use it for blobs that are known to be small.
+    #[steadfast_store::boxed]
     pub async fn bytes(mut self) -> Result<Vec<u8>, BucketError> {
         let mut all = Vec::new();
         while let Some(bytes) = self.next().await? {

@@ -55,6 +55,7 @@ impl Shared {
 
 impl Buckets {
     /// Creates a bucket.
+    #[steadfast_store::boxed]
     pub async fn create(&self, bucket: &BucketName) -> Result<BucketInfo, BucketError> {
         let entry = bucket.entry()?;
         loop {
@@ -72,6 +73,7 @@ impl Buckets {
     }
 
     /// Creates a bucket unless it exists.
+    #[steadfast_store::boxed]
     pub async fn ensure(&self, bucket: &BucketName) -> Result<(), BucketError> {
         match self.create(bucket).await {
             Ok(_) | Err(BucketError::BucketExists { .. }) => Ok(()),
@@ -109,6 +111,7 @@ impl Buckets {
     }
 
     /// Deletes an empty bucket and aborts its multipart uploads.
+    #[steadfast_store::boxed]
     pub async fn delete_bucket(&self, bucket: &BucketName) -> Result<(), BucketError> {
         loop {
             let known = self.shared.bucket(bucket).await?;
@@ -141,6 +144,7 @@ impl Buckets {
     }
 
     /// A bucket and its settings.
+    #[steadfast_store::boxed]
     pub async fn bucket(&self, bucket: &BucketName) -> Result<BucketInfo, BucketError> {
         let known = self.shared.bucket(bucket).await?;
         let (created_at, settings) = (known.created_at, known.settings.clone());
@@ -148,6 +152,7 @@ impl Buckets {
     }
 
     /// Buckets in the order of their names, after one of them.
+    #[steadfast_store::boxed]
     pub async fn buckets(
         &self,
         after: Option<&BucketName>,
@@ -169,10 +174,11 @@ impl Buckets {
     }
 
     /// Changes the settings of a bucket. Writes that are decided later use the new settings.
+    #[steadfast_store::boxed]
     pub async fn configure(
         &self,
         bucket: &BucketName,
-        change: impl Fn(&mut BucketSettings) -> Result<(), BucketError>,
+        change: &(dyn Fn(&mut BucketSettings) -> Result<(), BucketError> + Sync),
     ) -> Result<BucketSettings, BucketError> {
         loop {
             let known = self.shared.bucket(bucket).await?;
@@ -188,37 +194,41 @@ impl Buckets {
     }
 
     /// Adds a rule that sends events to a queue, or replaces the rule with its id.
+    #[steadfast_store::boxed]
     pub async fn put_rule(&self, bucket: &BucketName, rule: Rule) -> Result<(), BucketError> {
-        self.configure(bucket, |it| put_rule(&mut it.rules, rule.clone())).await.map(drop)
+        self.configure(bucket, &|it| put_rule(&mut it.rules, rule.clone())).await.map(drop)
     }
 
     /// Deletes a rule.
+    #[steadfast_store::boxed]
     pub async fn delete_rule(&self, bucket: &BucketName, id: &str) -> Result<(), BucketError> {
         let remove = |it: &mut BucketSettings| {
             let before = it.rules.len();
             it.rules.retain(|it| it.id != id);
             check_deleted(bucket, id, before != it.rules.len())
         };
-        self.configure(bucket, remove).await.map(drop)
+        self.configure(bucket, &remove).await.map(drop)
     }
 
     /// Adds a lifecycle rule, or replaces the rule with its id.
+    #[steadfast_store::boxed]
     pub async fn put_lifecycle(
         &self,
         bucket: &BucketName,
         rule: LifecycleRule,
     ) -> Result<(), BucketError> {
-        self.configure(bucket, |it| put_lifecycle(&mut it.lifecycle, rule.clone())).await.map(drop)
+        self.configure(bucket, &|it| put_lifecycle(&mut it.lifecycle, rule.clone())).await.map(drop)
     }
 
     /// Deletes a lifecycle rule.
+    #[steadfast_store::boxed]
     pub async fn delete_lifecycle(&self, bucket: &BucketName, id: &str) -> Result<(), BucketError> {
         let remove = |it: &mut BucketSettings| {
             let before = it.lifecycle.len();
             it.lifecycle.retain(|it| it.id != id);
             check_deleted(bucket, id, before != it.lifecycle.len())
         };
-        self.configure(bucket, remove).await.map(drop)
+        self.configure(bucket, &remove).await.map(drop)
     }
 }
 

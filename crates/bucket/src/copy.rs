@@ -24,6 +24,7 @@ pub struct CopyOptions {
 
 impl Buckets {
     /// Copies a blob. Its files are linked: contents are never overwritten.
+    #[steadfast_store::boxed]
     pub async fn copy(
         &self,
         from: (&BucketName, &BlobKey),

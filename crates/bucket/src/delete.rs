@@ -9,6 +9,7 @@ use crate::{
 
 impl Buckets {
     /// Deletes a blob. Returns `None` if there was none; then nothing was committed.
+    #[steadfast_store::boxed]
     pub async fn delete(
         &self,
         bucket: &BucketName,

@@ -25,6 +25,7 @@ pub(crate) struct Sender {
 
 impl Buckets {
     /// The last events of a bucket before a version of its stream, newest first.
+    #[steadfast_store::boxed]
     pub async fn events(
         &self,
         bucket: &BucketName,

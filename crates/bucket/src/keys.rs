@@ -119,6 +119,7 @@ struct KeyRow {
 
 /// Creates an access key. With an idempotency key it is created once: a repetition fails with
 /// [`BucketError::Repeated`] and the id, because a secret is shown once.
+#[steadfast_store::boxed]
 pub async fn create_key(
     store: &dyn Store,
     seal: &Seal,
@@ -154,6 +155,7 @@ pub async fn create_key(
 }
 
 /// An access key; `None` if it does not exist or has expired.
+#[steadfast_store::boxed]
 pub async fn find_key(
     store: &dyn Store,
     seal: &Seal,
@@ -172,6 +174,7 @@ pub async fn find_key(
 }
 
 /// Access keys in the order of their ids, after one of them.
+#[steadfast_store::boxed]
 pub async fn list_keys(
     store: &dyn Store,
     after: Option<&str>,
@@ -183,6 +186,7 @@ pub async fn list_keys(
 }
 
 /// Revokes an access key. Returns `false` if it does not exist.
+#[steadfast_store::boxed]
 pub async fn delete_key(store: &dyn Store, id: &str) -> Result<bool, BucketError> {
     let Ok(entry) = EntryKey::new(KEYS, id.as_bytes()) else { return Ok(false) };
     if store.entry(&entry).await?.is_none_or(|it| it.value.is_none()) {
@@ -197,6 +201,7 @@ pub async fn delete_key(store: &dyn Store, id: &str) -> Result<bool, BucketError
 /// Seals the secrets that an earlier version stored as plain text, and those that an earlier key
 /// sealed, each in a commit of its own. Returns how many there were. Both forms are valid, so a
 /// crash in the middle does no harm.
+#[steadfast_store::boxed]
 pub async fn seal_keys(store: &dyn Store, seal: &Seal) -> Result<usize, BucketError> {
     let (mut after, mut count) = (None, 0);
     loop {

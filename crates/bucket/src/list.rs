@@ -37,6 +37,7 @@ pub struct Listing {
 
 impl Buckets {
     /// Lists blobs.
+    #[steadfast_store::boxed]
     pub async fn list(
         &self,
         bucket: &BucketName,

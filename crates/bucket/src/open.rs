@@ -42,6 +42,7 @@ impl BucketsBuilder {
     }
 
     /// Opens the buckets whose contents are in `blobs`.
+    #[steadfast_store::boxed]
     pub async fn open(self, blobs: Arc<dyn Blobs>) -> Result<Buckets, BucketError> {
         let account = account(&*self.store, &*self.entropy).await?;
         let begun = session::begin(&*self.store, &blobs, &*self.entropy).await;
@@ -56,6 +57,7 @@ impl BucketsBuilder {
 
     /// Opens the buckets read-only: nothing is written to the store or the files, and every change
     /// fails with [`StoreError::ReadOnly`].
+    #[steadfast_store::boxed]
     pub async fn open_read_only(self, blobs: Arc<dyn Blobs>) -> Result<Buckets, BucketError> {
         // A store without a name has no buckets.
         let account = stored_account(&*self.store).await?.unwrap_or_default();
@@ -95,6 +97,7 @@ async fn stored_account(store: &dyn Store) -> Result<Option<String>, BucketError
 }
 
 /// The name of a store in its files and events: 32 hexadecimal digits. The first call creates it.
+#[steadfast_store::boxed]
 pub async fn account(store: &dyn Store, entropy: &dyn Entropy) -> Result<String, BucketError> {
     let entry = EntryKey::new("system", ACCOUNT)?;
     loop {
@@ -148,6 +151,7 @@ impl Buckets {
 
     /// Closes the buckets: later changes are refused. If all changes are complete, the next process
     /// need not look for orphaned files. Call it before closing the store.
+    #[steadfast_store::boxed]
     pub async fn close(&self) {
         self.shared.changes.close();
         if let Err(error) = self.end_session().await {

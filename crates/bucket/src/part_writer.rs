@@ -39,16 +39,19 @@ impl PartWriter {
     }
 
     /// Appends bytes.
+    #[steadfast_store::boxed]
     pub async fn write(&mut self, bytes: &[u8]) -> Result<(), BucketError> {
         self.bytes.write(bytes).await
     }
 
     /// Refuses a part of this size before its bytes are read, if there is no space for it.
+    #[steadfast_store::boxed]
     pub async fn expect_size(&mut self, size: u64) -> Result<(), BucketError> {
         self.bytes.check_size(size).await
     }
 
     /// Adds the part to the upload, or replaces the part with its number.
+    #[steadfast_store::boxed]
     pub async fn finish(self, expected: ExpectedContent) -> Result<Part, BucketError> {
         Shared::run_to_completion(self.seal_and_put(expected)).await
     }
@@ -76,6 +79,7 @@ impl PartWriter {
 
 impl Buckets {
     /// Begins to write a part.
+    #[steadfast_store::boxed]
     pub async fn part_writer(
         &self,
         bucket: &BucketName,

@@ -26,6 +26,7 @@ const UPLOADS_PAGE: usize = 10;
 
 impl Buckets {
     /// Sets the quota of an organization. What it has stored before is counted in the background.
+    #[steadfast_store::boxed]
     pub async fn set_quota(&self, organization: &str, quota: Quota) -> Result<(), BucketError> {
         let (shared, name) = (self.shared.clone(), organization.to_owned());
         Shared::run_to_completion(async move {
@@ -37,12 +38,14 @@ impl Buckets {
     }
 
     /// Removes the quota of an organization. Returns `false` if it has none.
+    #[steadfast_store::boxed]
     pub async fn remove_quota(&self, organization: &str) -> Result<bool, BucketError> {
         let (shared, name) = (self.shared.clone(), organization.to_owned());
         Shared::run_to_completion(async move { shared.replace_quota(&name, None).await }).await
     }
 
     /// The quota of an organization and what it uses; `None` if it has no quota.
+    #[steadfast_store::boxed]
     pub async fn quota(&self, organization: &str) -> Result<Option<QuotaInfo>, BucketError> {
         let found = self.shared.store.entry(&entry_of(organization)?).await?;
         match found.as_ref().map(QuotaRow::read).transpose()?.flatten() {
@@ -52,6 +55,7 @@ impl Buckets {
     }
 
     /// Quotas in the order of the names of their organizations, after one of them.
+    #[steadfast_store::boxed]
     pub async fn quotas(
         &self,
         after: Option<&str>,
@@ -83,6 +87,7 @@ impl Buckets {
     }
 
     /// Counts what organizations stored before their quotas were set, to the end.
+    #[steadfast_store::boxed]
     pub async fn count_usage(&self) -> Result<(), BucketError> {
         let known = self.shared.known_quotas().await?;
         let mut counted = Ok(());

@@ -40,6 +40,7 @@ impl SpendRow {
 impl Buckets {
     /// Adds an expense of an organization to this month. An id counts once within 35 days: a
     /// repetition returns `false`.
+    #[steadfast_store::boxed]
     pub async fn spend(
         &self,
         organization: &str,
@@ -74,12 +75,14 @@ impl Buckets {
     }
 
     /// The spend of an organization in this month.
+    #[steadfast_store::boxed]
     pub async fn spent(&self, organization: &str) -> Result<u64, BucketError> {
         let entry = self.shared.store.entry(&self.month(organization)?.0).await?;
         SpendRow::read(entry.as_ref())
     }
 
     /// Refuses if the organization has spent what it may spend in this month.
+    #[steadfast_store::boxed]
     pub async fn check_spend(&self, organization: &str) -> Result<(), BucketError> {
         if !self.shared.known_quotas().await?.organizations.contains(organization) {
             return Ok(());

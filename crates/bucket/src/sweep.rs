@@ -46,6 +46,7 @@ pub(crate) fn keep_first_error<T: Default>(
 impl Buckets {
     /// Removes expired data and orphaned files. An item that cannot be read or removed does not
     /// stop the sweep; its error is returned at the end.
+    #[steadfast_store::boxed]
     pub async fn sweep(&self) -> Result<SweepCounts, BucketError> {
         let Some(now) = self.shared.clock.deletion_time() else {
             return Ok(SweepCounts::default());

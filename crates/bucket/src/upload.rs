@@ -88,6 +88,7 @@ pub struct PartTag {
 
 impl Buckets {
     /// Begins a multipart upload.
+    #[steadfast_store::boxed]
     pub async fn begin_upload(
         &self,
         bucket: &BucketName,
@@ -118,6 +119,7 @@ impl Buckets {
     }
 
     /// An upload in progress.
+    #[steadfast_store::boxed]
     pub async fn upload(
         &self,
         bucket: &BucketName,
@@ -132,6 +134,7 @@ impl Buckets {
     }
 
     /// The parts of an upload in the order of their numbers, after one of them.
+    #[steadfast_store::boxed]
     pub async fn parts(
         &self,
         bucket: &BucketName,
@@ -146,6 +149,7 @@ impl Buckets {
     }
 
     /// Uploads in progress, ordered by key and time, after one of them.
+    #[steadfast_store::boxed]
     pub async fn uploads(
         &self,
         bucket: &BucketName,
@@ -186,6 +190,7 @@ impl Buckets {
 
     /// Assembles the parts. The blob and its event are durable when this returns. No bytes are
     /// copied.
+    #[steadfast_store::boxed]
     pub async fn complete_upload(
         &self,
         bucket: &BucketName,
@@ -200,6 +205,7 @@ impl Buckets {
 
     /// Completes an upload, if the blob has this size and these checksums. SHA-256 and SHA-1 are
     /// those of the checksums of the parts. A checksum that some part lacks does not match.
+    #[steadfast_store::boxed]
     pub async fn complete_upload_as(
         &self,
         bucket: &BucketName,
@@ -310,6 +316,7 @@ impl Buckets {
     }
 
     /// Aborts an upload and removes its parts.
+    #[steadfast_store::boxed]
     pub async fn abort_upload(
         &self,
         bucket: &BucketName,

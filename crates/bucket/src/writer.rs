@@ -61,11 +61,13 @@ impl BlobWriter {
     }
 
     /// Appends bytes.
+    #[steadfast_store::boxed]
     pub async fn write(&mut self, bytes: &[u8]) -> Result<(), BucketError> {
         self.bytes.write(bytes).await
     }
 
     /// Refuses a blob of this size before its bytes are read, if there is no space for it.
+    #[steadfast_store::boxed]
     pub async fn expect_size(&mut self, size: u64) -> Result<(), BucketError> {
         self.bytes.check_size(size).await
     }
@@ -77,6 +79,7 @@ impl BlobWriter {
 
     /// Commits the blob. It and its event are durable when this returns. If the future is dropped,
     /// the put may still be committed.
+    #[steadfast_store::boxed]
     pub async fn finish(self, put: PutOptions) -> Result<Blob, BucketError> {
         Shared::run_to_completion(self.seal_and_put(put)).await
     }
@@ -136,6 +139,7 @@ impl Shared {
 
 impl Buckets {
     /// Begins to write a blob.
+    #[steadfast_store::boxed]
     pub async fn writer(
         &self,
         bucket: &BucketName,
@@ -154,6 +158,7 @@ impl Buckets {
     }
 
     /// Puts a blob from bytes in memory.
+    #[steadfast_store::boxed]
     pub async fn put(
         &self,
         bucket: &BucketName,

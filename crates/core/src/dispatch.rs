@@ -142,6 +142,7 @@ impl DispatcherBuilder {
     }
 
     /// Takes over the unfinished work of earlier owners, and starts.
+    #[steadfast_store::boxed]
     pub async fn start(self) -> Result<Dispatcher, StoreError> {
         let Self { store, entropy, options, handlers, routers, queues } = self;
         let own_pools = routers.iter().flat_map(|it| it.own_pools()).collect();
@@ -193,6 +194,7 @@ impl Dispatcher {
     }
 
     /// Waits until nothing is in flight and nothing known is due, or the store cannot be read.
+    #[steadfast_store::boxed]
     pub async fn settled(&self) {
         // The loop processes all notices of earlier commits before it is idle again.
         self.waker.wake();
@@ -200,6 +202,7 @@ impl Dispatcher {
     }
 
     /// Finds pending work that no timer and no notice will wake; there must be none.
+    #[steadfast_store::boxed]
     pub async fn forgotten(&self) -> Result<Vec<Position>, StoreError> {
         let mut forgotten = Vec::new();
         let mut cursor = DueCursor::START;
@@ -230,6 +233,7 @@ impl Dispatcher {
 
     /// Starts nothing new, waits for deliveries in flight, cancels those that exceed the grace
     /// period, and ends.
+    #[steadfast_store::boxed]
     pub async fn stop(self) {
         self.end().await;
     }

@@ -66,6 +66,7 @@ impl RequestKey {
     }
 
     /// The record of the key, if the request was performed before.
+    #[steadfast_store::boxed]
     pub async fn find(&self, store: &dyn Store) -> Result<Option<RecordedKey>, KeyError> {
         // There is no message 0, so this commit cannot be applied. The store checks the key before
         // the expectations.

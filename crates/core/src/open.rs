@@ -3,8 +3,8 @@
 use std::{path::Path, sync::Arc};
 
 use steadfast_store::{
-    self as store, Commit, EntryKey, Json, OpenError, PostgresOptions, PostgresStore, Put,
-    SqliteOptions, SqliteStore, Store, StoreError, SystemClock, Write,
+    self as store, Commit, EntryKey, Json, OpenError, Put, SqliteOptions, SqliteStore, Store,
+    StoreError, SystemClock, Write,
 };
 
 use crate::StartError;
@@ -20,22 +20,20 @@ pub(crate) fn folder(at: &str) -> Option<&Path> {
 
 /// Opens or creates a store.
 pub(crate) async fn open_store(at: &str) -> Result<Arc<dyn Store>, OpenError> {
-    let clock = Arc::new(SystemClock);
-    let Some(folder) = folder(at) else {
-        return Ok(Arc::new(PostgresStore::open(PostgresOptions::new(at, clock)).await?));
-    };
+    let Some(folder) = folder(at) else { return database::open(at).await };
     if let Some((scheme, _)) = at.split_once("://") {
         let reason =
             format!("`{scheme}` is no store; give a folder, or postgres://user@host/database");
         return Err(OpenError::Failed { what: scheme.into(), reason });
     }
-    let options = SqliteOptions::new(folder, clock);
+    let options = SqliteOptions::new(folder, Arc::new(SystemClock));
     let opened = tokio::task::spawn_blocking(|| SqliteStore::open(options)).await;
     let failed = |reason: String| OpenError::Failed { what: at.into(), reason };
     Ok(Arc::new(opened.map_err(|error| failed(error.to_string()))??))
 }
 
 /// The name of the program that owns a data folder, if there is one. Nothing in the folder changes.
+#[steadfast_store::boxed]
 pub async fn owner_of(folder: &Path) -> Option<String> {
     let folder = folder.to_owned();
     let peeked = tokio::task::spawn_blocking(move || store::peek_entry(&folder, SPACE, NAME)).await;
@@ -44,14 +42,56 @@ pub async fn owner_of(folder: &Path) -> Option<String> {
 
 /// Refuses a folder of another program before anything in it changes: opening it would migrate its
 /// tables and make this process its owner.
+#[steadfast_store::boxed]
 pub async fn refuse_foreign(folder: &Path, program: &str) -> Result<(), StartError> {
     refuse_other(owner_of(folder).await, program)
 }
 
 /// The same for a database: opening it would take it over from a slow owner.
+#[steadfast_store::boxed]
 pub async fn refuse_foreign_database(url: &str, program: &str) -> Result<(), StartError> {
-    let owner = PostgresStore::peek_entry(url, SPACE, NAME).await?;
+    let owner = database::peek(url).await?;
     refuse_other(owner.and_then(|it| serde_json::from_str(&it).ok()), program)
+}
+
+/// Stores in PostgreSQL.
+#[cfg(feature = "postgres")]
+mod database {
+    use steadfast_store::{PostgresOptions, PostgresStore};
+
+    use super::*;
+
+    pub(super) async fn open(url: &str) -> Result<Arc<dyn Store>, OpenError> {
+        let options = PostgresOptions::new(url, Arc::new(SystemClock));
+        Ok(Arc::new(PostgresStore::open(options).await?))
+    }
+
+    pub(super) async fn peek(url: &str) -> Result<Option<String>, OpenError> {
+        PostgresStore::peek_entry(url, SPACE, NAME).await
+    }
+}
+
+/// Refuses stores in PostgreSQL: an embedded program is built without its client and TLS.
+#[cfg(not(feature = "postgres"))]
+mod database {
+    use super::*;
+
+    fn refused() -> OpenError {
+        OpenError::Failed {
+            what: "the database".into(),
+            reason: "this program was built without PostgreSQL; add the feature `postgres` of \
+                     steadfast"
+                .into(),
+        }
+    }
+
+    pub(super) async fn open(_: &str) -> Result<Arc<dyn Store>, OpenError> {
+        Err(refused())
+    }
+
+    pub(super) async fn peek(_: &str) -> Result<Option<String>, OpenError> {
+        Err(refused())
+    }
 }
 
 fn refuse_other(owner: Option<String>, program: &str) -> Result<(), StartError> {

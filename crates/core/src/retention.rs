@@ -48,6 +48,7 @@ pub struct Sweeper {
 
 impl Sweeper {
     /// Sweeps once an hour, for as long as it is polled. A sweep that finds nothing writes nothing.
+    #[steadfast_store::boxed]
     pub async fn run(self) {
         let mut pause = FIRST;
         loop {
@@ -58,6 +59,7 @@ impl Sweeper {
     }
 
     /// Sweeps once. A failure is logged; the next sweep tries again.
+    #[steadfast_store::boxed]
     pub async fn sweep(&self) {
         let Self { store, runs, queues, buckets, retention } = self;
         let store = store.as_ref();

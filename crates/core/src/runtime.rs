@@ -287,6 +287,7 @@ impl Runtime {
     /// Creates the declared buckets, takes over unfinished work of the previous process, and starts
     /// delivering on the current async runtime. On a full disk it retries in the background until
     /// there is space; reads are served meanwhile.
+    #[steadfast_store::boxed]
     pub async fn work(&self) -> Result<(), StartError> {
         let began = self.running.work().await;
         match began {
@@ -334,6 +335,7 @@ impl Runtime {
     }
 
     /// Finds pending work that no timer and no notice will wake; there must be none.
+    #[steadfast_store::boxed]
     pub async fn forgotten(&self) -> Result<Vec<Position>, StoreError> {
         match self.dispatcher() {
             Some(dispatcher) => dispatcher.forgotten().await,
@@ -343,6 +345,7 @@ impl Runtime {
 
     /// Pending messages for classes, workflows, processes, queues and jobs that this program does
     /// not declare.
+    #[steadfast_store::boxed]
     pub async fn unserved(&self) -> Result<Vec<Unserved>, StoreError> {
         self.running.unserved().await
     }
@@ -408,6 +411,7 @@ impl Runtime {
     }
 
     /// Deletes expired data now. The program also does this once an hour.
+    #[steadfast_store::boxed]
     pub async fn sweep(&self) {
         self.running.sweeper().sweep().await;
     }
@@ -419,6 +423,7 @@ impl Runtime {
     }
 
     /// Closes all live connections. [`Runtime::stop`] does it as well.
+    #[steadfast_store::boxed]
     pub async fn hang_up(&self) {
         self.running.hang_up().await;
     }
@@ -426,6 +431,7 @@ impl Runtime {
     /// Shuts the program down: closes connections, waits for deliveries in flight, closes buckets,
     /// and the store if the program opened it. The shutdown completes even if this future is
     /// dropped. A handler that awaits it is aborted when the grace period is over.
+    #[steadfast_store::boxed]
     pub async fn stop(self) {
         let mut closed = self.running.closed.subscribe();
         self.running.begin_stop();

@@ -41,6 +41,7 @@ impl Drop for TestApp {
 
 impl App {
     /// Starts the program on an empty store in memory; time passes only by [`TestApp::advance`].
+    #[steadfast_store::boxed]
     pub async fn test(self) -> Result<TestApp, StartError> {
         let clock = ManualClock::at(START);
         let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
@@ -50,6 +51,7 @@ impl App {
     /// Starts the program on this store, which must use the same clock. The program's own settings
     /// say where its blobs are. A test can keep the store to check data after the process has
     /// ended.
+    #[steadfast_store::boxed]
     pub async fn test_on(
         mut self,
         store: Arc<dyn Store>,
@@ -78,6 +80,7 @@ impl TestApp {
     }
 
     /// Waits until all due work is done.
+    #[steadfast_store::boxed]
     pub async fn settle(&self) {
         let (queues, runs) = (self.runtime.queues(), self.runtime.runs());
         let Some(dispatcher) = self.runtime.dispatcher() else { return };
@@ -96,6 +99,7 @@ impl TestApp {
     }
 
     /// Lets time pass. Work that becomes due meanwhile runs at its time.
+    #[steadfast_store::boxed]
     pub async fn advance(&self, duration: Duration) {
         let until = self.clock.now().after(duration);
         self.settle().await;

@@ -107,8 +107,8 @@ impl Sink for BlobWriter {
         self.expect_size(size)
     }
 
-    fn take(&mut self, bytes: &[u8]) -> impl Future<Output = Result<(), BucketError>> + Send {
-        self.write(bytes)
+    async fn take(&mut self, bytes: &[u8]) -> Result<(), BucketError> {
+        self.write(bytes).await
     }
 }
 
@@ -117,7 +117,7 @@ impl Sink for PartWriter {
         self.expect_size(size)
     }
 
-    fn take(&mut self, bytes: &[u8]) -> impl Future<Output = Result<(), BucketError>> + Send {
-        self.write(bytes)
+    async fn take(&mut self, bytes: &[u8]) -> Result<(), BucketError> {
+        self.write(bytes).await
     }
 }

@@ -3,6 +3,11 @@
 //! Every step of progress is one [`Commit`]: one atomic transaction in one [`Store`]. This crate
 //! does not interpret messages; the crates above do.
 
+#![cfg_attr(
+    not(feature = "postgres"),
+    allow(dead_code, reason = "the stores share their code, and PostgreSQL uses the most of it")
+)]
+
 mod clock;
 mod commit;
 pub mod crash;
@@ -19,6 +24,7 @@ mod message;
 mod notice;
 mod outcome;
 mod plan;
+#[cfg(feature = "postgres")]
 mod postgres;
 pub mod private;
 mod process;
@@ -40,6 +46,14 @@ mod sweep;
 mod turn;
 mod writer;
 
+/// Returns the future of an `async fn` in a box. Without it the body is compiled by each crate that
+/// awaits it; with it, once, here. Every `pub async fn` of the store, of buckets and of the core
+/// that is not generic has it.
+#[doc(hidden)]
+pub use async_recursion::async_recursion as boxed;
+
+#[cfg(feature = "postgres")]
+pub use self::postgres::{PostgresOptions, PostgresStore};
 pub use self::{
     clock::{Clock, ManualClock, Sleep, SystemClock, TimeLeft, Timestamp},
     commit::{Commit, Expect, Remember, Snapshot, Write},
@@ -52,7 +66,6 @@ pub use self::{
     notice::{Notice, NoticeBatch, Notices},
     outcome::{GrantedClaim, Outcome, Receipt, RecordedKey, Rejection},
     plan::Work,
-    postgres::{PostgresOptions, PostgresStore},
     query::{Answer, DueCursor, Query, QueryKind, StreamSummary, Totals},
     queue::{DEPTH_SEEN_MAX, ENQUEUE, QueueDepth, QueuedMessage, queue_address},
     recorded::{Attempt, Recorded, SettledAs, Settlement, State},

@@ -62,6 +62,7 @@ impl Notices {
     /// # Cancel safety
     ///
     /// Nothing is lost if the future is dropped.
+    #[crate::boxed]
     pub async fn next(&self) -> NoticeBatch {
         loop {
             let notified = self.shared.notify.notified();

@@ -43,6 +43,7 @@ pub struct PostgresStore {
 impl PostgresStore {
     /// Reads one entry of a database without becoming its owner and without a migration. `None` if
     /// there is no such entry, or no store yet.
+    #[crate::boxed]
     pub async fn peek_entry(
         url: &str,
         space: &str,
@@ -61,6 +62,7 @@ impl PostgresStore {
 
     /// Opens or creates the store. This process owns it until it is closed, or until its lease
     /// expires.
+    #[crate::boxed]
     pub async fn open(options: PostgresOptions) -> Result<Self, OpenError> {
         let target = connect::Target::parse(&options.url)?;
         let mut session = target.connect().await.map_err(|error| target.failed(&error))?;

@@ -35,6 +35,7 @@ impl dyn Store + '_ {
     }
 
     /// Reads a stream upwards from `from`.
+    #[crate::boxed]
     pub async fn read_stream(
         &self,
         stream: EntityId,
@@ -45,6 +46,7 @@ impl dyn Store + '_ {
     }
 
     /// Reads the whole store upwards, after a position: commit order, never a gap that fills later.
+    #[crate::boxed]
     pub async fn read_all(
         &self,
         after: Position,
@@ -54,11 +56,13 @@ impl dyn Store + '_ {
     }
 
     /// Reads one message.
+    #[crate::boxed]
     pub async fn message(&self, position: Position) -> Result<Option<Recorded>, StoreError> {
         self.row(Query::Message { position }).await
     }
 
     /// Reads pending messages, of one stream or of all, after a position.
+    #[crate::boxed]
     pub async fn pending(
         &self,
         stream: Option<EntityId>,
@@ -69,11 +73,13 @@ impl dyn Store + '_ {
     }
 
     /// Reads dead messages, after a position.
+    #[crate::boxed]
     pub async fn dead(&self, after: Position, limit: usize) -> Result<Vec<Recorded>, StoreError> {
         self.rows(Query::Dead { queue: None, after, limit }).await
     }
 
     /// Reads the dead messages of a queue, after a position.
+    #[crate::boxed]
     pub async fn dead_letters(
         &self,
         queue: EntityId,
@@ -84,17 +90,20 @@ impl dyn Store + '_ {
     }
 
     /// Reads the failed attempts of a message, oldest first.
+    #[crate::boxed]
     pub async fn attempts(&self, position: Position) -> Result<Vec<Attempt>, StoreError> {
         self.rows(Query::Attempts { position }).await
     }
 
     /// The last version of a stream; 0 if it is empty.
+    #[crate::boxed]
     pub async fn version(&self, stream: EntityId) -> Result<Version, StoreError> {
         Ok(self.row(Query::Version { stream }).await?.unwrap_or_default())
     }
 
     /// Reads the streams, or those of one kind and class, in the order of their addresses as texts,
     /// after one of them.
+    #[crate::boxed]
     pub async fn streams(
         &self,
         within: Option<(EntityKind, &str)>,
@@ -106,6 +115,7 @@ impl dyn Store + '_ {
     }
 
     /// The addresses of entities, as far as they are known.
+    #[crate::boxed]
     pub async fn addresses(
         &self,
         ids: &[EntityId],
@@ -115,17 +125,20 @@ impl dyn Store + '_ {
     }
 
     /// The last snapshot of a stream.
+    #[crate::boxed]
     pub async fn snapshot(&self, stream: EntityId) -> Result<Option<Snapshot>, StoreError> {
         self.row(Query::Snapshot { stream }).await
     }
 
     /// Reads work in due order, after a cursor.
+    #[crate::boxed]
     pub async fn due(&self, after: DueCursor, limit: usize) -> Result<Vec<Work>, StoreError> {
         self.rows(Query::Due { after, limit }).await
     }
 
     /// Reads the work of one target after a cursor: ordered work by position, other work by due
     /// time.
+    #[crate::boxed]
     pub async fn backlog(
         &self,
         target: EntityId,
@@ -138,6 +151,7 @@ impl dyn Store + '_ {
 
     /// Reads the work that an owner before `epoch` has claimed and not settled: of queues, or of
     /// everything else.
+    #[crate::boxed]
     pub async fn orphans(
         &self,
         epoch: i64,
@@ -149,6 +163,7 @@ impl dyn Store + '_ {
 
     /// Reads the messages of a queue that are due at a time, in due order after a cursor. A claimed
     /// message is due when its lease has expired.
+    #[crate::boxed]
     pub async fn queue_messages(
         &self,
         queue: EntityId,
@@ -160,6 +175,7 @@ impl dyn Store + '_ {
     }
 
     /// Reads the messages of a queue that are claimed at a time.
+    #[crate::boxed]
     pub async fn leased(
         &self,
         queue: EntityId,
@@ -170,6 +186,7 @@ impl dyn Store + '_ {
     }
 
     /// The depth of a queue at a time. The cost does not grow with the queue: see [`QueueDepth`].
+    #[crate::boxed]
     pub async fn queue_depth(
         &self,
         queue: EntityId,
@@ -179,6 +196,7 @@ impl dyn Store + '_ {
     }
 
     /// The next due time in a queue after a time.
+    #[crate::boxed]
     pub async fn next_due(
         &self,
         queue: EntityId,
@@ -189,11 +207,13 @@ impl dyn Store + '_ {
 
     /// Reads the next messages that the sweep has not processed (see [`crate::Write::Swept`]), with
     /// their times.
+    #[crate::boxed]
     pub async fn unswept(&self, limit: usize) -> Result<Vec<(Position, Timestamp)>, StoreError> {
         self.rows(Query::Unswept { limit }).await
     }
 
     /// Reads the rows that the sweep must process again, since a time or longer, the oldest first.
+    #[crate::boxed]
     pub async fn expiring(
         &self,
         list: ExpiryList,
@@ -204,6 +224,7 @@ impl dyn Store + '_ {
     }
 
     /// Reads the keys that have expired at `at`, the first to expire first.
+    #[crate::boxed]
     pub async fn expired_keys(
         &self,
         at: Timestamp,
@@ -213,11 +234,13 @@ impl dyn Store + '_ {
     }
 
     /// The head of an object; `None` if it does not exist.
+    #[crate::boxed]
     pub async fn head(&self, entity: EntityId) -> Result<Option<Head>, StoreError> {
         self.row(Query::Head { entity }).await
     }
 
     /// Reads the heads of objects with more history than this many bytes, after a number.
+    #[crate::boxed]
     pub async fn heads(
         &self,
         history_over: i64,
@@ -229,6 +252,7 @@ impl dyn Store + '_ {
 
     /// Reads the classes of entities of a kind, in the order of addresses, after one of them. A
     /// class may have no existing entity.
+    #[crate::boxed]
     pub async fn classes(
         &self,
         kind: EntityKind,
@@ -240,6 +264,7 @@ impl dyn Store + '_ {
 
     /// Reads the existing objects of a class whose names begin with `prefix`, in byte order of
     /// their names, after a name.
+    #[crate::boxed]
     pub async fn objects(
         &self,
         class: &str,
@@ -252,12 +277,14 @@ impl dyn Store + '_ {
     }
 
     /// Counts the existing objects of a class, up to `max`.
+    #[crate::boxed]
     pub async fn count_objects(&self, class: &str, max: usize) -> Result<usize, StoreError> {
         self.count(Query::CountObjects { class: class.to_owned(), max }).await
     }
 
     /// Reads the images of these pages of an object, in order, if they exist. The ranges ascend and
     /// do not overlap.
+    #[crate::boxed]
     pub async fn images(
         &self,
         entity: EntityId,
@@ -268,6 +295,7 @@ impl dyn Store + '_ {
 
     /// Reads a turn and earlier ones of the same object, newest first, if retention has not deleted
     /// them.
+    #[crate::boxed]
     pub async fn turns_back(
         &self,
         from: Position,
@@ -277,6 +305,7 @@ impl dyn Store + '_ {
     }
 
     /// The same without the changed pages, which may be large.
+    #[crate::boxed]
     pub async fn turn_summaries(
         &self,
         from: Position,
@@ -286,6 +315,7 @@ impl dyn Store + '_ {
     }
 
     /// Reads the next turns after a position, of all objects.
+    #[crate::boxed]
     pub async fn old_turns(
         &self,
         after: Position,
@@ -295,15 +325,17 @@ impl dyn Store + '_ {
     }
 
     /// The status of a run; `None` if it does not exist.
+    #[crate::boxed]
     pub async fn run(&self, entity: EntityId) -> Result<Option<RunSummary>, StoreError> {
         self.row(Query::Run { entity }).await
     }
 
     /// Reads the runs of a workflow that pass a filter, newest first and those of one time by
     /// descending ids, after a cursor.
-    pub async fn runs(
-        &self,
-        filter: RunFilter<'_>,
+    #[crate::boxed]
+    pub async fn runs<'a>(
+        &'a self,
+        filter: RunFilter<'a>,
         after: Option<RunCursor>,
         limit: usize,
     ) -> Result<Vec<RunSummary>, StoreError> {
@@ -319,6 +351,7 @@ impl dyn Store + '_ {
     }
 
     /// Counts the runs of a workflow, or those with one status, up to `max`.
+    #[crate::boxed]
     pub async fn count_runs(
         &self,
         workflow: &str,
@@ -329,6 +362,7 @@ impl dyn Store + '_ {
     }
 
     /// Reads the runs that have expired at `at`, the first to expire first.
+    #[crate::boxed]
     pub async fn expired_runs(
         &self,
         at: Timestamp,
@@ -339,16 +373,19 @@ impl dyn Store + '_ {
     }
 
     /// The counters of the store. Every commit maintains them, so nothing is counted.
+    #[crate::boxed]
     pub async fn totals(&self) -> Result<Totals, StoreError> {
         Ok(self.row(Query::Totals).await?.unwrap_or_default())
     }
 
     /// Reads one entry. A removed one is found until it has expired.
+    #[crate::boxed]
     pub async fn entry(&self, entry: &EntryKey) -> Result<Option<Entry>, StoreError> {
         self.row(Query::Entry { entry: entry.clone() }).await
     }
 
     /// Reads a list of entries in the order of keys, without those that were removed.
+    #[crate::boxed]
     pub async fn entries(
         &self,
         space: &str,
@@ -360,6 +397,7 @@ impl dyn Store + '_ {
 
     /// Reads entries of a list that last changed at `until` or before, the oldest change first and
     /// those of one time in the order of keys, after a cursor. Removed entries are left out.
+    #[crate::boxed]
     pub async fn entries_by_age(
         &self,
         space: &str,
@@ -372,6 +410,7 @@ impl dyn Store + '_ {
     }
 
     /// Reads entries that have expired at `at`, the first to expire first.
+    #[crate::boxed]
     pub async fn expired_entries(
         &self,
         at: Timestamp,
@@ -382,6 +421,7 @@ impl dyn Store + '_ {
     }
 
     /// Those of these resources that an entry refers to, with the first such entry.
+    #[crate::boxed]
     pub async fn referenced(
         &self,
         ids: &[EntityId],
@@ -390,11 +430,13 @@ impl dyn Store + '_ {
     }
 
     /// Every row of the store, for tests and small stores.
+    #[crate::boxed]
     pub async fn dump(&self) -> Result<Dump, StoreError> {
         Ok(Dump { rows: self.rows(Query::Dump).await? })
     }
 
     /// Finds rows that break an invariant and describes them.
+    #[crate::boxed]
     pub async fn violations(&self) -> Result<Vec<String>, StoreError> {
         self.rows(Query::Violations).await
     }

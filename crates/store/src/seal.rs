@@ -90,6 +90,7 @@ impl Seal {
     /// Loads the key of a store. The store has the fingerprint of its key. If it has none yet, the
     /// key of the file becomes its key; a file in a data folder is created first. A wrong or
     /// missing key is no error here: each use of a secret reports it.
+    #[crate::boxed]
     pub async fn load(store: &dyn Store, file: SealFile) -> Result<Self, StoreError> {
         let expected = recorded(store).await?.map(|it| it.1);
         let is_first = expected.is_none();
@@ -223,6 +224,7 @@ impl Seal {
     }
 
     /// Seals the text in an entry that is a secret, if it is not sealed with the current key.
+    #[crate::boxed]
     pub async fn seal_entry(&self, store: &dyn Store, key: &EntryKey) -> Result<(), StoreError> {
         let Some(Entry { value: Some(value), revision, .. }) = store.entry(key).await? else {
             return Ok(());
@@ -243,6 +245,7 @@ impl Seal {
     }
 
     /// Records the key that seals as the key of the store.
+    #[crate::boxed]
     pub async fn record(&self, store: &dyn Store) -> Result<(), StoreError> {
         let (Ok(name), true) = (self.fingerprint(), self.0.file.is_some()) else { return Ok(()) };
         let found = recorded(store).await?;

@@ -41,6 +41,7 @@ impl Streams {
     }
 
     /// Appends messages to a stream that must end at `expected`; returns its new version.
+    #[crate::boxed]
     pub async fn append(
         &self,
         stream: &Address,
@@ -59,6 +60,7 @@ impl Streams {
 
     /// Appends an input and its decisions, once for each message id: a redelivery changes nothing
     /// and returns the recorded decisions.
+    #[crate::boxed]
     pub async fn append_input(
         &self,
         stream: &Address,
@@ -77,6 +79,7 @@ impl Streams {
     }
 
     /// Reads a stream upwards from a version.
+    #[crate::boxed]
     pub async fn read_stream(
         &self,
         stream: &Address,
@@ -87,6 +90,7 @@ impl Streams {
     }
 
     /// Reads pending messages, of one stream or of all, oldest first.
+    #[crate::boxed]
     pub async fn pending_commands(
         &self,
         stream: Option<&Address>,
@@ -96,6 +100,7 @@ impl Streams {
     }
 
     /// Claims due messages, at most `limit`, for one attempt each.
+    #[crate::boxed]
     pub async fn claim_due(
         &self,
         now: Timestamp,
@@ -115,6 +120,7 @@ impl Streams {
     }
 
     /// Marks a command as processed. The second of two callers gets `false`.
+    #[crate::boxed]
     pub async fn mark_command_processed(
         &self,
         stream: &Address,
@@ -126,6 +132,7 @@ impl Streams {
     }
 
     /// Makes a settled command pending again. `false` if it is not settled.
+    #[crate::boxed]
     pub async fn mark_command_unprocessed(
         &self,
         stream: &Address,
@@ -137,6 +144,7 @@ impl Streams {
 
     /// Records a failed attempt under `lease`: the command is retried after an exponential delay
     /// with jitter, or dead when `policy` allows no more. `false` if the lease has ended.
+    #[crate::boxed]
     pub async fn mark_failed(
         &self,
         claimed: GrantedClaim,
@@ -151,6 +159,7 @@ impl Streams {
     }
 
     /// Cancels a pending command. `false` if it is not pending.
+    #[crate::boxed]
     pub async fn cancel(&self, position: Position) -> Result<bool, StoreError> {
         let as_ = SettledAs::Cancelled;
         self.applied(Write::Settle { position, lease: None, as_, error: None }).await

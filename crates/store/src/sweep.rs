@@ -21,6 +21,7 @@ const ERASED_AT_ONCE: usize = 8;
 /// of deleted objects and completed processes, and expired keys. Returns the number of deleted
 /// messages. Pending messages stay, and so does the last message of each stream, which has its
 /// version. Nothing is deleted while the clock is not reliable.
+#[crate::boxed]
 pub async fn sweep(store: &dyn Store, retention: Retention) -> Result<usize, StoreError> {
     let Some(now) = store.clock().deletion_time() else { return Ok(0) };
     let (old, dead) = (now.before(retention.keep), now.before(retention.keep_dead));

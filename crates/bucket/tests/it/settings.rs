@@ -86,7 +86,7 @@ async fn settings_are_visible_to_all_later_callers(setup: Setup) {
             it.max_blob_bytes = Some(size);
             Ok(())
         };
-        setup.buckets.configure(&bucket(), set).await.unwrap();
+        setup.buckets.configure(&bucket(), &set).await.unwrap();
         for reader in readers {
             reader.await.unwrap().unwrap();
         }
@@ -101,7 +101,7 @@ async fn a_blob_larger_than_the_bucket_allows_is_always_refused(setup: Setup) {
             it.max_blob_bytes = Some(size);
             Ok(())
         };
-        setup.buckets.configure(&bucket(), set).await
+        setup.buckets.configure(&bucket(), &set).await
     };
     setup.put("before", b"123456").await;
     let mut writer = setup.buckets.writer(&bucket(), &key("k")).await.unwrap();

@@ -89,6 +89,7 @@ impl Audit {
 
     /// Writes a record. It is durable when this returns. Records that arrive during a commit share
     /// the next one: their chain does not limit the requests to one per commit.
+    #[steadfast_store::boxed]
     pub async fn record(&self, event: AuditEvent) -> Result<(), StoreError> {
         let (done, outcome) = oneshot::channel();
         self.waiting.lock().push(Waiting { event, done });
@@ -151,6 +152,7 @@ impl Audit {
     }
 
     /// Records before a number, the newest first.
+    #[steadfast_store::boxed]
     pub async fn list(
         &self,
         before: Option<i64>,
@@ -167,6 +169,7 @@ impl Audit {
 
     /// Checks the newest records: the first number whose record does not have the hash of the one
     /// before it.
+    #[steadfast_store::boxed]
     pub async fn broken(&self, limit: usize) -> Result<Option<i64>, StoreError> {
         let records = self.list(None, limit).await?;
         let mut pairs = records.windows(2);

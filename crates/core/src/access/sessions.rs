@@ -89,12 +89,14 @@ impl Sessions {
     }
 
     /// Begins a session with a token.
+    #[steadfast_store::boxed]
     pub async fn begin(&self, token: &str) -> Result<NewSession, TokenError> {
         let principal = self.tokens.authenticate(token.trim()).await?;
         self.begin_as(principal).await
     }
 
     /// Begins a session with the code of a login link, which works once.
+    #[steadfast_store::boxed]
     pub async fn begin_with_link(&self, code: &str) -> Result<NewSession, TokenError> {
         let entry = EntryKey::new(LINKS, hash(code).as_bytes())?;
         let found = self.store.entry(&entry).await?.ok_or(Denied::Unknown)?;
@@ -114,6 +116,7 @@ impl Sessions {
     }
 
     /// The code of a login link for a token, which works once and for ten minutes.
+    #[steadfast_store::boxed]
     pub async fn link(&self, token: &str) -> Result<String, TokenError> {
         let issued_at = self.tokens.principal(token).await?.issued_at.0;
         let code = secret_text(SECRET_LEN, LETTERS)?;
@@ -144,6 +147,7 @@ impl Sessions {
     }
 
     /// Finds the principal of a session.
+    #[steadfast_store::boxed]
     pub async fn find(&self, secret: &str) -> Result<Principal, TokenError> {
         let id = SessionId::of(secret).ok_or(Denied::Unknown)?;
         let (now, ends) = (self.store.clock().now(), *self.ends.borrow());
@@ -194,6 +198,7 @@ impl Sessions {
     }
 
     /// Ends a session.
+    #[steadfast_store::boxed]
     pub async fn end(&self, secret: &str) -> Result<(), TokenError> {
         let Some(id) = SessionId::of(secret) else { return Ok(()) };
         let expires = Some(Duration::ZERO);
@@ -210,6 +215,7 @@ impl Sessions {
     }
 
     /// Waits until a session has ended, for connections that stay open. They do not count as a use.
+    #[steadfast_store::boxed]
     pub async fn ended(&self, id: &SessionId) {
         let (mut ends, clock) = (self.ends.subscribe(), self.store.clock());
         loop {

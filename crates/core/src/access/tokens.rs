@@ -233,6 +233,7 @@ impl From<InvalidInput> for TokenError {
 }
 
 /// Whether access to a store is closed, for a program that has not started yet.
+#[steadfast_store::boxed]
 pub async fn is_closed(store: Arc<dyn Store>) -> Result<bool, TokenError> {
     Tokens::new(store).is_closed().await
 }
@@ -248,6 +249,7 @@ impl Tokens {
 
     /// Creates a token, at most once under a key. A repetition fails with
     /// [`TokenError::Repeated`], which names the token: its secret is not kept.
+    #[steadfast_store::boxed]
     pub async fn create(
         &self,
         spec: TokenSpec,
@@ -289,6 +291,7 @@ impl Tokens {
 
     /// Gives a token a new secret. The old one is refused from now on. `None` if there is no such
     /// token, or it has ended.
+    #[steadfast_store::boxed]
     pub async fn rotate(&self, id: &str) -> Result<Option<NewToken>, TokenError> {
         loop {
             let Some((entry, mut stored, revision)) = self.find(id).await? else { return Ok(None) };
@@ -312,6 +315,7 @@ impl Tokens {
     }
 
     /// Revokes a token. `false` if there is none of this id, or it is revoked already.
+    #[steadfast_store::boxed]
     pub async fn revoke(&self, id: &str) -> Result<bool, TokenError> {
         loop {
             let Some((entry, mut stored, revision)) = self.find(id).await? else {
@@ -333,6 +337,7 @@ impl Tokens {
     }
 
     /// Tokens behind an id, in the order of their ids.
+    #[steadfast_store::boxed]
     pub async fn list(&self, after: Option<&str>, limit: usize) -> Result<Vec<Token>, TokenError> {
         let tokens = self.tokens().await?;
         let behind = |it: &&Token| after.is_none_or(|after| after < it.id.as_str());
@@ -352,6 +357,7 @@ impl Tokens {
     }
 
     /// Valid tokens that expire within this time, the first one first.
+    #[steadfast_store::boxed]
     pub async fn expiring(&self, within: Duration) -> Result<Vec<Token>, TokenError> {
         let (tokens, now) = (self.tokens().await?, self.store.clock().now());
         let is_soon = |it: &&Token| {
@@ -363,6 +369,7 @@ impl Tokens {
     }
 
     /// Finds the principal of a credential.
+    #[steadfast_store::boxed]
     pub async fn authenticate(&self, secret: &str) -> Result<Principal, TokenError> {
         let (tokens, now) = (self.tokens().await?, self.store.clock().now());
         // The token is found by its hash, so that the time it takes says nothing about it.
@@ -373,6 +380,7 @@ impl Tokens {
     }
 
     /// Finds the principal of a token that is still valid, by the id of the token.
+    #[steadfast_store::boxed]
     pub async fn principal(&self, id: &str) -> Result<Principal, TokenError> {
         let tokens = self.tokens().await?;
         let token = tokens.by_hash.values().find(|it| it.id == id).ok_or(Denied::Revoked)?;
@@ -381,6 +389,7 @@ impl Tokens {
 
     /// Waits until the token of a principal has ended or has another secret. A store that cannot be
     /// read ends nothing.
+    #[steadfast_store::boxed]
     pub async fn ended(&self, principal: &Principal) {
         let (mut changes, clock) = (self.changes(), self.store.clock());
         loop {
@@ -407,11 +416,13 @@ impl Tokens {
     }
 
     /// Whether requests need a credential: from the first token on, or since [`Tokens::close`].
+    #[steadfast_store::boxed]
     pub async fn is_closed(&self) -> Result<bool, TokenError> {
         Ok(self.tokens().await?.is_closed)
     }
 
     /// Has every request need a credential from now on.
+    #[steadfast_store::boxed]
     pub async fn close(&self) -> Result<(), TokenError> {
         let (entry, value) = (EntryKey::new(SPACE, CLOSED)?, Some(Json::of(&true)?));
         let put = Put { entry, value, reference: None, expires: None };

@@ -12,8 +12,12 @@ use crate::{
 
 impl App {
     /// Opens a data folder, or a database by its URL (`postgres://…`), and starts work.
-    pub async fn open(mut self, at: impl AsRef<str>) -> Result<Runtime, StartError> {
-        let at = at.as_ref();
+    pub async fn open(self, at: impl AsRef<str>) -> Result<Runtime, StartError> {
+        self.open_at(at.as_ref()).await
+    }
+
+    #[steadfast_store::boxed]
+    async fn open_at(mut self, at: &str) -> Result<Runtime, StartError> {
         self.check()?;
         if !self.adopts {
             match open::folder(at) {
@@ -46,6 +50,7 @@ impl App {
     }
 
     /// Starts work on an open store. The caller closes the store.
+    #[steadfast_store::boxed]
     pub async fn start(self, store: Arc<dyn Store>) -> Result<Runtime, StartError> {
         let runtime = self.prepare(store).await?;
         let began = runtime.work().await;
@@ -53,6 +58,7 @@ impl App {
     }
 
     /// Serves calls and reads on an open store, and delivers nothing before [`Runtime::work`].
+    #[steadfast_store::boxed]
     pub async fn prepare(self, store: Arc<dyn Store>) -> Result<Runtime, StartError> {
         self.check_declared()?;
         let is_ours = open::is_ours(&store, &self.name, self.adopts).await?;

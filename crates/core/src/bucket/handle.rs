@@ -86,6 +86,7 @@ impl BucketHandle {
     }
 
     /// Begins to write a blob piece by piece.
+    #[steadfast_store::boxed]
     pub async fn writer(&self, key: &str) -> Result<BlobWriter, BucketError> {
         let (buckets, name) = self.parts()?;
         buckets.writer(&name, &BlobKey::new(key)?).await
@@ -93,6 +94,7 @@ impl BucketHandle {
 
     /// Adds an expense of an organization to its spend of this month, in millionths of a US dollar.
     /// An id counts once within 35 days: a repetition returns `false`.
+    #[steadfast_store::boxed]
     pub async fn spend(
         &self,
         organization: &str,
@@ -103,11 +105,13 @@ impl BucketHandle {
     }
 
     /// Refuses if the organization has spent what its quota allows in this month.
+    #[steadfast_store::boxed]
     pub async fn check_spend(&self, organization: &str) -> Result<(), BucketError> {
         self.parts()?.0.check_spend(organization).await
     }
 
     /// The blob under a key; `None` if there is none.
+    #[steadfast_store::boxed]
     pub async fn head(&self, key: &str) -> Result<Option<Blob>, BucketError> {
         if let Some(transport) = self.transport() {
             let prefix = key.to_owned();
@@ -120,6 +124,7 @@ impl BucketHandle {
     }
 
     /// The bytes of a blob that is known to be small; `None` if there is none.
+    #[steadfast_store::boxed]
     pub async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, BucketError> {
         if let Some(transport) = self.transport() {
             return Ok(transport.get_blob((self.bucket.name(), key)).await?);
@@ -131,12 +136,14 @@ impl BucketHandle {
     }
 
     /// Reads a blob piece by piece.
+    #[steadfast_store::boxed]
     pub async fn read(&self, key: &str, get: GetOptions) -> Result<BlobReader, BucketError> {
         let (buckets, name) = self.parts()?;
         buckets.get(&name, &BlobKey::new(key)?, get).await
     }
 
     /// Deletes a blob. Returns the sequence number of the deletion, or `None` if there was no blob.
+    #[steadfast_store::boxed]
     pub async fn delete(&self, key: &str) -> Result<Option<i64>, BucketError> {
         if let Some(transport) = self.transport() {
             return Ok(transport.delete_blob((self.bucket.name(), key)).await?);
@@ -146,6 +153,7 @@ impl BucketHandle {
     }
 
     /// Copies a blob within the bucket.
+    #[steadfast_store::boxed]
     pub async fn copy(&self, from: &str, to: &str) -> Result<Blob, BucketError> {
         let (buckets, name) = self.parts()?;
         let (from, to) = (BlobKey::new(from)?, BlobKey::new(to)?);
@@ -153,6 +161,7 @@ impl BucketHandle {
     }
 
     /// Lists blobs.
+    #[steadfast_store::boxed]
     pub async fn list(&self, list: &ListOptions) -> Result<Listing, BucketError> {
         if let Some(transport) = self.transport() {
             return Ok(transport.list_blobs(self.bucket.name(), list).await?);

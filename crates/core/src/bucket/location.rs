@@ -70,6 +70,7 @@ impl BucketDeclarations {
 
 impl BucketSpec {
     /// Creates or updates the bucket as it is declared. Unchanged settings are not written again.
+    #[steadfast_store::boxed]
     pub async fn declare(&self, buckets: &Buckets) -> Result<(), BucketError> {
         let name = BucketName::new(self.bucket.name())?;
         buckets.ensure(&name).await?;
@@ -78,7 +79,7 @@ impl BucketSpec {
                 it.max_blob_bytes = Some(max);
                 Ok(())
             };
-            buckets.configure(&name, limit).await?;
+            buckets.configure(&name, &limit).await?;
         }
         for rule in &self.rules {
             buckets.put_rule(&name, rule.clone()).await?;

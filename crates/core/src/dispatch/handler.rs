@@ -127,6 +127,7 @@ impl Delivery {
     /// Commits and settles the delivery in the same commit, for a handler that needs the outcome,
     /// for example to decide again after a conflict. The commit that the handler returns afterwards
     /// is ignored.
+    #[steadfast_store::boxed]
     pub async fn settle(&self, commit: Commit) -> Result<Outcome, StoreError> {
         let (position, lease) = (self.message.position, self.lease);
         let done = Write::Settle { position, lease, as_: SettledAs::Done, error: None };

@@ -137,6 +137,7 @@ impl Objects {
 
     /// Calls an object by names, with JSON, for callers outside of the program: the turn's
     /// [`Caller`] is anonymous. An empty body is a message without fields.
+    #[steadfast_store::boxed]
     pub async fn call_json(
         &self,
         class: &str,
@@ -149,6 +150,7 @@ impl Objects {
     }
 
     /// Calls an object by class and name, for a [`Caller`] that the turn sees.
+    #[steadfast_store::boxed]
     pub async fn call_json_by(
         &self,
         (class, name): (&str, &str),

@@ -71,6 +71,7 @@ pub struct ClassList {
 impl Objects {
     /// The classes that are served here, and those of existing objects, in the order of addresses,
     /// after one of them.
+    #[steadfast_store::boxed]
     pub async fn look_at_classes(
         &self,
         after: Option<&str>,
@@ -99,6 +100,7 @@ impl Objects {
     }
 
     /// The objects of a class whose names begin with `prefix`, by name, after a name.
+    #[steadfast_store::boxed]
     pub async fn look_at_class(
         &self,
         class: &str,
@@ -116,6 +118,7 @@ impl Objects {
 
     /// The last turns of an object, newest first, or those from a position on. Turns of other
     /// objects are not returned.
+    #[steadfast_store::boxed]
     pub async fn look_at_turns(
         &self,
         class: &str,
@@ -131,6 +134,7 @@ impl Objects {
     }
 
     /// An object after a turn; without a turn, its current state.
+    #[steadfast_store::boxed]
     pub async fn look_back(
         &self,
         class: &str,
@@ -146,6 +150,7 @@ impl Objects {
 
     /// Runs one read-only statement on the current or a past state of an object. It is stopped
     /// after two seconds, and when the caller is dropped.
+    #[steadfast_store::boxed]
     pub async fn query(&self, class: &str, name: &str, query: Query) -> Result<Rows, InspectError> {
         let (object, _) = self.find(class, name).await?;
         let place = in_time(self.program.inspection.queries.clone()).await?;
@@ -153,6 +158,7 @@ impl Objects {
     }
 
     /// Reads rows of one table or view, after the first `offset`.
+    #[steadfast_store::boxed]
     pub async fn look_at_rows(
         &self,
         class: &str,
@@ -169,6 +175,7 @@ impl Objects {
     }
 
     /// The changes of one turn: the rows before and after it.
+    #[steadfast_store::boxed]
     pub async fn look_at_turn(
         &self,
         class: &str,
@@ -191,6 +198,7 @@ impl Objects {
     }
 
     /// Describes an object.
+    #[steadfast_store::boxed]
     pub async fn look_at(&self, class: &str, name: &str) -> Result<ObjectView, InspectError> {
         let (object, _) = self.find(class, name).await?;
         // With its own name as prefix it is the first.

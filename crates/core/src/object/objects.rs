@@ -157,6 +157,7 @@ impl Objects {
     }
 
     /// Deletes an object; `false` if it did not exist.
+    #[steadfast_store::boxed]
     pub async fn delete(&self, class: &str, name: &str) -> Result<bool, CallError> {
         let to = store::Address::new(EntityKind::Object, class, name)?;
         let existed = self.request(&to, Request::Delete, None).await? == "true";

@@ -35,6 +35,7 @@ pub struct LiveSocket {
 
 impl Objects {
     /// Connects to an object by names. The future is ready when the turn that accepted is durable.
+    #[steadfast_store::boxed]
     pub async fn connect(
         &self,
         class: &str,
@@ -78,6 +79,7 @@ impl Objects {
     }
 
     /// Closes all live connections, takes no new ones, and waits until their objects are notified.
+    #[steadfast_store::boxed]
     pub async fn hang_up(&self) {
         self.scheduler.connections.stop().await;
     }
@@ -95,6 +97,7 @@ impl LiveSocket {
 
     /// Delivers a text. The future is ready when the turn that received it is durable. While the
     /// object is busy, it waits.
+    #[steadfast_store::boxed]
     pub async fn send(&self, text: &str) -> Result<(), CallError> {
         if let Some(reply) = self.auto_reply(text) {
             self.outbox.push(Event { text: reply.into(), number: None });
@@ -125,16 +128,19 @@ impl LiveSocket {
     /// # Cancel safety
     ///
     /// If the future is dropped, nothing is lost.
+    #[steadfast_store::boxed]
     pub async fn next(&self) -> Result<Event, Closed> {
         self.outbox.next().await
     }
 
     /// Waits until the object or the server has ended the connection and all events are read.
+    #[steadfast_store::boxed]
     pub async fn ended(&self) -> Closed {
         self.outbox.ended().await
     }
 
     /// Ends the connection, and waits until the object is notified.
+    #[steadfast_store::boxed]
     pub async fn close(mut self, closed: Closed) {
         self.closed = Some(closed);
         if let Some(parting) = self.parting() {

@@ -88,6 +88,7 @@ impl Processes {
     }
 
     /// Gives an input by names, with JSON.
+    #[steadfast_store::boxed]
     pub async fn input_json(
         &self,
         process: &str,
@@ -100,6 +101,7 @@ impl Processes {
     }
 
     /// Describes an instance; `None` if it never began.
+    #[steadfast_store::boxed]
     pub async fn look(
         &self,
         process: &str,

@@ -81,6 +81,7 @@ impl<P: Process> Stage<P> {
     }
 
     /// Gives an input and waits until all work that is due now is done.
+    #[steadfast_store::boxed]
     pub async fn input(&self, input: P::Input) -> Result<Decided, InputError> {
         let decided = self.processes.input::<P>(&input, None).await?;
         self.dispatcher.settled().await;
@@ -88,6 +89,7 @@ impl<P: Process> Stage<P> {
     }
 
     /// Lets time pass and waits until all work that becomes due is done.
+    #[steadfast_store::boxed]
     pub async fn advance(&self, duration: Duration) {
         let until = self.clock.now().after(duration);
         // In small steps, so that work runs at its due time.
@@ -99,6 +101,7 @@ impl<P: Process> Stage<P> {
     }
 
     /// The recorded events of an instance.
+    #[steadfast_store::boxed]
     pub async fn events(&self, name: &str) -> Result<Vec<EventOf<P>>, InputError> {
         let stream = Address::new(EntityKind::Process, P::NAME, name)?;
         let messages = self.store.read_stream(stream.id(), 1, usize::MAX).await?;
@@ -107,6 +110,7 @@ impl<P: Process> Stage<P> {
     }
 
     /// The state of an instance, as JSON.
+    #[steadfast_store::boxed]
     pub async fn state(&self, name: &str) -> Result<Option<Value>, InputError> {
         Ok(self.processes.look(P::NAME, name).await?.map(|it| it.state))
     }

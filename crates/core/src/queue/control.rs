@@ -14,6 +14,7 @@ const CHAIN_MAX: usize = 16;
 
 impl Queues {
     /// Creates a queue, or changes its settings.
+    #[steadfast_store::boxed]
     pub async fn configure(&self, name: &str, settings: QueueSettings) -> Result<(), QueueError> {
         settings.check(name)?;
         // Two concurrent changes could form a cycle that neither of them detects.
@@ -24,6 +25,7 @@ impl Queues {
     }
 
     /// Stops delivery from a queue until it is resumed. Deliveries in flight continue.
+    #[steadfast_store::boxed]
     pub async fn pause(&self, name: &str) -> Result<(), QueueError> {
         let queue = self.known(name).await?;
         let change = |it: &Rules| (!it.paused).then(|| Rules { paused: true, ..it.clone() });
@@ -34,6 +36,7 @@ impl Queues {
     }
 
     /// Resumes delivery.
+    #[steadfast_store::boxed]
     pub async fn resume(&self, name: &str) -> Result<(), QueueError> {
         let queue = self.known(name).await?;
         let change = |it: &Rules| it.paused.then(|| Rules { paused: false, ..it.clone() });
@@ -61,6 +64,7 @@ impl Queues {
     }
 
     /// Whether it is paused.
+    #[steadfast_store::boxed]
     pub async fn is_paused(&self, name: &str) -> Result<bool, QueueError> {
         Ok(self.known(name).await?.rules().paused)
     }

@@ -51,6 +51,7 @@ pub struct QueueMessageView {
 impl Queues {
     /// Lists messages of a queue after a message: pending and in-flight ones in due order, dead
     /// ones in the order in which they were sent.
+    #[steadfast_store::boxed]
     pub async fn peek(
         &self,
         name: &str,

@@ -127,6 +127,7 @@ fn mark(queue: &QueueState) -> u16 {
 
 impl Queues {
     /// Takes up to `max` due messages, each under a lease.
+    #[steadfast_store::boxed]
     pub async fn pull(
         &self,
         name: &str,
@@ -304,6 +305,7 @@ impl Queues {
 
     /// Settles pulled messages: `acks` are done, `retries` are delivered again after the given
     /// delay or that of the queue.
+    #[steadfast_store::boxed]
     pub async fn ack(
         &self,
         name: &str,

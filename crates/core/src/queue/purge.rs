@@ -18,6 +18,7 @@ impl Queues {
     ///
     /// The last commit, of at most 100 messages, records the key of this handle. After a crash
     /// before it, a repetition cancels the remaining messages and counts only those.
+    #[steadfast_store::boxed]
     pub async fn purge(
         &self,
         name: &str,
@@ -47,6 +48,7 @@ impl Queues {
 
     /// Cancels messages that were deliverable for longer than the retention of their queue. Returns
     /// their number: none while the clock is not reliable.
+    #[steadfast_store::boxed]
     pub async fn sweep(&self) -> Result<u64, QueueError> {
         let Some(now) = self.shared.clock.deletion_time() else { return Ok(0) };
         let (mut expired, mut last) = (0, None);

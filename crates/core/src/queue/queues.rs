@@ -223,6 +223,7 @@ impl Queues {
 
     /// The names of queues after one, in the order of addresses: `a-b` comes before `a`, because a
     /// slash follows.
+    #[steadfast_store::boxed]
     pub async fn names_behind(
         &self,
         after: Option<&str>,
@@ -308,6 +309,7 @@ impl Queues {
     }
 
     /// Stops the consumers, and waits for deliveries in flight.
+    #[steadfast_store::boxed]
     pub async fn stop(&self) {
         self.shared.stop.send_replace(true);
         let tasks = std::mem::take(&mut *self.shared.tasks.lock());

@@ -79,6 +79,7 @@ impl Queues {
     ///
     /// The last commit, of at most 100 messages, records the key of this handle. After a crash
     /// before it, a repetition moves the remaining messages and counts only those.
+    #[steadfast_store::boxed]
     pub async fn redrive(&self, name: &str, what: &Redrive) -> Result<RedriveResult, QueueError> {
         let queue = self.known(name).await?;
         if what.rate_per_second.is_some_and(|it| !(0.001..=1e6).contains(&it)) {
@@ -142,6 +143,7 @@ impl Queues {
     /// Replaces a message by one with another body, which goes to the queue that the first was sent
     /// to, or to another one. Returns the id of the new message; the old one is cancelled, not
     /// deleted.
+    #[steadfast_store::boxed]
     pub async fn edit(
         &self,
         name: &str,

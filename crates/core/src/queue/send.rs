@@ -55,6 +55,7 @@ impl Queues {
 
     /// Sends messages to a queue by its name. With a key, a repetition sends nothing and returns
     /// the same ids.
+    #[steadfast_store::boxed]
     pub async fn send_json(
         &self,
         name: &str,

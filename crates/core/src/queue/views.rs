@@ -78,6 +78,7 @@ impl Serialize for QueueView {
 
 impl Queues {
     /// A part of the queues, in the order of [`Queues::names_behind`].
+    #[steadfast_store::boxed]
     pub async fn page(&self, after: Option<&str>, limit: usize) -> Result<QueuePage, QueueError> {
         let mut names = self.names_behind(after, limit + 1).await?;
         let more = limit < names.len();
@@ -93,6 +94,7 @@ impl Queues {
     }
 
     /// One queue.
+    #[steadfast_store::boxed]
     pub async fn show(&self, name: &str) -> Result<QueueView, QueueError> {
         self.view(&*self.known(name).await?).await
     }

@@ -96,6 +96,7 @@ impl Client {
     }
 
     /// Calls an object by names, with JSON.
+    #[steadfast_store::boxed]
     pub async fn call_json(
         &self,
         class: &str,

@@ -64,6 +64,7 @@ pub(super) fn starting(
 
 impl Runs {
     /// The run that was started, or found, under the key of this handle.
+    #[steadfast_store::boxed]
     pub async fn started_before(&self) -> Result<Option<StartedRecord>, RunError> {
         match &self.key {
             Some(key) => Ok(key.answer(&*self.shared.store).await?),

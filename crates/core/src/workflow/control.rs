@@ -68,6 +68,9 @@ impl Change {
     }
 }
 
+/// Decides which entry a change appends to the record of a run, or why it is refused.
+type Decide = dyn Fn(&RunHead, Timestamp) -> Result<Option<Change>, &'static str> + Send + Sync;
+
 impl Runs {
     /// Sends an event to a run. It is kept until the run waits for one of this name.
     pub async fn send_event(
@@ -89,10 +92,11 @@ impl Runs {
         event: Entry,
         delivery: &Delivery,
     ) -> Result<(), RunError> {
-        self.change_now(run, |head, _| event_change(head, &event), Some(delivery)).await
+        self.change_now(run, &move |head, _| event_change(head, &event), Some(delivery)).await
     }
 
     /// Pauses a run: attempts in flight end and are recorded, nothing new begins.
+    #[steadfast_store::boxed]
     pub async fn pause(&self, workflow: &str, id: &str) -> Result<(), RunError> {
         self.change(workflow, id, move |head, _| match &head.status {
             Status::Complete(_) | Status::Errored(_) | Status::Terminated => Err("it has ended"),
@@ -105,6 +109,7 @@ impl Runs {
     }
 
     /// Resumes a paused run. Its timers are shifted by the duration of the pause.
+    #[steadfast_store::boxed]
     pub async fn resume(&self, workflow: &str, id: &str) -> Result<(), RunError> {
         self.change(workflow, id, move |head, now| match &head.status {
             Status::Complete(_) | Status::Errored(_) | Status::Terminated => Err("it has ended"),
@@ -119,6 +124,7 @@ impl Runs {
 
     /// Retries the steps of a run that wait for their next attempt now. Later attempts wait as
     /// before; sleeps and waits for events do not change.
+    #[steadfast_store::boxed]
     pub async fn retry(&self, workflow: &str, id: &str) -> Result<(), RunError> {
         let run = address(workflow, id)?;
         self.check(workflow)?;
@@ -141,6 +147,7 @@ impl Runs {
     }
 
     /// Terminates a run. Attempts in flight are dropped.
+    #[steadfast_store::boxed]
     pub async fn terminate(&self, workflow: &str, id: &str) -> Result<(), RunError> {
         let options = self.shared.workflows.get(workflow).map(|it| it.options);
         let keep = options.unwrap_or(RunOptions::DEFAULT).keep_terminated;
@@ -156,6 +163,7 @@ impl Runs {
 
     /// Restarts a run that has ended or is paused; with `from`, after the results that it recorded
     /// before that step.
+    #[steadfast_store::boxed]
     pub async fn restart(
         &self,
         workflow: &str,
@@ -193,7 +201,8 @@ impl Runs {
         let (runs, run) = (self.clone(), address(workflow, id)?);
         // In a task of its own: a step of the run itself may call this, and continue only when the
         // run does.
-        let changed = tokio::spawn(async move { runs.change_now(&run, decide, None).await });
+        let decide: Box<Decide> = Box::new(decide);
+        let changed = tokio::spawn(async move { runs.change_now(&run, &*decide, None).await });
         changed.await.unwrap_or(Err(StoreError::Closed.into()))
     }
 
@@ -208,7 +217,7 @@ impl Runs {
     async fn change_now(
         &self,
         run: &Address,
-        decide: impl Fn(&RunHead, Timestamp) -> Result<Option<Change>, &'static str>,
+        decide: &Decide,
         delivery: Option<&Delivery>,
     ) -> Result<(), RunError> {
         // A repetition finds the run as the first request left it, or later.

@@ -344,6 +344,7 @@ impl Runs {
     }
 
     /// Starts nothing new, waits for attempts in flight, and drops them after `grace`.
+    #[steadfast_store::boxed]
     pub async fn stop(&self, grace: Duration) {
         let clock = &self.shared.clock;
         self.shared.stop.send_replace(Stop::Soon);

@@ -19,6 +19,7 @@ const AGAIN: Duration = Duration::from_hours(24);
 impl Runs {
     /// Deletes a run that has ended; its id can be used again. Dead letters of the run are deleted
     /// with it.
+    #[steadfast_store::boxed]
     pub async fn delete(&self, workflow: &str, id: &str) -> Result<(), RunError> {
         let run = address(workflow, id)?;
         loop {
@@ -46,6 +47,7 @@ impl Runs {
     /// Deletes the runs whose retention is over, and returns their number: none while the clock is
     /// not reliable. A run with a dead letter is kept for as long as that message. Also deletes the
     /// stored replies to calls of ended runs.
+    #[steadfast_store::boxed]
     pub async fn sweep(&self, keep_dead: Duration) -> Result<usize, StoreError> {
         sweep_run_replies(&*self.shared.store).await?;
         let Some(now) = self.shared.clock.deletion_time() else { return Ok(0) };

@@ -106,6 +106,7 @@ impl<W: Workflow> RunHandle<W> {
     }
 
     /// Its status.
+    #[steadfast_store::boxed]
     pub async fn status(&self) -> Result<Status, RunError> {
         match self.client.backend()? {
             Backend::Local(it) => Ok(it.runs.run(W::NAME, self.run.id()).await?.status),
@@ -116,6 +117,7 @@ impl<W: Workflow> RunHandle<W> {
     /// Waits until it has ended, and returns its output. A failed run returns [`RunError::Failed`];
     /// a terminated or paused one [`RunError::WrongStatus`]. If the program stops first, the error
     /// is `closed`.
+    #[steadfast_store::boxed]
     pub async fn wait(&self) -> Result<W::Output, RunError> {
         let status = match self.client.backend()? {
             Backend::Remote(transport) => transport.wait(self.names()).await?,
@@ -160,6 +162,7 @@ impl<W: Workflow> RunHandle<W> {
     }
 
     /// Pauses it: attempts in flight end and are recorded, nothing new begins.
+    #[steadfast_store::boxed]
     pub async fn pause(&self) -> Result<(), RunError> {
         match self.client.backend()? {
             Backend::Local(it) => it.runs.pause(W::NAME, self.run.id()).await,
@@ -170,6 +173,7 @@ impl<W: Workflow> RunHandle<W> {
     }
 
     /// Resumes it. Its timers are shifted by the duration of the pause.
+    #[steadfast_store::boxed]
     pub async fn resume(&self) -> Result<(), RunError> {
         match self.client.backend()? {
             Backend::Local(it) => it.runs.resume(W::NAME, self.run.id()).await,
@@ -180,6 +184,7 @@ impl<W: Workflow> RunHandle<W> {
     }
 
     /// Terminates it. Attempts in flight are dropped.
+    #[steadfast_store::boxed]
     pub async fn terminate(&self) -> Result<(), RunError> {
         match self.client.backend()? {
             Backend::Local(it) => it.runs.terminate(W::NAME, self.run.id()).await,

@@ -73,6 +73,7 @@ impl Runs {
     /// The recorded entries of a run, after an entry. The result has fewer than `limit` entries at
     /// the end of the record, or if it would exceed 8 MiB. The first entry is returned whatever its
     /// size.
+    #[steadfast_store::boxed]
     pub async fn history(
         &self,
         workflow: &str,

@@ -70,6 +70,7 @@ pub struct WorkflowCounts {
 
 impl Runs {
     /// Runs of a workflow, newest first.
+    #[steadfast_store::boxed]
     pub async fn list(&self, query: &RunQuery) -> Result<RunPage, RunError> {
         let RunQuery { workflow, status, after, .. } = query;
         let limit = query.limit.max(1);
@@ -102,6 +103,7 @@ impl Runs {
     }
 
     /// The status of a run. Reads one row, however long the record of the run is.
+    #[steadfast_store::boxed]
     pub async fn phase(&self, workflow: &str, id: &str) -> Result<Phase, RunError> {
         let run = address(workflow, id)?;
         match self.shared.store.run(run.id()).await? {
@@ -135,6 +137,7 @@ impl Runs {
     }
 
     /// The number of runs of each workflow, counted up to 10,000.
+    #[steadfast_store::boxed]
     pub async fn counts(&self) -> Result<Vec<WorkflowCounts>, RunError> {
         let mut all = Vec::new();
         for (name, _) in self.workflows() {

@@ -14,6 +14,7 @@ pub(super) const BOUNDED_PAGE: usize = 50;
 
 impl Runs {
     /// A view of a run.
+    #[steadfast_store::boxed]
     pub async fn look(&self, workflow: &str, id: &str) -> Result<RunView, RunError> {
         let run = address(workflow, id)?;
         let live = self.live(&run);
@@ -26,6 +27,7 @@ impl Runs {
 
     /// A view of a run, unless its record has more entries or bytes than this: then `None`, after a
     /// read of at most 50 more entries.
+    #[steadfast_store::boxed]
     pub async fn look_within(
         &self,
         workflow: &str,
@@ -56,6 +58,7 @@ impl Runs {
     }
 
     /// The number of entries in the record of a run.
+    #[steadfast_store::boxed]
     pub async fn length(&self, workflow: &str, id: &str) -> Result<Version, RunError> {
         let run = address(workflow, id)?;
         match self.shared.store.version(run.id()).await? {
@@ -73,6 +76,7 @@ impl Runs {
     /// A view of a run after the change that was made under the key of this handle; without a key,
     /// the current view. A repetition gets the same view as the first request: it is made from the
     /// record alone, and leaves out attempts in flight.
+    #[steadfast_store::boxed]
     pub async fn look_then(&self, workflow: &str, id: &str) -> Result<RunView, RunError> {
         let run = address(workflow, id)?;
         let Some(changed) = self.changed_before().await? else {
@@ -88,6 +92,7 @@ impl Runs {
     }
 
     /// Waits until the record of a run has more than `after` entries.
+    #[steadfast_store::boxed]
     pub async fn grown(&self, workflow: &str, id: &str, after: Version) -> Result<(), RunError> {
         let run = address(workflow, id)?;
         // Watch before the read, so that no change is missed.

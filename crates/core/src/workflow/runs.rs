@@ -125,6 +125,7 @@ impl Runs {
     }
 
     /// Starts a run by names.
+    #[steadfast_store::boxed]
     pub async fn start_json(
         &self,
         workflow: &str,
@@ -159,6 +160,7 @@ impl Runs {
     }
 
     /// One run.
+    #[steadfast_store::boxed]
     pub async fn run(&self, workflow: &str, id: &str) -> Result<Run, RunError> {
         let run = address(workflow, id)?;
         let fold = self.load(&run).await?;
@@ -177,6 +179,7 @@ impl Runs {
     }
 
     /// Waits until a run has ended or is paused.
+    #[steadfast_store::boxed]
     pub async fn wait(&self, workflow: &str, id: &str) -> Result<Status, RunError> {
         let run = address(workflow, id)?;
         // Watch before the read, so that no change is missed.

@@ -12,7 +12,7 @@ async fn a_blob_that_is_too_large_is_refused_before_its_body() {
         it.max_blob_bytes = Some(10);
         Ok(())
     };
-    setup.buckets.configure(&bucket, limit).await.unwrap();
+    setup.buckets.configure(&bucket, &limit).await.unwrap();
     let answer = setup.ask("PUT", "/photos/k", "hello world").await.is(400, "EntityTooLarge");
     assert!(answer.body.contains("at most 10 bytes"), "{}", answer.body);
     setup.ask("PUT", "/photos/k", "hello worl").await.is(200, "");

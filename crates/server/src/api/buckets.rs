@@ -76,7 +76,7 @@ pub(crate) async fn put(server: Arc<Server>, it: PutBucket) -> Result<SavedBucke
             settings.max_blob_bytes = max;
             Ok(())
         };
-        let set = server.buckets()?.configure(&name, set).await;
+        let set = server.buckets()?.configure(&name, &set).await;
         set.map_err(|it| match created {
             true => {
                 let detail = format!("bucket created, but not its settings: {it}; send it again");

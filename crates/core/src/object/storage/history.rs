@@ -101,6 +101,7 @@ impl Past {
 
 /// An object after a turn; without a turn, its current state. It is read from the store, so only
 /// durable state is visible.
+#[steadfast_store::boxed]
 pub async fn pages_at(
     store: &dyn Store,
     object: &store::Address,
@@ -172,6 +173,7 @@ impl HistoryRetention {
 
 /// Deletes turns that are older than `retention` allows, and returns their number. Turns that a
 /// load needs stay: images are written before they are deleted.
+#[steadfast_store::boxed]
 pub async fn sweep_history(
     store: &dyn Store,
     retention: HistoryRetention,
