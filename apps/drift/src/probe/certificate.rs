@@ -99,11 +99,17 @@ fn key(certificate: &Tbs) -> String {
             Some(bits) => format!("RSA {bits}"),
             None => "RSA".to_owned(),
         },
-        // An uncompressed point: one byte, and two coordinates.
-        "1.2.840.10045.2.1" => format!("EC {}", bytes.len().saturating_sub(1) / 2 * 8),
+        "1.2.840.10045.2.1" => format!("EC {}", ec_bits(bytes)),
         "1.3.101.112" => "Ed25519".to_owned(),
         oid => oid.to_owned(),
     }
+}
+
+/// The bits of a coordinate. A point is one byte for its form, then one coordinate if it is
+/// compressed (forms 2 and 3), or two.
+fn ec_bits(point: &[u8]) -> usize {
+    let coordinates = if matches!(point.first(), Some(2 | 3)) { 1 } else { 2 };
+    point.len().saturating_sub(1) / coordinates * 8
 }
 
 /// The bits of the modulus, which is the first number of an RSA key.
@@ -115,4 +121,15 @@ fn rsa_bits(key: &[u8]) -> Option<usize> {
         Ok(modulus.as_bytes().len())
     });
     modulus.ok().map(|bytes| bytes * 8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compressed_and_whole_points_of_a_curve_have_the_same_key_size() {
+        assert_eq!((ec_bits(&[4; 65]), ec_bits(&[2; 33]), ec_bits(&[3; 33])), (256, 256, 256));
+        assert_eq!((ec_bits(&[4; 97]), ec_bits(&[])), (384, 0));
+    }
 }
