@@ -1,6 +1,6 @@
 //! All buckets of a store.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 
 use steadfast_store::{Commit, Entropy, EntryRange, Outcome, Store, StoreClock, StoreError};
 
@@ -92,6 +92,7 @@ impl Shared {
     pub(crate) async fn run_to_completion<T: Send + 'static>(
         work: impl Future<Output = Result<T, BucketError>> + Send + 'static,
     ) -> Result<T, BucketError> {
+        let work: Pin<Box<dyn Future<Output = Result<T, BucketError>> + Send>> = Box::pin(work);
         match tokio::spawn(work).await {
             Ok(done) => done,
             Err(error) => match error.try_into_panic() {

@@ -176,7 +176,8 @@ pub(crate) async fn run_blocking<T: Send + 'static>(
         return work(&**blobs);
     }
     let blobs = blobs.clone();
-    let done = tokio::task::spawn_blocking(move || work(&*blobs)).await;
+    let work: Box<dyn FnOnce() -> Result<T, BucketError> + Send> = Box::new(move || work(&*blobs));
+    let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|error| Err(BucketError::Files { reason: error.to_string() }))
 }
 

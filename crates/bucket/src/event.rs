@@ -3,12 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use strum::IntoStaticStr;
 
 /// Kinds of changes of a blob.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum BlobAction {
     /// A write.
     PutObject,
@@ -23,6 +20,17 @@ pub enum BlobAction {
     /// An action that this version does not know.
     #[serde(other)]
     Unknown,
+}
+
+steadfast_store::texts! {
+    BlobAction {
+        PutObject = "PutObject",
+        CopyObject = "CopyObject",
+        CompleteMultipartUpload = "CompleteMultipartUpload",
+        DeleteObject = "DeleteObject",
+        LifecycleDeletion = "LifecycleDeletion",
+        Unknown = "Unknown",
+    }
 }
 
 impl BlobAction {

@@ -2,21 +2,21 @@
 
 use serde::{Deserialize, Serialize};
 use steadfast_store::queue_address;
-use strum::IntoStaticStr;
 
 use crate::{BlobAction, BucketError, KEY_BYTES_MAX};
 
 /// A group of actions.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr,
-)]
-#[strum(serialize_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EventType {
     /// PutObject, CopyObject, CompleteMultipartUpload.
     ObjectCreate,
     /// DeleteObject, LifecycleDeletion.
     ObjectDelete,
+}
+
+steadfast_store::texts! {
+    EventType { ObjectCreate = "object-create", ObjectDelete = "object-delete" }
 }
 
 impl EventType {

@@ -16,6 +16,7 @@ mod worker;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use futures_util::FutureExt;
 use parking_lot::Mutex;
 use steadfast_store::{
     DueCursor, Entropy, Position, Recorded, RetryPolicy, SeededEntropy, State, Store, StoreError,
@@ -164,7 +165,7 @@ impl DispatcherBuilder {
         let targets = Targets::new(worker.clone(), index.clone(), queues, blamed, waker.clone());
         let engine = Engine::new(targets, store.clone(), waker.clone());
         let (stop, stopping) = watch::channel(false);
-        let task = Mutex::new(Some(tokio::spawn(engine.run(stopping, options.grace))));
+        let task = Mutex::new(Some(tokio::spawn(engine.run(stopping, options.grace).boxed())));
         Ok(Dispatcher { store, worker, index, waker, stop, task })
     }
 }

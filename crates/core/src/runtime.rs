@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::FutureExt;
 use parking_lot::Mutex;
 use steadfast_store::{Position, Seal, Store, StoreError};
 use tokio::{
@@ -64,7 +65,7 @@ impl RunningProgram {
     fn begin_stop(&self) {
         if !self.0.stop_began.swap(true, Ordering::Relaxed) {
             let stopped = StopGuard(self.0.clone());
-            self.0.tokio.spawn(async move { stopped.0.stop().await });
+            self.0.tokio.spawn(async move { stopped.0.stop().await }.boxed());
         }
     }
 }
@@ -181,7 +182,7 @@ impl State {
     fn in_background(&self, task: impl Future<Output = ()> + Send + 'static) {
         let mut tasks = self.background.lock();
         if let Some(tasks) = &mut *tasks {
-            tasks.spawn(task);
+            tasks.spawn(task.boxed());
         }
     }
 

@@ -3,7 +3,6 @@
 use std::{fmt, str::FromStr, sync::Arc};
 
 use sha2::{Digest, Sha256};
-use strum::{EnumString, IntoStaticStr};
 
 use crate::limits;
 
@@ -14,8 +13,7 @@ pub type Position = i64;
 pub type Version = i64;
 
 /// The kinds of things that addresses name. The tags are stored: they may never change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EnumString, IntoStaticStr)]
-#[strum(serialize_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum EntityKind {
     /// A plain message stream.
     Stream,
@@ -33,18 +31,19 @@ pub enum EntityKind {
     System,
 }
 
-impl EntityKind {
-    /// All kinds, in the order in which lists show them.
-    pub const ALL: [EntityKind; 7] = [
-        EntityKind::Stream,
-        EntityKind::Process,
-        EntityKind::Object,
-        EntityKind::Run,
-        EntityKind::Queue,
-        EntityKind::Bucket,
-        EntityKind::System,
-    ];
+crate::texts! {
+    EntityKind {
+        Stream = "stream",
+        Process = "process",
+        Object = "object",
+        Run = "run",
+        Queue = "queue",
+        Bucket = "bucket",
+        System = "system",
+    }
+}
 
+impl EntityKind {
     /// The stored tag.
     pub fn tag(self) -> &'static str {
         self.into()

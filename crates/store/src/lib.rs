@@ -43,11 +43,12 @@ mod store;
 mod store_clock;
 mod streams;
 mod sweep;
+mod texts;
 mod turn;
 mod writer;
 
-/// Returns the future of an `async fn` in a box. Without it the body is compiled by each crate that
-/// awaits it; with it, once, here. Every `pub async fn` of the store, of buckets and of the core
+/// Returns the future of an `async fn` in a box. Its body is then compiled by its own crate, and not
+/// again by each crate that awaits it. Every `pub async fn` of the store, of buckets and of the core
 /// that is not generic has it.
 #[doc(hidden)]
 pub use async_recursion::async_recursion as boxed;
@@ -79,6 +80,7 @@ pub use self::{
     store_clock::{CLOCK_STEP_MAX, ClockReport, ClockStep, StoreClock},
     streams::{AppendError, AppendOutcome, Streams, failed},
     sweep::sweep,
+    texts::UnknownText,
     turn::{
         Base, Complete, Head, Images, ObjectSummary, OldTurn, PageImage, RecordedTurn, Turn,
         TurnSummary,

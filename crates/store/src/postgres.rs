@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use deadpool_postgres::Pool;
+use futures_util::FutureExt;
 use tokio::{sync::Mutex, task::JoinHandle};
 
 pub use self::connect::PostgresOptions;
@@ -77,7 +78,7 @@ impl PostgresStore {
         let lineages = held.lineages.clone();
         let shared = (status.clone(), link.clone());
         let writer = writer::Writer::new(target, session, requests, shared, held).await?;
-        let writer = Mutex::new(Some(tokio::spawn(writer.run())));
+        let writer = Mutex::new(Some(tokio::spawn(writer.run().boxed())));
         Ok(Self { queue, pool, status, link, lineages, writer })
     }
 }

@@ -1,7 +1,5 @@
 //! Stored messages, and the state of their delivery.
 
-use strum::{EnumString, IntoStaticStr};
-
 use crate::{Direction, EntityId, Json, Lease, MessageKind, Position, Timestamp, Version};
 
 /// The delivery state of a message.
@@ -43,8 +41,7 @@ pub struct Settlement {
 }
 
 /// The outcomes of a delivery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr)]
-#[strum(serialize_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SettledAs {
     /// It was handled.
     Done,
@@ -52,6 +49,10 @@ pub enum SettledAs {
     Dead,
     /// It was cancelled.
     Cancelled,
+}
+
+crate::texts! {
+    SettledAs { Done = "done", Dead = "dead", Cancelled = "cancelled" }
 }
 
 impl SettledAs {

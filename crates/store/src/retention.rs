@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use strum::{EnumString, IntoStaticStr};
-
 use crate::{EntityId, Position, Timestamp};
 
 /// The retention of settled messages.
@@ -22,8 +20,7 @@ impl Retention {
 }
 
 /// A list of rows that the sweep must process again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EnumString, IntoStaticStr)]
-#[strum(serialize_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ExpiryList {
     /// Dead messages.
     Dead,
@@ -31,6 +28,10 @@ pub enum ExpiryList {
     Ended,
     /// Messages that the sweep has passed and that are not needed since.
     Late,
+}
+
+crate::texts! {
+    ExpiryList { Dead = "dead", Ended = "ended", Late = "late" }
 }
 
 impl ExpiryList {

@@ -1,12 +1,9 @@
 //! The row of a run, in addition to its record, for lists, retention and deletion.
 
-use strum::{EnumString, IntoStaticStr};
-
 use crate::{Address, EntityId, Timestamp};
 
 /// The status of a run. The tags are stored: they may never change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EnumString, IntoStaticStr)]
-#[strum(serialize_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RunStatus {
     /// It is active or waits for capacity.
     Queued,
@@ -22,17 +19,18 @@ pub enum RunStatus {
     Terminated,
 }
 
-impl RunStatus {
-    /// All of them.
-    pub const ALL: [RunStatus; 6] = [
-        RunStatus::Queued,
-        RunStatus::Waiting,
-        RunStatus::Paused,
-        RunStatus::Complete,
-        RunStatus::Errored,
-        RunStatus::Terminated,
-    ];
+crate::texts! {
+    RunStatus {
+        Queued = "queued",
+        Waiting = "waiting",
+        Paused = "paused",
+        Complete = "complete",
+        Errored = "errored",
+        Terminated = "terminated",
+    }
+}
 
+impl RunStatus {
     /// The stored tag.
     pub fn tag(self) -> &'static str {
         self.into()

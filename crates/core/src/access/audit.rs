@@ -3,6 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::FutureExt;
 use serde::{Deserialize, Serialize};
 use steadfast_store::{
     Commit, Entry, EntryKey, EntryRange, Expect, InvalidInput, Json, Outcome, Put, Store,
@@ -102,7 +103,7 @@ impl Audit {
         if !batch.is_empty() {
             // A caller that goes away must not end the commit of others.
             let audit = self.clone();
-            tokio::spawn(async move { audit.write(last, batch).await });
+            tokio::spawn(async move { audit.write(last, batch).await }.boxed());
         }
         outcome.await.unwrap_or(Err(StoreError::Closed))
     }

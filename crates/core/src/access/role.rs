@@ -1,22 +1,8 @@
 use serde::{Deserialize, Serialize};
 
 /// The role of a principal. Each role may do what the roles before it may.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    strum::EnumString,
-    strum::IntoStaticStr,
-    strum::VariantArray,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[strum(serialize_all = "lowercase")]
 pub enum Role {
     /// Reads.
     Viewer,
@@ -28,10 +14,11 @@ pub enum Role {
     Admin,
 }
 
-impl Role {
-    /// All roles, in the order of their rights.
-    pub const ALL: [Self; 4] = [Self::Viewer, Self::Member, Self::Operator, Self::Admin];
+steadfast_store::texts! {
+    Role { Viewer = "viewer", Member = "member", Operator = "operator", Admin = "admin" }
+}
 
+impl Role {
     /// The name of the role: `viewer`, `member`, `operator` or `admin`.
     pub fn name(self) -> &'static str {
         self.into()

@@ -5,18 +5,7 @@ use std::{borrow::Cow, fmt, str::FromStr};
 use serde::{Deserialize, Serialize};
 
 /// The kind of resource that a scope names.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    Hash,
-    strum::EnumString,
-    strum::IntoStaticStr,
-    strum::VariantNames,
-)]
-#[strum(serialize_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ResourceKind {
     /// An object: `class/name`.
     Object,
@@ -32,19 +21,19 @@ pub enum ResourceKind {
     Bucket,
 }
 
+steadfast_store::texts! {
+    ResourceKind {
+        Object = "object",
+        Workflow = "workflow",
+        Process = "process",
+        Stream = "stream",
+        Queue = "queue",
+        Bucket = "bucket",
+    }
+}
+
 /// The use of its resources that a scope allows.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    Hash,
-    strum::EnumString,
-    strum::IntoStaticStr,
-    strum::VariantNames,
-)]
-#[strum(serialize_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verb {
     /// Read it.
     Read,
@@ -62,6 +51,19 @@ pub enum Verb {
     Start,
     /// Change settings; pause, redrive, purge.
     Manage,
+}
+
+steadfast_store::texts! {
+    Verb {
+        Read = "read",
+        Write = "write",
+        Delete = "delete",
+        Call = "call",
+        Send = "send",
+        Pull = "pull",
+        Start = "start",
+        Manage = "manage",
+    }
 }
 
 /// A resource, and what a request does with it.

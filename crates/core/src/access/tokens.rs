@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use futures_util::FutureExt;
 use parking_lot::{Mutex, RwLock};
 use serde::{Deserialize, Serialize};
 use steadfast_store::{
@@ -451,7 +452,7 @@ impl Tokens {
         };
         if let Ok(commit) = put() {
             let store = self.store.clone();
-            tokio::spawn(async move { store.commit(commit).await });
+            tokio::spawn(async move { store.commit(commit).await }.boxed());
         }
     }
 

@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::FutureExt;
 use parking_lot::Mutex;
 use steadfast_store::{
     Address, Commit, Entropy, GrantedClaim, Lease, Outcome, Position, Receipt, Recorded, Rejection,
@@ -273,7 +274,7 @@ pub(crate) async fn run_apart<T: Send + 'static>(
     over: impl Future<Output = String>,
 ) -> Result<T, String> {
     let mut task = JoinSet::new();
-    task.spawn(work);
+    task.spawn(work.boxed());
     tokio::select! {
         Some(done) = task.join_next() => done.map_err(|error| match error.try_into_panic() {
             Ok(panic) => format!("the {who} panicked: {}", panic_message(&*panic)),

@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use futures_util::FutureExt;
 use parking_lot::Mutex;
 use steadfast_store::{
     DueCursor, Notice, NoticeBatch, Position, Store, StoreClock, StoreError, Timestamp, Work,
@@ -91,10 +92,13 @@ impl Targets {
             let permit = self.given.remove(&target);
             let begin = Begin { position, target, is_blamed: false, loading, permit, turn };
             let worker = self.worker.clone();
-            tasks.spawn(async move {
-                let end = worker.deliver(begin).await;
-                Ended::Delivery(position, target, end)
-            });
+            tasks.spawn(
+                async move {
+                    let end = worker.deliver(begin).await;
+                    Ended::Delivery(position, target, end)
+                }
+                .boxed(),
+            );
         }
         // A target that does not need its permit any more passes it on.
         self.given.retain(|target, _| index.is_ready(*target));
@@ -112,19 +116,22 @@ impl Targets {
         let (turn, _) = StartOrder::new(None);
         let begin = Begin { position, target, is_blamed: true, loading: None, permit: None, turn };
         let (worker, clock) = (self.worker.clone(), self.clock.clone());
-        tasks.spawn(async move {
-            let end = admitted.run(&clock, worker.deliver(begin)).await;
-            Ended::Delivery(position, target, end)
-        });
+        tasks.spawn(
+            async move {
+                let end = admitted.run(&clock, worker.deliver(begin)).await;
+                Ended::Delivery(position, target, end)
+            }
+            .boxed(),
+        );
     }
 
     fn start_reads(&mut self, tasks: &mut JoinSet<Ended>, now: Timestamp) {
         let (options, mut index) = (self.worker.options, self.index.lock());
         if let Some(cursor) = index.begin_scan(now) {
-            tasks.spawn(scan(self.store.clone(), cursor, options.page));
+            tasks.spawn(scan(self.store.clone(), cursor, options.page).boxed());
         }
         while let Some((key, after)) = index.begin_read(now) {
-            tasks.spawn(read(self.store.clone(), key, after, options.window));
+            tasks.spawn(read(self.store.clone(), key, after, options.window).boxed());
         }
     }
 }

@@ -45,7 +45,7 @@ fn is_parsing(error: &dyn Any) -> bool {
         || error.is::<std::str::Utf8Error>()
         || error.is::<std::string::FromUtf8Error>()
         || error.is::<std::net::AddrParseError>()
-        || error.is::<strum::ParseError>()
+        || error.is::<store::UnknownText>()
         || error.is::<store::InvalidInput>()
         || error.is::<store::AddressError>()
 }

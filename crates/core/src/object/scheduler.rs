@@ -16,6 +16,7 @@ mod table;
 
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use steadfast_store::{self as store, Entropy, Store, StoreClock, StoreError};
 use tokio::{runtime::Handle as Tokio, sync::oneshot};
 
@@ -83,7 +84,7 @@ impl Scheduler {
             entropy,
             pool: Pool::start(options.threads).map_err(failed)?,
         });
-        scheduler.tokio.spawn(sleep::run(Arc::downgrade(&scheduler)));
+        scheduler.tokio.spawn(sleep::run(Arc::downgrade(&scheduler)).boxed());
         Ok(scheduler)
     }
 

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::FutureExt;
 use steadfast_store::{self as store, EntityKind, StoreError};
 
 use super::{
@@ -184,7 +185,7 @@ impl LiveSocket {
 impl Drop for LiveSocket {
     fn drop(&mut self) {
         if let Some(parting) = self.parting() {
-            self.scheduler.tokio.spawn(parting);
+            self.scheduler.tokio.spawn(parting.boxed());
         }
     }
 }

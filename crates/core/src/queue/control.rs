@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use steadfast_store::StoreError;
 
 use super::{
@@ -51,8 +52,9 @@ impl Queues {
         change: impl Fn(&Rules) -> Option<Rules> + Send + Sync + 'static,
     ) -> Result<(), QueueError> {
         let (store, key) = (self.shared.store.clone(), self.key.clone());
-        let task =
-            tokio::spawn(async move { queue.change(&*store, what, key.as_ref(), change).await });
+        let task = tokio::spawn(
+            async move { queue.change(&*store, what, key.as_ref(), change).await }.boxed(),
+        );
         match task.await {
             Ok(changed) => changed,
             Err(error) => match error.try_into_panic() {

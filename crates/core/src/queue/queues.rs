@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use futures_util::FutureExt;
 use parking_lot::Mutex;
 
 use steadfast_store::{
@@ -152,10 +153,10 @@ impl Queues {
             self.shared.suspects.add_loop(waker.clone());
             let queue = ConsumedQueue::new(self.shared.clone(), queue, consumer, options);
             let engine = Engine::new(queue, self.shared.store.clone(), waker);
-            let task = tokio::spawn(engine.run(self.shared.stop.subscribe(), grace));
+            let task = tokio::spawn(engine.run(self.shared.stop.subscribe(), grace).boxed());
             self.shared.tasks.lock().push(task);
         }
-        let watch = tokio::spawn(self.clone().watch());
+        let watch = tokio::spawn(self.clone().watch().boxed());
         self.shared.tasks.lock().push(watch);
         Ok(())
     }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use steadfast_store::{NoticeBatch, QueuedMessage, StoreError, Timestamp};
 use tokio::task::{JoinError, JoinSet};
 
@@ -156,7 +157,7 @@ impl ConsumedQueue {
             timeout: self.options.timeout,
         };
         self.running += 1;
-        tasks.spawn(async move { Ended::Batch(batch.deliver(messages, admitted).await) });
+        tasks.spawn(async move { Ended::Batch(batch.deliver(messages, admitted).await) }.boxed());
         Next::Now(size)
     }
 
@@ -174,7 +175,7 @@ impl ConsumedQueue {
         let (shared, queue) = (self.shared.clone(), self.queue.clone());
         let read =
             async move { queue.fill(&*shared.store, &*shared.clock, wanted, page).await.map(drop) };
-        tasks.spawn(async move { Ended::Read(read_apart(read).await) });
+        tasks.spawn(async move { Ended::Read(read_apart(read).await) }.boxed());
     }
 }
 

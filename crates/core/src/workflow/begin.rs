@@ -3,6 +3,7 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
+use futures_util::FutureExt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use steadfast_store::{
@@ -86,7 +87,9 @@ impl Runs {
         };
         let (answer, answered) = oneshot::channel();
         // In a task of its own, so that the run is driven even if the caller is dropped.
-        tokio::spawn(runs.make_and_drive(driver, notifications, input, key.cloned(), answer));
+        tokio::spawn(
+            runs.make_and_drive(driver, notifications, input, key.cloned(), answer).boxed(),
+        );
         answered.await.unwrap_or(Err(StoreError::Closed.into()))
     }
 
@@ -118,7 +121,7 @@ impl Runs {
             }
             Err(error) => {
                 if matches!(&error, RunError::Store(error) if !error.surely_unapplied()) {
-                    tokio::spawn(self.clone().look_for(driver.run.clone(), lease));
+                    tokio::spawn(self.clone().look_for(driver.run.clone(), lease).boxed());
                 }
                 Err(error)
             }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use serde::{Deserialize, Serialize};
 use steadfast_store::{
     Address, Commit, Expect, InvalidInput, Outcome, Position, Rejection, RunStatus, StoreError,
@@ -202,7 +203,8 @@ impl Runs {
         // In a task of its own: a step of the run itself may call this, and continue only when the
         // run does.
         let decide: Box<Decide> = Box::new(decide);
-        let changed = tokio::spawn(async move { runs.change_now(&run, &*decide, None).await });
+        let changed =
+            tokio::spawn(async move { runs.change_now(&run, &*decide, None).await }.boxed());
         changed.await.unwrap_or(Err(StoreError::Closed.into()))
     }
 

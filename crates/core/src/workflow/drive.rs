@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::FutureExt;
 use steadfast_store::{
     Address, Commit, EntityId, Health, Lease, Outcome, Position, Recorded, StoreError, Write,
 };
@@ -257,7 +258,7 @@ impl Runs {
             match self.awaken(run, permit) {
                 Ok((mut driver, notifications)) => {
                     driver.machine.wake_ups.extend(notification);
-                    tokio::spawn(self.clone().keep_driving(driver, notifications));
+                    tokio::spawn(self.clone().keep_driving(driver, notifications).boxed());
                     return;
                 }
                 Err(back) => permit = back,
@@ -315,7 +316,7 @@ impl Runs {
         if let (None, Some(lease)) = (&wake_up.delivery, wake_up.lease)
             && self.give_back(wake_up.position, lease).await.is_err()
         {
-            tokio::spawn(self.clone().give_back_later(wake_up.position, lease));
+            tokio::spawn(self.clone().give_back_later(wake_up.position, lease).boxed());
         }
     }
 

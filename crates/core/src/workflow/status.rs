@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use strum::{EnumString, IntoStaticStr};
 
 use super::record::Report;
 use crate::Error;
@@ -53,21 +52,7 @@ pub struct StartOutcome {
 }
 
 /// The status of a run, without its result.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    Hash,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    EnumString,
-    IntoStaticStr,
-)]
-#[strum(serialize_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum Phase {
@@ -87,18 +72,19 @@ pub enum Phase {
     Terminated,
 }
 
-impl Phase {
-    /// All of them, in their order.
-    pub const ALL: [Phase; 7] = [
-        Phase::Queued,
-        Phase::Running,
-        Phase::Waiting,
-        Phase::Paused,
-        Phase::Complete,
-        Phase::Errored,
-        Phase::Terminated,
-    ];
+steadfast_store::texts! {
+    Phase {
+        Queued = "queued",
+        Running = "running",
+        Waiting = "waiting",
+        Paused = "paused",
+        Complete = "complete",
+        Errored = "errored",
+        Terminated = "terminated",
+    }
+}
 
+impl Phase {
     /// The phase of a status.
     pub fn of(status: &Status) -> Self {
         match status {
@@ -129,8 +115,7 @@ impl Phase {
 }
 
 /// The status of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
-#[strum(serialize_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum StepStatus {
@@ -146,6 +131,17 @@ pub enum StepStatus {
     Running,
     /// It was dropped: another branch was first, or the run ended.
     Dropped,
+}
+
+steadfast_store::texts! {
+    StepStatus {
+        Done = "done",
+        Failed = "failed",
+        Waiting = "waiting",
+        Retrying = "retrying",
+        Running = "running",
+        Dropped = "dropped",
+    }
 }
 
 impl StepStatus {

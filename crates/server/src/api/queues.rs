@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::FutureExt;
 use steadfast_api::{
     Code, JsonText, Page,
     queues::{
@@ -179,7 +180,8 @@ pub(crate) async fn purge(server: Arc<Server>, it: PurgeQueue) -> Result<Purged,
     let queues = server.runtime.queues().keyed(request_key(&it)?);
     let ids = positions(it.ids)?;
     // The purge completes even if the client disconnects.
-    let all = tokio::spawn(async move { queues.purge(&it.queue, state, ids.as_deref()).await });
+    let all =
+        tokio::spawn(async move { queues.purge(&it.queue, state, ids.as_deref()).await }.boxed());
     let purged = all.await.unwrap_or(Err(StoreError::Closed.into())).map_err(in_part)?;
     Ok(Purged { purged })
 }
@@ -194,7 +196,7 @@ pub(crate) async fn redrive(server: Arc<Server>, it: RedriveQueue) -> Result<Red
         dry_run: it.dry_run,
     };
     let is_preview = what.dry_run;
-    let all = tokio::spawn(async move { queues.redrive(&it.queue, &what).await });
+    let all = tokio::spawn(async move { queues.redrive(&it.queue, &what).await }.boxed());
     let all = all.await.unwrap_or(Err(StoreError::Closed.into()));
     Ok(all.map_err(|it| if is_preview { it.into() } else { in_part(it) })?.into())
 }

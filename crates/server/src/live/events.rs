@@ -9,7 +9,7 @@ use axum::response::{
     IntoResponse, Response, Sse,
     sse::{Event, KeepAlive},
 };
-use futures_util::stream;
+use futures_util::{FutureExt, stream};
 use serde_json::json;
 use steadfast_core::{Closed, LiveSocket};
 use steadfast_store::{Clock, SystemClock};
@@ -28,13 +28,16 @@ pub(crate) fn answer(
     access_ended: impl Future<Output = ()> + Send + 'static,
 ) -> Response {
     let (out, events) = mpsc::channel(1);
-    tokio::spawn(async move {
-        let closed = tokio::select! {
-            closed = stream_messages(&live, &out) => closed,
-            () = access_ended => super::access_closed(),
-        };
-        end(live, closed, out, slot).await;
-    });
+    tokio::spawn(
+        async move {
+            let closed = tokio::select! {
+                closed = stream_messages(&live, &out) => closed,
+                () = access_ended => super::access_closed(),
+            };
+            end(live, closed, out, slot).await;
+        }
+        .boxed(),
+    );
     answer_of(events)
 }
 

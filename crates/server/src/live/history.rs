@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::response::{Response, sse::Event};
+use futures_util::FutureExt;
 use serde_json::json;
 use steadfast_core::{RunError, workflow::HistoryEntry};
 use steadfast_store::{Clock, SystemClock};
@@ -46,7 +47,7 @@ enum End {
 /// The response that streams until the run has ended.
 pub(crate) fn answer(follower: Follower, slot: Option<ConnectionSlot>) -> Response {
     let (out, events) = mpsc::channel(1);
-    tokio::spawn(run(follower, out, slot));
+    tokio::spawn(run(follower, out, slot).boxed());
     answer_of(events)
 }
 

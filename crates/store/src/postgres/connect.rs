@@ -11,6 +11,7 @@ use std::{
 };
 
 use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use futures_util::FutureExt;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     task::JoinHandle,
@@ -103,11 +104,11 @@ impl Target {
         let (client, driver) = match self.tls.clone() {
             Some(tls) => {
                 let (client, connection) = self.config.connect(tls).await?;
-                (client, tokio::spawn(drive(connection, warned.clone())))
+                (client, tokio::spawn(drive(connection, warned.clone()).boxed()))
             }
             None => {
                 let (client, connection) = self.config.connect(NoTls).await?;
-                (client, tokio::spawn(drive(connection, warned.clone())))
+                (client, tokio::spawn(drive(connection, warned.clone()).boxed()))
             }
         };
         let session = Session { client, driver, warned };

@@ -1,5 +1,6 @@
 //! Migrations, by the owner alone.
 
+use futures_util::FutureExt;
 use tokio::task::JoinSet;
 use tokio_postgres::{Client, Error};
 
@@ -39,7 +40,7 @@ pub(super) async fn migrate(
     // Ends when this is dropped.
     let mut alive = JoinSet::new();
     if let Some(epoch) = epoch {
-        alive.spawn(stay_alive(target.connect().await.map_err(failed)?, epoch));
+        alive.spawn(stay_alive(target.connect().await.map_err(failed)?, epoch).boxed());
     }
     for migration in missing() {
         let tx = client.transaction().await.map_err(failed)?;

@@ -37,14 +37,14 @@ impl Readers {
     ) -> Result<T, StoreError> {
         let permit = self.permits.clone().acquire_owned().await.map_err(|_| StoreError::Closed)?;
         let (database, idle) = (self.database.clone(), self.idle.clone());
-        let read = move || {
+        let read: Box<dyn FnOnce() -> Result<T, StoreError> + Send> = Box::new(move || {
             let kept = idle.lock().pop();
             let connection = kept.map_or_else(|| open(database), Ok)?;
             let result = f(&connection);
             idle.lock().push(connection);
             drop(permit);
             result
-        };
+        });
         let read = tokio::task::spawn_blocking(read).await;
         read.unwrap_or_else(|error| Err(StoreError::Unavailable { reason: error.to_string() }))
     }

@@ -11,6 +11,7 @@ use std::{
     },
 };
 
+use futures_util::FutureExt;
 use parking_lot::{Mutex, MutexGuard};
 use steadfast_store::{self as store, EntityId, StoreError};
 use tokio::{runtime::Handle as Tokio, sync::Notify};
@@ -50,7 +51,7 @@ impl Connections {
         queue.ops.extend(ops);
         if !queue.ops.is_empty() && !std::mem::replace(&mut queue.busy, true) {
             let connections = self.clone();
-            tokio.spawn(async move { connections.work() });
+            tokio.spawn(async move { connections.work() }.boxed());
         }
     }
 

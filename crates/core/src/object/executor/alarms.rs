@@ -8,14 +8,12 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Serialize, Serializer};
 use steadfast_store::Timestamp;
-use strum::{EnumString, IntoStaticStr};
 
 use super::{tables::Table, turn_state::TurnState};
 use crate::{Result, workflow::Time};
 
 /// The policy for due times of a repeated alarm that passed while the program was down.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, EnumString, IntoStaticStr)]
-#[strum(serialize_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CatchUp {
     /// It fires once for all of them.
@@ -25,6 +23,10 @@ pub enum CatchUp {
     Each,
     /// It skips them and waits for its next time.
     Skip,
+}
+
+steadfast_store::texts! {
+    CatchUp { Once = "once", Each = "each", Skip = "skip" }
 }
 
 impl CatchUp {

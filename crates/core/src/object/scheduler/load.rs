@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use steadfast_store::StoreError;
 
 use super::{Scheduler, entry::ObjectEntry};
@@ -34,14 +35,17 @@ impl Drop for Loading {
 impl Scheduler {
     pub(super) fn load(self: &Arc<Self>, entry: Arc<ObjectEntry>) {
         let mut loading = Loading { scheduler: self.clone(), entry: Some(entry.clone()) };
-        self.tokio.spawn(async move {
-            let result = loading.scheduler.read(&entry).await;
-            if let Err(error) = &result {
-                let (id, now) = (entry.address.id(), loading.scheduler.clock.now());
-                loading.scheduler.failures.note(id, now, "wake up", error);
+        self.tokio.spawn(
+            async move {
+                let result = loading.scheduler.read(&entry).await;
+                if let Err(error) = &result {
+                    let (id, now) = (entry.address.id(), loading.scheduler.clock.now());
+                    loading.scheduler.failures.note(id, now, "wake up", error);
+                }
+                loading.ended(result);
             }
-            loading.ended(result);
-        });
+            .boxed(),
+        );
     }
 
     async fn read(&self, entry: &ObjectEntry) -> Result<Box<TurnExecutor>, CallError> {
