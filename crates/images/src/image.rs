@@ -1,6 +1,10 @@
 //! Operations on an image: inspect it, turn it upright, make it small.
 
-use image::{DynamicImage, ImageEncoder, codecs::jpeg::JpegEncoder, metadata::Orientation};
+use image::{
+    DynamicImage, ImageEncoder,
+    codecs::{jpeg::JpegEncoder, png::PngEncoder},
+    metadata::Orientation,
+};
 
 use super::{
     decode::{Decoded, check_frames, decode},
@@ -86,7 +90,9 @@ fn encode(image: &DynamicImage) -> Result<Vec<u8>, image::ImageError> {
     let is_clear = |it: &image::RgbaImage| it.pixels().any(|pixel| pixel.0[3] < u8::MAX);
     match image.as_rgba8() {
         Some(clear) if is_clear(clear) => {
-            image.write_to(&mut std::io::Cursor::new(&mut bytes), image::ImageFormat::Png)?;
+            let (width, height) = clear.dimensions();
+            let encoder = PngEncoder::new(&mut bytes);
+            encoder.write_image(clear, width, height, image::ExtendedColorType::Rgba8)?;
         }
         _ => {
             let rgb = image.to_rgb8();

@@ -3,9 +3,10 @@
 #[doc(hidden)]
 pub mod fuzz;
 
-use std::{io::Cursor, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use image::{ExtendedColorType, ImageEncoder, codecs::png::PngEncoder};
 use serde::Deserialize;
 use steadfast_egress::{Answer, Poster, Service, ServiceError, ServiceOptions};
 use steadfast_images::{ImageError, ImageFormat, ImageLimits, inspect, thumbnail};
@@ -142,11 +143,11 @@ impl Shared {
 
 /// A PNG that every model takes.
 fn small_picture() -> Result<Vec<u8>, ClassifyError> {
-    let mut bytes = Cursor::new(Vec::new());
-    let picture = image::RgbImage::from_pixel(64, 64, image::Rgb([90, 120, 150]));
-    let written = picture.write_to(&mut bytes, image::ImageFormat::Png);
+    let mut bytes = Vec::new();
+    let pixels = [90, 120, 150].repeat(64 * 64);
+    let written = PngEncoder::new(&mut bytes).write_image(&pixels, 64, 64, ExtendedColorType::Rgb8);
     written.map_err(|error| unavailable(&error.to_string()))?;
-    Ok(bytes.into_inner())
+    Ok(bytes)
 }
 
 fn unavailable(reason: &str) -> ClassifyError {
