@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use serde_json::Value;
 use strum::IntoStaticStr;
 
 /// The version of [`SignalEnvelope`].
@@ -94,13 +95,24 @@ pub struct Platform {
 }
 
 /// A response, or the reason why there is none.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum ProbeResult {
     /// A response. Its `ok` says whether its status is below 400.
     Response(Box<ProbeResponse>),
     /// No response.
     Failure(Box<ProbeFailure>),
+}
+
+impl<'de> Deserialize<'de> for ProbeResult {
+    /// By its text: a derived one would have the compiler compile both once more, for a tree.
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = Value::deserialize(from)?.to_string();
+        let response = serde_json::from_str(&text).map(ProbeResult::Response);
+        response
+            .or_else(|_| serde_json::from_str(&text).map(ProbeResult::Failure))
+            .map_err(|_| D::Error::custom("it is neither a response nor a failure"))
+    }
 }
 
 impl ProbeResult {

@@ -105,7 +105,8 @@ async fn open_old(store: &dyn Store, seal: &Seal, sealed: &str) -> Result<[Strin
     let (nonce, text) = bytes.split_at_mut_checked(NONCE_LEN).ok_or_else(unreadable)?;
     let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| unreadable())?;
     let text = key.open_in_place(nonce, Aad::empty(), text).map_err(|_| unreadable())?;
-    serde_json::from_slice(text).map_err(|_| unreadable())
+    let text = std::str::from_utf8(text).map_err(|_| unreadable())?;
+    serde_json::from_str(text).map_err(|_| unreadable())
 }
 
 #[cfg(test)]

@@ -161,7 +161,7 @@ pub struct DiscardAgain {
 pub struct Forget;
 
 /// A message to everybody who watches a generation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum GenerationMessage {
     /// The state or the progress of a task changed.

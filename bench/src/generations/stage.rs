@@ -10,8 +10,8 @@ use steadfast_core::{
 };
 use steadfast_generations::{
     ARTIFACTS, DEFAULT_WORKSPACE, Discard, Fetch, FindOrphans, Generation, GenerationManager,
-    GenerationMessage, GenerationStatus, GetState, Library, ListGenerations, Narrow, OrphanSweep,
-    Poll, Providers, ProvidersOptions, Record, Submit,
+    GenerationStatus, GetState, Library, ListGenerations, Narrow, OrphanSweep, Poll, Providers,
+    ProvidersOptions, Record, Submit,
     http::{Site, routes},
 };
 use steadfast_images::{Copies, ImageLimits, Pool};
@@ -119,10 +119,9 @@ impl Stage {
         }
         loop {
             let event = socket.next().await.expect("another event");
-            if let GenerationMessage::GenerationFinished { generation } =
-                serde_json::from_str(&event.text).expect("a message")
-            {
-                return *generation;
+            let message: serde_json::Value = serde_json::from_str(&event.text).expect("a message");
+            if message["type"] == "generation_finished" {
+                return serde_json::from_value(message["generation"].clone()).expect("it ended");
             }
         }
     }

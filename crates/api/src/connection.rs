@@ -316,7 +316,7 @@ impl Connection {
         }
         let status = answer.status();
         let body = self.whole(answer).await?;
-        match serde_json::from_slice::<ProblemBody>(&body) {
+        match serde_json::from_str::<ProblemBody>(&String::from_utf8_lossy(&body)) {
             Ok(problem) => Err(ApiError::Problem(Box::new(problem))),
             Err(_) => Err(self.unreadable(&format!("it answered with status {status}"))),
         }

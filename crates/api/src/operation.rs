@@ -230,10 +230,12 @@ fn invalid_query(
 
 /// Parses the fields of a body. An empty one has the value `empty`.
 pub(crate) fn of_body<T: DeserializeOwned>(body: &[u8], empty: &str) -> Result<T, InvalidRequest> {
-    let body = if body.is_empty() { empty.as_bytes() } else { body };
-    serde_json::from_slice(body).map_err(|error| {
+    let invalid = |detail: String| InvalidRequest { detail, at: Some(".".into()) };
+    let body = std::str::from_utf8(body);
+    let body = body.map_err(|error| invalid(format!("the body is not JSON: {error}")))?;
+    serde_json::from_str(if body.is_empty() { empty } else { body }).map_err(|error| {
         let fact = if error.is_data() { "cannot be read" } else { "is not JSON" };
-        InvalidRequest { detail: format!("the body {fact}: {error}"), at: Some(".".into()) }
+        invalid(format!("the body {fact}: {error}"))
     })
 }
 

@@ -197,8 +197,8 @@ impl RemoteProgram for Connection {
         let request = request.body(payload(bytes.to_vec())).map_err(invalid)?;
         let answer = self.bytes(request).await?;
         let unreadable = |reason: String| ApiError::Unreadable { url: self.url(), reason };
-        let written: crate::buckets::Blob =
-            serde_json::from_slice(&answer).map_err(|it| unreadable(it.to_string()))?;
+        let written: crate::buckets::Blob = serde_json::from_str(&String::from_utf8_lossy(&answer))
+            .map_err(|it| unreadable(it.to_string()))?;
         Ok(written.try_into().map_err(unreadable)?)
     }
 

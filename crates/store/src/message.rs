@@ -30,7 +30,12 @@ impl Json {
 
     /// Writes a value as JSON.
     pub fn of(value: &impl serde::Serialize) -> Result<Self, InvalidInput> {
-        match serde_json::to_string(value) {
+        Self::written(serde_json::to_string(value))
+    }
+
+    /// Takes text that a serializer has written.
+    pub fn written(json: serde_json::Result<String>) -> Result<Self, InvalidInput> {
+        match json {
             Ok(text) if limits::JSON_DEPTH_MAX < depth(&text) => Err(InvalidInput::JsonDepth),
             Ok(text) => Ok(Self(text.into())),
             Err(error) => Err(InvalidInput::Json { reason: error.to_string() }),

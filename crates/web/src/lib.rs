@@ -10,6 +10,7 @@ mod caller;
 pub mod console;
 mod data_folder;
 mod idempotency;
+mod json;
 mod needs;
 mod page;
 mod paging;
@@ -32,6 +33,7 @@ pub use self::{
     caller::Caller,
     data_folder::DataFolder,
     idempotency::IdempotencyKey,
+    json::{Json, pretty_json, read_body},
     needs::{Declare, Needs, needs},
     page::{Page, link},
     paging::{Cursor, PageRequest, Params, bad_cursor},

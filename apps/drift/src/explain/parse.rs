@@ -22,7 +22,7 @@ pub(super) fn explanation(content: &Value) -> Result<Explanation, String> {
 
 fn checked(value: Value) -> Result<Explanation, String> {
     let explanation: Explanation =
-        serde_json::from_value(value).map_err(|error| error.to_string())?;
+        serde_json::from_str(&value.to_string()).map_err(|error| error.to_string())?;
     explanation.checked().map_err(str::to_owned)
 }
 

@@ -1,7 +1,6 @@
 //! Comparisons: begun, looked at, and held against each other.
 
 use axum::{
-    Json,
     body::Bytes,
     extract::{Path, Request},
     http::StatusCode,
@@ -13,7 +12,9 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use steadfast_core::Object;
 use steadfast_egress::EgressError;
-use steadfast_web::{Cursor, IdempotencyKey, Limit, ListPage, PageRequest, Params, Problem};
+use steadfast_web::{
+    Cursor, IdempotencyKey, Json, Limit, ListPage, PageRequest, Params, Problem, read_body,
+};
 
 use super::Site;
 use crate::{
@@ -67,9 +68,7 @@ pub(super) async fn create(
     body: Bytes,
 ) -> Result<Response, Problem> {
     let form = "{\"leftUrl\", \"rightUrl\", \"leftLabel\", \"rightLabel\", \"options\"}";
-    let body: Body = serde_json::from_slice(&body).map_err(|error| {
-        Problem::invalid("invalid_request", format!("the body must be {form}: {error}"))
-    })?;
+    let body: Body = read_body(&body, "invalid_request", form)?;
     let head = match body.options.method.as_deref() {
         None | Some("GET") => false,
         Some("HEAD") => true,

@@ -4,6 +4,7 @@ mod findings;
 mod requests;
 
 use maud::{Markup, html};
+use steadfast_web::pretty_json;
 
 use self::{findings::findings, requests::requests};
 use crate::{
@@ -203,7 +204,7 @@ fn explanation(result: &CompareResult) -> Markup {
 fn raw(result: &CompareResult) -> Markup {
     html! {
         details { summary { "Everything as JSON" }
-            pre { (serde_json::to_string_pretty(result).unwrap_or_default()) }
+            pre { (pretty_json(result)) }
         }
     }
 }

@@ -1,13 +1,12 @@
 //! Generations: live while they are active, from the library afterwards, in one shape.
 
 use axum::{
-    Json,
     extract::{Path, Request, State},
     http::StatusCode,
     response::Response,
 };
 use steadfast_core::{CallError, Object};
-use steadfast_web::{Cursor, IdempotencyKey, ListPage, Params, Problem};
+use steadfast_web::{Cursor, IdempotencyKey, Json, ListPage, Params, Problem};
 
 use super::{list::ListQuery, site::Site, workspace::Workspace};
 pub(super) use crate::ids::is_id;

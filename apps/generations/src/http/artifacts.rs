@@ -1,12 +1,11 @@
 //! Artifacts: what is kept for ever.
 
 use axum::{
-    Json,
     extract::{Path, State},
     http::StatusCode,
 };
 use serde::Serialize;
-use steadfast_web::{Cursor, ListPage, Params, Problem};
+use steadfast_web::{Cursor, Json, ListPage, Params, Problem};
 
 use super::{api::is_id, list::ListQuery, site::Site, workspace::Workspace};
 use crate::{Artifact, DeleteArtifact, GetArtifact, ListArtifacts};

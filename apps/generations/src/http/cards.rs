@@ -1,6 +1,7 @@
 //! The parts of the page.
 
 use maud::{Markup, html};
+use steadfast_web::pretty_json;
 
 use super::{artifacts::file_url, workspace::Workspace};
 use crate::{
@@ -225,9 +226,9 @@ pub(super) fn inspector(shown: &Shown) -> Markup {
                 }
             }
             @if let Some(input) = input {
-                details { summary { "Input" } pre { (pretty(input)) } }
+                details { summary { "Input" } pre { (pretty_json(input)) } }
             }
-            details { summary { "Response of the provider" } pre { (pretty(&artifact.response)) } }
+            details { summary { "Response of the provider" } pre { (pretty_json(&artifact.response)) } }
             (button("delete-artifact", &artifact.id, "Delete", workspace))
         }
     }
@@ -242,8 +243,4 @@ fn full(artifact: &Artifact, workspace: &Workspace) -> Markup {
             video.full src=(url) controls {}
         }
     }
-}
-
-fn pretty(value: &impl serde::Serialize) -> String {
-    serde_json::to_string_pretty(value).unwrap_or_default()
 }

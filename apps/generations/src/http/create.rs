@@ -1,7 +1,6 @@
 //! A request comes in: looked at as a whole before anything is kept.
 
 use axum::{
-    Json,
     body::Bytes,
     extract::State,
     http::StatusCode,
@@ -12,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use steadfast_core::{Object, store::crash};
-use steadfast_web::{IdempotencyKey, Problem};
+use steadfast_web::{IdempotencyKey, Json, Problem, read_body};
 
 use super::{site::Site, workspace::Workspace};
 use crate::{
@@ -64,9 +63,7 @@ fn digest(body: &[u8]) -> String {
 /// The workspace is that of the body, or else that of the address.
 fn parse(site: &Site, workspace: Workspace, body: &[u8]) -> Result<(Request, Workspace), Problem> {
     let form = "{\"model\", \"input\", \"count\", \"tags\", \"provider\", \"workspace\"}";
-    let body: Body = serde_json::from_slice(body).map_err(|error| {
-        Problem::invalid("bad_request", format!("the body must be {form}: {error}"))
-    })?;
+    let body: Body = read_body(body, "bad_request", form)?;
     let Body { model, input, count, tags, provider, workspace: named } = body;
     Ok((check(site, model, input, count, tags, provider)?, workspace.or_named(named)?))
 }

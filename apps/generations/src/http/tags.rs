@@ -1,8 +1,8 @@
 //! Tags of generations and artifacts.
 
-use axum::{Json, extract::State, http::StatusCode};
+use axum::{extract::State, http::StatusCode};
 use serde_json::{Value, json};
-use steadfast_web::Problem;
+use steadfast_web::{Json, Problem};
 
 use super::{
     api::{bring, is_id, no_generation},

@@ -1,14 +1,15 @@
 //! The API of uploads.
 
 use axum::{
-    Json,
     extract::{Multipart, Path, Request, multipart::MultipartRejection},
     http::StatusCode,
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
 use steadfast_core::Object;
-use steadfast_web::{Code, Cursor, IdempotencyKey, Limit, ListPage, PageRequest, Params, Problem};
+use steadfast_web::{
+    Code, Cursor, IdempotencyKey, Json, Limit, ListPage, PageRequest, Params, Problem,
+};
 
 use super::{
     receive,

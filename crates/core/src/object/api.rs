@@ -22,7 +22,7 @@ use super::{
     executor::{Class, HandlerError, LiveClass, Method, NOT_LIVE, Template, TurnState},
     fields::fields_of,
 };
-use crate::{Body, Error, Result};
+use crate::{Body, Error, Result, body::path_of};
 
 /// A class of objects. The class is a value: its fields are the dependencies of its handlers.
 /// ```
@@ -138,7 +138,9 @@ fn erase<C: Handle<M>, M: Body>(class: Arc<C>) -> Method {
         let reply = class.handle(&Turn::new(state.clone()), msg).map_err(HandlerError::Refused)?;
         serde_json::to_string(&reply).map_err(|error| HandlerError::Refused(Error::terminal(error)))
     });
-    Method { public: C::PUBLIC, run, fields: fields_of::<M> }
+    // Only public messages have a form in the console.
+    let fields = if C::PUBLIC { fields_of::<M> } else { || None };
+    Method { public: C::PUBLIC, run, fields }
 }
 
 fn decode<M: Body>(body: &str) -> Result<M, HandlerError> {
@@ -152,17 +154,9 @@ fn decode<M: Body>(body: &str) -> Result<M, HandlerError> {
 }
 
 fn decode_text<M: Body>(body: &str) -> Result<M, HandlerError> {
-    let mut json = serde_json::Deserializer::from_str(body);
-    let msg = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        HandlerError::Malformed { path: place(error.path()), detail: error.inner().to_string() }
-    })?;
-    let rest = json.end();
-    rest.map_err(|error| HandlerError::Malformed { path: ".".into(), detail: error.to_string() })?;
-    Ok(msg)
+    serde_json::from_str(body).map_err(|error| malformed(body, &error))
 }
 
-/// The path of the malformed field; `.` is the whole message.
-fn place(path: &serde_path_to_error::Path) -> String {
-    let path = path.to_string();
-    if path == "?" { ".".into() } else { path }
+fn malformed(body: &str, error: &serde_json::Error) -> HandlerError {
+    HandlerError::Malformed { path: path_of(body, error), detail: error.to_string() }
 }

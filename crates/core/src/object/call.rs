@@ -39,12 +39,7 @@ impl<R> PendingCall<R> {
         to: Address<C>,
         msg: M,
     ) -> Self {
-        let message = C::NAME;
-        let body = serde_json::to_string(&msg).map_err(|error| CallError::Malformed {
-            message: message.into(),
-            path: ".".into(),
-            detail: error.to_string(),
-        });
+        let (message, body) = (C::NAME, written(C::NAME, serde_json::to_string(&msg)));
         let to = to.resolve().map_err(CallError::from);
         let caller = Caller::Internal;
         Self { backend, to, message, body, key: None, caller, reply: PhantomData }
@@ -74,26 +69,48 @@ impl<R: Body> IntoFuture for PendingCall<R> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move {
-            let Self { backend, to, message, body, key, caller, .. } = self;
-            let (to, body, key) = (to?, body?, key.as_deref());
-            let reply = match backend? {
-                Backend::Local(objects) => {
-                    objects.call_message(&to, message, &body, key, caller).await?
-                }
-                Backend::Remote(transport) => {
-                    let object = (to.class(), to.name());
-                    transport.call(object, message, &body, key).await.map_err(call_error)?
-                }
-            };
-            read(message, &reply)
-        })
+        let Self { backend, to, message, body, key, caller, .. } = self;
+        let reply = make_call(backend, to, message, body, key, caller);
+        Box::pin(async move { read(message, &reply.await?) })
     }
 }
 
+/// Makes a call. It is boxed: each crate that awaits it would compile it again.
+fn make_call(
+    backend: Result<Backend<Objects>, StoreError>,
+    to: Result<store::Address, CallError>,
+    message: &'static str,
+    body: Result<String, CallError>,
+    key: Option<String>,
+    caller: Caller,
+) -> Pin<Box<dyn Future<Output = Reply> + Send>> {
+    Box::pin(async move {
+        let (to, body, key) = (to?, body?, key.as_deref());
+        match backend? {
+            Backend::Local(objects) => objects.call_message(&to, message, &body, key, caller).await,
+            Backend::Remote(transport) => {
+                let object = (to.class(), to.name());
+                transport.call(object, message, &body, key).await.map_err(call_error)
+            }
+        }
+    })
+}
+
 fn read<R: Body>(message: &str, reply: &str) -> Result<R, CallError> {
-    serde_json::from_str(reply)
-        .map_err(|error| CallError::Reply { message: message.into(), detail: error.to_string() })
+    serde_json::from_str(reply).map_err(|error| unreadable(message, &error))
+}
+
+fn unreadable(message: &str, error: &serde_json::Error) -> CallError {
+    CallError::Reply { message: message.into(), detail: error.to_string() }
+}
+
+/// The body of a call, as it was written.
+fn written(message: &str, body: serde_json::Result<String>) -> Result<String, CallError> {
+    body.map_err(|error| CallError::Malformed {
+        message: message.into(),
+        path: ".".into(),
+        detail: error.to_string(),
+    })
 }
 
 impl Objects {
@@ -118,21 +135,32 @@ impl Objects {
         C::Calls: Lists<M, I>,
     {
         let PendingCall { to, message, body, caller, .. } = self.call(to, msg);
-        let (to, body, store) = (to?, body?, &*self.scheduler.store);
+        read(message, &self.call_message_once(to?, message, body?, key, caller).await?)
+    }
+
+    #[steadfast_store::boxed]
+    async fn call_message_once(
+        &self,
+        to: store::Address,
+        message: &'static str,
+        body: String,
+        key: RequestKey,
+        caller: Caller,
+    ) -> Reply {
+        let store = &*self.scheduler.store;
         // Of two concurrent calls, the store would reject the second, and all turns behind it.
         let _alone = self.scheduler.keyed.lock(&key).await;
         if let Some(before) = key.answer::<String>(store).await? {
-            return read(message, &before);
+            return Ok(before);
         }
         let stored = Some(Key::of_request(key.clone()));
-        let (body, message_) = (body.into(), message.into());
-        let request = Request::Call { message: message_, body, key: stored, caller };
-        let reply = match self.request(&to, request, None).await {
+        let (body, message) = (body.into(), message.into());
+        let request = Request::Call { message, body, key: stored, caller };
+        match self.request(&to, request, None).await {
             // Another request with this key may have been first.
-            Err(error @ CallError::Lost { .. }) => key.answer(store).await?.ok_or(error)?,
-            reply => reply?,
-        };
-        read(message, &reply)
+            Err(error @ CallError::Lost { .. }) => key.answer(store).await?.ok_or(error),
+            reply => reply,
+        }
     }
 
     /// Calls an object by names, with JSON, for callers outside of the program: the turn's
@@ -193,15 +221,21 @@ impl Objects {
     where
         C::Calls: Lists<M, I>,
     {
-        let body = serde_json::to_string(&msg).map_err(|error| CallError::Malformed {
-            message: C::NAME.into(),
-            path: ".".into(),
-            detail: error.to_string(),
-        })?;
-        let to = to.resolve()?;
-        let (message, caller) = (C::NAME.into(), Caller::Internal);
+        let body = written(C::NAME, serde_json::to_string(&msg))?;
+        self.settle_call(to.resolve()?, C::NAME, body, Settle { position, lease }).await
+    }
+
+    #[steadfast_store::boxed]
+    async fn settle_call(
+        &self,
+        to: store::Address,
+        message: &'static str,
+        body: String,
+        settle: Settle,
+    ) -> Result<(), CallError> {
+        let (message, caller) = (message.into(), Caller::Internal);
         let request = Request::Call { message, body: body.into(), key: None, caller };
-        self.request(&to, request, Some(Settle { position, lease })).await.map(drop)
+        self.request(&to, request, Some(settle)).await.map(drop)
     }
 
     /// Calls an object for a run, or returns the reply of an earlier attempt.

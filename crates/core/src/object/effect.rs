@@ -6,7 +6,7 @@ use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 use steadfast_store::{Address, AddressError, EntityKind, RetryPolicy};
 
-use crate::{Body, Error, Result, script::ScriptedResult};
+use crate::{Body, Error, Result, body::from_value, script::ScriptedResult};
 
 /// Work that a turn requests. The dispatcher runs at most 16 jobs of one kind concurrently, unless
 /// the performer sets another limit.
@@ -89,9 +89,9 @@ impl Performer {
         });
         let fail = |body: &str, error: Error| outcome::<J>(body, Err(error));
         let act = |body: &str, scripted: ScriptedResult| {
-            let result = scripted.result().and_then(|it| {
-                serde_json::from_value(it).map_err(|error| Error::terminal(error.to_string()))
-            });
+            let result = scripted
+                .result()
+                .and_then(|it| from_value(&it).map_err(|error| Error::terminal(error.to_string())));
             performed::<J>(body, result)
         };
         Self { job: J::NAME, retry: J::RETRY, timeout: J::TIMEOUT, at_once, run, fail, act }

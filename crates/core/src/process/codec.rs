@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 use steadfast_store::{InvalidInput, Json};
 
-use super::Body;
+use crate::body::{Body, from_value, to_value};
 
 /// A message cannot be serialized or read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,7 +28,7 @@ pub enum CodecError {
 
 /// Writes a message as type and data.
 pub(crate) fn encode(message: &impl Body) -> Result<(String, Json), CodecError> {
-    let Ok(Value::Object(mut object)) = serde_json::to_value(message) else {
+    let Ok(Value::Object(mut object)) = to_value(message) else {
         return Err(CodecError::Shape);
     };
     let Some(Value::String(message_type)) = object.remove("type") else {
@@ -53,7 +53,7 @@ pub(crate) fn decode<T: Body>(message_type: &str, data: Value) -> Result<T, Code
     let mut object = Map::new();
     object.insert("type".into(), message_type.into());
     object.insert("data".into(), data);
-    serde_json::from_value(Value::Object(object)).map_err(|error| CodecError::Unknown {
+    from_value(&Value::Object(object)).map_err(|error| CodecError::Unknown {
         message_type: message_type.into(),
         reason: error.to_string(),
     })

@@ -5,6 +5,7 @@ use serde_json::Value;
 use steadfast_store::{Address, Json, Snapshot, Store, StoreError, Version, limits};
 
 use super::{Event, EventOf, InputError, Process, record};
+use crate::body::to_value;
 
 /// An instance, folded from its stream.
 pub(super) struct Instance<P: Process> {
@@ -105,8 +106,7 @@ impl<P: Process> Instance<P> {
 
     /// The state as JSON, for views.
     pub(super) fn shown(&self) -> Result<Value, StoreError> {
-        serde_json::to_value(&self.state)
-            .map_err(|error| StoreError::Corrupt { reason: error.to_string() })
+        to_value(&self.state).map_err(|error| StoreError::Corrupt { reason: error.to_string() })
     }
 }
 

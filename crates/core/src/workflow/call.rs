@@ -1,18 +1,21 @@
 //! Turns of objects as steps of a run.
 
-use std::{panic::Location, time::Duration};
+use std::{panic::Location, pin::Pin, time::Duration};
 
 use data_encoding::HEXLOWER;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use steadfast_store::{self as store, EntityKind};
 
 use super::{
     Ctx, Retry,
+    ctx::SourceLine,
     record::StepInput,
-    step::{StepRequest, TIMEOUT, run},
+    step::{BodyAttempt, StepBody, StepRequest, TIMEOUT, attempts},
 };
 use crate::{
     Address, Body, CallError, Error, Handle, Result,
+    body::from_value,
     object::{CallKey, Lists},
 };
 
@@ -38,21 +41,15 @@ impl Ctx {
     {
         let line = Location::caller();
         async move {
-            let (body, key) = (serde_json::to_string(&msg)?, self.call_key(C::NAME)?);
-            let call = || {
-                let (objects, key, body, name) =
-                    (&self.0.environment.objects, &key, &body, to.name());
-                async move {
-                    let reply = objects.call_for_run(C::CLASS, name, C::NAME, body, key).await;
-                    Ok(serde_json::from_str(&reply.map_err(error)?)?)
-                }
+            let body = serde_json::to_string(&msg)?;
+            let mut reply = None;
+            let mut read = |value: &Value| {
+                reply = Some(from_value(value)?);
+                Ok(())
             };
-            let object = store::Address::new(EntityKind::Object, C::CLASS, to.name());
-            let object = object.map_or_else(|_| to.name().to_owned(), |it| it.to_string());
-            let asked = Some((key.clone(), StepInput::new(object, &body)));
-            let (name, retry, timeout) = (C::NAME, RETRY, TIMEOUT);
-            run(self, StepRequest { kind: "call", name, line, retry, timeout, call: asked }, call)
-                .await
+            let call = ErasedCall { class: C::CLASS, name: to.name(), message: C::NAME, body };
+            call_erased(self, call, line, &mut read).await?;
+            reply.ok_or_else(|| Error::terminal("a call ended without a reply"))
         }
     }
 
@@ -64,6 +61,64 @@ impl Ctx {
         let first = fold.head.first;
         let digest = Sha256::digest(format!("{first}/{}/{place}", fold.generation));
         Ok(CallKey::new(first, &HEXLOWER.encode(&digest[..16]))?)
+    }
+}
+
+/// A call of a run without its types.
+struct ErasedCall<'a> {
+    class: &'static str,
+    name: &'a str,
+    message: &'static str,
+    body: String,
+}
+
+type ReadReply<'a> = &'a mut (dyn FnMut(&Value) -> serde_json::Result<()> + Send);
+
+/// Calls an object as a step of a run, and has the reply read. It is boxed: each crate that awaits
+/// it would compile it again.
+fn call_erased<'a>(
+    ctx: &'a Ctx,
+    call: ErasedCall<'a>,
+    line: SourceLine,
+    read: ReadReply<'a>,
+) -> Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>> {
+    Box::pin(async move {
+        let key = ctx.call_key(call.message)?;
+        let object = store::Address::new(EntityKind::Object, call.class, call.name);
+        let object = object.map_or_else(|_| call.name.to_owned(), |it| it.to_string());
+        let asked = StepRequest {
+            kind: "call",
+            name: call.message,
+            line,
+            retry: RETRY,
+            timeout: TIMEOUT,
+            call: Some((key.clone(), StepInput::new(object, &call.body))),
+        };
+        let mut body = CallBody { ctx, call: &call, key: &key, read };
+        attempts(ctx, asked, &mut body).await
+    })
+}
+
+struct CallBody<'a, 'b> {
+    ctx: &'a Ctx,
+    call: &'a ErasedCall<'a>,
+    key: &'a CallKey,
+    read: ReadReply<'b>,
+}
+
+impl<'a> StepBody<'a> for CallBody<'a, '_> {
+    fn begin(&mut self) -> BodyAttempt<'a> {
+        let Self { ctx, call, key, .. } = *self;
+        Box::pin(async move {
+            let ErasedCall { class, name, message, body } = call;
+            let objects = &ctx.0.environment.objects;
+            let reply = objects.call_for_run(class, name, message, body, key).await;
+            Ok(Ok(reply.map_err(error)?))
+        })
+    }
+
+    fn read(&mut self, value: &Value) -> serde_json::Result<()> {
+        (self.read)(value)
     }
 }
 

@@ -12,8 +12,8 @@ use super::{
     state::{PendingEntry, State},
 };
 use crate::{
-    Body, Bucket, BucketHandle, Buckets, Error, Objects, Result, object::CallKey, remote::Backend,
-    script::Script,
+    Body, Bucket, BucketHandle, Buckets, Error, Objects, Result, body::from_value, object::CallKey,
+    remote::Backend, script::Script,
 };
 
 /// The context of a run. Cheap to clone.
@@ -100,7 +100,7 @@ impl Ctx {
                 made
             }
         };
-        decode(&key, value)
+        decode(&key, &value)
     }
 
     /// Reports the progress of the run: a message, and a percentage if it is known. Views show it
@@ -185,11 +185,13 @@ impl Ctx {
     }
 }
 
-pub(super) fn decode<T: Body>(key: &Key, value: Value) -> Result<T> {
-    serde_json::from_value(value).map_err(|error| {
-        Error::terminal(format!("the record of {key} cannot be read: {error}"))
-            .with_code("unreadable_record")
-    })
+pub(super) fn decode<T: Body>(key: &Key, value: &Value) -> Result<T> {
+    from_value(value).map_err(|error| unreadable(key, &error))
+}
+
+pub(super) fn unreadable(key: &Key, error: &serde_json::Error) -> Error {
+    Error::terminal(format!("the record of {key} cannot be read: {error}"))
+        .with_code("unreadable_record")
 }
 
 fn uuid(high: u64, low: u64) -> String {

@@ -5,7 +5,7 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 use serde_json::Value;
 
 use super::{Workflow, ctx::Ctx, record::Key, run_limit::RunLimit};
-use crate::{Error, Result};
+use crate::{Error, Result, body::from_value};
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -55,7 +55,7 @@ impl Definition {
         let run: Erased = Box::new(move |ctx, input| {
             let workflow = workflow.clone();
             Box::pin(async move {
-                let input = serde_json::from_value(input).map_err(|error| {
+                let input = from_value(&input).map_err(|error| {
                     let text = format!("the input does not match that of `{}`: {error}", W::NAME);
                     Error::terminal(text).with_code("malformed_input")
                 })?;

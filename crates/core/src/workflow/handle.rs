@@ -8,6 +8,7 @@ use steadfast_store::{InvalidInput, Json, StoreError};
 use super::{Ctx, RunAddress, RunError, Status, Workflow};
 use crate::{
     Body, Client, Receive, Result,
+    body::from_value,
     object::{Destination, Sending},
     remote::{Backend, RunChange},
 };
@@ -135,8 +136,9 @@ impl<W: Workflow> RunHandle<W> {
         let run = format!("{:?}", self.run);
         let tag = status.tag();
         match status {
-            Status::Complete(output) => serde_json::from_value(output).map_err(|error| {
-                RunError::Malformed { what: "the output of the run", detail: error.to_string() }
+            Status::Complete(output) => from_value(&output).map_err(|error| RunError::Malformed {
+                what: "the output of the run",
+                detail: error.to_string(),
             }),
             Status::Errored(error) => Err(RunError::Failed { run, error }),
             Status::Queued | Status::Running | Status::Waiting | Status::Paused(_) => {

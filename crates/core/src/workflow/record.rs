@@ -267,11 +267,17 @@ impl Entry {
 
 /// A value as JSON, within the limit of a record.
 pub(super) fn encode(what: &Key, value: &impl Serialize) -> Result<Value, Error> {
+    encode_text(what, serde_json::to_string(value))
+}
+
+/// A value that was written as JSON, within the limit of a record.
+pub(super) fn encode_text(what: &Key, json: serde_json::Result<String>) -> Result<Value, Error> {
     let unserializable = |error: &dyn std::fmt::Display| {
         Error::terminal(format!("the result of {what} cannot be stored as JSON: {error}"))
             .with_code("unserializable_result")
     };
-    let value = serde_json::to_value(value).map_err(|error| unserializable(&error))?;
+    let value = json.and_then(|it| serde_json::from_str::<Value>(&it));
+    let value = value.map_err(|error| unserializable(&error))?;
     let len = Json::of(&[&value]).map_err(|error| unserializable(&error))?.as_str().len();
     if RESULT_BYTES_MAX < len {
         let text = format!(

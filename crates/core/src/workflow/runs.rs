@@ -239,6 +239,6 @@ pub(super) fn address(workflow: &str, id: &str) -> Result<Address, RunError> {
 }
 
 pub(super) fn to_json(what: &'static str, value: &impl Serialize) -> Result<Value, RunError> {
-    serde_json::to_value(value)
+    crate::body::to_value(value)
         .map_err(|error| RunError::Malformed { what, detail: error.to_string() })
 }

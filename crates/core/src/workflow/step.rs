@@ -14,13 +14,14 @@ use steadfast_store::Timestamp;
 
 use super::{
     Retry,
-    ctx::{Ctx, SourceLine, decode},
+    ctx::{Ctx, SourceLine, unreadable},
     fold::StepResult,
-    record::{Attempt, Entry, Key, StepInput, encode},
+    record::{Attempt, Entry, Key, StepInput, encode_text},
     state::AttemptInFlight,
 };
 use crate::{
     Body, Error, Result,
+    body::from_value,
     object::CallKey,
     script::{ScriptKey, ScriptedResult},
 };
@@ -127,16 +128,75 @@ pub(super) struct StepRequest<'a> {
     pub(super) call: Option<(CallKey, StepInput)>,
 }
 
-pub(super) async fn run<T, F, Fut>(ctx: &Ctx, asked: StepRequest<'_>, body: F) -> Result<T>
+/// One attempt of a body: its result, written as JSON.
+pub(super) type BodyAttempt<'a> =
+    Pin<Box<dyn Future<Output = Result<serde_json::Result<String>>> + Send + 'a>>;
+
+/// The parts of a step that depend on the type of its result. The loop around them is compiled
+/// once, for all steps.
+pub(super) trait StepBody<'a>: Send {
+    /// Begins an attempt.
+    fn begin(&mut self) -> BodyAttempt<'a>;
+
+    /// Reads the result from its JSON and keeps it.
+    fn read(&mut self, value: &Value) -> serde_json::Result<()>;
+}
+
+struct ClosureBody<F, T> {
+    body: F,
+    result: Option<T>,
+}
+
+impl<'a, T, F, Fut> StepBody<'a> for ClosureBody<F, T>
 where
     T: Body,
     F: Fn() -> Fut + Send,
-    Fut: Future<Output = Result<T>> + Send,
+    Fut: Future<Output = Result<T>> + Send + 'a,
 {
+    fn begin(&mut self) -> BodyAttempt<'a> {
+        let body = (self.body)();
+        Box::pin(async move { Ok(serde_json::to_string(&body.await?)) })
+    }
+
+    fn read(&mut self, value: &Value) -> serde_json::Result<()> {
+        self.result = Some(from_value(value)?);
+        Ok(())
+    }
+}
+
+/// Makes attempts until one succeeds or the step has failed for good.
+async fn run<'a, T, F, Fut>(ctx: &Ctx, asked: StepRequest<'_>, body: F) -> Result<T>
+where
+    T: Body,
+    F: Fn() -> Fut + Send,
+    Fut: Future<Output = Result<T>> + Send + 'a,
+{
+    let mut body = ClosureBody { body, result: None };
+    attempts(ctx, asked, &mut body).await?;
+    body.result.ok_or_else(|| Error::terminal("a step ended without a result"))
+}
+
+/// Makes attempts until the body has read a result. It is boxed: each crate that awaits it would
+/// compile it again.
+pub(super) fn attempts<'a, 'b: 'a>(
+    ctx: &'a Ctx,
+    asked: StepRequest<'a>,
+    body: &'a mut (dyn StepBody<'b> + 'a),
+) -> Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>> {
+    Box::pin(make_attempts(ctx, asked, body))
+}
+
+async fn make_attempts<'b>(
+    ctx: &Ctx,
+    asked: StepRequest<'_>,
+    body: &mut (dyn StepBody<'b> + '_),
+) -> Result<()> {
     let key = ctx.key(asked.kind, asked.name, asked.line).await;
     let (call_key, input) = asked.call.unzip();
     match ctx.known(&key) {
-        Some(StepResult::Value(value)) => return decode(&key, value),
+        Some(StepResult::Value(value)) => {
+            return body.read(&value).map_err(|error| unreadable(&key, &error));
+        }
         Some(StepResult::Failed(error)) => return Err(error),
         Some(StepResult::Timer(_)) | None => {}
     }
@@ -151,17 +211,13 @@ where
             Err(Error::terminal(text).with_code("process_ended"))
         } else {
             let _under_way = Busy::new(ctx, &key, attempt);
-            // A body may panic before its first await.
-            match catch_unwind(AssertUnwindSafe(&body)) {
-                Ok(body) => try_once::<T>(ctx, &key, body, asked.timeout).await,
-                Err(panic) => Err(panicked(&*panic)),
-            }
+            try_once(ctx, &key, body, asked.timeout).await
         };
         match result {
-            Ok((value, decoded)) => {
+            Ok(value) => {
                 let done = Entry::Done { key, value, attempt: Some(attempt), input };
                 ctx.give_result(done, call_key);
-                return Ok(decoded);
+                return Ok(());
             }
             Err(error) => {
                 let error = error.shortened();
@@ -196,12 +252,12 @@ async fn due(ctx: &Ctx, key: &Key) -> u32 {
 }
 
 /// Makes one attempt, or returns the scripted result of a test.
-async fn try_once<T: Body>(
+async fn try_once<'b>(
     ctx: &Ctx,
     key: &Key,
-    body: impl Future<Output = Result<T>> + Send,
+    body: &mut (dyn StepBody<'b> + '_),
     timeout: Duration,
-) -> Result<(Value, T)> {
+) -> Result<Value> {
     let environment = &ctx.0.environment;
     let says = environment.script.next(|| ScriptKey::Step {
         workflow: environment.run.class().into(),
@@ -212,28 +268,28 @@ async fn try_once<T: Body>(
         Some(ScriptedResult::Fails(error)) => return Err(error),
         Some(ScriptedResult::TimesOut) => return Err(timed_out(timeout)),
         None => {
-            let gave = within(ctx, body, timeout).await?;
-            let value = catch_unwind(AssertUnwindSafe(|| encode(key, &gave)));
-            value.unwrap_or_else(|panic| Err(panicked(&*panic)))?
+            // A body may panic before its first await.
+            let begun = catch_unwind(AssertUnwindSafe(|| body.begin()));
+            let attempt = begun.map_err(|panic| panicked(&*panic))?;
+            encode_text(key, within(ctx, attempt, timeout).await?)?
         }
     };
     // The run gets the same value as a replay.
-    let decoded = T::deserialize(&value).map_err(|error| {
+    body.read(&value).map_err(|error| {
         Error::terminal(format!("the result of {key} cannot be read back from JSON: {error}"))
             .with_code("unserializable_result")
     })?;
-    Ok((value, decoded))
+    Ok(value)
 }
 
 /// Runs the body with a timeout. A panic is an error.
 async fn within<T>(
     ctx: &Ctx,
-    body: impl Future<Output = Result<T>> + Send,
+    mut body: Pin<Box<dyn Future<Output = Result<T>> + Send + '_>>,
     timeout: Duration,
 ) -> Result<T> {
     let clock = &ctx.0.environment.clock;
     let (mut over, began) = (None, clock.elapsed());
-    let mut body = Box::pin(body);
     poll_fn(|context| {
         ctx.state().in_step = true;
         let polled = catch_unwind(AssertUnwindSafe(|| body.as_mut().poll(context)));

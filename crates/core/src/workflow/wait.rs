@@ -81,7 +81,7 @@ impl Ctx {
                 Poll::Ready(payload)
             })
             .await;
-            decode(&key, value)
+            decode(&key, &value)
         }
     }
 

@@ -191,14 +191,17 @@ impl Client {
 
     /// Reports an error; with `--json`, as the problem of the response.
     fn accept<T>(&self, answer: Result<T, ApiError>, json: bool) -> Result<T, Failure> {
-        let error = match answer {
-            Ok(it) => return Ok(it),
-            Err(error) => error,
-        };
+        answer.map_err(|error| self.failure(&error, json))
+    }
+
+    fn failure(&self, error: &ApiError, json: bool) -> Failure {
         if let Some(problem) = error.problem().filter(|_| json) {
-            output::print_json(&serde_json::to_string(problem).unwrap_or_default())?;
+            let problem = serde_json::to_string(problem).unwrap_or_default();
+            if let Err(failure) = output::print_json(&problem) {
+                return failure;
+            }
         }
-        let advice = match &error {
+        let advice = match error {
             // A server answered, but its certificate is not accepted, or it speaks no TLS.
             ApiError::NoAnswer { cause, .. } if cause.reason.contains("TLS: ") => "",
             ApiError::NoAnswer { .. } if self.is_server() => {
@@ -208,7 +211,7 @@ impl Client {
             ApiError::Unreadable { .. } => "; check --server",
             ApiError::NoAnswer { .. } | ApiError::Problem(_) | ApiError::Invalid { .. } => "",
         };
-        Err(Failure::new(format!("{error}{advice}")))
+        Failure::new(format!("{error}{advice}"))
     }
 
     /// Parses the response to an operation.

@@ -3,7 +3,7 @@
 use std::{fmt, marker::PhantomData, time::Duration};
 
 use serde_json::json;
-use steadfast_store::{self as store, EntityKind, InvalidInput, Json};
+use steadfast_store::{self as store, AddressError, EntityKind, InvalidInput, Json};
 
 use super::{Handle, Object, calls::Lists};
 use crate::{Body, object::outgoing::Sending};
@@ -53,10 +53,17 @@ where
     C::Calls: Lists<M, I>,
 {
     fn sending(self, msg: M) -> Result<Sending, InvalidInput> {
-        let target = self.resolve()?;
-        let metadata = Json::of(&json!({ "to": target.to_string() }))?;
-        let (action, message_type) = ("call", C::NAME);
-        let (data, delay) = (Json::of(&msg)?, Duration::ZERO);
-        Ok(Sending { target, action, message_type, data, metadata, delay, ordered: false })
+        sending_of_call(self.resolve(), C::NAME, Json::of(&msg))
     }
+}
+
+fn sending_of_call(
+    target: Result<store::Address, AddressError>,
+    message_type: &'static str,
+    data: Result<Json, InvalidInput>,
+) -> Result<Sending, InvalidInput> {
+    let target = target?;
+    let metadata = Json::of(&json!({ "to": target.to_string() }))?;
+    let (action, data, delay) = ("call", data?, Duration::ZERO);
+    Ok(Sending { target, action, message_type, data, metadata, delay, ordered: false })
 }

@@ -2,9 +2,8 @@
 
 use std::{marker::PhantomData, rc::Rc, time::Duration};
 
-use serde::Serialize;
 use serde_json::json;
-use steadfast_store::{self as store, Due, InvalidInput, Json, Timestamp, limits};
+use steadfast_store::{self as store, AddressError, Due, InvalidInput, Json, Timestamp, limits};
 
 use super::{
     Handle, Object,
@@ -99,13 +98,13 @@ impl<C: Object> Turn<C> {
     /// Starts a run of a workflow, or finds it: one run for each id. The turn fails if the program
     /// does not serve the workflow, or if the id is invalid.
     pub fn start<W: Workflow>(&self, run: RunAddress<W>, input: W::Input) -> StartedRun<'_, W> {
-        let run = send_to_run(&self.state, &run, "start", &input);
+        let run = send_to_run(&self.state, W::NAME, run.resolve(), "start", Json::of(&input));
         StartedRun { state: &self.state, run, workflow: PhantomData }
     }
 
     /// Terminates a run of a workflow, if it exists and has not ended.
     pub fn terminate<W: Workflow>(&self, run: RunAddress<W>) {
-        let _ = send_to_run(&self.state, &run, "terminate", &());
+        let _ = send_to_run(&self.state, W::NAME, run.resolve(), "terminate", Json::of(&()));
     }
 
     /// Requests work outside of the turn; the outcome arrives as a turn of its own.
@@ -114,21 +113,8 @@ impl<C: Object> Turn<C> {
         C: Handle<Outcome<J>>,
         C::Calls: Lists<Outcome<J>, I>,
     {
-        let sending = || {
-            let address = &self.state.address;
-            let target = effect::target(J::NAME)?;
-            let metadata = json!({ "to": address.to_string(), "outcome": C::NAME });
-            let (action, message_type) = ("perform", J::NAME);
-            let (data, metadata) = (Json::of(job)?, Json::of(&metadata)?);
-            // The outcome holds the job as well.
-            let len = data.as_str().len();
-            if JOB_BYTES_MAX < len {
-                return Err(InvalidInput::DataSize { len: 2 * len });
-            }
-            let (delay, ordered) = (Duration::ZERO, false);
-            Ok(Sending { target, action, message_type, data, metadata, delay, ordered })
-        };
-        self.state.send(sending(), Due::After(Duration::ZERO));
+        let sending = sending_of_job(&self.state.address, (J::NAME, C::NAME), Json::of(job));
+        self.state.send(sending, Due::After(Duration::ZERO));
     }
 
     /// Deletes the object with this turn: its database, its alarms and its keys. Messages of the
@@ -156,39 +142,62 @@ impl<W: Workflow> StartedRun<'_, W> {
     {
         // A start that failed fails the turn.
         let Some((run, index)) = self.run else { return };
-        let class_not_served = !self.state.served.as_ref().is_none_or(|it| it.has_class(C::CLASS));
-        if class_not_served {
-            let class = C::CLASS.into();
-            let text = CallError::UnknownClass { class }.to_string();
-            return self.state.fail(Error::terminal(text).with_code("class_not_found"));
-        }
-        let mut outgoing = self.state.outgoing.borrow_mut();
-        // It is undone if the attempt that started the run has failed.
-        let Some(message) = outgoing.get_mut(index).filter(|it| it.is_for(&run, "start")) else {
-            return;
-        };
-        let metadata = || {
-            let on_end = OnEnd { to: to.resolve()?.to_string(), message: C::NAME.into() };
-            Json::of(&json!({ "to": run.to_string(), "onEnd": on_end }))
-        };
-        match metadata().and_then(|it| message.clone().metadata(it)) {
-            Ok(with_end) => *message = with_end,
-            Err(error) => self.state.fail(Error::terminal(error).with_code("invalid_input")),
-        }
+        let to = to.resolve().map(|it| OnEnd { to: it.to_string(), message: C::NAME.into() });
+        set_on_end(self.state, (&run, index), C::CLASS, to);
     }
 }
 
-fn send_to_run<W: Workflow>(
+fn set_on_end(
     state: &TurnState,
-    run: &RunAddress<W>,
+    (run, index): (&store::Address, usize),
+    class: &str,
+    on_end: Result<OnEnd, AddressError>,
+) {
+    if !state.served.as_ref().is_none_or(|it| it.has_class(class)) {
+        let text = CallError::UnknownClass { class: class.into() }.to_string();
+        return state.fail(Error::terminal(text).with_code("class_not_found"));
+    }
+    let mut outgoing = state.outgoing.borrow_mut();
+    // It is undone if the attempt that started the run has failed.
+    let Some(message) = outgoing.get_mut(index).filter(|it| it.is_for(run, "start")) else {
+        return;
+    };
+    let metadata = || Json::of(&json!({ "to": run.to_string(), "onEnd": on_end? }));
+    match metadata().and_then(|it| message.clone().metadata(it)) {
+        Ok(with_end) => *message = with_end,
+        Err(error) => state.fail(Error::terminal(error).with_code("invalid_input")),
+    }
+}
+
+fn sending_of_job(
+    object: &store::Address,
+    (job, outcome): (&'static str, &'static str),
+    data: Result<Json, InvalidInput>,
+) -> Result<Sending, InvalidInput> {
+    let target = effect::target(job)?;
+    let metadata = Json::of(&json!({ "to": object.to_string(), "outcome": outcome }))?;
+    let data = data?;
+    // The outcome holds the job as well.
+    let len = data.as_str().len();
+    if JOB_BYTES_MAX < len {
+        return Err(InvalidInput::DataSize { len: 2 * len });
+    }
+    let (action, message_type, delay, ordered) = ("perform", job, Duration::ZERO, false);
+    Ok(Sending { target, action, message_type, data, metadata, delay, ordered })
+}
+
+fn send_to_run(
+    state: &TurnState,
+    workflow: &'static str,
+    run: Result<store::Address, RunError>,
     action: &'static str,
-    data: &impl Serialize,
+    data: Result<Json, InvalidInput>,
 ) -> Option<(store::Address, usize)> {
     // A run of a workflow that is no longer served can still be terminated.
-    let served = state.served.as_ref().is_none_or(|it| it.has_workflow(W::NAME));
+    let served = state.served.as_ref().is_none_or(|it| it.has_workflow(workflow));
     let target = match served || action != "start" {
-        true => run.resolve(),
-        false => Err(RunError::UnknownWorkflow { workflow: W::NAME.into() }),
+        true => run,
+        false => Err(RunError::UnknownWorkflow { workflow: workflow.into() }),
     };
     let target = match target {
         Ok(target) => target,
@@ -200,7 +209,7 @@ fn send_to_run<W: Workflow>(
     };
     let sending = || {
         let metadata = Json::of(&json!({ "to": target.to_string() }))?;
-        let (message_type, data, delay) = (W::NAME, Json::of(data)?, Duration::ZERO);
+        let (message_type, data, delay) = (workflow, data?, Duration::ZERO);
         let target = target.clone();
         // The run is started before it is terminated.
         let ordered = true;
