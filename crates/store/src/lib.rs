@@ -47,9 +47,9 @@ mod texts;
 mod turn;
 mod writer;
 
-/// Returns the future of an `async fn` in a box. Its body is then compiled by its own crate, and not
-/// again by each crate that awaits it. Every `pub async fn` of the store, of buckets and of the core
-/// that is not generic has it.
+/// Returns the future of an `async fn` in a box. Its body is then compiled by its own crate, and
+/// not again by each crate that awaits it. Every `pub async fn` of the store, of buckets and of the
+/// core that is not generic has it.
 #[doc(hidden)]
 pub use async_recursion::async_recursion as boxed;
 

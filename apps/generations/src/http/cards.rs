@@ -228,7 +228,10 @@ pub(super) fn inspector(shown: &Shown) -> Markup {
             @if let Some(input) = input {
                 details { summary { "Input" } pre { (pretty_json(input)) } }
             }
-            details { summary { "Response of the provider" } pre { (pretty_json(&artifact.response)) } }
+            details {
+                summary { "Response of the provider" }
+                pre { (pretty_json(&artifact.response)) }
+            }
             (button("delete-artifact", &artifact.id, "Delete", workspace))
         }
     }
