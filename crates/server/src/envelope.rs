@@ -1,6 +1,6 @@
 //! Adds an id, security headers and one form of errors to every response, and counts it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     body::Body,
@@ -19,10 +19,7 @@ use steadfast_web::{
 };
 
 use crate::{
-    admission::base_path,
-    listener::{CLIENT_TIMEOUT, ConnectionSlot},
-    pages, request_id,
-    server::Server,
+    admission::base_path, listener::ConnectionSlot, pages, request_id, server::Server,
     transport::ClientInfo,
 };
 
@@ -59,7 +56,7 @@ pub(crate) async fn wrap(
         response = Problem::of(Code::ForeignOrigin, detail).into_response();
     }
     if slot.is_some_and(|it| it.was_slow()) {
-        response = slow().into_response();
+        response = slow(server.transport().client_timeout).into_response();
     }
     if let Some(problem) = problem_of(&mut response) {
         let body = problem.body(&path, &request_id);
@@ -122,10 +119,10 @@ fn waits(route: &str, query: Option<&str>) -> bool {
     by_route || query.is_some_and(|it| it.split('&').any(|it| it.starts_with("wait=")))
 }
 
-fn slow() -> Problem {
+fn slow(timeout: Duration) -> Problem {
     let detail = format!(
         "the body did not arrive in time: a client has {} s, plus one second per KiB that it sends",
-        CLIENT_TIMEOUT.as_secs()
+        timeout.as_secs()
     );
     Problem::of(Code::SlowRequest, detail)
 }

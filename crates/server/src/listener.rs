@@ -32,13 +32,13 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt;
 
+pub(crate) use self::slots::ConnectionSlot;
 use self::{
     peers::{PeerCounts, PeerGuard},
     slots::ConnectionSlots,
     strict::{Framing, StrictLines},
     timeouts::{ResponseBody, TimedBody, TimedStream},
 };
-pub(crate) use self::{slots::ConnectionSlot, timeouts::CLIENT_TIMEOUT};
 use crate::transport::Transport;
 
 /// Timeout of a TLS handshake, of a request head, and of an idle connection.
@@ -168,11 +168,12 @@ async fn connection(accepted: Accepted, served: Served, stop: CancellationToken)
     }
     slot.waits_to_read();
     let _release = ReleaseOnDrop(slot.clone());
+    let timeout = served.transport.client_timeout;
     let Some(tls) = served.transport.tls() else {
-        let stream = TimedStream::new(stream, slot.clone(), counted);
+        let stream = TimedStream::new(stream, slot.clone(), counted, timeout);
         return serve_http(stream, peer, served, &slot, &stop).await;
     };
-    let timed = |stream| TimedStream::new(stream, slot.clone(), counted);
+    let timed = |stream| TimedStream::new(stream, slot.clone(), counted, timeout);
     let secured = tokio::select! {
         secured = handshake::accept(stream, tls, timed) => secured,
         () = slot.closed() => return,
@@ -245,7 +246,7 @@ async fn answer(
         if body.is_end_stream() {
             return Body::empty();
         }
-        Body::new(TimedBody::new(body, slot.clone()))
+        Body::new(TimedBody::new(body, slot.clone(), served.transport.client_timeout))
     });
     let client = served.transport.client_info(peer, request.uri(), request.headers());
     request.extensions_mut().insert(client);

@@ -9,6 +9,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use axum::http::{HeaderMap, Uri};
@@ -26,6 +27,9 @@ use crate::{
 /// Connections of one client address to one port, by default.
 const CONNECTIONS_PER_PEER: usize = 256;
 
+/// Time in which a client has to move a byte, by default.
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(20);
+
 /// The settings that all ports share, and the state that depends on them.
 pub(crate) struct Transport {
     tls: Option<Tls>,
@@ -35,6 +39,8 @@ pub(crate) struct Transport {
     has_webhooks_port: bool,
     /// Maximum connections of one client address to one port.
     pub(crate) connections_per_peer: usize,
+    /// A client that sends and reads nothing for this time is disconnected.
+    pub(crate) client_timeout: Duration,
     is_closed: AtomicBool,
     refused: AtomicU64,
 }
@@ -49,6 +55,7 @@ impl Default for Transport {
             s3_public_url: None,
             has_webhooks_port: false,
             connections_per_peer: CONNECTIONS_PER_PEER,
+            client_timeout: CLIENT_TIMEOUT,
             is_closed: AtomicBool::new(false),
             refused: AtomicU64::new(0),
         }
@@ -75,6 +82,7 @@ impl Transport {
             s3_public_url: args.s3_public_url.clone(),
             has_webhooks_port: args.webhooks_listen.is_some(),
             connections_per_peer: usize::try_from(args.connections_per_peer).unwrap_or(usize::MAX),
+            client_timeout: Duration::from_secs(args.client_timeout),
             ..Self::default()
         })
     }

@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::net::TcpSocket;
 
 use crate::{
-    buckets::{ok, put, with_bucket},
+    buckets::{ok, put, with_bucket_and},
     harness::{Server, get_url, put_url},
     object_views::increment,
     seed,
@@ -19,6 +19,9 @@ use crate::{
 
 /// More than the connection slots of a port.
 const CLIENTS: usize = 1_100;
+
+/// Less time for clients than by default.
+const HASTE: [&str; 2] = ["--client-timeout", "3"];
 
 /// Sends a part of a request and waits.
 fn begin(host: &str, part: &str) -> TcpStream {
@@ -65,7 +68,7 @@ fn clients_that_send_one_byte_and_wait_lose_their_slots() {
 
 #[test]
 fn s3_clients_that_send_one_byte_and_wait_lose_their_slots() {
-    let server = with_bucket("files");
+    let server = with_bucket_and("files", &HASTE);
     put(&server, "files/k", b"first");
     let presign = |method: &str| {
         let body = json!({ "key": "k", "method": method }).to_string();
@@ -89,7 +92,7 @@ fn s3_clients_that_send_one_byte_and_wait_lose_their_slots() {
 
 #[test]
 fn a_client_with_a_low_send_rate_is_disconnected() {
-    let server = Server::empty();
+    let server = Server::with(tempfile::tempdir().expect("a temporary folder"), &HASTE);
     let part = "POST /v1/objects/counter/a/calls/increment HTTP/1.1\r\nHost: localhost\r\n\
         Content-Length: 100000\r\n\r\n{";
     let mut slow = begin(server.host(), part);
@@ -111,7 +114,7 @@ fn a_client_with_a_low_send_rate_is_disconnected() {
 
 #[test]
 fn a_client_that_reads_nothing_is_disconnected() {
-    let server = with_bucket("files");
+    let server = with_bucket_and("files", &HASTE);
     // More than the socket buffers of both sides.
     let bytes = vec![b'x'; 64 << 20];
     let path = "/v1/buckets/files/objects/large";
@@ -127,18 +130,18 @@ fn a_client_that_reads_nothing_is_disconnected() {
 
 #[test]
 fn a_client_that_reads_slowly_stays_connected() {
-    let server = with_bucket("files");
+    let server = with_bucket_and("files", &["--client-timeout", "5"]);
     let bytes = vec![b'x'; 64 << 20];
     let path = "/v1/buckets/files/objects/large";
     assert!(server.put_bytes(path, &bytes, &[]).status < 300);
     let ask = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let mut slow = begin(server.host(), &ask);
     let port = slow.local_addr().unwrap().port();
-    // 16 KiB per second, for longer than the timeout of a client that reads nothing.
-    let mut piece = vec![0; 16 << 10];
-    for _ in 0..35 {
+    // 128 KiB per second, for longer than the timeout of a client that reads nothing.
+    let mut piece = vec![0; 64 << 10];
+    for _ in 0..24 {
         slow.read_exact(&mut piece).expect("the response continues");
-        std::thread::park_timeout(Duration::from_secs(1));
+        std::thread::park_timeout(Duration::from_millis(500));
     }
     assert!(has_connection(&server, port), "it was cut");
 }

@@ -8,18 +8,13 @@ use std::{
     fs::{self, File},
     path::Path,
     process::{Child, Command, Stdio},
-    time::Duration,
 };
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use self::pipe::Pipe;
-use crate::harness::spawn;
-
-/// Polls until a page is as expected: about 30 seconds.
-const LOOKS_MAX: usize = 3_000;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
+use crate::harness::{spawn, until};
 
 /// Headless, without persistence, and limited to this machine.
 const FLAGS: &[&str] = &[
@@ -154,16 +149,8 @@ impl Window<'_> {
     /// Waits until an expression is true.
     #[track_caller]
     pub(crate) fn wait_for(&self, expression: &str) {
-        let mut last = Ok(Value::Null);
-        for _ in 0..LOOKS_MAX {
-            // During navigation nothing can be evaluated.
-            last = self.try_evaluate(expression);
-            if last == Ok(Value::Bool(true)) {
-                return;
-            }
-            std::thread::park_timeout(BETWEEN_LOOKS);
-        }
-        panic!("never true: {expression}; it was {last:?}");
+        // During navigation nothing can be evaluated.
+        until(expression, || self.try_evaluate(expression) == Ok(Value::Bool(true)));
     }
 
     /// Types into a field and replaces its text.

@@ -6,7 +6,12 @@ use crate::harness::{Answer, Server};
 
 /// A server with one bucket.
 pub(crate) fn with_bucket(bucket: &str) -> Server {
-    let server = Server::empty();
+    with_bucket_and(bucket, &[])
+}
+
+/// The same, and the server has these flags.
+pub(crate) fn with_bucket_and(bucket: &str, flags: &[&str]) -> Server {
+    let server = Server::with(tempfile::tempdir().expect("a temporary folder"), flags);
     let made = server.put_json(&format!("/v1/buckets/{bucket}"), &json!({}));
     assert_eq!(ok(&made)["created"], true);
     server

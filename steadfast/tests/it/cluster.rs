@@ -8,7 +8,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use crate::harness;
+use crate::harness::{self, until};
 
 /// A private cluster.
 pub(crate) struct Cluster {
@@ -68,13 +68,7 @@ impl Cluster {
     pub(crate) fn caught_up(&self, standby: &Self) {
         let here = self.sql("SELECT pg_current_wal_lsn()");
         let there = format!("SELECT pg_last_wal_replay_lsn() >= '{here}'::pg_lsn");
-        for _ in 0..6_000 {
-            if standby.sql(&there) == "t" {
-                return;
-            }
-            std::thread::park_timeout(std::time::Duration::from_millis(5));
-        }
-        panic!("the standby does not follow");
+        until("the standby has it all", || standby.sql(&there) == "t");
     }
 
     /// Stops it immediately.

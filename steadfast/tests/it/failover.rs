@@ -12,7 +12,7 @@ use steadfast_store::{Clock, SystemClock};
 
 use crate::{
     cluster::Cluster,
-    harness::{self, Answer, Server, assert_fails_with, steadfast},
+    harness::{self, Answer, Server, assert_fails_with, steadfast, until},
     proxy::Proxy,
 };
 
@@ -30,15 +30,16 @@ fn increment(server: &Server, key: &str) -> Result<Answer, ureq::Error> {
 
 /// Increments once, with as many retries as needed.
 fn increment_surely(server: &Server, key: &str) -> u64 {
-    for _ in 0..6_000 {
+    let mut found = None;
+    until(key, || {
         match increment(server, key) {
-            Ok(answer) if answer.status == 200 => return number(&answer),
+            Ok(answer) if answer.status == 200 => found = Some(number(&answer)),
             Ok(answer) => assert_eq!(answer.status, 503, "{}", answer.body),
             Err(error) => panic!("{key}: {error}"),
         }
-        std::thread::park_timeout(Duration::from_millis(10));
-    }
-    panic!("{key} was never answered");
+        found.is_some()
+    });
+    found.expect("it was answered")
 }
 
 fn number(answer: &Answer) -> u64 {
@@ -49,17 +50,6 @@ fn number(answer: &Answer) -> u64 {
 fn read(server: &Server) -> Option<u64> {
     let answer = server.try_post_json(READ, "", &[]).ok()?;
     (answer.status == 200).then(|| number(&answer))
-}
-
-#[track_caller]
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    for _ in 0..9_000 {
-        if holds() {
-            return;
-        }
-        std::thread::park_timeout(Duration::from_millis(10));
-    }
-    panic!("never: {what}");
 }
 
 #[test]

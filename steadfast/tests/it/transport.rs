@@ -20,7 +20,7 @@ use tempfile::TempDir;
 
 use crate::{
     generations_runware::{ask, ended, flags, folder, free_host},
-    harness::{Server, assert_fails_with, output, run, stderr, stdout, steadfast},
+    harness::{Server, assert_fails_with, output, run, stderr, stdout, steadfast, until},
 };
 
 /// More than the connection slots of a port.
@@ -151,18 +151,6 @@ fn a_changed_certificate_needs_no_restart_and_a_broken_one_is_logged() {
     let told = files.ask(&server.url, "second.pem");
     assert!(told.status.success(), "{}", stderr(&told));
     assert_eq!(said().matches("changed certificate not used").count(), 1);
-}
-
-/// Polls for about 30 seconds.
-#[track_caller]
-fn until(what: &str, is_so: impl Fn() -> bool) {
-    for _ in 0..600 {
-        if is_so() {
-            return;
-        }
-        std::thread::park_timeout(std::time::Duration::from_millis(50));
-    }
-    panic!("never: {what}");
 }
 
 #[test]

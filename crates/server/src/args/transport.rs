@@ -34,4 +34,9 @@ pub(crate) struct TransportArgs {
     #[arg(long, env = "STEADFAST_CONNECTIONS_PER_PEER", default_value = "256", value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) connections_per_peer: u32,
+    /// Seconds in which a client has to send or read something, or it is disconnected; each KiB
+    /// gives it another second, up to this time
+    #[arg(long, env = "STEADFAST_CLIENT_TIMEOUT", default_value = "20", value_name = "SECONDS",
+        value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) client_timeout: u64,
 }

@@ -17,21 +17,21 @@ use tokio::{
 
 use super::{ConnectionSlot, peers::PeerGuard};
 
-/// A client that sends and reads nothing for this time is disconnected.
-pub(crate) const CLIENT_TIMEOUT: Duration = Duration::from_secs(20);
-
 /// Minimum average rate of a client.
 const BYTES_PER_SECOND: u64 = 1_024;
 
 /// The time that a client has left. Only waiting for the client uses it up.
 struct TimeBudget {
+    full: Duration,
     left: Duration,
     since: Option<Instant>,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl TimeBudget {
-    const FULL: Self = Self { left: CLIENT_TIMEOUT, since: None, timer: None };
+    fn new(full: Duration) -> Self {
+        Self { full, left: full, since: None, timer: None }
+    }
 
     /// Ready when the time is used up.
     fn poll_over(&mut self, context: &mut Context<'_>) -> Poll<()> {
@@ -49,7 +49,7 @@ impl TimeBudget {
         let waited = self.since.take().map_or(Duration::ZERO, |it| it.elapsed());
         let earned = Duration::from_micros(bytes as u64 * 1_000_000 / BYTES_PER_SECOND);
         let left = self.left.saturating_sub(waited);
-        self.left = (left + earned).min(CLIENT_TIMEOUT);
+        self.left = (left + earned).min(self.full);
     }
 }
 
@@ -61,8 +61,9 @@ pub(super) struct TimedBody<B> {
 }
 
 impl<B> TimedBody<B> {
-    pub(super) fn new(body: B, slot: ConnectionSlot) -> Self {
-        Self { body, time: TimeBudget::FULL, slot }
+    /// The client has this time, and more for each byte that it sends.
+    pub(super) fn new(body: B, slot: ConnectionSlot, timeout: Duration) -> Self {
+        Self { body, time: TimeBudget::new(timeout), slot }
     }
 }
 
@@ -167,8 +168,14 @@ pub(super) struct TimedStream {
 }
 
 impl TimedStream {
-    pub(super) fn new(stream: TcpStream, slot: ConnectionSlot, peer: Option<PeerGuard>) -> Self {
-        Self { stream, time: TimeBudget::FULL, slot, _peer: peer }
+    /// The client has this time, and more for each byte that it reads.
+    pub(super) fn new(
+        stream: TcpStream,
+        slot: ConnectionSlot,
+        peer: Option<PeerGuard>,
+        timeout: Duration,
+    ) -> Self {
+        Self { stream, time: TimeBudget::new(timeout), slot, _peer: peer }
     }
 
     fn poll_timed(

@@ -245,8 +245,8 @@ const LIMITS: &[(&str, &[Limit])] = &[
                 "closed",
             ),
             (
-                "Time in which a client moves no byte",
-                SERVER,
+                "Time in which a client moves no byte (`--client-timeout`)",
+                "crates/server/src/transport.rs",
                 "CLIENT_TIMEOUT",
                 "`slow_request`, or closed",
             ),
