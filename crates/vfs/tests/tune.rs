@@ -2,10 +2,16 @@
 //! a process of its own, without the threads of a test harness.
 
 #![allow(unsafe_code, reason = "SQLite's count of its memory is read from C")]
+#![allow(clippy::print_stdout, reason = "a program that lists its test")]
 
 use rusqlite::{Connection, ffi::sqlite3_memory_used};
 
 fn main() {
+    // As a test harness answers `--list`.
+    if std::env::args().any(|it| it == "--list") {
+        println!("sqlite_is_tuned_once_and_before_there_are_threads: test");
+        return;
+    }
     assert!(steadfast_vfs::tune_sqlite(), "it is not in use yet");
     let waits = std::sync::Barrier::new(2);
     std::thread::scope(|scope| {

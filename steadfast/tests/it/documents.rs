@@ -7,17 +7,14 @@
 use std::{
     fs,
     io::{BufRead, BufReader, Write},
-    net::TcpListener,
+    net::{TcpListener, UdpSocket},
     os::unix::{
         fs::{PermissionsExt, symlink},
         process::CommandExt,
     },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::{
-        atomic::{AtomicU16, Ordering},
-        mpsc::{self, Receiver},
-    },
+    sync::mpsc::{self, Receiver},
     time::Duration,
 };
 
@@ -106,6 +103,7 @@ struct Shell {
     child: Child,
     lines: Receiver<String>,
     ports: [u16; 2],
+    _claimed: [UdpSocket; 2],
     _folder: TempDir,
 }
 
@@ -122,19 +120,21 @@ case "$*" in
 esac
 "#;
 
-/// The next port to try. They are outside of the range from which the system takes those of others.
-static PORT: AtomicU16 = AtomicU16::new(0);
-
-fn free_port() -> u16 {
+/// A port that no other test takes while the socket lives. It is outside of the range from which
+/// the system takes those of others.
+fn free_port() -> (u16, UdpSocket) {
     let first = 20_000 + u16::try_from(std::process::id() % 10_000).unwrap_or_default();
-    let next = || first + PORT.fetch_add(1, Ordering::Relaxed);
-    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    std::iter::repeat_with(next).take(100).find(is_free).expect("a free port")
+    let claim = |port: u16| {
+        let claimed = UdpSocket::bind(("127.0.0.1", port)).ok()?;
+        TcpListener::bind(("127.0.0.1", port)).is_ok().then_some((port, claimed))
+    };
+    (first..first + 1_000).find_map(claim).expect("a free port")
 }
 
 impl Shell {
     fn open() -> Self {
-        let ports = [free_port(), free_port()];
+        let (claimed, other) = (free_port(), free_port());
+        let ports = [claimed.0, other.0];
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (tools, work) = (folder.path().join("tools"), folder.path().join("work"));
         for it in [&tools, &work] {
@@ -178,7 +178,8 @@ impl Shell {
             // Fails when the test has ended.
             output.lines().map_while(Result::ok).try_for_each(|it| sender.send(it))
         });
-        let mut shell = Self { child, lines, ports, _folder: folder };
+        let mut shell =
+            Self { child, lines, ports, _claimed: [claimed.1, other.1], _folder: folder };
         assert_eq!(shell.run("exec 2>&1; set -o pipefail; command -v curl").1, 0, "curl is needed");
         shell
     }

@@ -1,6 +1,6 @@
 //! The tables of `docs/reference` are made from the program: its help, its OpenAPI document, its
-//! metrics and its limits. With `STEADFAST_UPDATE_SNAPSHOTS=1` they are written into the pages; the
-//! text around them is written by hand.
+//! metrics and its limits. `./test bless` writes them into the pages; the text around them is
+//! written by hand.
 
 mod help;
 mod limits;

@@ -1,5 +1,5 @@
 //! Texts that people and programs depend on, as files: `--help` of every verb, the OpenAPI
-//! document, and a problem for each error code. `STEADFAST_UPDATE_SNAPSHOTS=1` writes the files.
+//! document, and a problem for each error code. `./test bless` writes the files.
 
 use std::{collections::BTreeSet, fmt::Write, fs, path::Path};
 
@@ -22,7 +22,7 @@ fn assert_kept(name: &str, text: &str) {
 /// Compares a text with a file, or writes it there.
 #[track_caller]
 pub(crate) fn assert_same(path: &Path, text: &str) {
-    if std::env::var("STEADFAST_UPDATE_SNAPSHOTS").is_ok_and(|it| it == "1") {
+    if std::env::var_os("STEADFAST_TEST_BLESS").is_some() {
         fs::create_dir_all(path.parent().expect("a folder")).expect("it can be made");
         fs::write(path, text).expect("it can be written");
         return;
@@ -34,8 +34,8 @@ pub(crate) fn assert_same(path: &Path, text: &str) {
     let at = kept.lines().zip(text.lines()).take_while(|(kept, now)| kept == now).count();
     let line = |text: &str| text.lines().nth(at).unwrap_or("(the end)").to_owned();
     panic!(
-        "{} differs from line {} on:\n  kept: {}\n  now:  {}\nIf that is meant, run this test \
-         with STEADFAST_UPDATE_SNAPSHOTS=1, and look at the difference.",
+        "{} differs from line {} on:\n  kept: {}\n  now:  {}\nIf that is meant, run \
+         `./test bless`, and look at the difference.",
         path.display(),
         at + 1,
         line(&kept),

@@ -12,7 +12,7 @@ use crate::{
 fn models(test: &str) -> Option<PathBuf> {
     let folder = std::env::var_os("STEADFAST_TEST_MODELS").map(PathBuf::from);
     if folder.is_none() {
-        eprintln!("{test}: skipped, STEADFAST_TEST_MODELS names no folder");
+        eprintln!("skipped: {test}, STEADFAST_TEST_MODELS names no folder");
     }
     folder
 }
@@ -33,7 +33,7 @@ fn photos_get_the_labels_that_the_model_is_known_to_give() {
     let server = server(&models);
     for (photo, label) in PHOTOS {
         let Ok(bytes) = std::fs::read(models.join("photos").join(photo)) else {
-            eprintln!("{test}: {photo} skipped, it is not there");
+            eprintln!("skipped: {photo} of {test}, it is not there");
             continue;
         };
         assert_eq!(upload(&server, "acme", photo, &bytes).status, 202);

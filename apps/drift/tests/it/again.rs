@@ -8,9 +8,9 @@ use steadfast_drift::{
     diff::{Code, EnvDiff, Severity},
 };
 
-use crate::stage::{Environment, RETRIES, create, ended, on_all};
+use crate::stage::{Environment, RETRIES, create, ended};
 
-on_all!(
+laws!(
     one_connection_that_ends_is_a_warning_and_what_both_sides_answer_is_compared,
     a_side_that_never_answers_is_critical_after_all_retries,
 );

@@ -11,11 +11,9 @@ use steadfast_drift::{
     pair::pair_key_of,
 };
 
-use crate::stage::{
-    Environment, ROUNDS, RUNNING_MAX, all, begin, create, ended, failed, find, on_all,
-};
+use crate::stage::{Environment, ROUNDS, RUNNING_MAX, all, begin, create, ended, failed, find};
 
-on_all!(
+laws!(
     two_environments_are_compared_and_explained,
     hole_1_sixty_comparisons_in_one_millisecond_keep_exactly_fifty,
     hole_2_what_is_under_way_is_never_forgotten,
@@ -30,6 +28,11 @@ on_all!(
     hole_11_what_a_server_says_is_kept_within_limits,
     hole_12_a_redirect_to_where_nobody_may_go_is_not_followed,
     a_comparison_that_takes_too_long_fails_and_stays_failed,
+);
+laws!(also on postgres:
+    hole_1_sixty_comparisons_in_one_millisecond_keep_exactly_fifty,
+    hole_4_the_same_id_is_one_comparison_and_one_run,
+    hole_5_and_9_an_end_is_final_whoever_speaks_later,
 );
 
 fn envelope(id: &str, side: Side) -> SignalEnvelope {

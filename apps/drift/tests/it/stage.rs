@@ -141,27 +141,6 @@ pub(crate) const RETRIES: usize = 3;
 /// Maximum number of comparisons of a pair in progress.
 pub(crate) const RUNNING_MAX: u32 = 100;
 
-/// The same claims on every store.
-macro_rules! on_all {
-    ($($claim:ident),+ $(,)?) => {
-        crate::stage::on_all!(@on memory, in_memory: $($claim),+);
-        crate::stage::on_all!(@on sqlite, on_sqlite: $($claim),+);
-        crate::stage::on_all!(@on postgres, on_postgres: $($claim),+);
-    };
-    (@on $store:ident, $world:ident: $($claim:ident),+) => {
-        mod $store {
-            $(#[test]
-            fn $claim() {
-                let moody = crate::stage::Moody::default();
-                let world =
-                    steadfast_world::World::$world(move || crate::stage::program(&moody));
-                world.on(super::$claim);
-            })+
-        }
-    };
-}
-pub(crate) use on_all;
-
 pub(crate) fn program(moody: &Moody) -> App {
     let policy = Policy::public_only().allow_network("127.0.0.0/8".parse().unwrap());
     let pause = Duration::from_millis(1);

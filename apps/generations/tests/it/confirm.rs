@@ -6,14 +6,13 @@ use steadfast_core::{Object, store::Timestamp, test::TestApp};
 use steadfast_generations::{Delete, GenerationManager, GenerationStatus, TaskState};
 use steadfast_world::World;
 
-use crate::stage::{
-    Fake, ID, advance, blobs, create, kept, live, on_all, program, webhook, webhook_with,
-};
+use crate::stage::{Fake, ID, advance, blobs, create, kept, live, program, webhook, webhook_with};
 
-on_all!(
+laws!(
     a_hard_delete_is_done_when_the_bucket_is_back_after_days,
     one_alarm_is_enough_for_all_that_the_library_has_to_confirm,
 );
+laws!(also on postgres: a_hard_delete_is_done_when_the_bucket_is_back_after_days);
 
 /// When the alarm rings that asks the library again.
 async fn alarm(app: &TestApp) -> Option<Timestamp> {

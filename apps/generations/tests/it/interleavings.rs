@@ -7,9 +7,12 @@ use steadfast_core::test::TestApp;
 use steadfast_generations::{GenerationStatus, TaskState};
 use steadfast_world::World;
 
-use crate::stage::{Fake, advance, create, kept, live, on_all, program, webhook};
+use crate::stage::{Fake, advance, create, kept, live, program, webhook};
 
-on_all!(hole_01_polls_and_webhooks_are_answered_during_a_slow_call_and_no_change_is_lost);
+laws!(hole_01_polls_and_webhooks_are_answered_during_a_slow_call_and_no_change_is_lost,);
+laws!(also on postgres:
+    hole_01_polls_and_webhooks_are_answered_during_a_slow_call_and_no_change_is_lost,
+);
 
 async fn hole_01_polls_and_webhooks_are_answered_during_a_slow_call_and_no_change_is_lost(
     app: &TestApp,

@@ -13,9 +13,9 @@ use steadfast_generations::{
     Cancel, Delete, GenerationManager, GenerationStatus, GetState, TaskState,
 };
 
-use crate::stage::{Fake, ID, advance, create, kept, live, on_all, program, request};
+use crate::stage::{Fake, ID, advance, create, kept, live, program, request};
 
-on_all!(
+laws!(
     a_task_that_waits_for_a_place_does_not_time_out,
     the_time_of_a_provider_ends_while_others_wait,
     what_is_cancelled_while_the_provider_is_busy_is_never_submitted,

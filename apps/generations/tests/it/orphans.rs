@@ -11,17 +11,16 @@ use steadfast_generations::{
     blob_key,
 };
 
-use crate::stage::{
-    Fake, ID, advance, blobs, create, on_all, request, start_with_providers, webhook,
-};
+use crate::stage::{Fake, ID, advance, blobs, create, request, start_with_providers, webhook};
 
 const OTHER: &str = "0190b0a0-0000-7000-8000-000000000002";
 const DAY: u64 = 24 * 3_600;
 
-on_all!(
+laws!(
     blobs_that_nothing_refers_to_are_found_however_long_the_bucket_is_away,
     blobs_that_are_referred_to_are_never_taken,
 );
+laws!(also on postgres: blobs_that_are_referred_to_are_never_taken);
 
 /// Puts a blob as a process leaves it that ends before it reports the blob.
 async fn leave(app: &TestApp, generation: &str, index: u32, workspace: Option<&str>) -> String {

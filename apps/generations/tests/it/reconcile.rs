@@ -6,10 +6,10 @@ use steadfast_generations::{
 };
 
 use crate::stage::{
-    Fake, GONE, ID, State, advance, create, kept, live, on_all, until, webhook, webhook_with,
+    Fake, GONE, ID, State, advance, create, kept, live, until, webhook, webhook_with,
 };
 
-on_all!(
+laws!(
     a_task_that_is_turned_away_while_it_counts_as_submitted_is_submitted_again,
     what_is_cancelled_between_the_polls_and_the_submission_is_not_paid,
     a_task_that_the_provider_acknowledged_and_does_not_know_fails_before_its_time_is_over,

@@ -248,27 +248,6 @@ impl Provider for Fake {
     }
 }
 
-/// The same claims on every store.
-macro_rules! on_all {
-    ($($claim:ident),+ $(,)?) => {
-        crate::stage::on_all!(@on memory, in_memory: $($claim),+);
-        crate::stage::on_all!(@on sqlite, on_sqlite: $($claim),+);
-        crate::stage::on_all!(@on postgres, on_postgres: $($claim),+);
-    };
-    (@on $store:ident, $world:ident: $($claim:ident),+) => {
-        mod $store {
-            $(#[test]
-            fn $claim() {
-                let fake = crate::stage::Fake::new();
-                let its = fake.clone();
-                let world = steadfast_world::World::$world(move || crate::stage::program(&its));
-                world.on(async |app| super::$claim(app, &fake).await);
-            })+
-        }
-    };
-}
-pub(crate) use on_all;
-
 /// The application.
 pub(crate) fn program(fake: &Fake) -> App {
     program_and_providers(vec![Arc::new(fake.clone())], Some(fake)).0

@@ -5,9 +5,9 @@ use std::time::Duration;
 use steadfast_core::{Object, test::TestApp};
 use steadfast_generations::{GenerationManager, GenerationStatus, GetState};
 
-use crate::stage::{Fake, ID, advance, create, kept, live, on_all, request};
+use crate::stage::{Fake, ID, advance, create, kept, live, request};
 
-on_all!(
+laws!(
     the_wait_that_a_provider_asks_for_after_an_outage_is_not_its_time,
     a_provider_that_is_down_is_left_alone_as_long_as_it_says,
     a_busy_provider_that_does_not_say_how_long_is_asked_more_and_more_seldom,

@@ -12,6 +12,7 @@ mod holes_delete;
 mod interleavings;
 mod notes;
 mod outages;
+mod real;
 mod stage;
 mod stored;
 mod stuck;

@@ -9,7 +9,7 @@ use steadfast_bucket::{
 
 use crate::setup::{Setup, bucket, key};
 
-crate::setup::laws!(
+laws!(on sqlite, postgres:
     a_blob_is_read_whole_and_in_ranges,
     every_write_of_a_key_and_its_event_have_the_next_number,
     a_body_that_differs_from_its_declaration_stores_nothing,

@@ -8,7 +8,7 @@ use steadfast_bucket::{
 
 use crate::setup::{START, Setup, bucket, key};
 
-crate::setup::laws!(
+laws!(on sqlite, postgres:
     reads_check_their_conditions,
     writes_check_their_conditions,
     a_copy_between_buckets_checks_both_conditions,

@@ -8,13 +8,14 @@ use steadfast_store::{DueCursor, Timestamp, queue_address};
 
 use crate::setup::{Setup, bucket, key};
 
-crate::setup::laws!(
+laws!(
     every_action_sends_a_complete_event,
     a_rule_selects_by_type_prefix_and_suffix,
     a_change_of_a_rule_is_in_order_with_the_writes,
     the_last_events_are_shown_newest_first,
     a_clock_that_is_set_back_changes_no_order,
 );
+laws!(also on postgres: a_change_of_a_rule_is_in_order_with_the_writes);
 
 fn rule(id: &str, events: &[EventType], prefix: &str, suffix: &str, queue: &str) -> Rule {
     let (id, queue) = (id.into(), queue.into());

@@ -9,7 +9,7 @@ use steadfast_store::SeededEntropy;
 
 use crate::setup::{Setup, bucket, key};
 
-crate::setup::laws!(
+laws!(
     a_full_disk_at_any_call_leaves_no_file_and_no_event,
     a_truncated_or_missing_file_is_an_error_of_its_blob_only,
 );

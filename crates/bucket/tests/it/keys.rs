@@ -9,7 +9,7 @@ use steadfast_store::{Commit, EntryKey, Json, Put, Seal, SealError, Store, Write
 
 use crate::setup::{START, Setup};
 
-crate::setup::laws!(
+laws!(
     access_keys_are_found_until_they_are_revoked,
     the_stored_secret_is_sealed,
     plain_secrets_of_an_earlier_version_are_sealed_once,
@@ -17,6 +17,7 @@ crate::setup::laws!(
     with_another_seal_key_only_secrets_are_refused,
     a_key_of_an_organization_is_for_its_blobs_and_expires,
 );
+laws!(also on postgres: access_keys_are_found_until_they_are_revoked);
 
 async fn a_key_of_an_organization_is_for_its_blobs_and_expires(setup: Setup) {
     let seal = Seal::of_key([1; 32]);

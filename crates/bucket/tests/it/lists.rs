@@ -7,8 +7,12 @@ use steadfast_store::{Entropy, SeededEntropy};
 
 use crate::setup::{Setup, bucket, key};
 
-crate::setup::laws!(
+laws!(
     a_list_continues_after_a_prefix_with_more_keys_than_a_page,
+    a_list_equals_a_plain_filter,
+    keys_of_any_text_and_length_are_listed_and_read,
+);
+laws!(also on postgres:
     a_list_equals_a_plain_filter,
     keys_of_any_text_and_length_are_listed_and_read,
 );

@@ -18,11 +18,11 @@ use steadfast_store::{
 };
 
 use crate::{
-    setup::{self, Setup, bucket, key, laws},
+    setup::{self, Setup, bucket, key},
     wrapper::{Hook, Wrapper},
 };
 
-laws!(
+laws!(on sqlite, postgres:
     usage_is_what_the_buckets_hold,
     exactly_full_is_allowed_and_one_byte_more_is_not,
     concurrent_writers_do_not_pass_the_limit,

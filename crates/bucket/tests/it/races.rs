@@ -10,7 +10,7 @@ use crate::{
     setup::{Setup, bucket, key},
 };
 
-crate::setup::laws!(
+laws!(on sqlite, postgres:
     a_sweep_keeps_the_files_of_a_slow_write,
     a_multipart_blob_is_read_to_its_end_after_a_deletion,
     a_dropped_operation_is_applied_or_not_and_leaves_no_files,

@@ -13,7 +13,7 @@ use crate::{
     setup::{Setup, bucket, key, open_sqlite},
 };
 
-crate::setup::laws!(
+laws!(
     an_older_store_beside_newer_files_deletes_nothing_for_a_week,
     files_of_an_ended_process_are_kept_for_a_week,
     repeated_crashes_do_not_keep_files_for_ever,
@@ -25,6 +25,7 @@ crate::setup::laws!(
     buckets_opened_on_a_full_disk_are_readable_and_recover_with_space,
     a_rule_revisits_rewritten_blobs_and_all_blobs_after_a_new_prefix,
 );
+laws!(also on postgres: a_crash_between_the_two_writes_of_an_id_is_recovered);
 
 const HOUR: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);

@@ -4,12 +4,16 @@ use steadfast_bucket::{BucketError, BucketName, PutOptions};
 
 use crate::setup::{Setup, bucket, key};
 
-crate::setup::laws!(
+laws!(
     a_bucket_with_uploads_and_no_blobs_is_deleted_without_a_trace,
     numbers_continue_when_a_bucket_is_created_again,
     a_put_during_the_deletion_of_its_bucket_is_stored_or_refused,
     settings_are_visible_to_all_later_callers,
     a_blob_larger_than_the_bucket_allows_is_always_refused,
+);
+laws!(also on postgres:
+    numbers_continue_when_a_bucket_is_created_again,
+    a_put_during_the_deletion_of_its_bucket_is_stored_or_refused,
 );
 
 async fn a_bucket_with_uploads_and_no_blobs_is_deleted_without_a_trace(setup: Setup) {

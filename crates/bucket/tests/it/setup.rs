@@ -20,26 +20,6 @@ use crate::faulty_blobs::FaultyBlobs;
 
 pub(crate) const START: Timestamp = Timestamp(1_700_000_000_000);
 
-/// Runs each test on all three stores; the one in memory keeps its blobs there too.
-macro_rules! laws {
-    ($($law:ident),* $(,)?) => {
-        crate::setup::laws!(@on memory: $($law),*);
-        crate::setup::laws!(@on sqlite: $($law),*);
-        crate::setup::laws!(@on postgres: $($law),*);
-    };
-    (@on $store:ident: $($law:ident),*) => {
-        mod $store {
-            $(
-                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                async fn $law() {
-                    super::$law(crate::setup::Setup::$store().await).await;
-                }
-            )*
-        }
-    };
-}
-pub(crate) use laws;
-
 pub(crate) struct Setup {
     pub(crate) buckets: Buckets,
     pub(crate) store: Arc<dyn Store>,

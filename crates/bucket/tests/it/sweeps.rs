@@ -9,7 +9,7 @@ use crate::{
     setup::{Setup, bucket, key},
 };
 
-crate::setup::laws!(
+laws!(on sqlite, postgres:
     orphans_are_removed_after_an_hour,
     orphaned_parts_are_removed_and_parts_of_open_uploads_stay,
     expired_blobs_are_deleted_by_prefix_with_an_event,

@@ -4,13 +4,19 @@ use steadfast_bucket::{BlobAction, ExpectedContent};
 
 use crate::setup::{Setup, bucket, key};
 
-crate::setup::laws!(
+laws!(
     a_part_replaced_during_completion_is_not_missed,
     two_concurrent_completions_both_succeed_with_one_event,
     an_aborted_upload_leaves_no_file_and_no_event,
     of_complete_and_abort_one_wins,
     uploads_are_listed_after_a_key_or_an_upload,
     parts_are_numbered_replaced_selected_and_aborted,
+);
+laws!(also on postgres:
+    a_part_replaced_during_completion_is_not_missed,
+    two_concurrent_completions_both_succeed_with_one_event,
+    of_complete_and_abort_one_wins,
+    uploads_are_listed_after_a_key_or_an_upload,
 );
 
 async fn a_part_replaced_during_completion_is_not_missed(setup: Setup) {

@@ -8,15 +8,16 @@ use steadfast_core::{
     RunEnded, RunError, Runtime, StartError, TokenSpec, Turn, Workflow, workflow::Status,
 };
 
-use crate::{dispatch::on_all, lab::Lab, ledger::Ledger, play::until};
+use crate::{lab::Lab, ledger::Ledger, play::until};
 
-on_all!(
+laws!(
     a_turn_that_starts_a_run_which_no_run_can_be_fails,
     a_repeated_alarm_outlives_an_error_that_no_repetition_can_cure,
     declarations_are_not_written_before_the_program_starts_work,
     a_run_gives_what_its_workflow_says_and_takes_events_by_their_types,
     the_named_object_is_notified_once_of_the_end_of_a_run,
 );
+laws!(also on postgres: declarations_are_not_written_before_the_program_starts_work);
 
 /// Starts runs, and has an alarm.
 struct Clerk;

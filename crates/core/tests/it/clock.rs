@@ -10,14 +10,13 @@ use steadfast_core::{
 };
 
 use crate::{
-    dispatch::on_all,
     lab::Lab,
     ledger::{AddBoth, Clockwork, Downloader, Fetch, Ledger, Read, Rung},
     play::{Play, until},
     post::{HOUR, MAIL, OTHER, Post, SECOND, mail},
 };
 
-on_all!(
+laws!(on sqlite, postgres:
     due_work_is_done_immediately_after_a_step_before_the_start,
     due_work_is_done_immediately_after_a_step_between_commits,
     due_work_is_done_immediately_after_a_commit_under_a_clock_that_was_ahead,

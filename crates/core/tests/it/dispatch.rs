@@ -1,4 +1,4 @@
-//! The guarantees of the dispatcher, on every store.
+//! The guarantees of the dispatcher.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,21 +15,7 @@ use crate::{
     lab::{Lab, address, command, event, json},
 };
 
-macro_rules! on_all {
-    ($($claim:ident),* $(,)?) => {
-        $(mod $claim {
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn on_memory() { super::$claim(crate::lab::Lab::memory().await).await }
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn on_sqlite() { super::$claim(crate::lab::Lab::sqlite().await).await }
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn on_postgres() { super::$claim(crate::lab::Lab::postgres().await).await }
-        })*
-    };
-}
-pub(crate) use on_all;
-
-on_all!(
+laws!(on sqlite, postgres:
     each_command_is_executed_once_and_marked,
     messages_pending_before_the_start_are_executed,
     consequences_are_committed_with_the_end_of_the_delivery,

@@ -8,17 +8,17 @@ use steadfast_core::{
 };
 
 use crate::{
-    dispatch::on_all,
     handlers::{Does, Seen, dispatcher, ok},
     lab::{Lab, address, json},
 };
 
-on_all!(
+laws!(
     hole_4_a_poison_command_does_not_starve_later_commands,
     hole_5_a_scheduled_command_waits_for_its_time_and_something_wakes_it,
     hole_5_a_later_command_does_not_pass_over_a_scheduled_one,
     hole_9_commands_can_keep_their_order,
 );
+laws!(also on postgres: hole_5_a_scheduled_command_waits_for_its_time_and_something_wakes_it);
 
 fn scheduled(seconds: u64, ordered: bool) -> Message {
     let due = Due::After(Duration::from_secs(seconds));

@@ -11,13 +11,12 @@ use steadfast_core::{
 };
 
 use crate::{
-    dispatch::on_all,
     lab::Lab,
     play::{Play, Theatre},
     post::{DEAD, MAIL, OTHER, Office, mail},
 };
 
-on_all!(
+laws!(
     a_repeated_pause_does_not_pause_again_after_a_resume,
     a_repeated_pull_gets_the_same_messages_and_leases,
     a_repeated_acknowledgement_gets_the_first_answer,
@@ -31,6 +30,11 @@ on_all!(
     a_run_is_started_once_under_a_key_even_after_it_was_deleted,
     a_token_is_made_once_and_its_repetition_names_it,
     the_keys_of_principals_and_operations_do_not_meet,
+);
+laws!(also on postgres:
+    two_purges_with_one_key_at_once_give_one_answer,
+    two_changes_of_one_run_with_one_key_at_once_are_both_done,
+    two_edits_with_one_key_at_once_name_the_same_message,
 );
 
 const LEASE: Duration = Duration::from_secs(30);

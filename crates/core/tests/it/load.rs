@@ -14,14 +14,13 @@ use steadfast_core::{
 };
 
 use crate::{
-    dispatch::on_all,
     lab::Lab,
     ledger::{Add, Clockwork, Gate, Ledger, Read, Wait},
     play::{Play, until},
     post::{MAIL, Mail, mail},
 };
 
-on_all!(
+laws!(
     calls_that_fill_a_mailbox_turn_no_message_into_a_dead_letter,
     waiting_in_a_mailbox_is_neither_a_failed_attempt_nor_the_time_of_the_consumer,
     calls_whose_callers_have_gone_away_leave_the_mailbox,
@@ -30,6 +29,10 @@ on_all!(
     messages_of_one_turn_to_one_receiver_arrive_in_order,
     messages_beyond_the_memory_of_the_dispatcher_arrive_in_order_too,
     a_run_that_one_turn_starts_and_ends_is_terminated,
+    a_backlog_after_a_kill_is_delivered_at_once,
+);
+laws!(also on postgres:
+    messages_beyond_the_memory_of_the_dispatcher_arrive_in_order_too,
     a_backlog_after_a_kill_is_delivered_at_once,
 );
 

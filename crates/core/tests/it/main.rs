@@ -6,6 +6,32 @@
     reason = "a test that meets something else has failed"
 )]
 
+/// Makes a test of each law, on SQLite or on the named stores. The tests of the store prove that all
+/// stores do the same; a law that depends on ownership, restarts, concurrency, retention or the text
+/// of SQL runs on PostgreSQL as well.
+macro_rules! laws {
+    (on sqlite, postgres: $($laws:tt)*) => {
+        laws!(@on sqlite: $($laws)*);
+        laws!(@on postgres: $($laws)*);
+    };
+    (also on postgres: $($laws:tt)*) => {
+        laws!(@on postgres: $($laws)*);
+    };
+    (@on $store:ident: $($law:ident),* $(,)?) => {
+        mod $store {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $law() {
+                    super::$law(crate::lab::Lab::$store().await).await;
+                }
+            )*
+        }
+    };
+    ($($laws:tt)*) => {
+        laws!(@on sqlite: $($laws)*);
+    };
+}
+
 #[expect(dead_code, reason = "shared with the store's tests, which use all of it")]
 #[path = "../../../store/tests/it/lab.rs"]
 mod lab;
@@ -27,6 +53,7 @@ mod job_crashes;
 mod keyed;
 mod ledger;
 mod load;
+mod memory;
 mod object;
 mod order;
 mod play;

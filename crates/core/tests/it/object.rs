@@ -1,4 +1,4 @@
-//! Objects on every store: the guarantees of a turn.
+//! Objects: the guarantees of a turn.
 
 mod alarm_faults;
 mod alarms;
@@ -47,26 +47,6 @@ use crate::{
     lab::{Lab, address_of},
     ledger::{Downloader, Ledger},
 };
-
-/// Runs each law on all three stores.
-macro_rules! on_all {
-    ($($law:ident),* $(,)?) => {
-        crate::object::on_all!(@on memory: $($law),*);
-        crate::object::on_all!(@on sqlite: $($law),*);
-        crate::object::on_all!(@on postgres: $($law),*);
-    };
-    (@on $store:ident: $($law:ident),*) => {
-        mod $store {
-            $(
-                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                async fn $law() {
-                    super::$law(crate::lab::Lab::$store().await).await;
-                }
-            )*
-        }
-    };
-}
-pub(crate) use on_all;
 
 /// A program with ledgers on the lab's store.
 pub(crate) async fn runtime(lab: &Lab, ledger: Ledger) -> Runtime {

@@ -9,12 +9,11 @@ use steadfast_core::{
 };
 
 use crate::{
-    dispatch::on_all,
     handlers::{Does, Gate, OPTIONS, Seen, dispatcher, ok},
     lab::{Lab, address, json},
 };
 
-on_all!(
+laws!(on sqlite, postgres:
     ordered_commands_of_a_target_run_one_at_a_time_in_their_order,
     an_ordered_command_that_fails_holds_up_its_own_target_only,
     unordered_commands_run_side_by_side_up_to_the_limit_of_their_target,

@@ -13,7 +13,6 @@ use steadfast_core::{
 };
 
 use crate::{
-    dispatch::on_all,
     handlers::dispatcher,
     lab::{self, Lab},
     shop::{Carrier, Input, MINUTE, Order, Output, paid, place},
@@ -45,7 +44,7 @@ async fn stream(lab: &Lab, id: &str) -> Vec<String> {
     messages.iter().map(|it| format!("{} {}", it.action, it.message_type)).collect()
 }
 
-on_all!(
+laws!(
     an_order_runs_from_its_first_input_to_its_completion,
     an_order_that_is_not_paid_in_time_expires,
     hole_11_completion_cancels_schedules,
@@ -63,6 +62,12 @@ on_all!(
     two_runners_on_one_instance_do_not_disturb_each_other,
     hole_15_a_long_stream_is_kept_as_a_snapshot_that_other_code_does_not_use,
     an_unknown_message_is_refused_with_its_reason,
+);
+laws!(also on postgres:
+    fifty_duplicates_at_once_are_decided_once,
+    hole_11_the_end_is_remembered_until_the_process_is_forgotten,
+    inputs_that_race_are_decided_one_after_the_other,
+    two_runners_on_one_instance_do_not_disturb_each_other,
 );
 
 async fn an_order_runs_from_its_first_input_to_its_completion(lab: Lab) {

@@ -14,7 +14,6 @@ use steadfast_core::{
 };
 
 use crate::{
-    dispatch::on_all,
     handlers::dispatcher,
     lab::{self, Lab},
 };
@@ -81,7 +80,7 @@ impl Execute<Bell> for Struck {
     }
 }
 
-on_all!(
+laws!(
     a_schedule_does_not_hold_up_the_commands_of_an_ordered_process,
     a_message_that_cannot_be_read_back_is_refused_before_it_is_recorded,
     a_state_that_cannot_be_written_down_does_not_keep_an_instance_from_ending,

@@ -10,7 +10,7 @@ use steadfast_core::{
     test::assert_survives_crashes,
 };
 
-use crate::{dispatch::on_all, handlers::dispatcher, lab::Lab};
+use crate::{handlers::dispatcher, lab::Lab};
 
 /// Sells things, and publishes that.
 struct Shop;
@@ -119,7 +119,7 @@ impl Lab {
     }
 }
 
-on_all!(
+laws!(
     published_outputs_reach_the_queues_and_processes_that_subscribe,
     hole_12_a_reply_is_kept_for_a_repetition,
 );

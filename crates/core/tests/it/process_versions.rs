@@ -7,7 +7,7 @@ use steadfast_core::{
     process::{Actions, Event, EventOf, Execute, Process, Processes, Refused},
 };
 
-use crate::{dispatch::on_all, lab::Lab};
+use crate::lab::Lab;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data")]
@@ -101,10 +101,11 @@ impl Execute<New> for Nobody {
     }
 }
 
-on_all!(
+laws!(
     hole_14_a_message_of_an_older_schema_is_upcast_by_its_stable_tag,
     hole_14_a_message_that_cannot_be_upcast_is_an_error_and_no_panic,
 );
+laws!(also on postgres: hole_14_a_message_of_an_older_schema_is_upcast_by_its_stable_tag);
 
 async fn hole_14_a_message_of_an_older_schema_is_upcast_by_its_stable_tag(lab: Lab) {
     let old = Processes::new(lab.store.clone()).with::<Old>(Nobody);

@@ -12,13 +12,12 @@ use steadfast_core::{
 };
 
 use crate::{
-    dispatch::on_all,
     lab::{Lab, START, json},
     play::until,
     post::{MAIL, Mail, Office, Post, ids},
 };
 
-on_all!(
+laws!(
     a_batch_comes_when_it_is_full_or_when_its_time_is_over,
     each_message_of_a_batch_can_end_in_its_own_way,
     messages_settled_before_an_error_stay_settled,

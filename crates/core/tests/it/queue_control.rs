@@ -10,14 +10,13 @@ use steadfast_core::{
 };
 
 use crate::{
-    dispatch::on_all,
     lab::{Lab, START},
     ledger::{AUDIT, Announce, Downloader, Ledger, Order},
     play::until,
     post::{DEAD, HOUR, MAIL, OTHER, Office, Post, SECOND, ids, mail},
 };
 
-on_all!(
+laws!(
     a_paused_queue_delivers_nothing_and_deliveries_in_flight_end,
     a_pause_survives_a_restart,
     a_purge_keeps_messages_in_flight,
@@ -31,6 +30,11 @@ on_all!(
     an_unknown_queue_is_distinguished_from_an_empty_one,
     a_repetition_with_a_key_sends_nothing_more,
     a_repetition_is_answered_by_a_full_queue,
+);
+laws!(also on postgres:
+    a_pause_survives_a_restart,
+    a_purge_cancels_messages_whose_lease_has_expired,
+    settings_survive_a_restart_and_override_the_declaration,
 );
 
 fn one() -> ConsumeOptions {

@@ -17,13 +17,12 @@ use steadfast_core::{
 };
 
 use crate::{
-    dispatch::on_all,
     lab::{Lab, START, json},
     play::until,
     post::{DEAD, HOUR, MAIL, OTHER, Office, Post, SECOND, ids, mail},
 };
 
-on_all!(
+laws!(
     each_message_is_delivered_once_when_nothing_fails,
     a_message_is_tried_as_often_as_its_queue_says_and_then_is_in_the_dead_letters_as_it_was,
     delays_between_attempts_double_and_half_of_them_is_random,
@@ -35,6 +34,11 @@ on_all!(
     concurrency_reaches_its_limit_and_never_exceeds_it,
     neither_a_hung_consumer_nor_a_long_queue_holds_up_another_queue,
     a_stop_lets_consumers_finish,
+    an_attempt_that_a_stop_interrupts_does_not_count,
+);
+laws!(also on postgres:
+    each_message_is_delivered_once_when_nothing_fails,
+    concurrency_reaches_its_limit_and_never_exceeds_it,
     an_attempt_that_a_stop_interrupts_does_not_count,
 );
 

@@ -9,13 +9,12 @@ use steadfast_core::{
 };
 
 use crate::{
-    dispatch::on_all,
     lab::{Lab, START},
     play::until,
     post::{DEAD, HOUR, MAIL, OTHER, Office, SECOND, ids, mail},
 };
 
-on_all!(
+laws!(
     a_sent_message_is_pulled_immediately,
     a_message_of_another_process_is_pulled_immediately,
     a_pulled_message_is_leased_and_done_when_it_is_acknowledged,
@@ -31,6 +30,14 @@ on_all!(
     nothing_is_handed_both_to_a_puller_and_to_a_consumer,
     a_message_with_an_expired_lease_goes_to_the_consumer_and_is_counted_exactly,
     a_message_whose_last_lease_expired_is_given_up_without_another_attempt,
+);
+laws!(also on postgres:
+    a_message_of_another_process_is_pulled_immediately,
+    messages_are_pulled_in_due_order,
+    a_late_acknowledgement_counts_until_another_consumer_gets_the_message,
+    a_lease_outlives_the_process,
+    nothing_is_handed_both_to_a_puller_and_to_a_consumer,
+    a_message_with_an_expired_lease_goes_to_the_consumer_and_is_counted_exactly,
 );
 
 const LEASE: Duration = Duration::from_secs(30);

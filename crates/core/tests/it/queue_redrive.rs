@@ -15,13 +15,12 @@ use steadfast_core::{
 };
 
 use crate::{
-    dispatch::on_all,
     lab::{Lab, START, json},
     play::until,
     post::{DEAD, HOUR, MAIL, OTHER, Office, Post, SECOND, ids, mail},
 };
 
-on_all!(
+laws!(
     dead_letters_go_back_to_where_they_were_sent_and_are_counted_anew,
     dead_letters_can_go_elsewhere,
     only_matching_messages_are_moved,
@@ -32,6 +31,10 @@ on_all!(
     an_edited_message_replaces_the_first,
     a_message_in_flight_cannot_be_edited,
     a_peek_shows_pending_leased_and_dead_messages,
+    a_message_pulled_during_a_redrive_stays_with_its_consumer,
+);
+laws!(also on postgres:
+    only_matching_messages_are_moved,
     a_message_pulled_during_a_redrive_stays_with_its_consumer,
 );
 

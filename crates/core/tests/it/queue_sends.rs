@@ -14,19 +14,22 @@ use steadfast_core::{
 };
 
 use crate::{
-    dispatch::on_all,
     lab::{Lab, START},
     play::{Play, until},
     post::{DEAD, HOUR, MAIL, Mail, OTHER, Office, Post, SECOND, ids, mail},
 };
 
-on_all!(
+laws!(
     messages_of_a_turn_are_sent_in_its_commit_or_not_at_all,
     a_delayed_message_of_a_turn_is_delivered_later,
     a_message_of_a_run_is_sent_once_over_its_replays,
     a_consumer_sends_on_and_starts_runs,
     a_message_that_an_object_settles_is_done_with_its_turn,
     a_message_that_an_object_refuses_is_not_done,
+);
+laws!(also on postgres:
+    messages_of_a_turn_are_sent_in_its_commit_or_not_at_all,
+    a_message_of_a_run_is_sent_once_over_its_replays,
 );
 
 /// Sends mail, and receives it.

@@ -13,12 +13,9 @@ use steadfast_core::{
     },
 };
 
-use crate::{
-    dispatch::on_all,
-    lab::{self, Lab, Place},
-};
+use crate::lab::{self, Lab, Place};
 
-on_all!(
+laws!(
     stored_work_without_a_declaration_is_reported_and_kept,
     a_store_of_another_program_is_refused_by_every_door,
     a_turn_has_the_caller_from_outside_or_inside,
@@ -26,6 +23,7 @@ on_all!(
     views_are_json,
     a_check_before_work_stops_the_work_and_not_the_questions,
 );
+laws!(also on postgres: a_store_of_another_program_is_refused_by_every_door);
 
 const LETTERS: Queue<u32> = Queue::named("letters");
 

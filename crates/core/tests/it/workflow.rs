@@ -17,7 +17,7 @@ use crate::{
     trip::{Do, Trip},
 };
 
-crate::object::on_all!(
+laws!(
     steps_run_once_and_their_results_are_recorded,
     an_id_is_one_run_whoever_starts_it,
     a_step_is_retried_by_its_policy_and_then_fails,
@@ -29,6 +29,12 @@ crate::object::on_all!(
     a_pause_moves_timers_and_an_end_is_an_end,
     a_restart_keeps_the_results_before_the_step,
     a_run_that_a_turn_starts_is_made_once,
+);
+laws!(also on postgres:
+    steps_run_once_and_their_results_are_recorded,
+    an_id_is_one_run_whoever_starts_it,
+    a_sleeping_run_holds_nothing_and_wakes_in_time,
+    a_restart_keeps_the_results_before_the_step,
 );
 
 struct Bench {

@@ -20,13 +20,18 @@ use crate::{
     watched::Watched,
 };
 
-crate::object::on_all!(
+laws!(
     a_call_is_one_turn_however_long_the_process_is_away,
     a_call_that_deletes_its_object_is_one_turn_as_well,
     replies_that_were_recorded_are_not_kept,
     the_reply_to_a_run_that_has_ended_goes,
     a_key_of_an_earlier_version_is_found_however_old_it_is,
     a_run_shows_its_calls_and_sends,
+);
+laws!(also on postgres:
+    a_call_is_one_turn_however_long_the_process_is_away,
+    replies_that_were_recorded_are_not_kept,
+    the_reply_to_a_run_that_has_ended_goes,
 );
 
 const AWAY: Duration = Duration::from_hours(24 * 40);

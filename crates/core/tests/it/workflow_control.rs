@@ -15,7 +15,7 @@ use crate::{
     play::{Play, Stage, Theatre, until},
 };
 
-crate::object::on_all!(
+laws!(
     a_pause_lets_the_attempt_in_flight_end_and_begins_nothing_new,
     events_survive_a_pause_and_pausing_twice_is_pausing_once,
     a_retry_ends_the_wait_for_the_next_attempt_and_leaves_sleeps_alone,
@@ -23,6 +23,11 @@ crate::object::on_all!(
     a_run_that_is_terminated_gives_up_its_attempt_and_records_nothing_of_it,
     no_wake_up_is_left_of_a_run_that_has_ended,
     a_restart_from_a_step_keeps_earlier_results,
+    an_id_is_free_when_its_run_was_deleted_and_the_next_one_calls_anew,
+    runs_are_kept_as_long_as_their_end_says,
+);
+laws!(also on postgres:
+    no_wake_up_is_left_of_a_run_that_has_ended,
     an_id_is_free_when_its_run_was_deleted_and_the_next_one_calls_anew,
     runs_are_kept_as_long_as_their_end_says,
 );

@@ -15,7 +15,7 @@ use crate::{
     watched::Watched,
 };
 
-crate::object::on_all!(
+laws!(on sqlite, postgres:
     a_wake_up_reads_what_is_new_however_long_the_record_is,
     the_next_process_reads_a_record_once,
     a_cached_run_is_not_mistaken_for_another_one_of_its_id,

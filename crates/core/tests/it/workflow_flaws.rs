@@ -14,12 +14,16 @@ use crate::{
     play::{Play, Theatre, until},
 };
 
-crate::object::on_all!(
+laws!(
     a_repeated_start_finds_the_first_run_active_or_ended,
     a_sleep_ends_when_it_was_to_whoever_runs_it_then,
     events_are_taken_once_and_in_order_also_by_the_next_process,
     one_event_is_for_one_waiter,
     a_wait_that_timed_out_stays_so_and_the_event_is_for_the_next,
+);
+laws!(also on postgres:
+    a_sleep_ends_when_it_was_to_whoever_runs_it_then,
+    events_are_taken_once_and_in_order_also_by_the_next_process,
 );
 
 async fn theatre(lab: &Lab, play: &Play) -> Theatre {

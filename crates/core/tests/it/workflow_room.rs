@@ -20,7 +20,7 @@ use crate::{
     play::{Other, Play, Stage, Theatre, until},
 };
 
-crate::object::on_all!(
+laws!(
     no_more_runs_are_awake_than_there_is_room_for_and_all_complete,
     resumed_runs_are_admitted_before_new_ones,
     a_workflow_without_room_holds_up_neither_others_nor_messages,

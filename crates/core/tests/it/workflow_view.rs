@@ -12,12 +12,13 @@ use crate::{
     trip::{Do, Trip},
 };
 
-crate::object::on_all!(
+laws!(
     a_step_that_fails_shows_its_attempts_and_why_it_waits,
     branches_are_distinguished_and_the_losing_one_is_dropped,
     runs_are_listed_newest_first_page_by_page_and_counted,
     a_waiter_is_notified_of_new_entries,
 );
+laws!(also on postgres: runs_are_listed_newest_first_page_by_page_and_counted);
 
 struct Bench {
     lab: Lab,

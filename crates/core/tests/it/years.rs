@@ -13,12 +13,11 @@ use steadfast_core::{
 };
 
 use crate::{
-    dispatch::on_all,
     lab::{self, Lab},
     shop::{Carrier, Order, paid, place},
 };
 
-on_all!(
+laws!(on sqlite, postgres:
     after_a_year_of_constant_load_a_store_is_no_larger_than_after_two_periods,
     a_sweep_reads_as_much_in_a_large_store_as_in_a_small_one,
     a_run_with_a_dead_message_is_deleted_with_it_or_on_request,

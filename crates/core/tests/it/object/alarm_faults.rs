@@ -14,7 +14,7 @@ use crate::{
     ledger::{Add, Clockwork, Ledger, Query, Read, Ring},
 };
 
-super::on_all!(
+laws!(
     an_alarm_whose_handler_fails_rings_again_later_and_later,
     a_failed_alarm_stays_with_its_error_until_it_is_set_again,
     an_alarm_with_a_terminal_error_fails_immediately,

@@ -10,7 +10,7 @@ use crate::{
     ledger::{Add, Clockwork, Ledger, Rung},
 };
 
-super::on_all!(
+laws!(
     many_alarms_of_an_object_ring_at_their_times_and_in_order,
     an_alarm_that_is_set_again_is_moved,
     an_alarm_before_the_pending_wake_up_rings_at_its_own_time,
@@ -20,6 +20,7 @@ super::on_all!(
     a_repeated_alarm_that_missed_times_catches_up_by_its_policy,
     alarms_of_a_thousand_objects_all_ring,
 );
+laws!(also on postgres: alarms_survive_a_restart_and_missed_ones_ring_after_it);
 
 pub(super) type Listed = Vec<(String, i64, u32, bool)>;
 

@@ -8,12 +8,13 @@ use crate::{
     ledger::{Add, Ledger, Misbehave, Read},
 };
 
-super::on_all!(
+laws!(
     a_turn_changes_its_object_and_replies,
     replied_state_is_there_after_a_restart,
     a_turn_that_fails_changes_nothing_and_the_next_one_works,
     reading_commits_nothing,
 );
+laws!(also on postgres: replied_state_is_there_after_a_restart);
 
 async fn a_turn_changes_its_object_and_replies(lab: Lab) {
     let app = runtime(&lab, Ledger::default()).await;

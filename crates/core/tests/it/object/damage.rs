@@ -9,9 +9,7 @@ use crate::{
 };
 
 // A store in memory cannot be damaged from outside.
-super::on_all!(@on sqlite: a_damaged_object_is_out_of_service_alone,
-    a_page_that_turns_out_to_be_damaged_later_ends_the_service);
-super::on_all!(@on postgres: a_damaged_object_is_out_of_service_alone,
+laws!(on sqlite, postgres: a_damaged_object_is_out_of_service_alone,
     a_page_that_turns_out_to_be_damaged_later_ends_the_service);
 
 /// Ways to damage an object: in SQLite, and in PostgreSQL if the statement differs. `ID` is its id,

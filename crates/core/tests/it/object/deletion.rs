@@ -13,7 +13,7 @@ use crate::{
     ledger::{Add, AddBoth, Clockwork, Forget, Ledger, Misbehave, Read, Sql},
 };
 
-super::on_all!(
+laws!(on sqlite, postgres:
     a_deleted_object_is_gone_and_the_next_call_finds_an_empty_one,
     a_turn_that_deletes_its_object_sends_its_messages,
     a_turn_that_fails_deletes_nothing,

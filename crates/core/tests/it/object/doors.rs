@@ -8,7 +8,7 @@ use crate::{
     ledger::{Add, Ledger, Read, Wait},
 };
 
-super::on_all!(
+laws!(
     any_unicode_of_1_to_512_bytes_is_a_name,
     objects_with_names_that_look_alike_are_different,
     a_full_mailbox_refuses_calls_until_it_has_capacity,

@@ -117,7 +117,7 @@ impl Handle<Outcome<Long>> for Odd {
     }
 }
 
-super::on_all!(
+laws!(
     an_alarm_that_sends_too_much_does_not_hold_up_the_others,
     effects_that_take_long_do_not_hold_up_alarms,
     a_handler_that_calls_an_object_gets_an_error,

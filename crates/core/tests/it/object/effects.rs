@@ -13,7 +13,7 @@ use crate::{
     ledger::{Add, Download, Fetch, Ledger, Read},
 };
 
-super::on_all!(
+laws!(
     the_outcome_of_an_effect_arrives_as_a_turn,
     an_effect_that_fails_is_tried_again_later_and_later,
     an_effect_that_fails_too_often_returns_an_error,
@@ -24,6 +24,7 @@ super::on_all!(
     an_object_runs_turns_while_its_effect_is_performed,
     a_performer_sets_its_concurrency,
 );
+laws!(also on postgres: an_effect_survives_a_restart);
 
 #[derive(Clone, Copy, PartialEq)]
 enum Way {

@@ -11,7 +11,7 @@ use crate::{
     ledger::{Add, Ledger, Misbehave, Query, Read, Sql},
 };
 
-super::on_all!(
+laws!(
     a_handler_that_swallows_an_interrupt_commits_nothing,
     a_handler_that_swallows_a_rollback_commits_nothing,
     a_handler_that_swallows_a_full_database_commits_nothing,

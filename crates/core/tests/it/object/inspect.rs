@@ -14,7 +14,7 @@ use crate::{
     ledger::{Add, Clockwork, Ledger, Misbehave, Read, Sql},
 };
 
-super::on_all!(
+laws!(
     classes_are_those_served_and_those_stored,
     objects_are_listed_by_name_and_prefix,
     a_missing_class_and_a_missing_object_are_distinguished,
@@ -23,6 +23,7 @@ super::on_all!(
     the_last_failure_is_shown_until_the_object_is_gone,
     an_object_of_a_class_that_is_not_served_can_be_looked_at,
 );
+laws!(also on postgres: objects_are_listed_by_name_and_prefix);
 
 pub(super) async fn add(app: &Program, name: &str, by: i64) {
     app.call(Ledger::at(name), Add { by }).await.unwrap();

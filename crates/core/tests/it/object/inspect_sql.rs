@@ -19,7 +19,7 @@ use crate::{
     ledger::{Add, Ledger},
 };
 
-super::on_all!(
+laws!(
     a_statement_reads_the_durable_current_or_past_state,
     parameters_are_positional_or_named_and_never_left_out,
     a_statement_that_is_not_read_only_is_refused_and_changes_nothing,

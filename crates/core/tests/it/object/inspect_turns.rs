@@ -19,7 +19,7 @@ use crate::{
     ledger::{Add, AddBoth, Ledger},
 };
 
-super::on_all!(
+laws!(
     turns_are_listed_newest_first_in_pages,
     a_turn_shows_the_rows_it_changed_before_and_after,
     the_runtimes_own_tables_come_last_and_are_marked,
@@ -27,6 +27,10 @@ super::on_all!(
     large_tables_and_many_rows_are_not_compared,
     a_swept_turn_is_reported_as_deleted,
     an_export_is_an_ordinary_file_now_and_then,
+);
+laws!(also on postgres:
+    turns_are_listed_newest_first_in_pages,
+    a_swept_turn_is_reported_as_deleted,
 );
 
 async fn turn(app: &Program, number: i64) -> Changes {

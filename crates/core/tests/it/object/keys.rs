@@ -13,7 +13,7 @@ use crate::{
     ledger::{Add, Cas, Ledger, Misbehave, Read},
 };
 
-super::on_all!(
+laws!(
     fifty_duplicates_have_one_effect_and_get_the_same_reply,
     a_key_belongs_to_one_request,
     a_key_is_known_after_a_restart,
@@ -23,6 +23,11 @@ super::on_all!(
     a_key_must_have_1_to_255_bytes,
     the_key_of_a_request_holds_for_all_objects,
     a_request_that_was_refused_leaves_its_key_free,
+);
+laws!(also on postgres:
+    fifty_duplicates_have_one_effect_and_get_the_same_reply,
+    a_key_is_known_after_a_restart,
+    a_key_is_kept_for_a_day,
 );
 
 async fn start(lab: &Lab, ledger: &Ledger) -> Program {

@@ -20,7 +20,7 @@ use crate::{
     ledger::{Add, Ledger, Query, Read, Sql},
 };
 
-super::on_all!(
+laws!(on sqlite, postgres:
     a_random_life_with_sleep_and_sweeps_is_that_of_an_ordinary_database,
     pages_that_were_not_read_are_right_when_images_are_written_concurrently,
     an_object_that_is_deleted_while_it_is_not_all_read_begins_anew,

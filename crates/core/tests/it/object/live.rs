@@ -13,7 +13,7 @@ use crate::{
     lab::Lab,
 };
 
-super::on_all!(
+laws!(
     events_reach_all_connections_in_the_order_of_turns,
     a_connection_that_is_refused_leaves_nothing,
     connections_outlive_sleep_and_wake_what_sleeps,
@@ -32,6 +32,7 @@ super::on_all!(
     all_connections_end_in_order_when_the_program_stops,
     a_reconnect_resumes_after_the_last_number_seen,
 );
+laws!(also on postgres: connections_outlive_sleep_and_wake_what_sleeps);
 
 pub(super) fn add(it: ObjectsBuilder) -> ObjectsBuilder {
     it.class(Hall)

@@ -19,11 +19,7 @@ use crate::{
     lab::{Lab, START},
 };
 
-super::on_all!(@on sqlite:
-    connections_that_ended_with_the_process_are_handled_before_anything_else,
-    ends_that_are_too_much_for_one_turn_are_handled_one_by_one
-);
-super::on_all!(@on postgres:
+laws!(on sqlite, postgres:
     connections_that_ended_with_the_process_are_handled_before_anything_else,
     ends_that_are_too_much_for_one_turn_are_handled_one_by_one
 );

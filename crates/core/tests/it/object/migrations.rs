@@ -8,7 +8,7 @@ use steadfast_core::{CallError, Error, Handle, Object, Result, Turn, rusqlite, s
 use super::Program;
 use crate::lab::{Lab, address_of};
 
-super::on_all!(
+laws!(
     migrations_run_once_each_and_in_order,
     a_new_migration_runs_on_an_old_object,
     a_failed_turn_takes_its_migrations_along_and_the_next_one_runs_them,
@@ -17,6 +17,7 @@ super::on_all!(
     inspection_creates_no_object_and_migrates_none_in_the_store,
     tables_that_first_turns_need_exist_in_new_objects_from_the_start,
 );
+laws!(also on postgres: a_new_migration_runs_on_an_old_object);
 
 const ONE: &str = "CREATE TABLE run (n INTEGER NOT NULL); INSERT INTO run VALUES (1)";
 const TWO: &str = "ALTER TABLE run ADD COLUMN at INTEGER; INSERT INTO run VALUES (2, unixepoch())";

@@ -72,11 +72,12 @@ impl Handle<Note> for Notes {
     }
 }
 
-super::on_all!(
+laws!(
     keys_and_values_commit_with_their_turn_and_survive_a_restart,
     an_attempt_is_undone_when_it_panics,
     an_alarm_at_a_time_rings_then,
 );
+laws!(also on postgres: keys_and_values_commit_with_their_turn_and_survive_a_restart);
 
 async fn program(lab: &Lab) -> Program {
     Program::of(lab.store.clone(), &lab.clock, |it| it.class(Notes)).await

@@ -19,7 +19,7 @@ use crate::{
     ledger::{Add, Ledger, Query, Read, Sql},
 };
 
-super::on_all!(
+laws!(on sqlite, postgres:
     every_turn_of_a_random_life_can_be_seen_as_it_was,
     turns_older_than_the_retention_are_deleted_and_the_others_are_complete,
     turns_that_no_image_holds_are_put_into_images_before_they_are_forgotten,

@@ -8,7 +8,7 @@ use crate::{
     ledger::{Add, Ledger, Query, Read, Sql},
 };
 
-super::on_all!(
+laws!(
     statements_that_leave_the_database_or_the_transaction_are_refused,
     tables_of_the_runtime_can_be_read_but_not_changed,
     useful_statements_are_allowed,

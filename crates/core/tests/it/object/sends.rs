@@ -20,7 +20,7 @@ use crate::{
     ledger::{AddBoth, Announce, Gate, Ledger, Read},
 };
 
-super::on_all!(
+laws!(
     messages_between_objects_arrive_exactly_once,
     a_receiver_that_fails_at_first_is_tried_again_until_it_has_it_once,
     a_message_that_no_attempt_delivers_is_dead_with_its_error_and_can_be_revived,
@@ -30,6 +30,10 @@ super::on_all!(
     a_message_to_a_queue_or_a_workflow_is_recorded_and_pending,
     a_message_that_cannot_be_sent_fails_the_turn,
     a_message_whose_turn_takes_long_has_no_failed_attempt,
+);
+laws!(also on postgres:
+    messages_between_objects_arrive_exactly_once,
+    sent_messages_survive_a_restart,
 );
 
 /// Handles messages, after this many failures.

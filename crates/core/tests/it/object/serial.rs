@@ -10,7 +10,7 @@ use crate::{
     ledger::{Add, Cas, Ledger, Read},
 };
 
-super::on_all!(
+laws!(on sqlite, postgres:
     concurrent_callers_lose_no_update_and_never_see_the_same_value,
     of_callers_that_compare_and_swap_exactly_one_wins_each_time,
     objects_used_in_any_order_are_right_although_few_fit_into_memory,

@@ -14,13 +14,14 @@ use crate::{
     ledger::{Add, AddBoth, Ledger, Read},
 };
 
-super::on_all!(
+laws!(
     an_idle_object_is_evicted_and_loaded_unchanged,
     an_object_that_is_used_stays_awake,
     an_alarm_wakes_an_object_that_sleeps,
     a_message_wakes_an_object_that_sleeps,
     beyond_the_bytes_in_memory_the_least_recently_used_are_evicted,
 );
+laws!(also on postgres: an_idle_object_is_evicted_and_loaded_unchanged);
 
 const IDLE: Duration = Duration::from_secs(30);
 

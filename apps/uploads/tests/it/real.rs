@@ -10,7 +10,7 @@ use steadfast_uploads::classifier::{Classifier, Embedded, Label, ModelState};
 fn models(test: &str) -> Option<PathBuf> {
     let folder = std::env::var_os("STEADFAST_TEST_MODELS").map(PathBuf::from);
     if folder.is_none() {
-        eprintln!("{test}: skipped, STEADFAST_TEST_MODELS names no folder");
+        eprintln!("skipped: {test}, STEADFAST_TEST_MODELS names no folder");
     }
     folder
 }
@@ -19,7 +19,7 @@ fn models(test: &str) -> Option<PathBuf> {
 fn photo(models: &Path, name: &str) -> Option<Vec<u8>> {
     let photo = std::fs::read(models.join("photos").join(name));
     if photo.is_err() {
-        eprintln!("{name}: skipped, it is not in {}", models.display());
+        eprintln!("skipped: {name} is not in {}", models.display());
     }
     photo.ok()
 }

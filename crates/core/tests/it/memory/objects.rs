@@ -1,8 +1,4 @@
-//! Memory of sleeping objects: next to nothing. Memory belongs to a process, so this test has one
-//! of its own.
-
-#![cfg(all(target_os = "linux", target_env = "gnu"))]
-#![expect(clippy::unwrap_used, reason = "a test that meets something else has failed")]
+//! Memory of sleeping objects: next to nothing.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,6 +7,8 @@ use steadfast_core::{
     Handle, Object, ObjectOptions, Objects, Result, Turn,
     store::{ManualClock, SqliteOptions, SqliteStore, Store, Timestamp},
 };
+
+use super::{is_alone, mib};
 
 /// In memory they take some 400 MB.
 const MANY: usize = 6_000;
@@ -41,14 +39,11 @@ impl Handle<Increment> for Counter {
     }
 }
 
-fn resident_mib() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|it| it.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() / 1024
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn objects_that_sleep_take_no_memory() {
+    if !is_alone("memory::objects::objects_that_sleep_take_no_memory") {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let clock = ManualClock::at(Timestamp(1_000_000_000));
     let options = SqliteOptions::new(folder.path(), Arc::new(clock.clone()));
@@ -61,7 +56,7 @@ async fn objects_that_sleep_take_no_memory() {
     };
     let builder = Objects::builder(store.clone()).class(Counter);
     let objects = builder.options(options).start().unwrap();
-    let before = resident_mib();
+    let before = mib("VmRSS:");
     let callers = (0..64).map(|caller| {
         let objects = objects.clone();
         tokio::spawn(async move {
@@ -75,9 +70,9 @@ async fn objects_that_sleep_take_no_memory() {
         caller.await.unwrap();
     }
     assert_eq!(objects.awake(), MANY);
-    let awake = resident_mib();
+    let awake = mib("VmRSS:");
     for round in 0..2_000_000 {
-        if objects.awake() == 0 && resident_mib() <= before + GROWTH_MIB_MAX {
+        if objects.awake() == 0 && mib("VmRSS:") <= before + GROWTH_MIB_MAX {
             let seven = objects.call(Counter::at("o 7"), Increment).await.unwrap();
             assert_eq!(seven, 2, "it wakes as it was");
             store.close().await;
@@ -89,6 +84,6 @@ async fn objects_that_sleep_take_no_memory() {
             clock.advance(IDLE);
         }
     }
-    let (left, now) = (objects.awake(), resident_mib());
+    let (left, now) = (objects.awake(), mib("VmRSS:"));
     panic!("{left} are awake; resident: {before} MiB, then {awake}, now {now}");
 }

@@ -4,7 +4,7 @@ use flate2::{Compression, write::GzEncoder, write::ZlibEncoder};
 use steadfast_drift::envelope::{ProbeErrorCode, ResponseMetadata};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::keeper::{Cage, cage, code, hurried, patient, probed, response, says};
+use super::keeper::{Cage, cage, code, hurried, patient, probed, response, says};
 
 const MIB: u64 = 1 << 20;
 

@@ -1,8 +1,4 @@
-//! Memory of sleeping runs: rows in the store, no task and next to no memory. Memory belongs to a
-//! process, so this test has one of its own.
-
-#![cfg(all(target_os = "linux", target_env = "gnu"))]
-#![expect(clippy::unwrap_used, reason = "a test that meets something else has failed")]
+//! Memory of sleeping runs: rows in the store, no task and next to no memory.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,6 +7,8 @@ use steadfast_core::{
     store::{ManualClock, RunStatus, SqliteOptions, SqliteStore, Store, Timestamp},
 };
 use tokio::runtime::Handle;
+
+use super::{is_alone, mib};
 
 const MANY: usize = 10_000;
 const DAY: Duration = Duration::from_hours(24);
@@ -35,12 +33,6 @@ impl Workflow for Nap {
     }
 }
 
-fn resident_mib() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|it| it.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() / 1024
-}
-
 /// Waits until all runs have this status.
 async fn all_are(store: &dyn Store, status: RunStatus) {
     for _ in 0..200_000 {
@@ -54,13 +46,16 @@ async fn all_are(store: &dyn Store, status: RunStatus) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn runs_that_sleep_take_no_task_and_no_memory_and_all_wake() {
+    if !is_alone("memory::runs::runs_that_sleep_take_no_task_and_no_memory_and_all_wake") {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let clock = ManualClock::at(Timestamp(1_000_000_000));
     let options = SqliteOptions::new(folder.path(), Arc::new(clock.clone()));
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(options).unwrap());
     let builder = App::new("test").workflow(Nap);
     let app = Arc::new(builder.start(store.clone()).await.unwrap());
-    let before = resident_mib();
+    let before = mib("VmRSS:");
     let callers = (0..64).map(|caller| {
         let app = app.clone();
         tokio::spawn(async move {
@@ -73,7 +68,7 @@ async fn runs_that_sleep_take_no_task_and_no_memory_and_all_wake() {
         caller.await.unwrap();
     }
     all_are(&*store, RunStatus::Waiting).await;
-    let asleep = resident_mib();
+    let asleep = mib("VmRSS:");
     assert!(asleep < before + GROWTH_MIB_MAX, "{before} MiB before, {asleep} with all asleep");
     // The last ones may be about to end.
     for round in 0.. {

@@ -1,8 +1,4 @@
 //! Memory of delayed messages, also when all of them become due at once: a page of them at a time.
-//! Memory belongs to a process, so this test has one of its own.
-
-#![cfg(all(target_os = "linux", target_env = "gnu"))]
-#![expect(clippy::unwrap_used, reason = "a test that meets something else has failed")]
 
 use std::{
     sync::{
@@ -16,6 +12,8 @@ use steadfast_core::{
     App, Batch, BatchConsumer, ConsumeOptions, Queue, QueueSettings, Result, SettledBatch,
     store::{ManualClock, SqliteOptions, SqliteStore, Store, Timestamp},
 };
+
+use super::{is_alone, mib};
 
 const MANY: usize = 100_000;
 const DAY: Duration = Duration::from_hours(24);
@@ -37,17 +35,13 @@ impl BatchConsumer for Counts {
 }
 
 /// The maximum of resident memory, and its current value.
-fn resident_mib() -> (usize, usize) {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let of = |name: &str| {
-        let line = status.lines().find_map(|it| it.strip_prefix(name)).unwrap();
-        line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() / 1024
-    };
-    (of("VmHWM:"), of("VmRSS:"))
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn delayed_messages_that_become_due_at_once_all_arrive_a_page_at_a_time() {
+    if !is_alone(
+        "memory::queues::delayed_messages_that_become_due_at_once_all_arrive_a_page_at_a_time",
+    ) {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let clock = ManualClock::at(Timestamp(1_000_000_000));
     let options = SqliteOptions::new(folder.path(), Arc::new(clock.clone()));
@@ -64,7 +58,7 @@ async fn delayed_messages_that_become_due_at_once_all_arrive_a_page_at_a_time() 
     let queues = app.queues();
     let body = steadfast_core::store::Json::of(&"x".repeat(1_000)).unwrap();
     let outgoing = || steadfast_core::queue::Outgoing { body: body.clone(), delay: DAY };
-    let before = resident_mib().1;
+    let before = mib("VmRSS:");
     for _ in 0..MANY / 1_000 {
         queues.send_json("mail", (0..1_000).map(|_| outgoing()).collect(), None).await.unwrap();
     }
@@ -74,7 +68,7 @@ async fn delayed_messages_that_become_due_at_once_all_arrive_a_page_at_a_time() 
     while came.load(Ordering::SeqCst) < MANY {
         tokio::task::yield_now().await;
     }
-    let most = resident_mib().0;
+    let most = mib("VmHWM:");
     assert!(most < before + GROWTH_MIB_MAX, "{before} MiB before, {most} at most");
     let is_empty = async || queues.show("mail").await.unwrap().depth.oldest.is_none();
     while !is_empty().await {

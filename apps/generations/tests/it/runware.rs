@@ -1,7 +1,5 @@
 //! Runware's client against a Runware that misbehaves.
 
-#![expect(clippy::unwrap_used, reason = "a test that meets something else has failed")]
-
 mod opening;
 mod polling;
 mod submitting;

@@ -1,4 +1,4 @@
-use crate::keeper::{Keeper, code, patient};
+use super::keeper::{Keeper, code, patient};
 
 #[tokio::test]
 async fn nothing_is_asked_for_what_may_not_be_reached() {
@@ -39,7 +39,7 @@ async fn nobody_there_is_a_fetch_error() {
 #[test]
 fn proxies_of_the_environment_are_not_used() {
     let mut again = std::process::Command::new(std::env::current_exe().unwrap());
-    again.args(["--exact", "answers::a_good_answer_is_seen_whole"]);
+    again.args(["--exact", "zoo::answers::a_good_answer_is_seen_whole"]);
     for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY", "all_proxy"] {
         again.env(name, "http://127.0.0.1:9");
     }

@@ -1,7 +1,7 @@
 use steadfast_drift::{envelope::ProbeResponse, probe::ProbeOptions};
 use tokio::io::AsyncWriteExt;
 
-use crate::keeper::{Cage, Keeper, cage, code, failure, patient, response, says};
+use super::keeper::{Cage, Keeper, cage, code, failure, patient, response, says};
 
 /// A server whose paths `/n` lead to `/n-1`, and `/0` to an answer.
 async fn stairs(status: u16) -> Cage {

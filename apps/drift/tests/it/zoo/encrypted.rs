@@ -18,7 +18,7 @@ use tokio::{
     sync::mpsc::{Receiver, channel},
 };
 
-use crate::keeper::{Cage, Keeper, cage, failure, patient, raw, response, says_at};
+use super::keeper::{Cage, Keeper, cage, failure, patient, raw, response, says_at};
 
 /// A certificate that vouches for itself, and a server that shows it.
 fn identity(

@@ -18,7 +18,7 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use crate::doubles::{Answers, Recorder};
+use super::doubles::{Answers, Recorder};
 
 /// Where `zoo.example` is.
 pub(crate) const ZOO: &str = "8.8.8.8";

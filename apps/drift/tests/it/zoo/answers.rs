@@ -1,6 +1,6 @@
 use steadfast_drift::probe::{Method, ProbeOptions};
 
-use crate::keeper::{Keeper, code, patient, probed, response, says};
+use super::keeper::{Keeper, code, patient, probed, response, says};
 
 /// The SHA-256 of `hello`.
 const HELLO: &str = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
