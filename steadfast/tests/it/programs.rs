@@ -9,6 +9,7 @@ use std::{
 use serde_json::{Value, json};
 use steadfast_core::{App, Bucket, Object, Queue};
 use steadfast_counter::{Counter, Increment};
+use steadfast_store::BASELINE_FORMAT;
 use tempfile::TempDir;
 
 use crate::{
@@ -63,13 +64,11 @@ fn a_folder_of_another_program_is_refused_and_stays_as_it_is() {
     assert_fails_with(&run(&["--listen", "127.0.0.1:0", "--data", data(&folder)]), &told);
     assert_fails_with(&run(&["objects", "list", "counter", "--data", data(&folder)]), &told);
     assert_eq!(epoch(&folder), before, "nothing was written");
-    // A folder of an earlier version is not migrated by another program.
+    // The program is checked before the format.
     let store = rusqlite::Connection::open(folder.path().join("steadfast.db")).expect("it opens");
-    store.execute("UPDATE meta SET value = 9 WHERE key = 'schema'", ()).expect("it is written");
+    store.execute("UPDATE meta SET value = 9 WHERE key = 'format'", ()).expect("it is written");
     assert_fails_with(&run(&["--listen", "127.0.0.1:0", "--data", data(&folder)]), &told);
-    let schema = "SELECT value FROM meta WHERE key = 'schema'";
-    let schema: i64 = store.query_row(schema, (), |row| row.get(0)).expect("it is there");
-    assert_eq!((schema, epoch(&folder)), (9, before));
+    assert_eq!(epoch(&folder), before);
 }
 
 #[test]
@@ -229,16 +228,14 @@ fn besides_store(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 #[test]
-fn inspect_reports_the_schema_of_a_folder_and_the_next_step() {
+fn inspect_refuses_a_folder_of_another_format() {
     let folder = folder_of_other();
     let store = rusqlite::Connection::open(folder.path().join("steadfast.db")).expect("it opens");
-    let schema = "SELECT value FROM meta WHERE key = 'schema'";
-    let known: i64 = store.query_row(schema, (), |row| row.get(0)).expect("it is there");
-    store.execute("UPDATE meta SET value = 9 WHERE key = 'schema'", ()).expect("it is written");
+    store.execute("UPDATE meta SET value = 9 WHERE key = 'format'", ()).expect("it is written");
     drop(store);
     let refused = run(&["inspect", "--listen", "127.0.0.1:0", "--data", data(&folder)]);
-    let known = format!("this version reads schema {known}");
-    assert_fails_with(&refused, &["has schema 9", &known, "start its own program once"]);
+    let known = format!("this program reads format {BASELINE_FORMAT}");
+    assert_fails_with(&refused, &["has format 9", &known, "use the program that wrote it"]);
 }
 
 #[test]
