@@ -77,7 +77,7 @@ fn a_wrong_setting_stops_serve_before_anything_is_opened_and_no_client_verb() {
     let store = folder.path().join("store");
     let wrong = |args: &[&str]| {
         let mut command = steadfast();
-        command.env("STEADFAST_EXPLAINER_URL", "http://127.0.0.1:1/").args(args);
+        command.env("STEADFAST_DRIFT_EXPLAINER_URL", "http://127.0.0.1:1/").args(args);
         output(&mut command)
     };
     let at = store.to_str().expect("its name is text");
@@ -263,23 +263,18 @@ fn settings_have_the_precedence_flag_variable_file_default() {
     }
     assert!(!shown.contains("secret"), "{shown}");
     let mut command = steadfast();
-    command.args(["config", "show"]).env("STEADFAST_RUNWARE_URL", "https://me:hidden@host/v1");
+    let variable = "STEADFAST_GENERATIONS_RUNWARE_URL";
+    command.args(["config", "show"]).env(variable, "https://me:hidden@host/v1");
     command.env("STEADFAST_STORE", "postgres://me:hidden@host/db");
     let shown = stdout(&output(&mut command));
-    let line = "generations-runware-url = https://me:***@host/v1  (STEADFAST_RUNWARE_URL)";
-    assert!(shown.contains(line) && !shown.contains("hidden"), "{shown}");
+    let line = format!("generations-runware-url = https://me:***@host/v1  ({variable})");
+    assert!(shown.contains(&line) && !shown.contains("hidden"), "{shown}");
     let help = stdout(&output(command.args(["--help"])));
     assert!(help.contains("--generations-runware-url") && !help.contains("hidden"), "{help}");
     let wrong = run(&["--store", "mysql://me:hidden@host/db"]);
     assert!(stderr(&wrong).contains("me:***@host") && !stderr(&wrong).contains("hidden"));
     let silent = run(&["streams", "list", "--server", "http://me:hidden@127.0.0.1:1"]);
     assert!(stderr(&silent).contains("no answer") && !stderr(&silent).contains("hidden"));
-    // The previous names of the variable and the flag.
-    let mut command = steadfast();
-    command.args(["config", "show", "--image-frames", "3"]).env("STEADFAST_IMAGE_BYTES", "4");
-    let shown = stdout(&output(&mut command));
-    assert!(shown.contains("uploads-image-bytes = 4  (STEADFAST_IMAGE_BYTES)"), "{shown}");
-    assert!(shown.contains("uploads-image-frames = 3  (flag)"), "{shown}");
 }
 
 #[test]

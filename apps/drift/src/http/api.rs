@@ -190,7 +190,7 @@ pub(super) async fn events(
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListQuery {
-    #[serde(default, alias = "before")]
+    #[serde(default)]
     cursor: Option<String>,
     #[serde(default)]
     limit: Limit,
