@@ -13,5 +13,4 @@ mod interleavings;
 mod notes;
 mod outages;
 mod stage;
-mod stored;
 mod stuck;
