@@ -27,6 +27,7 @@ mod drift_secrets;
 mod drift_zoo;
 mod example;
 mod failover;
+mod fixtures;
 mod gallery;
 mod generations;
 mod generations_browser;
