@@ -8,7 +8,7 @@ use steadfast_core::{
     Connection, Error, Handle, Object, Result, Turn, Workflow, rusqlite::OptionalExtension,
 };
 
-use self::rows::{SCHEMA, SEALED, find};
+use self::rows::{SCHEMA, find};
 use crate::{
     AttachExplanation, Brief, CompareEnvironments, CompareError, CompareInput, CreateComparison,
     Earlier, EnvPair, FailComparison, GetComparison, GetComparisonsForHistory, GetSealed,
@@ -34,7 +34,7 @@ impl Object for EnvPair {
         ListComparisons,
         Overdue,
     );
-    const MIGRATIONS: &'static [&'static str] = &[SCHEMA, SEALED];
+    const MIGRATIONS: &'static [&'static str] = &[SCHEMA];
 
     const AUTO_REPLY: &'static [(&'static str, &'static str)] = &[("ping", r#"{"type":"pong"}"#)];
 
@@ -94,8 +94,6 @@ impl Handle<CreateComparison> for EnvPair {
             comparison_id: id.clone(),
             comparison: kept.clone(),
             sealed: msg.sealed,
-            samples: true,
-            retries: true,
         };
         turn.start(CompareEnvironments::at(&run), input);
         let (organization, key) = organization_and_key(turn.name());

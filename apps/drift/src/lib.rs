@@ -27,7 +27,7 @@ mod workflow;
 use std::sync::Arc;
 
 use steadfast_core::{
-    App, Error, Result,
+    App, Result,
     store::{SeededEntropy, SystemClock},
 };
 use steadfast_web::Serve;
@@ -71,6 +71,5 @@ pub fn app(settings: Settings) -> Result<App> {
                 organization: None,
             }
         });
-    let app = app.secret_entry(vault::old_key().map_err(Error::terminal)?);
     Ok(app.before_work(move || error.clone().map_or(Ok(()), Err)))
 }

@@ -68,20 +68,12 @@ pub struct PairEntry {
 impl Object for Pairs {
     const CLASS: &'static str = "env-pairs";
     type Calls = (PairSeen, ListPairs);
-    const MIGRATIONS: &'static [&'static str] = &[
-        "CREATE TABLE pairs (
+    const MIGRATIONS: &'static [&'static str] = &["CREATE TABLE pairs (
             pair TEXT PRIMARY KEY,
             entry TEXT NOT NULL,
             at INTEGER NOT NULL
         ) STRICT;
-        CREATE INDEX pairsAt ON pairs (at)",
-        "CREATE TABLE keys (
-            key TEXT PRIMARY KEY,
-            comparisonId TEXT NOT NULL,
-            at INTEGER NOT NULL
-        ) STRICT;
-        CREATE INDEX keysAt ON keys (at)",
-    ];
+        CREATE INDEX pairsAt ON pairs (at)"];
 }
 
 impl Handle<PairSeen> for Pairs {

@@ -27,10 +27,8 @@ pub(crate) struct Samples {
     /// How long the right side took.
     pub right_ms: Vec<u64>,
     /// How large the bodies of the left side were.
-    #[serde(default)]
     pub left_bytes: Vec<u64>,
     /// How large the bodies of the right side were.
-    #[serde(default)]
     pub right_bytes: Vec<u64>,
     /// The first answer of the left side, if it gave none at first.
     #[serde(default, skip_serializing_if = "Option::is_none")]

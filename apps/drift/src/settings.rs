@@ -23,39 +23,27 @@ const DEMO: &[&str] = &["/api/demo/staging", "/api/demo/production"];
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
     /// Private hosts that comparisons may request
-    #[arg(long, env = "STEADFAST_DRIFT_HOSTS", value_name = "HOST,…", value_delimiter = ',')]
+    #[arg(long, value_name = "HOST,…", value_delimiter = ',')]
     pub(crate) drift_hosts: Vec<String>,
     /// Private networks that comparisons may request
-    #[arg(long, env = "STEADFAST_DRIFT_NETWORKS", value_name = "NETWORK,…", value_delimiter = ',')]
+    #[arg(long, value_name = "NETWORK,…", value_delimiter = ',')]
     pub(crate) drift_networks: Vec<Network>,
     /// URL of a chat API that explains differences; by default, built-in rules explain them
-    #[arg(
-        long = "drift-explainer-url",
-        alias = "explainer-url",
-        env = "STEADFAST_EXPLAINER_URL",
-        value_name = "URL"
-    )]
+    #[arg(long = "drift-explainer-url", value_name = "URL")]
     pub(crate) explainer_url: Option<String>,
     /// Key of the chat API; prefer the variable
-    #[arg(
-        long = "drift-explainer-key",
-        alias = "explainer-key",
-        env = "STEADFAST_EXPLAINER_KEY",
-        value_name = "KEY",
-        hide_env_values = true
-    )]
+    #[arg(long = "drift-explainer-key", value_name = "KEY", hide_env_values = true)]
     pub(crate) explainer_key: Option<Secret>,
     /// Model of the chat API
-    #[arg(
-        long = "drift-explainer-model",
-        alias = "explainer-model",
-        env = "STEADFAST_EXPLAINER_MODEL",
-        value_name = "MODEL"
-    )]
+    #[arg(long = "drift-explainer-model", value_name = "MODEL")]
     pub(crate) explainer_model: Option<String>,
     /// Finished comparisons to keep for each pair of environments
-    #[arg(long, env = "STEADFAST_DRIFT_KEEP", default_value = "50", value_name = "COUNT",
-        value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    #[arg(
+        long,
+        default_value = "50",
+        value_name = "COUNT",
+        value_parser = clap::value_parser!(u32).range(1..=1_000)
+    )]
     pub(crate) drift_keep: u32,
 }
 

@@ -184,7 +184,6 @@ pub struct CreateComparison {
     /// history is of this direction.
     pub direction: String,
     /// The URLs, encrypted, if there are secrets in them; see [`Vault`](crate::Vault).
-    #[serde(default)]
     pub sealed: Option<String>,
 }
 

@@ -54,14 +54,7 @@ pub struct CompareInput {
     /// The compared URLs, without secrets.
     pub comparison: Comparison,
     /// The URLs, encrypted, if there are secrets in them.
-    #[serde(default)]
     pub sealed: Option<String>,
-    /// Whether differences are looked at again; not in runs of versions that did not.
-    #[serde(default)]
-    pub samples: bool,
-    /// Whether a side that gives no answer is asked again; not in runs of versions that did not.
-    #[serde(default)]
-    pub retries: bool,
 }
 
 impl Workflow for CompareEnvironments {
@@ -145,8 +138,8 @@ impl CompareEnvironments {
         (left, right): (SignalEnvelope, SignalEnvelope),
     ) -> Result<(SignalEnvelope, SignalEnvelope, Vec<Unsteady>)> {
         let first = compute(&input.comparison_id, &left, &right, OPTIONS);
-        let is_retried = input.retries && [&left, &right].into_iter().any(is_worth_a_retry);
-        if !input.samples || !(is_worth_sampling(&first) || is_retried) {
+        let is_retried = [&left, &right].into_iter().any(is_worth_a_retry);
+        if !is_worth_sampling(&first) && !is_retried {
             return Ok((left, right, Vec::new()));
         }
         let ask = async || {
@@ -181,7 +174,7 @@ impl CompareEnvironments {
         let Comparison { left_url, right_url, head, .. } = input.comparison.clone();
         let [left_url, right_url] = match &input.sealed {
             None => [left_url, right_url],
-            Some(sealed) => self.vault.open(sealed).await.map_err(|error| match &error {
+            Some(sealed) => self.vault.open(sealed).map_err(|error| match &error {
                 VaultError::Store(_) => Error::retryable(&error).with_code(error.code()),
                 VaultError::Seal(_) | VaultError::Unreadable => {
                     Error::terminal(&error).with_code(error.code())

@@ -25,14 +25,12 @@ pub struct Submit {
     /// From what.
     pub input: Map<String, Value>,
     /// The generation that it is for.
-    #[serde(default)]
     pub generation: String,
     /// The place in the request.
     pub index: u32,
     /// The id that the provider gets: chosen and durable before it is asked.
     pub task: String,
     /// The ids of earlier rounds: what was made for one of them is not made again.
-    #[serde(default)]
     pub earlier: Vec<String>,
     /// Where the provider may tell of it, without the token of the address.
     pub webhook: Option<String>,
@@ -62,7 +60,6 @@ pub enum Taken {
         /// Whether an earlier attempt may have handed the task over.
         may_be_known: bool,
         /// Whether it was not asked, because it told another task to wait.
-        #[serde(default)]
         is_held: bool,
     },
 }
@@ -141,13 +138,10 @@ pub struct Fetch {
     /// The artifact that it becomes.
     pub artifact: String,
     /// The task that it was made for: of an earlier round, if a success came late.
-    #[serde(default)]
     pub task: String,
     /// The generation that it is for.
-    #[serde(default)]
     pub generation: String,
     /// The workspace whose library gets it.
-    #[serde(default)]
     pub workspace: String,
     /// The output.
     pub made: Made,
@@ -164,10 +158,8 @@ pub struct Fetched {
     /// The extension of its file.
     pub extension: String,
     /// Pixels from left to right, if the file says so.
-    #[serde(default)]
     pub width: Option<u32>,
     /// Pixels from top to bottom.
-    #[serde(default)]
     pub height: Option<u32>,
 }
 
@@ -212,7 +204,6 @@ impl Job for Record {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Discard {
     /// The workspace of the artifacts.
-    #[serde(default)]
     pub workspace: String,
     /// The artifacts that they were of.
     pub artifacts: Vec<String>,

@@ -69,22 +69,15 @@ pub const GENERATION_CRASH_POINTS: &[&str] = &[
     "generation.library.written",
 ];
 
-/// The bytes of artifacts: see [`blob_keys`].
+/// The bytes of artifacts: see [`blob_key`].
 pub const ARTIFACTS: Bucket = Bucket::named("generations");
 
-/// Where the bytes of an artifact of the default workspace are. Earlier versions put all of them
-/// there.
-pub fn blob_key(artifact: &str) -> String {
-    format!("artifacts/{artifact}")
-}
-
-/// Where the bytes of an artifact may be. The first key is that of new ones: it begins with the
-/// workspace, which is the organization whose quota counts them.
-pub fn blob_keys(workspace: &str, artifact: &str) -> Vec<String> {
-    let shared = blob_key(artifact);
+/// Where the bytes of an artifact are. The key begins with the workspace, which is the organization
+/// whose quota counts them; the default workspace is no organization.
+pub fn blob_key(workspace: &str, artifact: &str) -> String {
     match workspace {
-        "" | DEFAULT_WORKSPACE => vec![shared],
-        _ => vec![format!("{workspace}/{shared}"), shared],
+        DEFAULT_WORKSPACE => format!("artifacts/{artifact}"),
+        _ => format!("{workspace}/artifacts/{artifact}"),
     }
 }
 

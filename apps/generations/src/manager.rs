@@ -12,12 +12,12 @@ use std::{sync::Arc, time::Duration};
 
 use steadfast_core::{Both, Connection, Error, Handle, Object, Outcome, Result, Turn};
 
-use self::rows::{CONFIRMED, HANDED_OVER, HEARD, ROUNDS, SCHEMA, TURNED_AWAY, TaskRow};
+use self::rows::{SCHEMA, TaskRow};
 use crate::{
     AskAgain, AskLate, Begin, Begun, Cancel, Confirm, CountCost, Create, Delete, Discard,
     DiscardAgain, Fetch, FetchHere, Forget, Generation, GetState, GetWord, LibraryChanged,
-    LibraryHeard, Poll, Providers, Record, Request, Retry, RetryUnpaid, Submit, SubmitAgain,
-    SubmitHere, TaskState, TimeOut, Webhook,
+    LibraryHeard, Poll, Providers, Record, Retry, RetryUnpaid, Submit, SubmitAgain, SubmitHere,
+    TaskState, TimeOut, Webhook,
 };
 
 /// How long a finished generation stays here, for webhooks that come late.
@@ -67,8 +67,7 @@ impl Object for GenerationManager {
             Outcome<CountCost>,
         ),
     >;
-    const MIGRATIONS: &'static [&'static str] =
-        &[SCHEMA, ROUNDS, HEARD, TURNED_AWAY, CONFIRMED, HANDED_OVER];
+    const MIGRATIONS: &'static [&'static str] = &[SCHEMA];
 
     const AUTO_REPLY: &'static [(&'static str, &'static str)] = &[("ping", r#"{"type":"pong"}"#)];
 
@@ -102,7 +101,7 @@ impl Handle<Begin> for GenerationManager {
         let task = rows::task_at(turn, msg.index)?;
         let is_wanted = |it: &TaskRow| it.id == msg.task && UNDER_WAY.contains(&it.state);
         let Some(task) = task.filter(is_wanted) else { return Ok(Begun::Unwanted) };
-        let Request { provider, kind, .. } = &kept.request;
+        let provider = &kept.request.provider;
         let may_be_known = task.submitted_at.is_some() || task.may_be_known;
         if let Some(after_ms) = self.providers.hold_of(provider, turn.now()) {
             return Ok(Begun::Held { after_ms, may_be_known });
@@ -113,7 +112,7 @@ impl Handle<Begin> for GenerationManager {
             progress::watch_time(turn, &kept)?;
         }
         if may_be_known {
-            return self.providers.begun_again(provider, *kind, task.delivery);
+            return self.providers.begun_again(provider, task.delivery);
         }
         let update = "UPDATE task SET delivery = ?2 WHERE idx = ?1";
         turn.sql().execute(update, (task.index, serde_json::to_string(&msg.delivery)?))?;

@@ -10,7 +10,7 @@ use steadfast_core::{
 
 use crate::{
     GenerationManager, GetArtifact, GetState, Library, Providers, TaskState, TaskView, Unreferred,
-    artifact_id, blob_keys, ids::is_id, is_workspace, task::COUNT_MAX,
+    artifact_id, blob_key, ids::is_id, is_workspace, task::COUNT_MAX,
 };
 
 /// The generation and the blob of each artifact.
@@ -153,7 +153,7 @@ fn artifact_at(key: &str, workspace: &str, generation: &str) -> Option<String> {
     let artifact = key.rsplit_once('/')?.1;
     let is_named = is_workspace(workspace) && is_id(generation);
     let is_its = is_named
-        && blob_keys(workspace, artifact).iter().any(|it| it == key)
+        && blob_key(workspace, artifact) == key
         && (0..COUNT_MAX).any(|it| artifact_id(generation, it) == artifact);
     is_its.then(|| artifact.to_owned())
 }

@@ -135,13 +135,10 @@ impl Providers {
         self.webhook_keys().iter().any(is_of)
     }
 
-    /// The address that the provider gets. A job of this version has it without its token, because
-    /// jobs are recorded; one of an earlier version has it with the token.
+    /// The address that the provider gets. The job has it without its token, because jobs are
+    /// recorded.
     fn webhook_of(&self, job: &Submit) -> Option<String> {
         let url = job.webhook.as_ref()?;
-        if !url.ends_with(&format!("/{}", job.task)) {
-            return Some(url.clone());
-        }
         let keys = self.webhook_keys();
         let token = webhook_token(keys.first()?, &job.generation, &job.task);
         Some(format!("{url}/{token}"))
@@ -250,21 +247,10 @@ impl Providers {
     }
 
     /// The next step for a task that an earlier attempt may have submitted.
-    pub(crate) fn begun_again(
-        &self,
-        provider: &str,
-        kind: OutputKind,
-        delivery: Option<Delivery>,
-    ) -> Result<Begun> {
-        // Versions that did not keep it had images delivered with the answer.
-        let before = match kind {
-            OutputKind::Image => Delivery::Sync,
-            OutputKind::Video => Delivery::Async,
-        };
-        Ok(match self.named(provider)?.unknown_is_proof(delivery.unwrap_or(before)) {
-            true => Begun::Again,
-            false => Begun::PollOnly,
-        })
+    pub(crate) fn begun_again(&self, provider: &str, delivery: Option<Delivery>) -> Result<Begun> {
+        let provider = self.named(provider)?;
+        let is_proof = delivery.is_some_and(|it| provider.unknown_is_proof(it));
+        Ok(if is_proof { Begun::Again } else { Begun::PollOnly })
     }
 
     /// A place at a provider. A task that waits for one has not begun.

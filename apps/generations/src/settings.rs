@@ -25,64 +25,50 @@ pub(crate) enum RunwareReconcile {
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
     /// Key of Runware; prefer the variable. Without a key only the embedded models are available
-    #[arg(
-        long = "generations-runware-key",
-        alias = "runware-key",
-        env = "STEADFAST_RUNWARE_KEY",
-        value_name = "KEY",
-        hide_env_values = true
-    )]
+    #[arg(long = "generations-runware-key", value_name = "KEY", hide_env_values = true)]
     pub(crate) runware_key: Option<Secret>,
     /// URL of Runware
-    #[arg(
-        long = "generations-runware-url",
-        alias = "runware-url",
-        env = "STEADFAST_RUNWARE_URL",
-        value_name = "URL"
-    )]
+    #[arg(long = "generations-runware-url", value_name = "URL")]
     pub(crate) runware_url: Option<String>,
     /// How to find a task whose response was lost: `response` uses the documented API and delivers
     /// images asynchronously, `details` uses an undocumented API and delivers them synchronously
     #[arg(
         long = "generations-runware-reconcile",
-        alias = "runware-reconcile",
-        env = "STEADFAST_RUNWARE_RECONCILE",
         value_name = "HOW",
         value_enum,
         default_value = "response"
     )]
     pub(crate) runware_reconcile: RunwareReconcile,
     /// Private networks from which outputs of Runware may be downloaded
-    #[arg(
-        long = "generations-output-networks",
-        alias = "output-networks",
-        env = "STEADFAST_OUTPUT_NETWORKS",
-        value_name = "NETWORK,…",
-        value_delimiter = ','
-    )]
+    #[arg(long = "generations-output-networks", value_name = "NETWORK,…", value_delimiter = ',')]
     pub(crate) output_networks: Vec<Network>,
     /// URL by which providers reach the webhooks; by default `--public-url`. Without either the
     /// server polls them
-    #[arg(
-        long = "generations-public-url",
-        env = "STEADFAST_GENERATIONS_PUBLIC_URL",
-        value_name = "URL"
-    )]
+    #[arg(long = "generations-public-url", value_name = "URL")]
     pub(crate) generations_public_url: Option<String>,
     /// Timeout of an image, in seconds
-    #[arg(long = "generations-image-timeout", alias = "image-timeout",
-        env = "STEADFAST_IMAGE_TIMEOUT", value_name = "SECONDS", default_value = "300",
-        value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    #[arg(
+        long = "generations-image-timeout",
+        value_name = "SECONDS",
+        default_value = "300",
+        value_parser = clap::value_parser!(u32).range(1..=86_400)
+    )]
     pub(crate) image_timeout: u32,
     /// Timeout of a video, in seconds
-    #[arg(long = "generations-video-timeout", alias = "video-timeout",
-        env = "STEADFAST_VIDEO_TIMEOUT", value_name = "SECONDS", default_value = "600",
-        value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    #[arg(
+        long = "generations-video-timeout",
+        value_name = "SECONDS",
+        default_value = "600",
+        value_parser = clap::value_parser!(u32).range(1..=86_400)
+    )]
     pub(crate) video_timeout: u32,
     /// Maximum concurrent requests to one provider
-    #[arg(long = "generations-provider-requests", alias = "provider-requests",
-        env = "STEADFAST_PROVIDER_REQUESTS", value_name = "N", default_value = "16",
-        value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    #[arg(
+        long = "generations-provider-requests",
+        value_name = "N",
+        default_value = "16",
+        value_parser = clap::value_parser!(u16).range(1..=1_000)
+    )]
     pub(crate) provider_requests: u16,
 }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use strum::{EnumString, IntoStaticStr};
 
-use crate::{DEFAULT_WORKSPACE, TaskError, TaskView, providers::OutputKind};
+use crate::{TaskError, TaskView, providers::OutputKind};
 
 /// How far a generation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, EnumString, IntoStaticStr)]
@@ -62,11 +62,6 @@ pub struct Counts {
     pub cancelled: u32,
 }
 
-/// Rows that were written before there were others are in this one.
-fn default_workspace() -> String {
-    DEFAULT_WORKSPACE.into()
-}
-
 /// A generation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -74,7 +69,6 @@ pub struct Generation {
     /// Its id.
     pub id: String,
     /// The workspace whose library has it.
-    #[serde(default = "default_workspace")]
     pub workspace: String,
     /// How far it is.
     pub status: GenerationStatus,

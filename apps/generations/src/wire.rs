@@ -12,10 +12,6 @@ pub struct Create {
     pub request: Request,
     /// The library that it goes to.
     pub workspace: String,
-    /// The secret of webhook tokens, as earlier versions stored it; empty if the tokens are made
-    /// with a key that is stored nowhere.
-    #[serde(default)]
-    pub secret: String,
     /// Where webhooks come in, if they can: the address of this server.
     pub webhooks: Option<String>,
     /// How long tasks may take, in milliseconds.
@@ -35,8 +31,7 @@ pub struct Begin {
     /// The id that the provider gets.
     pub task: String,
     /// How the output will be delivered.
-    #[serde(default)]
-    pub delivery: Option<Delivery>,
+    pub delivery: Delivery,
 }
 
 /// The reply of the manager to [`Begin`].
@@ -150,7 +145,6 @@ pub struct Confirm {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DiscardAgain {
     /// The workspace of the artifacts.
-    #[serde(default)]
     pub workspace: String,
     /// The artifacts that they were of.
     pub artifacts: Vec<String>,

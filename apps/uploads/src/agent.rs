@@ -13,7 +13,7 @@ use crate::{
     MarkRunning, OnDelete, OrganizationAgent, OrganizationMessage, OrganizationWorkflow,
     PersistClassificationFailure, PersistClassificationSuccess, ProgressStep, ReportError,
     ReportProgress, RetryUpload, Status, SweepStuck, SweepTombstones, Upload, alarms, event_id,
-    upload::{self, HIDDEN_ARE_DELETED, LOST_RUNS, OPEN_ROWS, SCHEMA},
+    upload::{self, SCHEMA},
     workflow_id,
 };
 
@@ -35,7 +35,7 @@ impl Object for OrganizationAgent {
         SweepStuck,
         Outcome<FindLostRuns>,
     );
-    const MIGRATIONS: &'static [&'static str] = &[SCHEMA, HIDDEN_ARE_DELETED, OPEN_ROWS, LOST_RUNS];
+    const MIGRATIONS: &'static [&'static str] = &[SCHEMA];
 
     const AUTO_REPLY: &'static [(&'static str, &'static str)] = &[("ping", r#"{"type":"pong"}"#)];
 

@@ -12,8 +12,8 @@ pub(crate) const SWEEP_STUCK: &str = "sweep-stuck";
 /// The alarm that removes expired tombstones.
 const SWEEP_TOMBSTONES: &str = "sweep-tombstones";
 
-/// Sets the alarms that are needed and not set. Every turn does so: the rows may be of an earlier
-/// version, which set none, and an alarm that failed too often was given up.
+/// Sets the alarms that are needed and not set. Every turn does so, because an alarm that failed
+/// too often was given up.
 ///
 /// An alarm that is set stays where it is, or many changes would postpone it for ever.
 pub(crate) fn arm(agent: &OrganizationAgent, turn: &Turn<OrganizationAgent>) -> Result<()> {

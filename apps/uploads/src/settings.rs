@@ -10,100 +10,69 @@ use steadfast_web::DataFolder;
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
     /// Image classifier: ResNet-50 in this process, Workers AI, or an ONNX file
-    #[arg(
-        long = "uploads-classifier",
-        alias = "classifier",
-        env = "STEADFAST_CLASSIFIER",
-        default_value = "embedded"
-    )]
+    #[arg(long = "uploads-classifier", default_value = "embedded")]
     pub(crate) classifier: ClassifierChoice,
     /// Folder of models; by default the cache folder of the user, or else the data folder
-    #[arg(long = "uploads-models", alias = "models", env = "STEADFAST_MODELS", value_name = "DIR")]
+    #[arg(long = "uploads-models", value_name = "DIR")]
     pub(crate) models: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) data: DataFolder,
     /// Whether the first image downloads the embedded model
-    #[arg(
-        long = "uploads-models-pull",
-        alias = "models-pull",
-        env = "STEADFAST_MODELS_PULL",
-        default_value = "auto"
-    )]
+    #[arg(long = "uploads-models-pull", default_value = "auto")]
     pub(crate) models_pull: PullChoice,
     /// Maximum bytes of an image
-    #[arg(long = "uploads-image-bytes", alias = "image-bytes",
-        env = "STEADFAST_IMAGE_BYTES", value_name = "N", default_value = "5000000",
-        value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    #[arg(
+        long = "uploads-image-bytes",
+        value_name = "N",
+        default_value = "5000000",
+        value_parser = clap::value_parser!(u64).range(1..=100_000_000)
+    )]
     pub(crate) image_bytes: u64,
     /// Maximum pixels of an image or of one of its frames
-    #[arg(long = "uploads-image-pixels", alias = "image-pixels",
-        env = "STEADFAST_IMAGE_PIXELS", value_name = "N", default_value = "50331648",
-        value_parser = clap::value_parser!(u64).range(1..=50_331_648))]
+    #[arg(
+        long = "uploads-image-pixels",
+        value_name = "N",
+        default_value = "50331648",
+        value_parser = clap::value_parser!(u64).range(1..=50_331_648)
+    )]
     pub(crate) image_pixels: u64,
     /// Maximum frames of an image
-    #[arg(long = "uploads-image-frames", alias = "image-frames",
-        env = "STEADFAST_IMAGE_FRAMES", value_name = "N", default_value = "500",
-        value_parser = clap::value_parser!(u32).range(1..=500))]
+    #[arg(
+        long = "uploads-image-frames",
+        value_name = "N",
+        default_value = "500",
+        value_parser = clap::value_parser!(u32).range(1..=500)
+    )]
     pub(crate) image_frames: u32,
     /// Account for the classifier workers-ai
-    #[arg(
-        long = "uploads-workers-ai-account",
-        alias = "workers-ai-account",
-        env = "STEADFAST_WORKERS_AI_ACCOUNT",
-        value_name = "ACCOUNT"
-    )]
+    #[arg(long = "uploads-workers-ai-account", value_name = "ACCOUNT")]
     pub(crate) workers_ai_account: Option<String>,
     /// Token for the classifier workers-ai; prefer the variable
-    #[arg(
-        long = "uploads-workers-ai-token",
-        alias = "workers-ai-token",
-        env = "STEADFAST_WORKERS_AI_TOKEN",
-        value_name = "TOKEN",
-        hide_env_values = true
-    )]
+    #[arg(long = "uploads-workers-ai-token", value_name = "TOKEN", hide_env_values = true)]
     pub(crate) workers_ai_token: Option<Secret>,
     /// Model of Workers AI
-    #[arg(
-        long = "uploads-workers-ai-model",
-        alias = "workers-ai-model",
-        env = "STEADFAST_WORKERS_AI_MODEL",
-        value_name = "MODEL"
-    )]
+    #[arg(long = "uploads-workers-ai-model", value_name = "MODEL")]
     pub(crate) workers_ai_model: Option<String>,
     /// URL of Workers AI, for example of a gateway
-    #[arg(
-        long = "uploads-workers-ai-url",
-        alias = "workers-ai-url",
-        env = "STEADFAST_WORKERS_AI_URL",
-        value_name = "URL"
-    )]
+    #[arg(long = "uploads-workers-ai-url", value_name = "URL")]
     pub(crate) workers_ai_url: Option<String>,
     /// Model file for the classifier onnx
-    #[arg(
-        long = "uploads-onnx-file",
-        alias = "onnx-file",
-        env = "STEADFAST_ONNX_FILE",
-        value_name = "FILE"
-    )]
+    #[arg(long = "uploads-onnx-file", value_name = "FILE")]
     pub(crate) onnx_file: Option<PathBuf>,
     /// Labels of the ONNX model: a JSON array, or one per line
-    #[arg(
-        long = "uploads-onnx-labels",
-        alias = "onnx-labels",
-        env = "STEADFAST_ONNX_LABELS",
-        value_name = "FILE"
-    )]
+    #[arg(long = "uploads-onnx-labels", value_name = "FILE")]
     pub(crate) onnx_labels: Option<PathBuf>,
     /// Edge of the square input of the ONNX model, in pixels
-    #[arg(long = "uploads-onnx-size", alias = "onnx-size",
-        env = "STEADFAST_ONNX_SIZE", value_name = "PIXELS", default_value = "224",
-        value_parser = clap::value_parser!(u32).range(1..=2_048))]
+    #[arg(
+        long = "uploads-onnx-size",
+        value_name = "PIXELS",
+        default_value = "224",
+        value_parser = clap::value_parser!(u32).range(1..=2_048)
+    )]
     pub(crate) onnx_size: u32,
     /// Mean of red, green and blue to subtract, each from 0 to 1
     #[arg(
         long = "uploads-onnx-mean",
-        alias = "onnx-mean",
-        env = "STEADFAST_ONNX_MEAN",
         value_name = "R,G,B",
         value_delimiter = ',',
         default_value = "0.485,0.456,0.406"
@@ -112,8 +81,6 @@ pub struct Settings {
     /// Standard deviation of red, green and blue to divide by
     #[arg(
         long = "uploads-onnx-std",
-        alias = "onnx-std",
-        env = "STEADFAST_ONNX_STD",
         value_name = "R,G,B",
         value_delimiter = ',',
         default_value = "0.229,0.224,0.225"
@@ -166,7 +133,7 @@ pub(crate) struct PullArgs {
     #[arg(long, env = "STEADFAST_FROM", value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
     /// Folder of models; by default that of the settings
-    #[arg(long = "uploads-models", alias = "models", env = "STEADFAST_MODELS", value_name = "DIR")]
+    #[arg(long = "uploads-models", value_name = "DIR")]
     pub(crate) models: Option<PathBuf>,
 }
 

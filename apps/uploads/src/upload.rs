@@ -26,33 +26,21 @@ pub(crate) const SCHEMA: &str = "\
         size INTEGER NOT NULL,
         contentType TEXT,
         retries INTEGER NOT NULL DEFAULT 0,
-        hiddenBy INTEGER,
         createdAt INTEGER NOT NULL,
         updatedAt INTEGER NOT NULL,
         completedAt INTEGER
     ) STRICT;
     CREATE INDEX UploadCreated ON Upload (createdAt, name);
+    -- The rows that are not final are few.
+    CREATE INDEX UploadOpen ON Upload (name) WHERE status IN ('queued', 'running');
     CREATE TABLE Tombstone (
         name TEXT PRIMARY KEY,
         sequence INTEGER NOT NULL,
         deletedAt INTEGER NOT NULL
     ) STRICT;
-    CREATE INDEX TombstoneDeleted ON Tombstone (deletedAt)";
-
-/// Earlier versions hid the row of a deleted image until the event of the deletion came. The column
-/// stays: to drop it would write every row, more than one turn may change where there are many.
-pub(crate) const HIDDEN_ARE_DELETED: &str = "\
-    INSERT OR REPLACE INTO Tombstone (name, sequence, deletedAt)
-        SELECT name, hiddenBy, updatedAt FROM Upload WHERE hiddenBy IS NOT NULL;
-    DELETE FROM Upload WHERE hiddenBy IS NOT NULL";
-
-/// Finds the rows that are not final without a look at all others.
-pub(crate) const OPEN_ROWS: &str =
-    "CREATE INDEX UploadOpen ON Upload (name) WHERE status IN ('queued', 'running')";
-
-/// Runs that ended without a result, of images that lost one: of this write in all, and since its
-/// user last retried it.
-pub(crate) const LOST_RUNS: &str = "\
+    CREATE INDEX TombstoneDeleted ON Tombstone (deletedAt);
+    -- Runs of images that ended without a result: of this write in all, and since its user last
+    -- retried it.
     CREATE TABLE LostRun (
         name TEXT PRIMARY KEY,
         lost INTEGER NOT NULL,

@@ -102,8 +102,6 @@ enum Look {
         top_five: Vec<Label>,
         content_type: Option<String>,
     },
-    /// Only in records of earlier versions.
-    NotReady(String),
     /// The classifier is away.
     Away(String),
     /// The classifier is there, and did not take the image.
@@ -133,8 +131,7 @@ impl Tries {
         ANSWERS_MAX <= self.nonsense
     }
 
-    /// How long to wait before the next try: not before the second, then longer and longer. Old
-    /// records hold these waits, so which try has one may not change.
+    /// How long to wait before the next try: not before the second, then longer and longer.
     fn pause(&mut self, patience: Duration) -> Option<Duration> {
         self.all = self.all.saturating_add(1);
         (1 < self.all).then(|| backoff(patience, self.all - 1, PAUSE_MAX))
@@ -153,7 +150,7 @@ impl Workflow for OrganizationWorkflow {
         if !ctx.call(agent(), begin).await? {
             return Ok(Outcome::Superseded);
         }
-        let (mut wait, mut tries) = (self.patience, Tries::default());
+        let mut tries = Tries::default();
         let error = loop {
             let look = ctx.step("classify", async || self.look(ctx, &input).await);
             let (message, is_last) = match look.retry(READ).timeout(LOOK_TIMEOUT).await {
@@ -166,12 +163,6 @@ impl Workflow for OrganizationWorkflow {
                     };
                     let is_current = ctx.call(agent(), told).await?;
                     return Ok(if is_current { Outcome::Classified } else { Outcome::Superseded });
-                }
-                Ok(Look::NotReady(message)) => {
-                    self.tell(ctx, &input, message).await?;
-                    ctx.sleep("classifier", wait).await?;
-                    wait = (2 * wait).min(Duration::from_mins(1));
-                    continue;
                 }
                 Ok(Look::Away(message)) => {
                     self.tell(ctx, &input, message.clone()).await?;

@@ -110,8 +110,8 @@ pub struct BucketEvent {
     /// The event, as it is in the queue.
     #[schema(value_type = serde_json::Value)]
     pub event: BlobEvent,
-    /// The id of the rule that sent it; null for an event of a version that did not record it.
-    pub rule: Option<String>,
+    /// The id of the rule that sent it.
+    pub rule: String,
     /// The queue that holds the message: the target of the rule, or its dead-letter queue.
     pub queue: String,
     /// The state of its delivery.

@@ -10,9 +10,8 @@ use crate::{BlobEvent, BucketError, BucketName, Buckets};
 pub struct SentEvent {
     /// The event.
     pub event: BlobEvent,
-    /// Id of the rule that sent it, which may have changed since. `None` for events of versions
-    /// that did not record it.
-    pub rule: Option<String>,
+    /// Id of the rule that sent it, which may have changed since.
+    pub rule: String,
     /// The message of the event, with its queue and state.
     pub message: Recorded,
 }
@@ -45,8 +44,8 @@ impl Buckets {
         let found = self.shared.store.read_stream(stream, last - limit + 1, limit as usize).await?;
         let read = |message: Recorded| {
             let event = serde_json::from_str(message.data.as_str()).ok()?;
-            let sender = serde_json::from_str::<Sender>(message.metadata.as_str());
-            Some(SentEvent { event, rule: sender.ok().map(|it| it.rule), message })
+            let sender: Sender = serde_json::from_str(message.metadata.as_str()).ok()?;
+            Some(SentEvent { event, rule: sender.rule, message })
         };
         let up_to = found.into_iter().filter(|it| it.version <= last);
         Ok(up_to.rev().filter_map(read).collect())

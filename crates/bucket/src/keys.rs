@@ -100,21 +100,17 @@ pub struct KeyInfo {
     pub scope: Scope,
     /// Time of creation.
     pub created_at: Timestamp,
-    /// Whether the secret is or was stored as plain text: replace such a key.
-    pub was_plain: bool,
 }
 
 #[derive(Serialize, Deserialize)]
 struct KeyRow {
-    /// Sealed; plain text in a row of an earlier version.
+    /// Sealed.
     secret: String,
     #[serde(flatten)]
     scope: Scope,
     /// The time of creation, if the row was changed since then.
     #[serde(default, rename = "createdAt", skip_serializing_if = "Option::is_none")]
     created_at: Option<i64>,
-    #[serde(default, rename = "wasPlain", skip_serializing_if = "std::ops::Not::not")]
-    was_plain: bool,
 }
 
 /// Creates an access key. With an idempotency key it is created once: a repetition fails with
@@ -132,8 +128,7 @@ pub async fn create_key(
     let secret = secret_text(40, letters)?;
     let entry = EntryKey::new(KEYS, id.as_bytes())?;
     let sealed = seal.seal(&identity_of(&entry), &secret)?;
-    let stored =
-        KeyRow { secret: sealed, scope: scope.clone(), created_at: None, was_plain: false };
+    let stored = KeyRow { secret: sealed, scope: scope.clone(), created_at: None };
     let expect = Expect::Revision { entry: entry.clone(), revision: 0 };
     let put = Put { entry, value: Some(Json::of(&stored)?), reference: None, expires: None };
     let mut commit = Commit::of(Write::Put(put)).expect(expect);
@@ -198,9 +193,8 @@ pub async fn delete_key(store: &dyn Store, id: &str) -> Result<bool, BucketError
     Ok(true)
 }
 
-/// Seals the secrets that an earlier version stored as plain text, and those that an earlier key
-/// sealed, each in a commit of its own. Returns how many there were. Both forms are valid, so a
-/// crash in the middle does no harm.
+/// Seals again the secrets that an earlier key sealed, each in a commit of its own. Returns their
+/// number. Both forms are valid, so a crash in the middle does no harm.
 #[steadfast_store::boxed]
 pub async fn seal_keys(store: &dyn Store, seal: &Seal) -> Result<usize, BucketError> {
     let (mut after, mut count) = (None, 0);
@@ -234,9 +228,8 @@ async fn seal_row(
         }
         Err(error @ SealError::Failed { .. }) => return Err(error.into()),
     };
-    let was_plain = row.was_plain || !Seal::is_sealed(&row.secret);
     let created_at = Some(row.created_at.unwrap_or(found.changed_at.0));
-    let row = KeyRow { secret: sealed, was_plain, created_at, ..row };
+    let row = KeyRow { secret: sealed, created_at, ..row };
     let expect = Expect::Revision { entry: entry.clone(), revision: found.revision };
     let put = Put { entry, value: Some(Json::of(&row)?), reference: None, expires: None };
     // A key that was revoked meanwhile stays revoked.
@@ -268,7 +261,6 @@ fn row_of(entry: &Entry) -> Result<Option<KeyRow>, BucketError> {
 fn info_of(entry: &Entry, row: KeyRow) -> KeyInfo {
     KeyInfo {
         id: String::from_utf8_lossy(entry.entry.key()).into_owned(),
-        was_plain: row.was_plain || !Seal::is_sealed(&row.secret),
         created_at: row.created_at.map_or(entry.changed_at, Timestamp),
         scope: row.scope,
     }

@@ -42,10 +42,8 @@ pub struct Rule {
     /// Actions to send.
     pub events: Vec<EventType>,
     /// Only keys with this prefix.
-    #[serde(default)]
     pub prefix: String,
     /// Only keys with this suffix.
-    #[serde(default)]
     pub suffix: String,
     /// The queue.
     pub queue: String,

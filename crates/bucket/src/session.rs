@@ -32,16 +32,12 @@ pub(crate) struct Session {
     /// A session that is open at the start did not end cleanly.
     is_open: bool,
     /// Gaps in order of time. Each requires a walk through all files.
-    #[serde(default)]
     gaps: Vec<Gap>,
     /// The walk in progress.
-    #[serde(default)]
     walk: Option<Walk>,
     /// Rows of parts of finished uploads may remain.
-    #[serde(default)]
     pub(crate) lost_parts: bool,
     /// Time at which the store was found to be another copy than the one that used the files.
-    #[serde(default)]
     pub(crate) restored_at: Option<i64>,
 }
 

@@ -14,10 +14,8 @@ pub struct BucketSettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_blob_bytes: Option<u64>,
     /// Rules that send events.
-    #[serde(default)]
     pub rules: Vec<Rule>,
     /// Rules that delete old blobs.
-    #[serde(default)]
     pub lifecycle: Vec<LifecycleRule>,
 }
 
@@ -43,7 +41,6 @@ pub struct LifecycleRule {
     /// Id, unique in the bucket.
     pub id: String,
     /// Only keys with this prefix.
-    #[serde(default)]
     pub prefix: String,
     /// Age at which blobs are deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]

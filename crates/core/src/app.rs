@@ -11,9 +11,7 @@ use std::{
     sync::Arc,
 };
 
-use steadfast_store::{
-    Address, EntityKind, Entropy, EntryKey, Seal, SealFile, SeededEntropy, queue_address,
-};
+use steadfast_store::{Address, EntityKind, Entropy, Seal, SealFile, SeededEntropy, queue_address};
 
 pub use self::extension::Extension;
 pub(crate) use self::extension::Extensions;
@@ -116,8 +114,6 @@ pub struct App {
     pub(crate) adopts: bool,
     pub(crate) sessions_in_memory: bool,
     pub(crate) seal: SealSource,
-    /// Entries that are secrets.
-    pub(crate) secrets: Vec<EntryKey>,
     /// Processes that a subscription needs, with the subscriber.
     expected: Vec<(&'static str, Owner)>,
 }
@@ -150,7 +146,6 @@ impl App {
             adopts: false,
             sessions_in_memory: false,
             seal: SealSource::Unset,
-            secrets: Vec::new(),
             expected: Vec::new(),
         }
     }
@@ -361,13 +356,6 @@ impl App {
         self
     }
 
-    /// Declares an entry of the store whose text is a secret: a start seals it if an earlier
-    /// version stored it as it is. [`Seal::open`] reads both forms.
-    pub fn secret_entry(mut self, entry: EntryKey) -> Self {
-        self.secrets.push(entry);
-        self
-    }
-
     /// Takes over a store that belongs to another program. Without this [`App::open`] refuses it.
     pub fn adopt(mut self) -> Self {
         self.adopts = true;
@@ -434,7 +422,6 @@ impl App {
         self.before_work.extend(other.before_work);
         self.queues.merge(other.queues);
         self.buckets.specs.extend(other.buckets.specs);
-        self.secrets.extend(other.secrets);
         self
     }
 

@@ -25,8 +25,7 @@ impl RequestKey {
     /// A key of a request to an operation. `request` is the body together with everything else that
     /// distinguishes two requests, such as the values of the path.
     ///
-    /// Without a principal the scope is that of requests from before access control, so that an
-    /// upgrade repeats nothing.
+    /// Without a principal the scope is that of all requests without one.
     pub fn new(
         operation: &str,
         principal: Option<&str>,

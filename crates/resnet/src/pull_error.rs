@@ -67,7 +67,7 @@ pub enum PullError {
     /// The folder of models cannot be written.
     #[error(
         "cannot write models to {folder}: {reason}; free space, or name another folder with \
-         --models DIR"
+         --uploads-models DIR"
     )]
     Folder {
         /// Which one.

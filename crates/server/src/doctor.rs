@@ -25,7 +25,7 @@ pub(crate) async fn examine(server: &Server, deep: bool) -> Examination {
     checks.extend(access::checks(server).await);
     checks.extend(quotas::check(server).await);
     checks.push(clock::check(&store.clock().report()));
-    checks.extend(secrets::checks(server).await);
+    checks.extend(secrets::checks(server));
     if let Location::Folder(folder) = &server.location {
         checks.extend(disk::checks(folder.clone(), server.is_read_only.get().is_none()).await);
     }

@@ -18,20 +18,18 @@ pub(crate) struct SecretFile {
     pub(crate) is_open: bool,
 }
 
-/// Reads the file that one of these variables names, with `_FILE` at its end. Fails if two
-/// variables set the same secret: nobody could say which one counts.
+/// Reads the file that the variable `NAME_FILE` names. Fails if both variables are set: nobody
+/// could say which one counts.
 pub(crate) fn secret_variable(
-    names: &[String],
+    name: &str,
     variable: &dyn Fn(&str) -> Option<OsString>,
 ) -> Result<Option<SecretFile>, String> {
-    let files = names.iter().map(|it| format!("{it}_FILE"));
-    let is_set = |it: &String| variable(it).is_some_and(|it| !it.is_empty());
-    let mut set = files.filter(is_set);
-    let Some(file) = set.next() else { return Ok(None) };
-    if let Some(second) = set.next().or_else(|| names.iter().find(|it| is_set(it)).cloned()) {
-        return Err(format!("{second} and {file} are both set; unset one of them"));
+    let file = format!("{name}_FILE");
+    let value = |name: &str| variable(name).filter(|it| !it.is_empty());
+    let Some(path) = value(&file).map(PathBuf::from) else { return Ok(None) };
+    if value(name).is_some() {
+        return Err(format!("{name} and {file} are both set; unset one of them"));
     }
-    let path = PathBuf::from(variable(&file).unwrap_or_default());
     match read(&path) {
         Ok((value, is_open)) => Ok(Some(SecretFile { variable: file, path, value, is_open })),
         Err(error) => Err(format!("{file}: {} cannot be read: {error}", path.display())),

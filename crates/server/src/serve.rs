@@ -171,7 +171,7 @@ async fn serve_on(
 }
 
 /// Determines the mode of access. From the first token on it is closed, and the data folder has an
-/// admin token: stores of earlier versions with tokens get it now.
+/// admin token: a folder without one gets it now.
 async fn access(args: &ServeArgs, server: &Server, data: PathBuf) -> Result<Login, Failure> {
     let tokens = server.runtime.tokens();
     let _ = server.data.set(data);

@@ -182,7 +182,8 @@ impl DeclaredSettings {
     fn read_secrets(&mut self, variable: &dyn Fn(&str) -> Option<OsString>) {
         let mut problems = Vec::new();
         for flag in self.flags.iter().filter(|it| it.arg.is_hide_env_values_set()) {
-            match secret_variable(&variables(flag), variable) {
+            let Some(name) = variable_of(flag) else { continue };
+            match secret_variable(&name, variable) {
                 Ok(None) => {}
                 Ok(Some(secret)) => {
                     let refused = flag.refuse(std::slice::from_ref(&secret.value));
@@ -218,7 +219,7 @@ impl DeclaredSettings {
     }
 
     fn filled(&self, flag: &Flag, mut arg: Arg) -> Arg {
-        if let Some(name) = variable(flag) {
+        if let Some(name) = variable_of(flag) {
             arg = arg.env(name);
         }
         // `--help` prints the value of the variable.
@@ -260,8 +261,7 @@ impl DeclaredSettings {
             let source = if source == ValueSource::CommandLine {
                 "flag".to_owned()
             } else if source == ValueSource::EnvVariable {
-                let variable = flag.arg.get_env().map(|it| it.to_string_lossy().into_owned());
-                variable_in_use(flag).or(variable).unwrap_or_default()
+                variable_of(flag).unwrap_or_default()
             } else if let Some(secret) = self.secrets.get(flag.name()) {
                 secret.variable.clone()
             } else if self.file.contains_key(flag.name()) {
@@ -307,25 +307,11 @@ fn check_duplicates(flags: &[Flag]) -> Result<(), Failure> {
     if problems.is_empty() { Ok(()) } else { Err(Failure::new(problems.join("\nerror: "))) }
 }
 
-/// The variable derived from the flag's name, if it is set: an application's `--uploads-model` is
-/// `STEADFAST_UPLOADS_MODEL`, even if it declares a shorter one.
-fn variable_in_use(flag: &Flag) -> Option<String> {
-    let name = format!("STEADFAST_{}", flag.name().to_uppercase().replace('-', "_"));
-    std::env::var_os(&name).filter(|it| !it.is_empty()).map(|_| name)
-}
-
-/// All variables of a flag.
-fn variables(flag: &Flag) -> Vec<String> {
-    let derived = format!("STEADFAST_{}", flag.name().to_uppercase().replace('-', "_"));
-    let declared = flag.arg.get_env().map(|it| it.to_string_lossy().into_owned());
-    let declared = declared.filter(|it| *it != derived);
-    std::iter::once(derived).chain(declared).collect()
-}
-
-/// The variable of a flag, if it is not the one that it declares.
-fn variable(flag: &Flag) -> Option<String> {
+/// The variable of a flag: the one that it declares, or one with its name. `--uploads-models` is
+/// `STEADFAST_UPLOADS_MODELS`.
+fn variable_of(flag: &Flag) -> Option<String> {
     match flag.arg.get_env() {
-        Some(_) => variable_in_use(flag),
+        Some(declared) => Some(declared.to_string_lossy().into_owned()),
         // A decision about one start belongs on its command line.
         None if flag.arg.is_hide_env_set() => None,
         None => Some(format!("STEADFAST_{}", flag.name().to_uppercase().replace('-', "_"))),

@@ -272,28 +272,18 @@ pub enum OpenError {
         /// The process, as far as it is known.
         owner: String,
     },
-    /// It was written by a newer version.
-    #[error("{what} has schema {found} and needs a newer steadfast: this one reads schema {known}")]
-    Newer {
+    /// It has another format.
+    #[error(
+        "{what} has format {found}, and this program reads format {known}; formats are not \
+         converted before the first release: use the program that wrote it, or start with an empty \
+         folder or database"
+    )]
+    Format {
         /// The folder or database.
         what: String,
-        /// The schema of the store.
+        /// The format of the store.
         found: i64,
-        /// The schema that this binary reads.
-        known: i64,
-    },
-    /// It was written by an earlier version, and was opened read-only.
-    #[error(
-        "{what} has schema {found}, and this version reads schema {known}: start its own program \
-         once with this version, which upgrades the schema, or inspect it with the version that \
-         wrote it"
-    )]
-    Older {
-        /// The folder.
-        what: String,
-        /// The schema of the store.
-        found: i64,
-        /// The schema that this binary reads.
+        /// The format that this program reads.
         known: i64,
     },
     /// It lacks acknowledged commits, and an operator has not accepted the loss.
@@ -330,8 +320,7 @@ impl OpenError {
     pub fn code(&self) -> &'static str {
         match self {
             OpenError::Taken { .. } => "store_taken",
-            OpenError::Newer { .. } => "store_newer",
-            OpenError::Older { .. } => "store_older",
+            OpenError::Format { .. } => "store_format",
             OpenError::CommitsLost { .. } => "commits_lost",
             OpenError::Foreign { .. } => "store_foreign",
             OpenError::Failed { .. } => "store_open_failed",

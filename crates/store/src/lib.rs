@@ -75,6 +75,7 @@ pub use self::{
     run::{RunCursor, RunFilter, RunPage, RunStatus, RunSummary},
     seal::{Seal, SealError, SealFile, identity_of},
     secret::{Secret, secret_text},
+    sql::{BASELINE_FORMAT, Migration},
     sqlite::{SqliteOptions, SqliteStore, peek_entry},
     store::{Activity, CommitCallback, Dump, Health, Owner, Setting, Store},
     store_clock::{CLOCK_STEP_MAX, ClockReport, ClockStep, StoreClock},

@@ -67,7 +67,7 @@ impl PostgresStore {
     pub async fn open(options: PostgresOptions) -> Result<Self, OpenError> {
         let target = connect::Target::parse(&options.url)?;
         let mut session = target.connect().await.map_err(|error| target.failed(&error))?;
-        let held = owner::take(&mut session, &target, options.accept_loss).await?;
+        let held = owner::take(&mut session, &target, &options).await?;
         let clock = owner::clock(&session.client).await.map_err(|error| target.failed(&error))?;
         let clock = StoreClock::new(options.clock, options.clock_step_max, clock);
         let status = Arc::new(Status::new(held.owner, Arc::new(clock)));

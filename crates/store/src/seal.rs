@@ -22,11 +22,11 @@ use sha2::Sha256;
 use self::file::KEY_BYTES;
 pub use self::file::SealFile;
 use crate::{
-    Commit, Entry, EntryKey, Expect, Json, Outcome, Put, Store, StoreError, Write,
+    Commit, EntryKey, Expect, Json, Outcome, Put, Store, StoreError, Write,
     secret::{Secret, random_bytes},
 };
 
-/// Sealed texts begin with this. No secret that earlier versions stored contains a colon.
+/// Sealed texts begin with this.
 const PREFIX: &str = "sealed:";
 
 /// The format of a sealed text.
@@ -173,11 +173,10 @@ impl Seal {
         Ok(format!("{PREFIX}{}", BASE64URL_NOPAD.encode(&bytes)))
     }
 
-    /// Opens the secret of the row with this identity. A text that is not sealed is the secret
-    /// itself: earlier versions stored it as it is.
+    /// Opens the secret of the row with this identity.
     pub fn open(&self, identity: &str, text: &str) -> Result<Secret, SealError> {
-        let Some(sealed) = text.strip_prefix(PREFIX) else { return Ok(text.into()) };
         let changed = || SealError::Changed { identity: identity.into() };
+        let sealed = text.strip_prefix(PREFIX).ok_or_else(changed)?;
         let bytes = BASE64URL_NOPAD.decode(sealed.as_bytes()).map_err(|_| changed())?;
         let split = bytes.split_at_checked(1 + FINGERPRINT_BYTES);
         let (head, rest) = split.filter(|it| it.0[0] == VERSION).ok_or_else(changed)?;
@@ -197,12 +196,7 @@ impl Seal {
         String::from_utf8(opened).map(Secret::from).map_err(|_| changed())
     }
 
-    /// Whether a stored text is sealed.
-    pub fn is_sealed(text: &str) -> bool {
-        text.starts_with(PREFIX)
-    }
-
-    /// The text as it must be stored now, if it is plain or sealed with an earlier key.
+    /// The text as it must be stored now, if it is sealed with an earlier key.
     pub fn reseal(&self, identity: &str, text: &str) -> Result<Option<String>, SealError> {
         let key = self.key()?;
         let head = text.strip_prefix(PREFIX).and_then(|it| {
@@ -221,27 +215,6 @@ impl Seal {
     pub fn derived(&self, purpose: &str) -> Result<Vec<[u8; KEY_BYTES]>, SealError> {
         self.key()?;
         Ok(self.0.keys.iter().map(|it| derive(&it.bytes, &format!("derived {purpose}"))).collect())
-    }
-
-    /// Seals the text in an entry that is a secret, if it is not sealed with the current key.
-    #[crate::boxed]
-    pub async fn seal_entry(&self, store: &dyn Store, key: &EntryKey) -> Result<(), StoreError> {
-        let Some(Entry { value: Some(value), revision, .. }) = store.entry(key).await? else {
-            return Ok(());
-        };
-        let corrupt = |error: serde_json::Error| StoreError::Corrupt { reason: error.to_string() };
-        let text: String = serde_json::from_str(value.as_str()).map_err(corrupt)?;
-        match self.reseal(&identity_of(key), &text) {
-            Ok(None) => Ok(()),
-            Ok(Some(sealed)) => {
-                // A change by somebody else is sealed already.
-                put(store, key.clone(), revision, Json::of(&sealed)?).await.map(drop)
-            }
-            Err(error) => {
-                tracing::warn!(%error, entry = ?key, "a secret is not sealed again");
-                Ok(())
-            }
-        }
     }
 
     /// Records the key that seals as the key of the store.

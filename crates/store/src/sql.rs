@@ -16,9 +16,10 @@ mod rows;
 mod runs;
 mod statement;
 
+pub use self::migrations::{BASELINE_FORMAT, Migration};
 pub(crate) use self::{
     fields::Fields,
-    migrations::{KNOWN_SCHEMA, MIGRATIONS},
+    migrations::{FORMAT, MIGRATIONS, SET_FORMAT, missing, newest},
     rows::{head, key_row, settled_row, turn_brief, work},
     statement::{Dialect, Param, Statement},
 };

@@ -21,6 +21,7 @@ use self::readers::Readers;
 use crate::{
     Activity, Answer, CLOCK_STEP_MAX, Clock, Commit, CommitCallback, Health, Notices, OpenError,
     Owner, Query, Setting, Store, StoreClock, StoreError,
+    sql::{MIGRATIONS, Migration},
     writer::{self as shared, Queue, Status},
 };
 
@@ -41,6 +42,9 @@ pub struct SqliteOptions {
     /// Whether the store is opened read-only: it must exist, its owner does not change, and every
     /// commit is refused with `read_only`.
     pub read_only: bool,
+    /// The migrations that follow the baseline. Tests of the mechanism give their own.
+    #[doc(hidden)]
+    pub migrations: &'static [Migration],
 }
 
 impl SqliteOptions {
@@ -54,6 +58,7 @@ impl SqliteOptions {
             log_bytes_max: 1 << 30,
             clock_step_max,
             read_only: false,
+            migrations: MIGRATIONS,
         }
     }
 }

@@ -50,8 +50,8 @@ impl Classifier {
 
     /// The flags of a server that asks it.
     pub(crate) fn flags(&self) -> [&str; 8] {
-        let [kind, account] = ["--classifier", "--workers-ai-account"];
-        let [token, url] = ["--workers-ai-token", "--workers-ai-url"];
+        let [kind, account] = ["--uploads-classifier", "--uploads-workers-ai-account"];
+        let [token, url] = ["--uploads-workers-ai-token", "--uploads-workers-ai-url"];
         [kind, "workers-ai", account, "test", token, "secret", url, &self.url]
     }
 

@@ -84,7 +84,7 @@ fn what_may_not_be_asked_is_refused_at_once() {
     let empty = server.post_json("/api/compare", &body, &[("idempotency-key", "")]);
     empty.assert_problem(400, "invalid_key");
     server.get("/api/pairs?limit=many").assert_problem(400, "bad_request");
-    server.get("/api/pairs?before=nonsense").assert_problem(400, "bad_request");
+    server.get("/api/pairs?cursor=nonsense").assert_problem(400, "bad_request");
     let form = [("content-type", "application/x-www-form-urlencoded")];
     let refused = server.post_form("/drift", "leftUrl=http://10.0.0.1/&rightUrl=http://b/", &form);
     assert_eq!(refused.status, 400);
@@ -138,7 +138,7 @@ fn pairs_are_listed_in_parts() {
         let part = server.json(&path);
         found.extend(keys(&part));
         let Some(next) = part["next"].as_str() else { break };
-        path = format!("/api/pairs?limit=2&before={next}");
+        path = format!("/api/pairs?limit=2&cursor={next}");
     }
     assert_eq!(found, begun);
 }

@@ -1,8 +1,8 @@
-//! Stores that version 1 wrote, whose server was killed at work: this version opens them and
-//! continues the work.
+//! The fixture of the current format: stores whose server was killed at work. This version opens
+//! them and continues the work.
 //!
-//! `tests/fixtures/make` wrote them with a wall clock that showed January 2026. They are never
-//! written again: a version with another format gets fixtures of its own, and these stay.
+//! `tests/fixtures/make` writes them with a wall clock that shows January 2026. Before the first
+//! release it writes them again when the number of the format rises; no other format is read.
 
 #![expect(clippy::unwrap_used, reason = "all of this is a test")]
 
@@ -17,6 +17,7 @@ mod runs;
 use std::time::Duration;
 
 use serde_json::Value;
+use steadfast_store::BASELINE_FORMAT;
 
 use self::load::Fixture;
 use crate::{harness::Server, seed};
@@ -25,22 +26,28 @@ use crate::{harness::Server, seed};
 const TIME_MAX: Duration = Duration::from_mins(3);
 
 #[test]
-fn a_sqlite_folder_of_version_1_is_opened_and_its_work_continues() {
+fn the_fixture_has_the_current_format() {
+    let advice = "write it again with tests/fixtures/make";
+    assert_eq!(load::facts()["format"], BASELINE_FORMAT, "{advice}");
+}
+
+#[test]
+fn a_sqlite_folder_of_this_format_is_opened_and_its_work_continues() {
     continue_today(Fixture::sqlite());
 }
 
 #[test]
-fn a_postgres_database_of_version_1_is_opened_and_its_work_continues() {
+fn a_postgres_database_of_this_format_is_opened_and_its_work_continues() {
     continue_today(Fixture::postgres());
 }
 
 #[test]
-fn keys_leases_and_timers_in_a_sqlite_folder_of_version_1_expire_on_time() {
+fn keys_leases_and_timers_in_a_sqlite_folder_expire_on_time() {
     continue_at_writing(Fixture::sqlite());
 }
 
 #[test]
-fn keys_leases_and_timers_in_a_postgres_database_of_version_1_expire_on_time() {
+fn keys_leases_and_timers_in_a_postgres_database_expire_on_time() {
     continue_at_writing(Fixture::postgres());
 }
 

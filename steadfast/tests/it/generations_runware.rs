@@ -27,11 +27,11 @@ pub(crate) fn flags(
     seconds: u32,
 ) -> Vec<String> {
     let mut flags = vec![
-        ("--runware-key", KEY.to_owned()),
-        ("--runware-url", fake.url()),
-        ("--output-networks", "127.0.0.0/8".into()),
-        ("--image-timeout", seconds.to_string()),
-        ("--video-timeout", seconds.to_string()),
+        ("--generations-runware-key", KEY.to_owned()),
+        ("--generations-runware-url", fake.url()),
+        ("--generations-output-networks", "127.0.0.0/8".into()),
+        ("--generations-image-timeout", seconds.to_string()),
+        ("--generations-video-timeout", seconds.to_string()),
     ];
     flags.extend(webhooks.map(|it| ("--generations-public-url", format!("http://{it}"))));
     flags.extend(cluster.map(|it| ("--store", it.url.clone())));

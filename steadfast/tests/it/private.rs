@@ -43,7 +43,7 @@ fn other_users_have_no_access_to_the_data_whatever_the_umask_and_earlier_permiss
     assert!(server.get("/v1/buckets").status < 300);
     assert_private(server.folder());
 
-    // A folder of an earlier version, or created by hand.
+    // A folder created by hand.
     let folder = server.kill();
     let files = ["steadfast.db", "steadfast.lock", "blobs/store", "blobs"];
     for (path, mode) in files.iter().zip([0o644, 0o666, 0o604, 0o755]) {

@@ -9,6 +9,7 @@ use std::{
 use serde_json::{Value, json};
 use steadfast_core::{App, Bucket, Object, Queue};
 use steadfast_counter::{Counter, Increment};
+use steadfast_store::BASELINE_FORMAT;
 use tempfile::TempDir;
 
 use crate::{
@@ -63,13 +64,11 @@ fn a_folder_of_another_program_is_refused_and_stays_as_it_is() {
     assert_fails_with(&run(&["--listen", "127.0.0.1:0", "--data", data(&folder)]), &told);
     assert_fails_with(&run(&["objects", "list", "counter", "--data", data(&folder)]), &told);
     assert_eq!(epoch(&folder), before, "nothing was written");
-    // A folder of an earlier version is not migrated by another program.
+    // The program is checked before the format.
     let store = rusqlite::Connection::open(folder.path().join("steadfast.db")).expect("it opens");
-    store.execute("UPDATE meta SET value = 9 WHERE key = 'schema'", ()).expect("it is written");
+    store.execute("UPDATE meta SET value = 9 WHERE key = 'format'", ()).expect("it is written");
     assert_fails_with(&run(&["--listen", "127.0.0.1:0", "--data", data(&folder)]), &told);
-    let schema = "SELECT value FROM meta WHERE key = 'schema'";
-    let schema: i64 = store.query_row(schema, (), |row| row.get(0)).expect("it is there");
-    assert_eq!((schema, epoch(&folder)), (9, before));
+    assert_eq!(epoch(&folder), before);
 }
 
 #[test]
@@ -78,7 +77,7 @@ fn a_wrong_setting_stops_serve_before_anything_is_opened_and_no_client_verb() {
     let store = folder.path().join("store");
     let wrong = |args: &[&str]| {
         let mut command = steadfast();
-        command.env("STEADFAST_EXPLAINER_URL", "http://127.0.0.1:1/").args(args);
+        command.env("STEADFAST_DRIFT_EXPLAINER_URL", "http://127.0.0.1:1/").args(args);
         output(&mut command)
     };
     let at = store.to_str().expect("its name is text");
@@ -229,16 +228,14 @@ fn besides_store(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 #[test]
-fn inspect_reports_the_schema_of_a_folder_and_the_next_step() {
+fn inspect_refuses_a_folder_of_another_format() {
     let folder = folder_of_other();
     let store = rusqlite::Connection::open(folder.path().join("steadfast.db")).expect("it opens");
-    let schema = "SELECT value FROM meta WHERE key = 'schema'";
-    let known: i64 = store.query_row(schema, (), |row| row.get(0)).expect("it is there");
-    store.execute("UPDATE meta SET value = 9 WHERE key = 'schema'", ()).expect("it is written");
+    store.execute("UPDATE meta SET value = 9 WHERE key = 'format'", ()).expect("it is written");
     drop(store);
     let refused = run(&["inspect", "--listen", "127.0.0.1:0", "--data", data(&folder)]);
-    let known = format!("this version reads schema {known}");
-    assert_fails_with(&refused, &["has schema 9", &known, "start its own program once"]);
+    let known = format!("this program reads format {BASELINE_FORMAT}");
+    assert_fails_with(&refused, &["has format 9", &known, "use the program that wrote it"]);
 }
 
 #[test]
@@ -266,23 +263,18 @@ fn settings_have_the_precedence_flag_variable_file_default() {
     }
     assert!(!shown.contains("secret"), "{shown}");
     let mut command = steadfast();
-    command.args(["config", "show"]).env("STEADFAST_RUNWARE_URL", "https://me:hidden@host/v1");
+    let variable = "STEADFAST_GENERATIONS_RUNWARE_URL";
+    command.args(["config", "show"]).env(variable, "https://me:hidden@host/v1");
     command.env("STEADFAST_STORE", "postgres://me:hidden@host/db");
     let shown = stdout(&output(&mut command));
-    let line = "generations-runware-url = https://me:***@host/v1  (STEADFAST_RUNWARE_URL)";
-    assert!(shown.contains(line) && !shown.contains("hidden"), "{shown}");
+    let line = format!("generations-runware-url = https://me:***@host/v1  ({variable})");
+    assert!(shown.contains(&line) && !shown.contains("hidden"), "{shown}");
     let help = stdout(&output(command.args(["--help"])));
     assert!(help.contains("--generations-runware-url") && !help.contains("hidden"), "{help}");
     let wrong = run(&["--store", "mysql://me:hidden@host/db"]);
     assert!(stderr(&wrong).contains("me:***@host") && !stderr(&wrong).contains("hidden"));
     let silent = run(&["streams", "list", "--server", "http://me:hidden@127.0.0.1:1"]);
     assert!(stderr(&silent).contains("no answer") && !stderr(&silent).contains("hidden"));
-    // The previous names of the variable and the flag.
-    let mut command = steadfast();
-    command.args(["config", "show", "--image-frames", "3"]).env("STEADFAST_IMAGE_BYTES", "4");
-    let shown = stdout(&output(&mut command));
-    assert!(shown.contains("uploads-image-bytes = 4  (STEADFAST_IMAGE_BYTES)"), "{shown}");
-    assert!(shown.contains("uploads-image-frames = 3  (flag)"), "{shown}");
 }
 
 #[test]

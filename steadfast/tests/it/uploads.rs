@@ -174,7 +174,8 @@ fn a_token_reaches_its_organization_only_and_others_do_not_exist_for_it() {
 #[test]
 fn an_image_waits_for_a_model_that_is_not_there_and_the_page_says_what_to_do() {
     let (data, models) = (folder(), folder());
-    let flags = ["--models-pull", "never", "--models", models.path().to_str().unwrap()];
+    let flags =
+        ["--uploads-models-pull", "never", "--uploads-models", models.path().to_str().unwrap()];
     let server = Server::with(data, &flags);
     upload(&server, "acme", "a.png", &picture(RED));
     server.json_until(&format!("{UPLOADS}/a.png"), |it| it["status"] == "running");

@@ -91,7 +91,12 @@ fn subscribers_get_every_change_over_a_websocket_and_as_events() {
 #[test]
 fn a_run_that_waits_for_its_model_says_so() {
     let models = folder();
-    let flags = ["--models-pull", "never", "--models", models.path().to_str().expect("a text")];
+    let flags = [
+        "--uploads-models-pull",
+        "never",
+        "--uploads-models",
+        models.path().to_str().expect("a text"),
+    ];
     let server = Server::with(folder(), &flags);
     let mut ears = Ears::open(&server);
     upload(&server, "acme", "a.png", &picture(RED));

@@ -23,7 +23,7 @@ const PHOTOS: [(&str, &str); 3] =
 fn server(models: &std::path::Path) -> Server {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let models = models.to_str().expect("a path in UTF-8");
-    Server::with(folder, &["--models", models, "--models-pull", "never"])
+    Server::with(folder, &["--uploads-models", models, "--uploads-models-pull", "never"])
 }
 
 #[test]

@@ -25,7 +25,9 @@ pub(super) const SCHEMA: &str = "\
         error TEXT,
         createdAt INTEGER NOT NULL,
         completedAt INTEGER,
-        ended INTEGER
+        ended INTEGER,
+        -- The URLs, encrypted, if there are secrets in them.
+        sealed TEXT
     ) STRICT;
     CREATE TABLE probes (
         id TEXT PRIMARY KEY,
@@ -35,9 +37,6 @@ pub(super) const SCHEMA: &str = "\
         createdAt INTEGER NOT NULL
     ) STRICT;
     CREATE INDEX probesComparison ON probes (comparisonId)";
-
-/// The URLs, encrypted, of comparisons with secrets in them.
-pub(super) const SEALED: &str = "ALTER TABLE comparisons ADD COLUMN sealed TEXT";
 
 /// The stored part of a result; the probes are beside it.
 #[derive(Serialize, Deserialize)]

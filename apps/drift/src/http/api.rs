@@ -157,7 +157,7 @@ pub(super) async fn as_before(
     let ask = GetSealed { comparison_id: earlier.into() };
     let sealed = site.objects.call(site.pair(pair), ask).await?;
     let (Some(shown), Some(sealed)) = (shown, sealed) else { return Ok(comparison) };
-    let [left, right] = site.vault.open(&sealed).await?;
+    let [left, right] = site.vault.open(&sealed)?;
     let (left, right) = ((&shown.left_url, &left), (&shown.right_url, &right));
     let replace = |url: &mut String, first: (&String, &String), second: (&String, &String)| {
         let real = [first, second].into_iter().find(|it| it.0 == url);
@@ -190,7 +190,7 @@ pub(super) async fn events(
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListQuery {
-    #[serde(default, alias = "before")]
+    #[serde(default)]
     cursor: Option<String>,
     #[serde(default)]
     limit: Limit,

@@ -31,7 +31,7 @@ const ROWS: u32 = 20;
 /// The requested page of the list of pairs.
 #[derive(Deserialize)]
 pub(super) struct PairsQuery {
-    #[serde(default, alias = "before")]
+    #[serde(default)]
     cursor: Option<String>,
 }
 

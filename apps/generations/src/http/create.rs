@@ -137,7 +137,6 @@ pub(super) async fn begin(
         webhooks: site.webhooks.clone(),
         request,
         workspace: workspace.name().into(),
-        secret: String::new(),
     };
     let generation = site.objects.call(GenerationManager::at(id), create).await?;
     crash::point("generation.created");

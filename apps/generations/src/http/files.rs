@@ -18,7 +18,7 @@ use super::{
     site::Site,
     workspace::Workspace,
 };
-use crate::{Artifact, blob_keys};
+use crate::{Artifact, blob_key};
 
 /// The longest edge that can be asked for.
 const EDGE_MAX: u32 = 2_048;
@@ -58,7 +58,7 @@ pub(super) async fn file(
             Ok(blob.response(kind_of(&copy), copy.to_vec()))
         }
         None => {
-            let (key, kind) = (key_of(&site, &workspace, &artifact).await?, &artifact.content_type);
+            let (key, kind) = (blob_key(workspace.name(), &artifact.id), &artifact.content_type);
             Ok(blob.stream(&site.artifacts, &key, kind, &headers).await?)
         }
     }
@@ -85,18 +85,6 @@ fn edge(size: &Size, artifact: &Artifact) -> Result<Option<u32>, Problem> {
     Ok(edge.map(|it| u32::try_from(it).unwrap_or(EDGE_MAX).clamp(1, EDGE_MAX)))
 }
 
-/// Where the bytes of an artifact are.
-async fn key_of(
-    site: &Site,
-    workspace: &Workspace,
-    artifact: &Artifact,
-) -> Result<String, Problem> {
-    let mut keys = blob_keys(workspace.name(), &artifact.id).into_iter();
-    let (first, earlier) = (keys.next().unwrap_or_default(), keys.next());
-    let Some(earlier) = earlier else { return Ok(first) };
-    Ok(if site.artifacts.head(&first).await?.is_some() { first } else { earlier })
-}
-
 async fn resized(
     site: &Site,
     workspace: &Workspace,
@@ -109,7 +97,7 @@ async fn resized(
     }
     // A request that waits has no bytes in memory yet.
     let _place = PLACES.acquire().await;
-    let key = key_of(site, workspace, artifact).await?;
+    let key = blob_key(workspace.name(), &artifact.id);
     let reading = site.artifacts.read(&key, GetOptions::default()).await?;
     if SOURCE_BYTES_MAX < reading.blob.size {
         let detail = format!("artifact `{}` is too large to be scaled", artifact.id);

@@ -6,7 +6,7 @@ use strum::IntoStaticStr;
 use crate::{Generation, GenerationStatus};
 
 /// Reserves the id of a generation. Called with the idempotency key of a request, it gives the
-/// same id to each repetition.
+/// same id to each repetition, and refuses another request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReserveId {
     /// The idempotency key.

@@ -17,17 +17,9 @@ impl Handle<ReserveId> for Library {
     type Reply = String;
 
     fn handle(&self, turn: &Turn<Self>, msg: ReserveId) -> Result<String> {
-        // Earlier versions kept keys in this table.
-        let select = "SELECT id FROM keys WHERE key = ?1 AND digest = ?2 AND at > ?3";
-        let oldest = turn.now().0 - KEYS_KEPT;
-        let find = (&msg.key, &msg.digest, oldest);
-        let found = turn.sql().query_row(select, find, |row| row.get(0)).optional()?;
-        Ok(found.unwrap_or_else(|| id_of(turn.now(), &format!("{} {}", turn.name(), msg.key))))
+        Ok(id_of(turn.now(), &format!("{} {}", turn.name(), msg.key)))
     }
 }
-
-/// How long earlier versions kept a key, in milliseconds.
-const KEYS_KEPT: i64 = 24 * 3_600_000;
 
 impl Handle<GenerationChanged> for Library {
     const NAME: &'static str = "generation-changed";

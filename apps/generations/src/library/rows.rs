@@ -34,13 +34,7 @@ pub(super) const SCHEMA: &str = "\
         PRIMARY KEY (tag, targetType, targetId)
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX tagsTarget ON tags (targetType, targetId);
-    CREATE TABLE deleted (id TEXT PRIMARY KEY, at INTEGER NOT NULL) STRICT;
-    CREATE TABLE keys (
-        key TEXT PRIMARY KEY,
-        digest TEXT NOT NULL,
-        id TEXT NOT NULL,
-        at INTEGER NOT NULL
-    ) STRICT";
+    CREATE TABLE deleted (id TEXT PRIMARY KEY, at INTEGER NOT NULL) STRICT";
 
 /// The JSON of a row; a column that cannot be read is a damaged library.
 fn json<T: serde::de::DeserializeOwned>(

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     Cancel, Confirm, Create, Delete, DeleteGeneration, Discard, Forget, Generation,
     GenerationMessage, Library, Request, Retry, RetryUnpaid, Submit, SubmitAgain, SubmitHere,
-    TaskState, artifact_id, jobs::is_here, providers::webhook_token, task_id,
+    TaskState, artifact_id, jobs::is_here, task_id,
 };
 
 /// How long a manager stays at least that the library has not confirmed.
@@ -30,18 +30,11 @@ impl Handle<Create> for GenerationManager {
         if let Some(kept) = rows::request(turn)? {
             return rows::generation(turn, &kept);
         }
-        let Create { request, workspace, secret, webhooks, timeout_ms } = msg;
+        let Create { request, workspace, webhooks, timeout_ms } = msg;
         turn.sql().execute(
-            "INSERT INTO request (one, request, workspace, secret, webhooks, timeoutMs, createdAt) \
-             VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6)",
-            (
-                serde_json::to_string(&request)?,
-                &workspace,
-                &secret,
-                &webhooks,
-                timeout_ms,
-                turn.now().0,
-            ),
+            "INSERT INTO request (one, request, workspace, webhooks, timeoutMs, createdAt) \
+             VALUES (1, ?1, ?2, ?3, ?4, ?5)",
+            (serde_json::to_string(&request)?, &workspace, &webhooks, timeout_ms, turn.now().0),
         )?;
         let kept = rows::request(turn)?.ok_or_else(|| unknown(turn))?;
         for index in 0..kept.request.count {
@@ -69,11 +62,7 @@ pub(super) fn submit(
     turn.sql().execute("UPDATE task SET isUnsent = 0 WHERE idx = ?1", [index])?;
     let webhook = kept.webhooks.as_ref().map(|base| {
         let (provider, generation) = (&kept.request.provider, turn.name());
-        let url = format!("{base}/webhooks/{provider}/{generation}/{}", task.id);
-        if kept.secret.is_empty() {
-            return url;
-        }
-        format!("{url}/{}", webhook_token(kept.secret.as_bytes(), generation, &task.id))
+        format!("{base}/webhooks/{provider}/{generation}/{}", task.id)
     });
     let job = Submit {
         provider: kept.request.provider.clone(),

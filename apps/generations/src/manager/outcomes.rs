@@ -14,8 +14,7 @@ use super::{
 use crate::{
     AskAgain, AskLate, AtProvider, CountCost, Discard, DiscardAgain, Fetch, FetchHere, Made, Poll,
     Progress, Submit, SubmitHere, Taken, TaskError, TaskState, TimeOut, Webhook,
-    jobs::DISCARD_AGAIN,
-    providers::{WAIT_MAX_MS, verify_webhook_token},
+    jobs::DISCARD_AGAIN, providers::WAIT_MAX_MS,
 };
 
 fn error_of(error: &Error) -> TaskError {
@@ -285,12 +284,7 @@ impl Handle<Webhook> for GenerationManager {
     /// The body and its effects are one commit; the response comes after it.
     fn handle(&self, turn: &Turn<Self>, msg: Webhook) -> Result<()> {
         let kept = rows::request(turn)?.ok_or_else(|| unknown(turn))?;
-        let (secret, name) = (kept.secret.as_bytes(), turn.name());
-        let is_ours = match secret.is_empty() {
-            true => self.providers.verify_webhook(name, &msg.task, &msg.token),
-            false => verify_webhook_token(secret, name, &msg.task, &msg.token),
-        };
-        if !is_ours {
+        if !self.providers.verify_webhook(turn.name(), &msg.task, &msg.token) {
             return Err(unknown(turn));
         }
         let told = self.providers.parse_webhook(&kept.request.provider, &msg.task, &msg.body)?;

@@ -17,13 +17,16 @@ pub(super) const SCHEMA: &str = "\
         one INTEGER PRIMARY KEY CHECK (one = 1),
         request TEXT NOT NULL,
         workspace TEXT NOT NULL,
-        secret TEXT NOT NULL,
         webhooks TEXT,
         timeoutMs INTEGER NOT NULL,
         isDeleted INTEGER NOT NULL DEFAULT 0,
-        told INTEGER NOT NULL DEFAULT 0,
         createdAt INTEGER NOT NULL,
-        completedAt INTEGER
+        completedAt INTEGER,
+        -- Changes sent to the library: the last one, the one with the end, the last confirmed one.
+        told INTEGER NOT NULL DEFAULT 0,
+        completedTold INTEGER,
+        heard INTEGER NOT NULL DEFAULT 0,
+        libraryError TEXT
     ) STRICT;
     CREATE TABLE task (
         idx INTEGER PRIMARY KEY,
@@ -33,9 +36,22 @@ pub(super) const SCHEMA: &str = "\
         progress INTEGER,
         error TEXT,
         made TEXT,
+        -- The task of an earlier round, if the output is of that one.
+        madeBy TEXT,
         fetched TEXT,
+        isUnsent INTEGER NOT NULL DEFAULT 0,
+        -- How the provider delivers it, and whether the provider may have it although no time runs.
+        delivery TEXT,
+        mayBeKnown INTEGER NOT NULL DEFAULT 0,
+        -- How often the provider refused it because of too many requests.
+        turnedAway INTEGER NOT NULL DEFAULT 0,
         submittedAt INTEGER,
-        readyAt INTEGER
+        acknowledgedAt INTEGER,
+        -- Consecutive polls since the acknowledgement that did not find it.
+        missing INTEGER NOT NULL DEFAULT 0,
+        readyAt INTEGER,
+        -- The change that first had its artifact.
+        readyTold INTEGER
     ) STRICT;
     CREATE TABLE mirror (id TEXT PRIMARY KEY, tags TEXT, turn INTEGER NOT NULL) STRICT;
     CREATE TABLE webhook (
@@ -45,41 +61,10 @@ pub(super) const SCHEMA: &str = "\
         PRIMARY KEY (task, body)
     ) STRICT";
 
-/// Which task of which round the output is of, and whether the task was never handed over.
-pub(super) const ROUNDS: &str = "\
-    ALTER TABLE task ADD COLUMN madeBy TEXT;
-    ALTER TABLE task ADD COLUMN isUnsent INTEGER NOT NULL DEFAULT 0";
-
-/// The number of the word that it was over with, and that of the last one of this kind that the
-/// library has heard.
-pub(super) const HEARD: &str = "\
-    ALTER TABLE request ADD COLUMN completedTold INTEGER;
-    ALTER TABLE request ADD COLUMN heard INTEGER NOT NULL DEFAULT 0";
-
-/// How often the provider turned a task away because it had too many requests.
-pub(super) const TURNED_AWAY: &str =
-    "ALTER TABLE task ADD COLUMN turnedAway INTEGER NOT NULL DEFAULT 0";
-
-/// The number of the word that an artifact was first told with, and why the library refuses.
-pub(super) const CONFIRMED: &str = "\
-    ALTER TABLE task ADD COLUMN readyTold INTEGER;
-    UPDATE task SET readyTold = 0 WHERE state = 'ready';
-    ALTER TABLE request ADD COLUMN libraryError TEXT";
-
-/// How a task was handed over; whether the provider may have it although no time runs; when the
-/// provider acknowledged it, and how many polls since then did not find it.
-pub(super) const HANDED_OVER: &str = "\
-    ALTER TABLE task ADD COLUMN delivery TEXT;
-    ALTER TABLE task ADD COLUMN mayBeKnown INTEGER NOT NULL DEFAULT 0;
-    ALTER TABLE task ADD COLUMN acknowledgedAt INTEGER;
-    ALTER TABLE task ADD COLUMN missing INTEGER NOT NULL DEFAULT 0;
-    UPDATE task SET acknowledgedAt = submittedAt WHERE state = 'submitted'";
-
 /// The request of a generation.
 pub(super) struct Kept {
     pub(super) request: Request,
     pub(super) workspace: String,
-    pub(super) secret: String,
     pub(super) webhooks: Option<String>,
     pub(super) timeout_ms: u64,
     pub(super) is_deleted: bool,
@@ -116,7 +101,7 @@ pub(super) struct TaskRow {
     pub(super) submitted_at: Option<i64>,
     pub(super) ready_at: Option<i64>,
     pub(super) turned_away: u32,
-    /// How it was handed over; nothing if an earlier version did.
+    /// How the provider delivers it; `None` until it is asked.
     pub(super) delivery: Option<Delivery>,
     /// Whether the provider may have it, although it is not asked now and no time runs.
     pub(super) may_be_known: bool,
@@ -133,7 +118,6 @@ pub(super) fn request(turn: &Turn<GenerationManager>) -> Result<Option<Kept>> {
         Ok(Kept {
             request: json(row, "request").ok_or(steadfast_core::rusqlite::Error::InvalidQuery)?,
             workspace: row.get("workspace")?,
-            secret: row.get("secret")?,
             webhooks: row.get("webhooks")?,
             timeout_ms: row.get("timeoutMs")?,
             is_deleted: row.get("isDeleted")?,

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     AtProvider, Begin, Begun, CountCost, DeleteGeneration, Discard, Fetch, FetchHere, Fetched,
-    GenerationManager, Library, Poll, Progress, Record, Submit, SubmitHere, Taken, blob_keys,
+    GenerationManager, Library, Poll, Progress, Record, Submit, SubmitHere, Taken, blob_key,
     orphans::{GENERATION, WORKSPACE},
 };
 
@@ -28,11 +28,7 @@ const HEIGHT: &str = "height";
 impl Providers {
     /// Tells the manager that the provider is about to be asked.
     async fn begin(&self, job: &Submit) -> Result<Begun> {
-        // Jobs of the first version do not name their manager.
-        if job.generation.is_empty() {
-            return self.begun_again(&job.provider, job.kind, None);
-        }
-        let delivery = Some(self.named(&job.provider)?.delivery(job.kind));
+        let delivery = self.named(&job.provider)?.delivery(job.kind);
         let begin = Begin { index: job.index, task: job.task.clone(), delivery };
         let manager = GenerationManager::at(&job.generation);
         self.objects()?.call(manager, begin).await.map_err(Error::retryable)
@@ -122,13 +118,8 @@ impl Providers {
 
     /// The blob that an earlier attempt put for the same task, before its outcome was lost.
     async fn fetched_before(&self, job: &Fetch) -> Result<Option<Fetched>> {
-        let mut found = None;
-        for key in blob_keys(&job.workspace, &job.artifact) {
-            if found.is_none() {
-                found = self.bucket().head(&key).await?;
-            }
-        }
-        let Some(blob) = found.filter(|_| !job.task.is_empty()) else { return Ok(None) };
+        let found = self.bucket().head(&blob_key(&job.workspace, &job.artifact)).await?;
+        let Some(blob) = found else { return Ok(None) };
         let Attributes { content_type, metadata, .. } = blob.attributes;
         let of = |name: &str| metadata.get(name).cloned();
         Ok(match (of(TASK), of(EXTENSION), content_type) {
@@ -236,8 +227,8 @@ impl Perform<Fetch> for Arc<Providers> {
         crash::point("generation.fetch.before");
         let mut stream = provider.open(&source, max).await.map_err(failure)?;
         let media = stream.media();
-        let keys = blob_keys(&job.workspace, &job.artifact);
-        let mut writer = self.bucket().writer(&keys[0]).await?;
+        let key = blob_key(&job.workspace, &job.artifact);
+        let mut writer = self.bucket().writer(&key).await?;
         let mut size = MediaSize::new(media);
         while let Some(chunk) = stream.chunk().await.map_err(failure)? {
             size.add(&chunk);
@@ -245,14 +236,14 @@ impl Perform<Fetch> for Arc<Providers> {
             crash::point("generation.fetch.half");
         }
         let mut attributes = Attributes::of_type(media.content_type());
-        attributes.metadata.insert(TASK.into(), job.task);
-        // Jobs of earlier versions do not say who refers to it.
-        for (name, value) in [(GENERATION, job.generation), (WORKSPACE, job.workspace)] {
-            if !value.is_empty() {
-                attributes.metadata.insert(name.into(), value);
-            }
+        for (name, value) in [
+            (TASK, job.task),
+            (GENERATION, job.generation),
+            (WORKSPACE, job.workspace),
+            (EXTENSION, media.extension().into()),
+        ] {
+            attributes.metadata.insert(name.into(), value);
         }
-        attributes.metadata.insert(EXTENSION.into(), media.extension().into());
         let size = size.find();
         for (name, pixels) in size.into_iter().flat_map(|it| [(WIDTH, it.0), (HEIGHT, it.1)]) {
             attributes.metadata.insert(name.into(), pixels.to_string());
@@ -301,9 +292,8 @@ impl Perform<Record> for Arc<Providers> {
 
 impl Perform<Discard> for Arc<Providers> {
     async fn perform(&self, job: Discard, _: &str) -> Result<()> {
-        let keys = job.artifacts.iter().flat_map(|it| blob_keys(&job.workspace, it));
-        for key in keys {
-            match self.bucket().delete(&key).await {
+        for artifact in &job.artifacts {
+            match self.bucket().delete(&blob_key(&job.workspace, artifact)).await {
                 Ok(_) | Err(BucketError::UnknownBlob { .. }) => {}
                 Err(error) => return Err(error.into()),
             }

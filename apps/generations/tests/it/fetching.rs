@@ -11,6 +11,11 @@ use crate::stage::{
     Fake, ID, advance, blobs, create, kept, live, start, start_with_providers, webhook,
 };
 
+/// Where the bytes of an artifact are.
+fn key(index: u32) -> String {
+    blob_key(DEFAULT_WORKSPACE, &artifact_id(ID, index))
+}
+
 #[tokio::test]
 async fn a_retry_fetches_what_is_made_and_paid_for_and_pays_nothing() {
     let fake = Fake::new();
@@ -86,7 +91,7 @@ async fn a_blob_of_what_was_cancelled_is_removed_also_when_its_fetch_fails() {
     app.settle().await;
     assert_eq!(live(&app).await.unwrap().tasks[0].status, TaskState::Streaming);
     // The state that an attempt leaves which ended without reporting.
-    app.bucket(ARTIFACTS).put(&blob_key(&artifact_id(ID, 0)), b"bytes").await.unwrap();
+    app.bucket(ARTIFACTS).put(&key(0), b"bytes").await.unwrap();
     app.call(GenerationManager::at(ID), Cancel).await.unwrap();
     fake.books().withheld = Some(ErrorKind::OutputGone);
     advance(&app, 3_600).await;
@@ -106,13 +111,13 @@ async fn a_blob_whose_fetch_failed_for_good_goes_with_its_manager() {
     webhook(&app, 0).await.unwrap();
     app.settle().await;
     // The state that an attempt leaves which ended without reporting.
-    app.bucket(ARTIFACTS).put(&blob_key(&artifact_id(ID, 0)), b"bytes").await.unwrap();
+    app.bucket(ARTIFACTS).put(&key(0), b"bytes").await.unwrap();
     fake.books().withheld = Some(ErrorKind::OutputGone);
     advance(&app, 3_600).await;
     assert_eq!(kept(&app).await.unwrap().counts.failed, 1);
     advance(&app, 25 * 3_600).await;
     assert_eq!(live(&app).await, None);
-    assert_eq!(blobs(&app).await, [blob_key(&artifact_id(ID, 1))]);
+    assert_eq!(blobs(&app).await, [key(1)]);
 }
 
 #[tokio::test]
@@ -124,7 +129,7 @@ async fn a_blob_that_comes_after_a_hard_delete_goes_with_its_manager() {
     app.call(GenerationManager::at(ID), Delete).await.unwrap();
     app.settle().await;
     assert_eq!(blobs(&app).await, Vec::<String>::new());
-    app.bucket(ARTIFACTS).put(&blob_key(&artifact_id(ID, 0)), b"bytes").await.unwrap();
+    app.bucket(ARTIFACTS).put(&key(0), b"bytes").await.unwrap();
     advance(&app, 25 * 3_600).await;
     assert_eq!(blobs(&app).await, Vec::<String>::new());
 }

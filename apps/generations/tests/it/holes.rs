@@ -6,7 +6,7 @@ use steadfast_generations::{
     artifact_id, task_id,
 };
 
-use crate::stage::{Fake, ID, State, advance, blobs, create, kept, live, start, webhook};
+use crate::stage::{Fake, ID, State, advance, blobs, create, kept, live, start, token, webhook};
 
 #[tokio::test]
 async fn hole_01_a_poll_is_answered_while_tasks_are_under_way_and_no_change_is_lost() {
@@ -39,7 +39,7 @@ async fn hole_02_a_webhook_that_comes_twice_counts_once_and_a_forged_one_never()
     assert_eq!(live(&app).await.unwrap().counts.ready, 1);
     let (task, body) = (task_id(ID, 1, 0), Fake::webhook(&task_id(ID, 1, 0)));
     // The token of another task, and none at all.
-    let other = steadfast_generations::providers::webhook_token(b"secret", ID, &task_id(ID, 0, 0));
+    let other = token(&task_id(ID, 0, 0));
     for token in [other, String::new()] {
         let told = Webhook { task: task.clone(), token, body: body.clone() };
         let error = app.call(GenerationManager::at(ID), told).await.unwrap_err();

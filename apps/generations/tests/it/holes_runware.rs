@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use steadfast_core::{Object, test::TestApp};
 use steadfast_fake_runware::FakeRunware;
 use steadfast_generations::{
-    Create, GenerationManager, GenerationStatus, Request, TaskState,
+    Create, DEFAULT_WORKSPACE, GenerationManager, GenerationStatus, Request, TaskState, blob_key,
     providers::{OutputKind, Runware, RunwareOptions},
     task_id,
 };
@@ -121,7 +121,8 @@ async fn hole_16_an_artifact_has_as_many_bytes_as_the_bucket_has_of_it() {
     let kept = kept(&app).await.unwrap();
     assert_eq!((kept.status, kept.artifacts.len()), (GenerationStatus::Ready, 1));
     let bucket = app.bucket(steadfast_generations::ARTIFACTS);
-    let blob = bucket.get(&steadfast_generations::blob_key(&kept.artifacts[0].id)).await.unwrap();
+    let key = blob_key(DEFAULT_WORKSPACE, &kept.artifacts[0].id);
+    let blob = bucket.get(&key).await.unwrap();
     assert_eq!(blob.unwrap().len() as u64, kept.artifacts[0].size);
     let size = (kept.artifacts[0].width, kept.artifacts[0].height);
     assert_eq!(size, (Some(640), Some(360)), "its header comes last");

@@ -28,7 +28,7 @@ async fn leave(app: &TestApp, generation: &str, index: u32, workspace: Option<&s
     attributes.metadata.insert("generation".into(), generation.into());
     attributes.metadata.extend(workspace.map(|it| ("workspace".into(), it.into())));
     let put = PutOptions { attributes, ..PutOptions::default() };
-    let key = blob_key(&artifact_id(generation, index));
+    let key = blob_key(DEFAULT_WORKSPACE, &artifact_id(generation, index));
     app.bucket(ARTIFACTS).put_with(&key, b"bytes", put).await.unwrap();
     key
 }
@@ -60,7 +60,7 @@ async fn blobs_that_are_referred_to_are_never_taken(app: &TestApp, fake: &Fake) 
     let other = Create { workspace: "team".into(), ..request("now", 2) };
     app.call(GenerationManager::at(OTHER), other).await.unwrap();
     app.settle().await;
-    // Nobody knows who refers to a blob of an earlier version.
+    // No workspace refers to a blob without one.
     leave(app, "0190b0a0-0000-7000-8000-000000000003", 0, None).await;
     assert_eq!(blobs(app).await.len(), 5);
     advance(app, 5 * DAY).await;

@@ -9,7 +9,7 @@ use std::{
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use serde_json::{Map, Value, json};
-use steadfast_core::{App, Bucket, Object, bucket::ListOptions, test::TestApp};
+use steadfast_core::{App, Bucket, Object, bucket::ListOptions, store::Seal, test::TestApp};
 use steadfast_generations::providers::{
     Checked, Embedded, ErrorKind, GenerateError, Model, Output, OutputKind, OutputSource,
     OutputStream, Provider, Report, Request as Asked, Submitted, Task, TaskState,
@@ -280,6 +280,7 @@ fn program_and_providers(
         }),
     ));
     let (managers, works) = (program.client(), providers.clone());
+    providers.seal_with(seal());
     providers.connect(move || managers.runtime().map(|it| it.objects().clone()));
     let program = steadfast_generations::with_jobs(program, &providers);
     let program = match fake.is_some_and(|it| it.books().is_library_full) {
@@ -294,7 +295,15 @@ pub(crate) async fn start(fake: &Fake) -> TestApp {
 }
 
 pub(crate) const ID: &str = "0190b0a0-0000-7000-8000-000000000001";
-pub(crate) const SECRET: &str = "secret";
+/// The token of the webhook of a task.
+pub(crate) fn token(task: &str) -> String {
+    let keys = seal().derived("generation webhooks").unwrap();
+    steadfast_generations::providers::webhook_token(&keys[0], ID, task)
+}
+
+fn seal() -> Seal {
+    Seal::of_key([7; 32])
+}
 
 pub(crate) fn request(prompt: &str, count: u32) -> Create {
     let mut input = Map::new();
@@ -310,7 +319,6 @@ pub(crate) fn request(prompt: &str, count: u32) -> Create {
             tags: vec!["first".into()],
         },
         workspace: DEFAULT_WORKSPACE.into(),
-        secret: SECRET.into(),
         webhooks: Some("http://here".into()),
         timeout_ms: 300_000,
     }
@@ -357,9 +365,7 @@ pub(crate) const GONE: &str = "gone";
 
 /// Delivers a webhook as its provider would.
 pub(crate) async fn tell(app: &TestApp, task: &str, body: String) -> Result<(), String> {
-    let token = steadfast_generations::providers::webhook_token(SECRET.as_bytes(), ID, task);
-    let task = task.to_owned();
-    let told = Webhook { task, token, body };
+    let told = Webhook { task: task.into(), token: token(task), body };
     app.call(GenerationManager::at(ID), told).await.map_err(|it| it.code().to_owned())
 }
 

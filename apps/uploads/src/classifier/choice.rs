@@ -178,7 +178,7 @@ fn workers_ai(args: &Settings, limits: &ImageLimits) -> Result<WorkersAi> {
     let (Some(account), Some(token)) = (&args.workers_ai_account, &args.workers_ai_token) else {
         return Err(Error::terminal(
             "--uploads-classifier workers-ai needs --uploads-workers-ai-account and \
-             STEADFAST_WORKERS_AI_TOKEN",
+             STEADFAST_UPLOADS_WORKERS_AI_TOKEN",
         ));
     };
     let mut options = WorkersAiOptions::new(account, token.expose());
@@ -201,8 +201,8 @@ fn onnx(args: &Settings, limits: &ImageLimits) -> Result<Onnx> {
         short_side: args.onnx_size + args.onnx_size / 7,
         edge: args.onnx_size,
         scale: 1.0 / 255.0,
-        mean: three("--onnx-mean", &args.onnx_mean)?,
-        std: three("--onnx-std", &args.onnx_std)?,
+        mean: three("--uploads-onnx-mean", &args.onnx_mean)?,
+        std: three("--uploads-onnx-std", &args.onnx_std)?,
     };
     let options = OnnxOptions { file: file.clone(), labels: labels.clone(), recipe };
     let onnx = Onnx::new(options, limits.clone(), pool("classify")?);

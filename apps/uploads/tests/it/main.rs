@@ -14,5 +14,4 @@ mod notes;
 mod outages;
 mod real;
 mod stage;
-mod stored;
 mod stuck;

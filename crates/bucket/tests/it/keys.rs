@@ -3,16 +3,16 @@
 use std::{fs, path::Path, time::Duration};
 
 use steadfast_bucket::{
-    AccessKey, BucketError, Scope, create_key, delete_key, find_key, list_keys, seal_keys,
+    BucketError, Scope, create_key, delete_key, find_key, list_keys, seal_keys,
 };
-use steadfast_store::{Commit, EntryKey, Json, Put, Seal, SealError, Store, Write};
+use steadfast_store::{Commit, EntryKey, Json, Put, Seal, SealError, SealFile, Store, Write};
 
 use crate::setup::{START, Setup};
 
 laws!(
     access_keys_are_found_until_they_are_revoked,
     the_stored_secret_is_sealed,
-    plain_secrets_of_an_earlier_version_are_sealed_once,
+    a_new_seal_key_seals_all_secrets_once,
     a_sealed_secret_is_refused_in_the_row_of_another_key,
     with_another_seal_key_only_secrets_are_refused,
     a_key_of_an_organization_is_for_its_blobs_and_expires,
@@ -119,31 +119,31 @@ async fn the_stored_secret_is_sealed(setup: Setup) {
     assert!(!contains(setup.folder.path(), key.secret.expose()));
 }
 
-async fn plain_secrets_of_an_earlier_version_are_sealed_once(setup: Setup) {
-    let (store, seal) = (&*setup.store, Seal::of_key([1; 32]));
-    for (id, secret) in [("SFOLD1", "plain1"), ("SFOLD2", "plain2")] {
-        let row = serde_json::json!({ "secret": secret, "bucket": "photos", "readOnly": true });
-        write(store, id, &row).await;
-    }
-    let new = create_key(store, &seal, Scope::default(), None).await.unwrap();
-    assert_eq!(find_key(store, &seal, "SFOLD1").await.unwrap().unwrap().secret.expose(), "plain1");
+async fn a_new_seal_key_seals_all_secrets_once(setup: Setup) {
+    let store = &*setup.store;
+    let (first, second) = ("01".repeat(32), "02".repeat(32));
+    let path = setup.folder.path().join("keys");
+    let load = async |lines: &[&str]| {
+        fs::write(&path, lines.join("\n")).unwrap();
+        Seal::load(store, SealFile::named(&path)).await.unwrap()
+    };
+    let before = load(&[&first]).await;
+    let scope = Scope { bucket: Some("photos".into()), read_only: true, ..Scope::default() };
+    let one = create_key(store, &before, scope, None).await.unwrap();
+    let other = create_key(store, &before, Scope::default(), None).await.unwrap();
     setup.pass(Duration::from_secs(5));
+    let seal = load(&[&second, &first]).await;
+    let new = create_key(store, &seal, Scope::default(), None).await.unwrap();
+    assert_eq!(find_key(store, &seal, &one.id).await.unwrap().as_ref(), Some(&one));
     assert_eq!(seal_keys(store, &seal).await.unwrap(), 2);
-    let rows = setup.store.dump().await.unwrap().rows.concat();
-    assert!(!rows.contains("plain1") && !rows.contains("plain2"), "{rows}");
-    let AccessKey { secret, scope, created_at, .. } =
-        find_key(store, &seal, "SFOLD2").await.unwrap().unwrap();
-    assert_eq!((secret.expose(), created_at), ("plain2", START), "it was not created again");
-    assert!(scope.read_only && scope.bucket.as_deref() == Some("photos"));
-    let was_plain: Vec<_> = list_keys(store, None, 10).await.unwrap();
-    let was_plain = was_plain.iter().filter(|it| it.was_plain).map(|it| &*it.id);
-    assert_eq!(was_plain.collect::<Vec<_>>(), ["SFOLD1", "SFOLD2"]);
-    // A crash in the middle leaves both forms; the next start seals the rest.
-    let row = serde_json::json!({ "secret": "plain3", "readOnly": false });
-    write(store, "SFOLD3", &row).await;
-    assert_eq!(seal_keys(store, &seal).await.unwrap(), 1);
     assert_eq!(seal_keys(store, &seal).await.unwrap(), 0);
-    assert_eq!(find_key(store, &seal, &new.id).await.unwrap(), Some(new));
+    seal.record(store).await.unwrap();
+    // The first key is not needed any more. A key of S3 was not created again.
+    let seal = load(&[&second]).await;
+    assert_eq!(one.created_at, START);
+    for key in [one, other, new] {
+        assert_eq!(find_key(store, &seal, &key.id).await.unwrap(), Some(key));
+    }
 }
 
 async fn a_sealed_secret_is_refused_in_the_row_of_another_key(setup: Setup) {

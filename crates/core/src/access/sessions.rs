@@ -76,7 +76,6 @@ struct Stored {
     /// The id of the token.
     token: String,
     /// When the secret of the token was created: a session ends when it gets another one.
-    #[serde(default)]
     issued_at: i64,
     ends_at: i64,
     idle_until: i64,

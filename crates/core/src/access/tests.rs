@@ -121,21 +121,6 @@ async fn secrets_are_found_by_their_hashes() {
 }
 
 #[tokio::test]
-async fn a_token_of_an_earlier_version_is_one_of_a_member() {
-    use steadfast_store::{Json, Put, Write};
-    let world = World::new();
-    let entry = EntryKey::new("token", hash::hash("sf_OLD_secret").as_bytes()).unwrap();
-    let value = Some(Json::parse(r#"{"id":"OLD","organization":"acme"}"#).unwrap());
-    let put = Put { entry, value, reference: None, expires: None };
-    world.store.commit(Commit::of(Write::Put(put))).await.unwrap();
-    let principal = world.tokens.authenticate("sf_OLD_secret").await.unwrap();
-    assert_eq!((principal.role, principal.organization.as_deref()), (Role::Member, Some("acme")));
-    assert!(world.tokens.revoke("OLD").await.unwrap());
-    let listed = world.tokens.list(None, 9).await.unwrap();
-    assert!(listed[0].revoked_at.is_some());
-}
-
-#[tokio::test]
 async fn the_last_use_of_a_token_is_listed() {
     let world = World::new();
     let made = world.tokens.create(TokenSpec::role(Role::Viewer), None).await.unwrap();

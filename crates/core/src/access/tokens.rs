@@ -137,29 +137,23 @@ pub struct NewToken {
     pub secret: String,
 }
 
-/// The value of an entry. Tokens of earlier versions have an id and an organization.
+/// The value of an entry.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Stored {
     id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     organization: Option<String>,
-    #[serde(default = "member")]
     role: Role,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     scopes: Vec<Scope>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    created_at: Option<i64>,
+    created_at: i64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     expires_at: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     revoked_at: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     created_by: Option<String>,
-}
-
-fn member() -> Role {
-    Role::Member
 }
 
 /// Why a credential is refused.
@@ -260,7 +254,7 @@ impl Tokens {
         let (id, now) = (secret_text(10, LETTERS)?, self.store.clock().now());
         let TokenSpec { organization, role, scopes, expires_in, created_by } = spec;
         let expires_at = expires_in.map(|it| now.after(it).0);
-        let created_at = Some(now.0);
+        let created_at = now.0;
         let stored = Stored {
             id,
             organization,
@@ -297,12 +291,11 @@ impl Tokens {
         loop {
             let Some((entry, mut stored, revision)) = self.find(id).await? else { return Ok(None) };
             let now = self.store.clock().now();
-            if stored.token(now).principal(now).is_err() {
+            if stored.token().principal(now).is_err() {
                 return Ok(None);
             }
             // Later than before, so that sessions of the old secret end.
-            let before = stored.created_at.unwrap_or_default();
-            stored.created_at = Some(now.0.max(before.saturating_add(1)));
+            stored.created_at = now.0.max(stored.created_at.saturating_add(1));
             let (new, commit) = new_secret(stored)?;
             let expires = Some(Duration::ZERO);
             let old = Put { entry: entry.clone(), value: None, reference: None, expires };
@@ -502,7 +495,7 @@ impl Tokens {
                     tokens.is_closed = true;
                     continue;
                 }
-                let token = parse(value)?.token(entry.changed_at);
+                let token = parse(value)?.token();
                 let hash = String::from_utf8_lossy(entry.entry.key()).into_owned();
                 tokens.by_hash.insert(hash, token);
             }
@@ -520,15 +513,14 @@ impl Tokens {
 }
 
 impl Stored {
-    /// The token; `changed_at` is for those of earlier versions, which never change.
-    fn token(&self, changed_at: Timestamp) -> Token {
+    fn token(&self) -> Token {
         let Self { id, organization, role, scopes, .. } = self.clone();
         Token {
             id,
             organization,
             role,
             scopes,
-            created_at: self.created_at.map_or(changed_at, Timestamp),
+            created_at: Timestamp(self.created_at),
             expires_at: self.expires_at.map(Timestamp),
             revoked_at: self.revoked_at.map(Timestamp),
             created_by: self.created_by.clone(),
@@ -545,7 +537,7 @@ fn new_secret(stored: Stored) -> Result<(NewToken, Commit), TokenError> {
     let secret = format!("sf_{}_{}", stored.id, secret_text(52, LETTERS)?);
     let entry = EntryKey::new(SPACE, hash(&secret).as_bytes())?;
     let put = Put { entry, value: Some(Json::of(&stored)?), reference: None, expires: None };
-    let token = stored.token(Timestamp::MIN);
+    let token = stored.token();
     Ok((NewToken { token, secret }, Commit::of(Write::Put(put))))
 }
 

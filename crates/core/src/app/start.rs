@@ -95,7 +95,6 @@ impl App {
             sessions: Sessions::new(session_store, tokens.clone()),
             tokens,
             seal,
-            secrets: self.secrets,
             store,
             objects,
             processes,

@@ -11,7 +11,6 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use steadfast_store::{
     Address, Clock, Commit, EntityId, Entropy, Expect, InvalidInput, Json, Message, Outcome,
     Position, QueuedMessage, Rejection, State, Store, StoreClock, StoreError, Timestamp, Version,
@@ -90,18 +89,6 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    /// Ignores settings that only newer code has.
-    fn read(text: &str) -> serde_json::Result<Self> {
-        let mut record: Value = serde_json::from_str(text)?;
-        let known = serde_json::to_value(QueueSettings::default())?;
-        if let (Some(settings), Some(known)) =
-            (record.get_mut("settings").and_then(Value::as_object_mut), known.as_object())
-        {
-            settings.retain(|name, _| known.contains_key(name));
-        }
-        serde_json::from_value(record)
-    }
-
     /// The last record, if there is one.
     async fn last(
         store: &dyn Store,
@@ -109,7 +96,7 @@ impl Rules {
     ) -> Result<(Version, Option<Self>), StoreError> {
         let version = store.version(record.id()).await?;
         let last = store.read_stream(record.id(), version, 1).await?.pop();
-        let rules = last.map(|it| Self::read(it.data.as_str())).transpose();
+        let rules = last.map(|it| serde_json::from_str(it.data.as_str())).transpose();
         let corrupt = |error: serde_json::Error| StoreError::Corrupt { reason: error.to_string() };
         Ok((version, rules.map_err(corrupt)?))
     }
@@ -341,18 +328,5 @@ struct ReadGuard<'a>(&'a QueueState);
 impl Drop for ReadGuard<'_> {
     fn drop(&mut self) {
         self.0.window().read_failed();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_record_of_newer_code_is_read_as_far_as_it_is_known() {
-        let text = r#"{"settings":{"maxRetries":7,"ofTomorrow":1},"paused":true}"#;
-        let rules = Rules::read(text).unwrap();
-        assert_eq!((rules.settings.max_retries, rules.paused), (7, true));
-        assert_eq!(rules.settings.batch_size, QueueSettings::default().batch_size);
     }
 }

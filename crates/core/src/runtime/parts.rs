@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use steadfast_bucket::seal_keys;
-use steadfast_store::{Entropy, EntryKey, Seal, Store};
+use steadfast_store::{Entropy, Seal, Store};
 
 use crate::{
     Audit, BucketError, BucketSpec, Buckets, DispatcherOptions, Objects, Queues, RetentionSettings,
@@ -24,7 +24,6 @@ pub(crate) struct Parts {
     pub(crate) audit: Audit,
     pub(crate) sessions: Sessions,
     pub(crate) seal: Seal,
-    pub(crate) secrets: Vec<EntryKey>,
     pub(crate) extensions: Extensions,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) dispatcher_options: DispatcherOptions,
@@ -32,21 +31,15 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Seals secrets that an earlier version stored as plain text, or that an earlier key sealed.
+    /// Seals secrets again that an earlier key sealed.
     pub(crate) async fn seal_secrets(&self) -> Result<(), BucketError> {
         let (store, seal) = (&*self.store, &self.seal);
         if seal.fingerprint().is_err() {
             return Ok(());
         }
         let count = seal_keys(store, seal).await?;
-        for entry in &self.secrets {
-            seal.seal_entry(store, entry).await?;
-        }
         if 0 < count {
-            tracing::warn!(
-                count,
-                "access keys were sealed; `steadfast doctor` says which to replace"
-            );
+            tracing::info!(count, "access keys are sealed with the new key");
         }
         Ok(seal.record(store).await?)
     }

@@ -184,7 +184,6 @@ pub struct Report {
     /// The reason, and the next step.
     pub reason: String,
     /// The number of the operation in its branch, from 1.
-    #[serde(default)]
     pub position: Option<usize>,
     /// The operation in the record.
     pub expected: Option<String>,

@@ -6,15 +6,14 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 use steadfast_core::{
     App, Object, Objects, Runtime, Workflow,
-    store::{EntityKind, EntryRange, SeededEntropy, Store},
+    store::{EntryRange, SeededEntropy, Store},
     workflow::{RunView, Runs, Status, StepInput},
 };
 
 use crate::{
-    lab::{Lab, address_of},
+    lab::Lab,
     ledger::{AUDIT, Add, Forget, Ledger, Query, Read},
     play::{Play, until},
     watched::Watched,
@@ -25,7 +24,6 @@ laws!(
     a_call_that_deletes_its_object_is_one_turn_as_well,
     replies_that_were_recorded_are_not_kept,
     the_reply_to_a_run_that_has_ended_goes,
-    a_key_of_an_earlier_version_is_found_however_old_it_is,
     a_run_shows_its_calls_and_sends,
 );
 laws!(also on postgres:
@@ -159,28 +157,6 @@ async fn the_reply_to_a_run_that_has_ended_goes(mut lab: Lab) {
         }
     }
     lab.assert_sound().await;
-}
-
-async fn a_key_of_an_earlier_version_is_found_however_old_it_is(lab: Lab) {
-    let play = Play::of(|ctx, _, _| async move {
-        ctx.event::<()>("go").await?;
-        Ok(json!(ctx.call(Ledger::at("l"), Add { by: 1 }).await?))
-    });
-    let ledger = Ledger::default();
-    let app = program(lab.store.clone(), &play, &ledger).await;
-    app.start(Play::at("one"), Value::Null).await.unwrap();
-    // Its call was made by a program that stored the reply in the object.
-    let run = address_of(EntityKind::Run, "play", "one").id();
-    let first = lab.store.read_stream(run, 1, 1).await.unwrap()[0].position;
-    let digest = Sha256::digest(format!("{first}/0/call `add`"));
-    let key: String = digest.iter().take(16).map(|it| format!("{it:02x}")).collect();
-    app.call(Ledger::at("l"), Add { by: 1 }).key(key).await.unwrap();
-    lab.clock.advance(AWAY);
-    app.runs().send_event("play", "one", "go", &()).await.unwrap();
-    let status = app.runs().wait("play", "one").await.unwrap();
-    assert_eq!(status, Status::Complete(json!(1)));
-    assert_eq!(ledger.handled.load(Ordering::SeqCst), 1);
-    app.stop().await;
 }
 
 async fn a_run_shows_its_calls_and_sends(lab: Lab) {

@@ -115,7 +115,6 @@ fn not_found(position: Position) -> Problem {
 
 pub(crate) async fn revive(server: Arc<Server>, it: ReviveMessage) -> Result<Message, Problem> {
     let (store, position) = (&**server.runtime.store(), it.message);
-    // Scope and request as earlier versions recorded them.
     let new = |key: String| RequestKey::new("revive", None, &key, position.to_string().as_bytes());
     let key = it.idempotency_key.map(new).transpose().map_err(StoreError::from)?;
     if let Some(key) = &key

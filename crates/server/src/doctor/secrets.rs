@@ -1,23 +1,14 @@
-//! Checks the key that seals secrets, and finds secrets that were stored as plain text.
+//! Checks the key that seals secrets, and the files with secrets.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use steadfast_api::server::Check;
-use steadfast_bucket::{BucketError, list_keys};
-use steadfast_store::{Seal, Store};
+use steadfast_store::Seal;
 
 use crate::server::Server;
 
-/// Keys that are read at a time.
-const PAGE: usize = 100;
-
-/// Ids that are shown.
-const SHOWN_MAX: usize = 5;
-
-pub(super) async fn checks(server: &Server) -> Vec<Check> {
-    let (store, seal) = (server.runtime.store(), server.runtime.seal());
-    let mut checks = vec![key(seal, server.is_read_only.get().is_some())];
-    checks.push(plain(&**store).await);
+pub(super) fn checks(server: &Server) -> Vec<Check> {
+    let mut checks = vec![key(server.runtime.seal(), server.is_read_only.get().is_some())];
     if let Some(open) = server.open_secrets.get().filter(|it| !it.is_empty()) {
         let detail = format!("other users may read {}; use mode 0600", open.join(", "));
         checks.push(Check::warning("secret files", detail));
@@ -50,37 +41,4 @@ fn key(seal: &Seal, is_read_only: bool) -> Check {
 /// Whether only the owner has access.
 fn is_private(file: &Path) -> std::io::Result<bool> {
     Ok(fs::metadata(file)?.permissions().mode() & 0o077 == 0)
-}
-
-async fn plain(store: &dyn Store) -> Check {
-    const NAME: &str = "plain-text secrets";
-    match once_plain(store).await {
-        Ok(ids) if ids.is_empty() => Check::ok(NAME, "no access key was ever stored as plain text"),
-        Ok(ids) => {
-            let shown = ids.iter().take(SHOWN_MAX).map(String::as_str).collect::<Vec<_>>();
-            let more = if SHOWN_MAX < ids.len() { ", …" } else { "" };
-            let detail = format!(
-                "an earlier version stored {} access keys as plain text ({}{more}), and old files \
-                 or backups may still have them; replace each: `steadfast keys create`, then \
-                 `steadfast keys revoke`",
-                ids.len(),
-                shown.join(", ")
-            );
-            Check::warning(NAME, detail)
-        }
-        Err(error) => Check::failed(NAME, error.to_string()),
-    }
-}
-
-async fn once_plain(store: &dyn Store) -> Result<Vec<String>, BucketError> {
-    let (mut ids, mut after) = (Vec::new(), None);
-    loop {
-        let page = list_keys(store, after.as_deref(), PAGE).await?;
-        let is_last = page.len() < PAGE;
-        after = page.last().map(|it| it.id.clone());
-        ids.extend(page.into_iter().filter(|it| it.was_plain).map(|it| it.id));
-        if is_last {
-            return Ok(ids);
-        }
-    }
 }

@@ -316,7 +316,7 @@ fn event_table(bucket: &str, events: &[BucketEvent], has_rules: bool) -> Markup 
             text(event.action.name()),
             key,
             text(event.sequence),
-            optional(it.rule.as_deref()),
+            text(&it.rule),
             link(queue_of(it), &it.queue),
             message,
             attempts,

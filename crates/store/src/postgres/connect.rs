@@ -24,7 +24,10 @@ use tokio_postgres::{
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::{batch_error, node, tls::TlsSettings, writer_link::WriterLink};
-use crate::{CLOCK_STEP_MAX, Clock, OpenError};
+use crate::{
+    CLOCK_STEP_MAX, Clock, OpenError,
+    sql::{MIGRATIONS, Migration},
+};
 
 /// A database, and the clock.
 #[derive(Clone, Debug)]
@@ -40,12 +43,21 @@ pub struct PostgresOptions {
     pub clock_step_max: Duration,
     /// Continue although the database lacks acknowledged commits.
     pub accept_loss: bool,
+    /// The migrations that follow the baseline. Tests of the mechanism give their own.
+    #[doc(hidden)]
+    pub migrations: &'static [Migration],
 }
 
 impl PostgresOptions {
     /// A store in the database of this URL.
     pub fn new(url: impl Into<String>, clock: Arc<dyn Clock>) -> Self {
-        Self { url: url.into(), clock, clock_step_max: CLOCK_STEP_MAX, accept_loss: false }
+        Self {
+            url: url.into(),
+            clock,
+            clock_step_max: CLOCK_STEP_MAX,
+            accept_loss: false,
+            migrations: MIGRATIONS,
+        }
     }
 }
 

@@ -8,16 +8,10 @@ use super::{
     connect::Target,
     node::{self, AcknowledgedBatch},
 };
-use crate::{
-    CommitsLost, OpenError, Position, Timestamp, process,
-    sql::{MIGRATIONS, queries},
-};
+use crate::{CommitsLost, OpenError, Position, Timestamp, process, sql::queries};
 
 /// The gap in positions after a loss: no acknowledged position is reused.
 const GAP: i64 = 1_000_000;
-
-/// The schema in which losses are recorded: older code would ignore them.
-const SCHEMA: usize = 8;
 
 /// The histories of a store. Each loss begins a new one, whose messages have ids of their own.
 #[derive(Clone, Debug, Default)]
@@ -67,8 +61,6 @@ pub(super) async fn note(
     found: AcknowledgedBatch,
     at: Timestamp,
 ) -> Result<CommitsLost, Error> {
-    // The database may be older than this table.
-    client.batch_execute(MIGRATIONS[SCHEMA - 1].postgres).await?;
     let lost = CommitsLost {
         batches: ((found.commits + 1).min(known.commits), known.commits),
         positions: (found.position.min(known.position), known.position),
@@ -78,8 +70,6 @@ pub(super) async fn note(
     let (batches, positions) = (lost.batches, lost.positions);
     let who = process::describe();
     client.execute(sql, &[&batches.0, &batches.1, &positions.0, &positions.1, &who, &at.0]).await?;
-    let needs = "UPDATE meta SET value = greatest(value, $1) WHERE key = 'needs'";
-    client.execute(needs, &[&MIGRATIONS[SCHEMA - 1].number]).await?;
     Ok(lost)
 }
 

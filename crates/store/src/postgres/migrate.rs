@@ -10,17 +10,17 @@ use super::{
 };
 use crate::{
     OpenError,
-    sql::{KNOWN_SCHEMA, MIGRATIONS},
+    sql::{self, Migration},
 };
 
-/// Refuses a store that needs a newer binary.
-pub(super) async fn check(client: &Client, target: &Target) -> Result<(), OpenError> {
-    let (schema, needs) = read(client).await.map_err(|error| target.failed(&error))?;
-    if KNOWN_SCHEMA < needs {
-        let what = target.name.clone();
-        return Err(OpenError::Newer { what, found: schema, known: KNOWN_SCHEMA });
-    }
-    Ok(())
+/// The migrations that a store lacks, each with its number. Fails if its format is not known.
+pub(super) async fn missing(
+    client: &Client,
+    target: &Target,
+    migrations: &'static [Migration],
+) -> Result<Vec<(i64, Migration)>, OpenError> {
+    let found = format_of(client).await.map_err(|error| target.failed(&error))?;
+    sql::missing(&target.name, found, migrations)
 }
 
 /// Applies the missing migrations, one transaction each, so that an interrupted one continues. A
@@ -28,13 +28,12 @@ pub(super) async fn check(client: &Client, target: &Target) -> Result<(), OpenEr
 pub(super) async fn migrate(
     client: &mut Client,
     target: &Target,
+    migrations: &'static [Migration],
     epoch: Option<i64>,
 ) -> Result<(), OpenError> {
     let failed = |error: Error| target.failed(&error);
-    check(client, target).await?;
-    let (schema, _) = read(client).await.map_err(failed)?;
-    let missing = || MIGRATIONS.iter().filter(|it| schema < it.number);
-    if missing().next().is_none() {
+    let missing = missing(client, target, migrations).await?;
+    if missing.is_empty() {
         return Ok(());
     }
     // Ends when this is dropped.
@@ -42,16 +41,11 @@ pub(super) async fn migrate(
     if let Some(epoch) = epoch {
         alive.spawn(stay_alive(target.connect().await.map_err(failed)?, epoch).boxed());
     }
-    for migration in missing() {
+    for (number, migration) in missing {
         let tx = client.transaction().await.map_err(failed)?;
         tx.batch_execute("SET LOCAL statement_timeout = 0").await.map_err(failed)?;
-        let meta = "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value BIGINT NOT NULL)";
-        tx.batch_execute(meta).await.map_err(failed)?;
         tx.batch_execute(migration.postgres).await.map_err(failed)?;
-        let set = "INSERT INTO meta VALUES ($1, $2) ON CONFLICT (key) \
-             DO UPDATE SET value = greatest(meta.value, $2)";
-        tx.execute(set, &[&"schema", &migration.number]).await.map_err(failed)?;
-        tx.execute(set, &[&"needs", &migration.needs]).await.map_err(failed)?;
+        tx.execute(sql::SET_FORMAT, &[&number]).await.map_err(failed)?;
         if let Some(epoch) = epoch
             && node::renew(&tx, epoch).await.map_err(failed)? != 1
         {
@@ -71,15 +65,10 @@ async fn stay_alive(session: Session, epoch: i64) {
     }
 }
 
-/// The schema, and the schema that it needs; zeros for an empty database.
-async fn read(client: &Client) -> Result<(i64, i64), Error> {
+/// The number of the format; `None` if there are no tables yet.
+async fn format_of(client: &Client) -> Result<Option<i64>, Error> {
     if !node::exists(client, "meta").await? {
-        return Ok((0, 0));
+        return Ok(None);
     }
-    let rows = client.query("SELECT key, value FROM meta", &[]).await?;
-    let value = |key: &str| {
-        let row = rows.iter().find(|row| row.get::<_, &str>(0) == key);
-        row.map_or(0, |row| row.get(1))
-    };
-    Ok((value("schema"), value("needs")))
+    client.query_one(sql::FORMAT, &[]).await.map(|row| row.get(0))
 }

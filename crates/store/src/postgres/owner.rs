@@ -11,7 +11,7 @@ use tokio::time::{Instant, interval};
 use tokio_postgres::{Client, Error, error::SqlState, types::ToSql};
 
 use super::{
-    connect::{Session, Target},
+    connect::{PostgresOptions, Session, Target},
     loss::{self, Lineages},
     migrate,
     node::{LEASE, LEASE_END, Node, leave, look, renew},
@@ -21,7 +21,7 @@ use crate::{
     store_clock::ClockRecord,
 };
 
-/// The longest lease of any version.
+/// A row that does not change for this long has no owner, whatever the database's clock shows.
 const LEASE_MAX: Duration = Duration::from_secs(15);
 
 /// Interval at which the row of another owner is read.
@@ -51,15 +51,15 @@ pub(super) struct Ownership {
 pub(super) async fn take(
     session: &mut Session,
     target: &Target,
-    accept_loss: bool,
+    options: &PostgresOptions,
 ) -> Result<Ownership, OpenError> {
     let failed = |error: Error| target.failed(&error);
     let client = &mut session.client;
     let process = process::identity();
     check_schema(client, target).await?;
     let held = loop {
-        migrate::check(client, target).await?;
-        if !accept_loss {
+        migrate::missing(client, target, options.migrations).await?;
+        if !options.accept_loss {
             loss::check(client, target).await?;
         }
         let seen = look(client).await.map_err(failed)?;
@@ -71,7 +71,7 @@ pub(super) async fn take(
         lock(client, target).await?;
         let now = look(client).await.map_err(failed)?;
         if seen.is_none() && now.is_none() {
-            migrate::migrate(client, target, None).await?;
+            migrate::migrate(client, target, options.migrations, None).await?;
         } else if now != seen {
             unlock(client).await.map_err(failed)?;
             continue;
@@ -84,7 +84,7 @@ pub(super) async fn take(
         }
         unlock(client).await.map_err(failed)?;
     };
-    let settled = settle(client, target, held, process, accept_loss).await;
+    let settled = settle(client, target, held, process, options).await;
     if settled.is_err() {
         // The next owner need not wait. If this fails, it waits.
         let _ = leave(client, held.0).await;
@@ -107,11 +107,11 @@ async fn settle(
     target: &Target,
     (epoch, suspect): (i64, Position),
     process: String,
-    accept_loss: bool,
+    options: &PostgresOptions,
 ) -> Result<Ownership, OpenError> {
     let failed = |error: Error| target.failed(&error);
-    migrate::migrate(client, target, Some(epoch)).await?;
-    if accept_loss {
+    migrate::migrate(client, target, options.migrations, Some(epoch)).await?;
+    if options.accept_loss {
         loss::accept(client).await.map_err(failed)?;
     } else {
         // The last owner may have recorded a loss while we waited for its end.
@@ -154,7 +154,7 @@ async fn lives(client: &Client, node: &Node) -> Result<bool, Error> {
         if now.as_ref() != Some(node) {
             return Ok(true);
         }
-        // By the clock of this machine, and by the database's: an older version has a longer lease.
+        // By the clock of this machine, and by the database's.
         let silent = since.elapsed();
         let over = "SELECT lease_until < clock_timestamp() FROM node WHERE id = 1";
         if LEASE_MAX < silent

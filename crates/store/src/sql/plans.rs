@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, params_from_iter, types::Null};
 
-use super::{Dialect, MIGRATIONS, expiry, queries};
+use super::{Dialect, expiry, migrations::BASELINE, queries};
 use crate::{
     AgeCursor, DueCursor, EntityId, EntityKind, EntryKey, EntryRange, ExpiryList, Query, QueryKind,
     RunPage, RunStatus, Timestamp,
@@ -11,7 +11,7 @@ use crate::{
 /// The steps of a statement, none of which scans a whole table.
 pub(crate) fn steps(statement: &str) -> Vec<String> {
     let connection = Connection::open_in_memory().unwrap();
-    MIGRATIONS.iter().for_each(|it| connection.execute_batch(it.sqlite).unwrap());
+    connection.execute_batch(BASELINE.sqlite).unwrap();
     let mut plan = connection.prepare(&format!("EXPLAIN QUERY PLAN {statement}")).unwrap();
     let empty = params_from_iter(vec![Null; plan.parameter_count()]);
     let steps = plan.query_map(empty, |row| row.get::<_, String>(3)).unwrap();

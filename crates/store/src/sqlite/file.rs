@@ -7,15 +7,12 @@ use std::{
     time::Duration,
 };
 
-use rusqlite::{
-    Connection, ErrorCode, OpenFlags, OptionalExtension, config::DbConfig, ffi, params,
-    types::Value,
-};
+use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig, ffi, params, types::Value};
 
 use super::SqliteOptions;
 use crate::{
     OpenError, Owner, Timestamp, private, process,
-    sql::{KNOWN_SCHEMA, MIGRATIONS, queries},
+    sql::{self, Migration, queries},
     store_clock::ClockRecord,
 };
 
@@ -51,7 +48,7 @@ pub(super) fn open(options: &SqliteOptions) -> Result<OpenedFile, OpenError> {
     settle(&connection, options).map_err(|error| failed(error.to_string()))?;
     check_flushes(&connection).map_err(failed)?;
     fold_log(&connection).map_err(|error| failed(error.to_string()))?;
-    migrate(&mut connection, folder)?;
+    migrate(&mut connection, folder, options.migrations)?;
     let owner = next_owner(&connection).map_err(|error| failed(error.to_string()))?;
     let is_unwritten = match write_owner(&connection, owner.epoch) {
         Ok(true) => false,
@@ -100,17 +97,10 @@ pub(super) fn open_read_only(options: &SqliteOptions) -> Result<ReadOnlyFile, Op
     if check_foreign(&connection, &database)? {
         return Err(failed("there is nothing in it".into()));
     }
-    let schema = "SELECT value FROM meta WHERE key = 'schema'";
-    let found: i64 = connection
-        .query_row(schema, (), |row| row.get(0))
-        .map_err(|error| failed(error.to_string()))?;
-    let needs = "SELECT value FROM meta WHERE key = 'needs'";
-    let needs: i64 = connection.query_row(needs, (), |row| row.get(0)).unwrap_or(0);
-    if KNOWN_SCHEMA < needs {
-        return Err(OpenError::Newer { what, found, known: KNOWN_SCHEMA });
-    }
-    if found < KNOWN_SCHEMA {
-        return Err(OpenError::Older { what, found, known: KNOWN_SCHEMA });
+    let known = sql::newest(options.migrations);
+    let found = format_of(&connection).map_err(|error| failed(error.to_string()))?.unwrap_or(0);
+    if found != known {
+        return Err(OpenError::Format { what, found, known });
     }
     let read = || {
         let epoch = connection.query_row("SELECT epoch FROM node", (), |row| row.get(0))?;
@@ -164,7 +154,7 @@ fn take_lock(folder: &Path) -> Result<File, OpenError> {
 }
 
 /// The database is private from the beginning; SQLite gives its log the same rights. Rights of
-/// others that an earlier version or a user has granted are removed.
+/// others that a user has granted are removed.
 fn keep_private(folder: &Path, database: &Path) -> std::io::Result<()> {
     private::open_file(database)?;
     let tightened = private::tighten(folder).map_err(|error| {
@@ -271,7 +261,20 @@ fn settle(connection: &Connection, options: &SqliteOptions) -> rusqlite::Result<
     Ok(())
 }
 
-fn migrate(connection: &mut Connection, folder: &Path) -> Result<(), OpenError> {
+/// The number of the format; `None` if there are no tables yet.
+fn format_of(connection: &Connection) -> rusqlite::Result<Option<i64>> {
+    if !connection.table_exists(None, "meta")? {
+        return Ok(None);
+    }
+    connection.query_row(sql::FORMAT, (), |row| row.get(0))
+}
+
+/// Applies the missing migrations in one transaction.
+fn migrate(
+    connection: &mut Connection,
+    folder: &Path,
+    migrations: &'static [Migration],
+) -> Result<(), OpenError> {
     let what = folder.display().to_string();
     let failed = |error: rusqlite::Error| OpenError::Failed {
         what: what.clone(),
@@ -280,25 +283,10 @@ fn migrate(connection: &mut Connection, folder: &Path) -> Result<(), OpenError> 
     let tx = connection
         .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
         .map_err(failed)?;
-    tx.execute_batch(
-        "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT",
-    )
-    .map_err(failed)?;
-    let read = |key: &str| {
-        tx.query_row("SELECT value FROM meta WHERE key = ?1", [key], |row| row.get::<_, i64>(0))
-            .optional()
-            .map_err(failed)
-    };
-    let schema = read("schema")?.unwrap_or(0);
-    let needs = read("needs")?.unwrap_or(0);
-    if KNOWN_SCHEMA < needs {
-        return Err(OpenError::Newer { what, found: schema, known: KNOWN_SCHEMA });
-    }
-    for migration in MIGRATIONS.iter().filter(|it| schema < it.number) {
+    let found = format_of(&tx).map_err(failed)?;
+    for (number, migration) in sql::missing(&what, found, migrations)? {
         tx.execute_batch(migration.sqlite).map_err(failed)?;
-        let set = "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = ?2";
-        tx.execute(set, params!["schema", migration.number]).map_err(failed)?;
-        tx.execute(set, params!["needs", migration.needs]).map_err(failed)?;
+        tx.execute(sql::SET_FORMAT, [number]).map_err(failed)?;
     }
     tx.commit().map_err(failed)
 }

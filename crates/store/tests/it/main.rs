@@ -8,6 +8,18 @@
     reason = "a test that meets something else has failed"
 )]
 
+/// Tests that run on each store that is on disk.
+macro_rules! on_disk {
+    ($($claim:ident),* $(,)?) => {
+        $(mod $claim {
+            #[tokio::test(flavor = "multi_thread")]
+            async fn on_sqlite() { super::$claim(crate::lab::Lab::sqlite().await).await }
+            #[tokio::test(flavor = "multi_thread")]
+            async fn on_postgres() { super::$claim(crate::lab::Lab::postgres().await).await }
+        })*
+    };
+}
+
 mod clock;
 mod costs;
 mod differential;
@@ -17,7 +29,6 @@ mod holes;
 mod lab;
 mod laws;
 mod limits;
-mod migrated_queues;
 mod migrations;
 mod owners;
 mod retention;

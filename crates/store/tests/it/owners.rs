@@ -1,4 +1,4 @@
-//! One owner at a time; a newer store is refused; a fenced owner cannot write.
+//! One owner at a time; a fenced owner cannot write.
 
 use std::{sync::Arc, time::Duration};
 
@@ -52,41 +52,11 @@ async fn a_closed_store_answers_closed(lab: Lab) {
     assert!(lab.store.read_all(0, 1).await.is_err());
 }
 
-macro_rules! on_disk {
-    ($($claim:ident),* $(,)?) => {
-        $(mod $claim {
-            #[tokio::test(flavor = "multi_thread")]
-            async fn on_sqlite() { super::$claim(crate::lab::Lab::sqlite().await).await }
-            #[tokio::test(flavor = "multi_thread")]
-            async fn on_postgres() { super::$claim(crate::lab::Lab::postgres().await).await }
-        })*
-    };
-}
 on_disk!(
     a_second_owner_is_refused_with_the_name_of_the_first,
     each_owner_has_its_own_epoch,
     a_closed_store_answers_closed,
 );
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_newer_folder_is_refused() {
-    let lab = Lab::sqlite().await;
-    lab.store.close().await;
-    let file = rusqlite::Connection::open(folder(&lab).join("steadfast.db")).unwrap();
-    file.execute_batch("UPDATE meta SET value = 999").unwrap();
-    drop(file);
-    let error = refused(&lab).await;
-    assert_eq!(error.code(), "store_newer");
-    assert!(error.to_string().contains("schema 999 and needs a newer steadfast"), "{error}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_newer_database_is_refused() {
-    let lab = Lab::postgres().await;
-    lab.store.close().await;
-    lab::execute(database(&lab), "UPDATE meta SET value = 999").await;
-    assert_eq!(refused(&lab).await.code(), "store_newer");
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_foreign_file_is_left_alone() {

@@ -15,9 +15,6 @@ use super::{
 pub(super) fn png(drawing: &Drawing) -> Result<Vec<u8>, ImageError> {
     let mut rng = drawing.rng();
     let palette = Palette::choose(drawing, &mut rng);
-    // Earlier versions chose one of four styles here. Without it, images of this style that were
-    // drawn before would change.
-    rng.below(4);
     let pixels = pixels(drawing, &palette, &mut rng);
     let mut bytes = Vec::new();
     let encoder =

@@ -62,7 +62,7 @@ pub struct Alarm {
     /// Failed attempts.
     pub attempts: u32,
     /// Whether it has failed for good. It stays, inactive, until it is set or cancelled. A repeated
-    /// alarm waits for its next time instead; those that version 1 gave up stay so.
+    /// alarm waits for its next time instead.
     pub failed: bool,
     /// The error of the last attempt.
     pub error: Option<String>,

@@ -9,7 +9,7 @@ use rusqlite::{OptionalExtension, params};
 use super::{tables::Table, turn_state::TurnState};
 use crate::object::{
     CallError,
-    call_key::{Key, RequestHash, StoredKey},
+    call_key::{Key, RequestHash},
 };
 
 /// Retention of the reply to a call with a key.
@@ -24,20 +24,14 @@ const EXPIRE: &str = "DELETE FROM _steadfast_key WHERE id IN (SELECT id FROM \
 
 /// The recorded reply of a key.
 pub(super) fn find(state: &TurnState, key: &Key) -> Result<Option<String>, CallError> {
-    if !state.tables.has(Table::Key) {
+    if key.stored.is_some() || !state.tables.has(Table::Key) {
         return Ok(None);
     }
-    let now = match key.stored.as_deref() {
-        None => state.now.0,
-        // Earlier versions stored replies to runs here: those do not expire.
-        Some(StoredKey::RunCall(_)) => i64::MIN,
-        Some(StoredKey::Request(_)) => return Ok(None),
-    };
     let database = &state.database;
     let found = database.guard.system(|| {
         let mut find = database.connection.prepare_cached(FIND)?;
         let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
-        find.query_row(params![key.text, now], row).optional()
+        find.query_row(params![key.text, state.now.0], row).optional()
     });
     let found: Option<(RequestHash, String)> = found.map_err(|error| state.sql_failed(&error))?;
     found.map(|(request, reply)| key.check(request).map(|()| reply)).transpose()

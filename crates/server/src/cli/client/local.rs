@@ -99,8 +99,7 @@ fn advise(error: OpenError) -> Failure {
         OpenError::Taken { .. } => {
             Failure::new(format!("{error}; or ask that one: use --server instead of --data"))
         }
-        OpenError::Newer { .. }
-        | OpenError::Older { .. }
+        OpenError::Format { .. }
         | OpenError::CommitsLost { .. }
         | OpenError::Foreign { .. }
         | OpenError::Failed { .. } => error.into(),

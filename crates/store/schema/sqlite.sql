@@ -1,0 +1,261 @@
+-- The store in SQLite. schema/postgres.sql has the same tables for PostgreSQL.
+--
+-- Times are integer milliseconds since 1970. A position is the number of a message or turn in the
+-- order of commits, over all streams. Rows with a position are added in its order.
+
+CREATE TABLE meta (
+    key           TEXT    PRIMARY KEY,
+    value         INTEGER NOT NULL              -- of `format`: the number of the format
+) STRICT;
+
+CREATE TABLE counter (                          -- one row
+    id            INTEGER PRIMARY KEY CHECK (id = 1),
+    position      INTEGER NOT NULL,             -- the last position
+    at            INTEGER NOT NULL,             -- the last commit time; it never decreases
+    delete_from   INTEGER NOT NULL,             -- before this time nothing is deleted by age
+    swept         INTEGER NOT NULL,             -- the position of the retention sweep
+    pending       INTEGER NOT NULL,             -- the number of pending messages
+    dead          INTEGER NOT NULL              -- the number of dead messages
+) STRICT;
+INSERT INTO counter VALUES (1, 0, 0, 0, 0, 0, 0);
+
+CREATE TABLE node (                             -- the owner of the store; one row
+    id            INTEGER PRIMARY KEY CHECK (id = 1),
+    epoch         INTEGER NOT NULL,             -- counts the owners; every batch checks it
+    clean         INTEGER NOT NULL,             -- 1 after a clean shutdown of the owner
+    suspect       INTEGER NOT NULL,             -- up to here deliveries may have crashed it
+    owner         TEXT    NOT NULL              -- the process, for error messages
+) STRICT;
+INSERT INTO node VALUES (1, 0, 1, 0, '');
+
+-- Entities: streams, objects, runs, processes and queues. They are found by their address, the
+-- concatenation of kind, class and name.
+
+CREATE TABLE entity (
+    id            BLOB    NOT NULL PRIMARY KEY, -- 16 bytes of a hash of kind, class and name
+    shard         INTEGER NOT NULL,             -- the first byte of the id
+    kind          TEXT    NOT NULL,
+    class         TEXT    NOT NULL,
+    name          TEXT    NOT NULL,
+    origin        INTEGER,                      -- of its stream; NULL: it has no stream
+    created_at    INTEGER NOT NULL,
+    closed_at     INTEGER                       -- when it ended; NULL: it has not
+) STRICT, WITHOUT ROWID;
+CREATE INDEX entity_address ON entity ((kind || '/' || class || '/' || name));
+-- Most objects have no stream, and all runs do.
+CREATE INDEX entity_stream ON entity ((kind || '/' || class || '/' || name))
+ WHERE origin IS NOT NULL AND kind <> 'run';
+
+-- Messages. A row of `message` never changes: a pending message has a row of `work` too, a settled
+-- one a row of `outcome`. Streams are found by their origin, which is the position of their first
+-- message: ids are hashes, so each commit of each stream would change another page of an index.
+
+CREATE TABLE message (
+    position      INTEGER NOT NULL PRIMARY KEY,
+    origin        INTEGER NOT NULL,             -- of its stream
+    version       INTEGER NOT NULL,             -- its number in the stream, from 1
+    stream        BLOB    NOT NULL,             -- the entity of its stream
+    kind          TEXT    NOT NULL,             -- C command, E event
+    direction     TEXT    NOT NULL,             -- I input, O output
+    action        TEXT    NOT NULL,             -- for example send, publish, reply, schedule
+    type          TEXT    NOT NULL,
+    schema        INTEGER NOT NULL,             -- the version of the type
+    target        BLOB,                         -- the receiver; NULL: it is not delivered
+    ordered       INTEGER NOT NULL,             -- 1: after all earlier ones of this target
+    cause         INTEGER,                      -- the position of its cause
+    created_at    INTEGER NOT NULL,
+    data          TEXT    NOT NULL,             -- JSON; late, because it may overflow the page
+    metadata      TEXT    NOT NULL              -- JSON
+) STRICT;
+CREATE UNIQUE INDEX message_stream ON message (origin, version);
+
+CREATE TABLE work (
+    position      INTEGER NOT NULL PRIMARY KEY, -- of the message
+    shard         INTEGER NOT NULL,             -- of the target
+    target        BLOB    NOT NULL,
+    ordered       INTEGER NOT NULL,
+    queued        INTEGER NOT NULL,             -- 1: consumers of its queue take it
+    due_at        INTEGER NOT NULL,             -- while it is claimed: when the lease ends
+    attempts      INTEGER NOT NULL,
+    forgiven      INTEGER NOT NULL,             -- attempts before it was revived
+    holder        INTEGER,                      -- the epoch that claimed it; 0: a client
+    lease         INTEGER,
+    claimed_at    INTEGER
+) STRICT;
+CREATE INDEX work_due ON work (due_at, position) WHERE NOT queued;
+-- With the holder, so that the index alone counts pending and claimed messages.
+CREATE INDEX work_target ON work (target, due_at, position, holder) WHERE NOT ordered;
+CREATE INDEX work_order ON work (target, position) WHERE ordered;
+CREATE INDEX work_claimed ON work (holder) WHERE holder IS NOT NULL;
+
+CREATE TABLE outcome (
+    position      INTEGER NOT NULL PRIMARY KEY, -- of the message
+    state         TEXT    NOT NULL,             -- done, dead, cancelled
+    settled_at    INTEGER NOT NULL,
+    attempts      INTEGER NOT NULL,
+    error         TEXT,
+    queue         BLOB                          -- the queue of a dead message
+) STRICT;
+CREATE INDEX outcome_not_done ON outcome (position) WHERE state <> 'done';
+CREATE INDEX outcome_queue ON outcome (queue, position) WHERE queue IS NOT NULL;
+
+CREATE TABLE attempt (                          -- failed attempts only
+    position      INTEGER NOT NULL,             -- of the message
+    number        INTEGER NOT NULL,
+    started_at    INTEGER NOT NULL,
+    ended_at      INTEGER NOT NULL,
+    error         TEXT    NOT NULL,
+    PRIMARY KEY (position, number)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE depth (                            -- the number of messages of each queue
+    queue         BLOB    NOT NULL PRIMARY KEY,
+    waiting       INTEGER NOT NULL,
+    dead          INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE snapshot (                         -- the folded state of a stream
+    entity        BLOB    NOT NULL PRIMARY KEY,
+    version       INTEGER NOT NULL,             -- the last message that is in it
+    code          INTEGER NOT NULL,             -- the version of the code that made it
+    state         TEXT    NOT NULL              -- JSON
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE idempotency (
+    scope         BLOB    NOT NULL,
+    key           TEXT    NOT NULL,
+    request_hash  BLOB    NOT NULL,
+    position      INTEGER NOT NULL,             -- the first message of the commit; 0: none
+    status        INTEGER NOT NULL,
+    reply         TEXT,
+    expires_at    INTEGER NOT NULL,
+    PRIMARY KEY (scope, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX idempotency_expires ON idempotency (expires_at);
+
+CREATE TABLE expiring (                         -- rows that the sweep must process again
+    list          TEXT    NOT NULL,             -- dead and late: messages, ended: entities
+    since         INTEGER NOT NULL,
+    position      INTEGER NOT NULL,             -- the message; 0: none
+    entity        BLOB    NOT NULL,             -- the entity; zeros: none
+    PRIMARY KEY (list, since, position, entity)
+) STRICT, WITHOUT ROWID;
+
+-- Objects: the log of their turns, their heads, and images of their pages. Turns of many objects
+-- share the pages they are written to; `prev` leads from a turn of an object to the one before it.
+
+CREATE TABLE head (                             -- the last turn of each object; a small row
+    number        INTEGER NOT NULL PRIMARY KEY, -- the position of its first turn
+    seq           INTEGER NOT NULL,             -- the number of its turns
+    position      INTEGER NOT NULL,             -- its last turn
+    chk           INTEGER NOT NULL              -- chained over all its turns
+) STRICT;
+
+CREATE TABLE base (                             -- the turn of the images of an object
+    entity        BLOB    NOT NULL PRIMARY KEY,
+    number        INTEGER NOT NULL,             -- of its head
+    seq           INTEGER NOT NULL,             -- the turn; 0: none
+    position      INTEGER NOT NULL,
+    chk           INTEGER NOT NULL,
+    pages         INTEGER NOT NULL,             -- the length of its database then
+    history_bytes INTEGER NOT NULL,             -- of the deltas up to there that are kept
+    parts_seq     INTEGER NOT NULL,             -- the turn that images are being written for
+    parts         INTEGER NOT NULL              -- the number of parts written
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX base_number ON base (number);
+CREATE INDEX base_history ON base (number) WHERE history_bytes > 1048576;
+
+CREATE TABLE turn (
+    position      INTEGER NOT NULL PRIMARY KEY,
+    entity        BLOB    NOT NULL,
+    seq           INTEGER NOT NULL,             -- its number, from 1
+    prev          INTEGER NOT NULL,             -- the position of the turn before; 0: none
+    at            INTEGER NOT NULL,
+    cause         INTEGER,                      -- the message that was delivered, if it was one
+    sent          INTEGER NOT NULL,             -- the number of messages that it sent
+    chk           INTEGER NOT NULL,
+    input         TEXT    NOT NULL,             -- the name of the message
+    delta         BLOB    NOT NULL              -- the changed pages, before and after
+) STRICT;
+
+CREATE TABLE image (
+    entity        BLOB    NOT NULL,
+    page          INTEGER NOT NULL,             -- from 1
+    seq           INTEGER NOT NULL,             -- the turn of the image
+    crc           INTEGER NOT NULL,             -- of the whole page
+    data          BLOB    NOT NULL,             -- the page without its zeros
+    PRIMARY KEY (entity, page)
+) STRICT, WITHOUT ROWID;
+
+-- Runs of workflows, for lists: their records are in their streams. A list of all states is merged
+-- from one list of each. Runs whose names have a prefix are found by `entity_address`: each index
+-- costs at every start and change of a run.
+
+CREATE TABLE run (
+    number        INTEGER NOT NULL PRIMARY KEY, -- the origin of its stream
+    entity        BLOB    NOT NULL,
+    workflow      TEXT    NOT NULL,             -- the class of the entity
+    name          TEXT    NOT NULL,             -- the name of the entity
+    status        TEXT    NOT NULL,             -- a tag of `RunStatus`
+    created_at    INTEGER NOT NULL,
+    changed_at    INTEGER NOT NULL,
+    expires_at    INTEGER                       -- when it may be erased; NULL: it is kept
+) STRICT;
+CREATE INDEX run_status ON run (workflow, status, created_at, entity);
+CREATE INDEX run_expires ON run (expires_at, entity) WHERE expires_at IS NOT NULL;
+
+-- Entries: small values under sorted keys, each with a revision. A removed entry keeps its revision
+-- until it expires, so that the revisions of a key only increase.
+
+CREATE TABLE entry (
+    space         TEXT    NOT NULL,             -- the list, for example blob/photos
+    key           BLOB    NOT NULL,             -- lists are in the order of its bytes
+    revision      INTEGER NOT NULL,             -- from 1, one more with every change
+    value         TEXT,                         -- JSON; NULL: it was removed
+    reference     BLOB,                         -- the id of a file outside of the store
+    changed_at    INTEGER NOT NULL,
+    expires_at    INTEGER,                      -- when the row may be deleted; NULL: it is kept
+    PRIMARY KEY (space, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX entry_reference ON entry (reference) WHERE reference IS NOT NULL;
+CREATE INDEX entry_expires ON entry (expires_at) WHERE expires_at IS NOT NULL;
+-- In the order of their last change, for rules that delete by age after a cursor.
+CREATE INDEX entry_changed ON entry (space, changed_at, key) WHERE value IS NOT NULL;
+
+-- All streams as one table, for database clients. `position` is the version in the stream. The flag
+-- `processed` of dead and cancelled messages is NULL, so `processed = FALSE` selects pending ones.
+-- Each state has a branch of its own, so that a query for one of them reads only its rows.
+CREATE VIEW workflow_messages AS
+SELECT e.kind || '/' || e.class || '/' || e.name AS workflow_id, m.version AS position,
+       m.kind, m.direction, m.type AS message_type, m.data AS message_data,
+       m.metadata AS message_metadata, FALSE AS processed, m.created_at, NULL AS processed_at,
+       m.position AS global_position, m.action,
+       CASE WHEN w.holder IS NULL THEN 'pending' ELSE 'in flight' END AS state,
+       w.due_at, w.attempts - w.forgiven AS attempts,
+       (SELECT a.error FROM attempt a WHERE a.position = w.position ORDER BY a.number DESC
+        LIMIT 1) AS error
+  FROM work w JOIN message m ON m.position = w.position
+  JOIN entity e ON e.id = m.stream AND e.origin = m.origin
+UNION ALL
+SELECT e.kind || '/' || e.class || '/' || e.name, m.version,
+       m.kind, m.direction, m.type, m.data,
+       m.metadata, TRUE, m.created_at, o.settled_at,
+       m.position, m.action, o.state, NULL, o.attempts, o.error
+  FROM outcome o JOIN message m ON m.position = o.position
+  JOIN entity e ON e.id = m.stream AND e.origin = m.origin
+ WHERE o.state = 'done'
+UNION ALL
+SELECT e.kind || '/' || e.class || '/' || e.name, m.version,
+       m.kind, m.direction, m.type, m.data,
+       m.metadata, NULL, m.created_at, NULL,
+       m.position, m.action, o.state, NULL, o.attempts, o.error
+  FROM outcome o JOIN message m ON m.position = o.position
+  JOIN entity e ON e.id = m.stream AND e.origin = m.origin
+ WHERE o.state <> 'done'
+UNION ALL
+SELECT e.kind || '/' || e.class || '/' || e.name, m.version,
+       m.kind, m.direction, m.type, m.data,
+       m.metadata, NULL, m.created_at, NULL,
+       m.position, m.action, NULL, NULL, NULL, NULL
+  FROM message m JOIN entity e ON e.id = m.stream AND e.origin = m.origin
+ WHERE m.target IS NULL;
