@@ -1,4 +1,5 @@
-//! The shared store: a PostgreSQL database, one writer task with batched arrays, readers in a pool.
+//! The shared store: a PostgreSQL database, one writer thread with batched arrays, readers in a
+//! pool.
 
 mod apply;
 mod batch_error;
@@ -8,6 +9,7 @@ mod loss;
 mod migrate;
 mod node;
 mod owner;
+mod pipeline;
 mod read;
 mod recover;
 mod row;
@@ -15,16 +17,20 @@ mod settings;
 mod tls;
 mod writer;
 mod writer_link;
+mod writer_thread;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use deadpool_postgres::Pool;
 use futures_util::FutureExt;
-use tokio::{sync::Mutex, task::JoinHandle};
+use tokio::sync::Mutex;
 
 pub use self::connect::PostgresOptions;
-use self::{loss::Lineages, writer_link::WriterLink};
+use self::{
+    connect::Target, loss::Lineages, writer::Writer, writer_link::WriterLink,
+    writer_thread::WriterThread,
+};
 use crate::{
     Activity, Answer, Commit, CommitCallback, Health, Notices, OpenError, Owner, Query, Setting,
     Store, StoreClock, StoreError,
@@ -38,7 +44,8 @@ pub struct PostgresStore {
     status: Arc<Status>,
     link: Arc<WriterLink>,
     lineages: Lineages,
-    writer: Mutex<Option<JoinHandle<()>>>,
+    /// `None` if it is closed.
+    writer: Mutex<Option<WriterThread>>,
 }
 
 impl PostgresStore {
@@ -50,7 +57,7 @@ impl PostgresStore {
         space: &str,
         key: &[u8],
     ) -> Result<Option<String>, OpenError> {
-        let target = connect::Target::parse(url)?;
+        let target = Target::parse(url)?;
         let failed = |error| target.failed(&error);
         let session = target.connect().await.map_err(failed)?;
         if !node::exists(&session.client, "entry").await.map_err(failed)? {
@@ -65,21 +72,33 @@ impl PostgresStore {
     /// expires.
     #[crate::boxed]
     pub async fn open(options: PostgresOptions) -> Result<Self, OpenError> {
-        let target = connect::Target::parse(&options.url)?;
+        let mut target = Target::parse(&options.url)?;
+        target.lease = options.lease;
+        let database = target.name.clone();
+        let opened = WriterThread::start(database, Self::open_here(target, options).boxed()).await;
+        let (mut store, writer) = opened?;
+        store.writer = Mutex::new(Some(writer));
+        Ok(store)
+    }
+
+    /// Opens the store and its writer. Its connections are driven by the runtime that runs this.
+    async fn open_here(
+        target: Target,
+        options: PostgresOptions,
+    ) -> Result<(Self, Writer), OpenError> {
         let mut session = target.connect().await.map_err(|error| target.failed(&error))?;
         let held = owner::take(&mut session, &target, &options).await?;
         let clock = owner::clock(&session.client).await.map_err(|error| target.failed(&error))?;
         let clock = StoreClock::new(options.clock, options.clock_step_max, clock);
         let status = Arc::new(Status::new(held.owner, Arc::new(clock)));
-        status.set_lease(held.asked_at + node::ANSWERS);
+        status.set_lease(held.asked_at + node::answers(target.lease));
         let link = Arc::new(WriterLink::new(held.owner.epoch, held.position));
         let (queue, requests) = shared::queue();
         let pool = target.pool(link.clone())?;
         let lineages = held.lineages.clone();
         let shared = (status.clone(), link.clone());
-        let writer = writer::Writer::new(target, session, requests, shared, held).await?;
-        let writer = Mutex::new(Some(tokio::spawn(writer.run().boxed())));
-        Ok(Self { queue, pool, status, link, lineages, writer })
+        let writer = Writer::new(target, session, requests, shared, held).await?;
+        Ok((Self { queue, pool, status, link, lineages, writer: Mutex::default() }, writer))
     }
 }
 
@@ -127,8 +146,7 @@ impl Store for PostgresStore {
         self.queue.close();
         self.pool.close();
         if let Some(writer) = self.writer.lock().await.take() {
-            // A writer that panicked has nothing left to finish.
-            let _ = writer.await;
+            writer.join().await;
         }
     }
 }

@@ -57,7 +57,7 @@ fn slow_reader(server: &Server) -> BufReader<TcpStream> {
 
 fn wait_until_it_does_not_listen(server: &Server) {
     while TcpStream::connect(server.host()).is_ok() {
-        std::thread::yield_now();
+        std::thread::park_timeout(std::time::Duration::from_millis(5));
     }
 }
 

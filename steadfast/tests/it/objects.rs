@@ -259,7 +259,7 @@ fn acknowledged_calls_survive_a_kill() {
                 })
                 .collect();
             while acked.load(Ordering::Relaxed) < 100 {
-                std::thread::yield_now();
+                std::thread::park_timeout(std::time::Duration::from_millis(1));
             }
             server.signal(Signal::KILL);
             writers.into_iter().map(|it| it.join().unwrap()).collect()

@@ -167,8 +167,9 @@ async fn acknowledged_changes_of_a_client_survive_a_kill() {
     let client = connect(&server.url).client();
     let (heard, unknown) = (AtomicI64::new(0), AtomicI64::new(0));
     let kill = async {
+        let mut pause = tokio::time::interval(std::time::Duration::from_millis(1));
         while heard.load(Ordering::Relaxed) < 50 {
-            tokio::task::yield_now().await;
+            pause.tick().await;
         }
         server.kill()
     };

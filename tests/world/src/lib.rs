@@ -10,6 +10,7 @@ use std::{
         Arc,
         atomic::{AtomicU32, Ordering},
     },
+    time::Duration,
 };
 
 use steadfast_core::{
@@ -93,9 +94,16 @@ impl World {
     pub fn end_during(&mut self, commits: u64, something: impl AsyncFnOnce(&TestApp)) {
         let process = self.process.as_ref().unwrap();
         let last = process.store.activity().commits + commits;
+        let is_in_memory = matches!(self.place, Place::Memory(..));
         let enough = async {
+            let mut pause = tokio::time::interval(Duration::from_millis(1));
             while process.store.activity().commits < last {
-                tokio::task::yield_now().await;
+                match is_in_memory {
+                    // One poll between the turns of the other tasks: the same seed then has the
+                    // same result.
+                    true => tokio::task::yield_now().await,
+                    false => _ = pause.tick().await,
+                }
             }
         };
         process.tasks.block_on(async {
@@ -145,7 +153,9 @@ impl World {
                 (Arc::new(store.unwrap()), program.blob_folder(blobs(folder.path())))
             }
             Place::Database(url, folder) => {
-                let options = PostgresOptions::new(url.clone(), its_clock);
+                let mut options = PostgresOptions::new(url.clone(), its_clock);
+                // The machine may pause for some seconds.
+                options.lease = Duration::from_secs(30);
                 let store = self.outside.block_on(PostgresStore::open(options)).unwrap();
                 (Arc::new(store), program.blob_folder(blobs(folder.path())))
             }

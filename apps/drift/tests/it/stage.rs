@@ -181,6 +181,7 @@ pub(crate) async fn all(app: &TestApp, pair: &str) -> Vec<Brief> {
 
 /// Waits until a comparison has ended: probes are real, and take real time.
 pub(crate) async fn ended(app: &TestApp, pair: &str, id: &str) -> Shown {
+    let mut pause = tokio::time::interval(Duration::from_millis(1));
     loop {
         app.settle().await;
         let shown = find(app, pair, id).await.unwrap();
@@ -191,7 +192,7 @@ pub(crate) async fn ended(app: &TestApp, pair: &str, id: &str) -> Shown {
         if shown.step.as_deref() == Some("explaining") {
             app.advance(Duration::from_secs(1)).await;
         }
-        tokio::task::yield_now().await;
+        pause.tick().await;
     }
 }
 

@@ -1,8 +1,6 @@
 //! Polls and webhooks during a call to the provider, and the end of the process right after an
 //! answer.
 
-use std::time::Duration;
-
 use steadfast_core::test::TestApp;
 use steadfast_generations::{GenerationStatus, TaskState};
 use steadfast_world::World;
@@ -19,12 +17,7 @@ async fn hole_01_polls_and_webhooks_are_answered_during_a_slow_call_and_no_chang
     fake: &Fake,
 ) {
     create(app, "held", 3).await;
-    let open = async {
-        while fake.calls.receiver_count() < 3 {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(120), open).await.expect("all are asked for");
+    crate::stage::until(async || 3 <= fake.calls.receiver_count()).await;
     let now = live(app).await.unwrap();
     assert_eq!(now.status, GenerationStatus::Active);
     assert!(now.tasks.iter().all(|it| it.status == TaskState::Pending));

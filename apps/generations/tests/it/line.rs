@@ -26,23 +26,13 @@ laws!(
 
 /// Waits until all places of the provider are taken.
 async fn is_full(fake: &Fake) {
-    let full = async {
-        while fake.calls.receiver_count() < 16 {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(120), full).await.expect("all places are taken");
+    crate::stage::until(async || 16 <= fake.calls.receiver_count()).await;
 }
 
 /// Answers the calls in flight.
 async fn answer(fake: &Fake, answered: u32) {
     fake.calls.send(answered).unwrap();
-    let all = async {
-        while fake.books().submitted < answered {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(120), all).await.expect("they are answered");
+    crate::stage::until(async || answered <= fake.books().submitted).await;
 }
 
 #[tokio::test]

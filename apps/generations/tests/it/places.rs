@@ -1,6 +1,6 @@
 //! Providers have places of their own: a full one does not block another.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use serde_json::{Map, json};
 use steadfast_core::Object;
@@ -10,7 +10,7 @@ use steadfast_generations::{
 };
 use steadfast_images::Pool;
 
-use crate::stage::{Fake, program_with, request};
+use crate::stage::{Fake, program_with, request, until};
 
 #[tokio::test]
 async fn what_is_made_here_does_not_wait_for_places_at_another_provider() {
@@ -38,15 +38,12 @@ async fn what_is_made_here_does_not_wait_for_places_at_another_provider() {
     let create = Create { request: asked, ..request("", 1) };
     app.call(GenerationManager::at(id(9)), create).await.unwrap();
     // Nothing is to come of the others, so only this one is waited for.
-    let over = async {
-        loop {
-            let now = app.call(GenerationManager::at(id(9)), GetState).await.unwrap().unwrap();
-            if now.status != GenerationStatus::Active {
-                return now.status;
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    let over = tokio::time::timeout(Duration::from_secs(60), over).await;
-    assert_eq!(over.unwrap(), GenerationStatus::Ready);
+    let mut status = GenerationStatus::Active;
+    until(async || {
+        let now = app.call(GenerationManager::at(id(9)), GetState).await.unwrap().unwrap();
+        status = now.status;
+        status != GenerationStatus::Active
+    })
+    .await;
+    assert_eq!(status, GenerationStatus::Ready);
 }

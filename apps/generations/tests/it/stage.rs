@@ -369,11 +369,19 @@ pub(crate) async fn tell(app: &TestApp, task: &str, body: String) -> Result<(), 
     app.call(GenerationManager::at(ID), told).await.map_err(|it| it.code().to_owned())
 }
 
-/// Waits for a condition that comes without the clock.
+/// Waits for a condition that comes without the clock. After some turns of the other tasks it polls
+/// once a millisecond, and leaves the processors to other tests.
 pub(crate) async fn until(mut is_true: impl AsyncFnMut() -> bool) {
+    let mut pause = tokio::time::interval(Duration::from_millis(1));
     let wait = async {
-        while !is_true().await {
-            tokio::task::yield_now().await;
+        for poll in 0.. {
+            if is_true().await {
+                return;
+            }
+            match poll < 100 {
+                true => tokio::task::yield_now().await,
+                false => _ = pause.tick().await,
+            }
         }
     };
     tokio::time::timeout(Duration::from_secs(120), wait).await.expect("it comes true");

@@ -52,7 +52,8 @@ async fn open_store(ground: &Ground, clock: &ManualClock) -> Arc<CrashingStore> 
         Ground::Memory(store, _) => Arc::new(store.restart()),
         Ground::Sqlite(folder) => setup::open_sqlite(folder.path(), clock),
         Ground::Postgres(url, _) => {
-            let options = PostgresOptions::new(url.clone(), Arc::new(clock.clone()));
+            let mut options = PostgresOptions::new(url.clone(), Arc::new(clock.clone()));
+            options.lease = setup::LEASE;
             Arc::new(PostgresStore::open(options).await.unwrap())
         }
     })

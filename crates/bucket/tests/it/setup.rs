@@ -20,6 +20,9 @@ use crate::faulty_blobs::FaultyBlobs;
 
 pub(crate) const START: Timestamp = Timestamp(1_700_000_000_000);
 
+/// The lease of a store in PostgreSQL: the machine may pause for some seconds.
+pub(crate) const LEASE: Duration = Duration::from_secs(30);
+
 pub(crate) struct Setup {
     pub(crate) buckets: Buckets,
     pub(crate) store: Arc<dyn Store>,
@@ -54,7 +57,8 @@ impl Setup {
 
     pub(crate) async fn postgres() -> Self {
         let clock = ManualClock::at(START);
-        let options = PostgresOptions::new(database().await, Arc::new(clock.clone()));
+        let mut options = PostgresOptions::new(database().await, Arc::new(clock.clone()));
+        options.lease = LEASE;
         let store = Arc::new(PostgresStore::open(options).await.unwrap());
         Self::with(store, clock, tempfile::tempdir().unwrap(), None).await
     }

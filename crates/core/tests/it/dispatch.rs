@@ -13,6 +13,7 @@ use steadfast_core::{
 use crate::{
     handlers::{Does, Gate, Inside, OPTIONS, Seen, dispatcher, ok},
     lab::{Lab, address, command, event, json},
+    play::until,
 };
 
 laws!(on sqlite, postgres:
@@ -156,9 +157,9 @@ async fn a_handler_that_hangs_past_its_lease_is_abandoned_and_tried_again(lab: L
     let position = lab.command(&address("a")).await;
     gate.arrived(1).await;
     lab.clock.advance(Duration::from_secs(30));
-    while !matches!(state(&lab, position).await, State::Pending { attempts: 1, .. }) {
-        tokio::task::yield_now().await;
-    }
+    let is_over =
+        async || matches!(state(&lab, position).await, State::Pending { attempts: 1, .. });
+    until("the attempt is over", is_over).await;
     let log = lab.store.attempts(position).await.unwrap();
     assert_eq!(log[0].error, "no answer within its lease of 30 s");
     gate.open.add_permits(1);
@@ -230,10 +231,11 @@ async fn a_stop_gives_leases_back(lab: Lab) {
     let stop = tokio::spawn(dispatcher.stop());
     // The grace ends before the lease does, and the handler still hangs.
     lab.clock.advance(Duration::from_secs(10));
-    while !stop.is_finished() {
+    until("it has stopped", async || {
         lab.clock.advance(Duration::from_millis(1));
-        tokio::task::yield_now().await;
-    }
+        stop.is_finished()
+    })
+    .await;
     stop.await.unwrap();
     assert!(matches!(state(&lab, position).await, State::Pending { attempts: 0, .. }));
     assert_eq!(lab.store.attempts(position).await.unwrap(), []);

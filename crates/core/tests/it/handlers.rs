@@ -15,7 +15,7 @@ use steadfast_core::{
 };
 use tokio::sync::Semaphore;
 
-use crate::lab::Lab;
+use crate::{lab::Lab, play::until};
 
 /// The deliveries of a handler, in order: position and attempt.
 #[derive(Clone, Default)]
@@ -88,9 +88,7 @@ impl Gate {
 
     /// Waits until this many have arrived at the gate since it was made.
     pub(crate) async fn arrived(&self, count: usize) {
-        while self.seen.all().len() < count {
-            tokio::task::yield_now().await;
-        }
+        until("deliveries arrive", async || count <= self.seen.all().len()).await;
     }
 }
 

@@ -35,6 +35,8 @@ macro_rules! laws {
 #[expect(dead_code, reason = "shared with the store's tests, which use all of it")]
 #[path = "../../../store/tests/it/lab.rs"]
 mod lab;
+#[path = "../../../store/tests/it/wait.rs"]
+mod wait;
 #[path = "../../../store/tests/it/wrapper.rs"]
 mod wrapper;
 

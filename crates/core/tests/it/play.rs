@@ -16,6 +16,8 @@ use steadfast_core::{
 };
 use tokio::sync::Semaphore;
 
+pub(crate) use crate::wait::{Pace, until};
+
 type Going = Pin<Box<dyn Future<Output = Result<Value>> + Send>>;
 type Body = dyn Fn(Ctx, Stage, Value) -> Going + Send + Sync;
 
@@ -123,18 +125,6 @@ impl Stage {
     pub(crate) fn open(&self, name: &str, many: usize) {
         self.door(name).open.add_permits(many);
     }
-}
-
-/// Waits until a condition holds. Bounded by time and not by polls: on a busy machine there are
-/// many polls before a database has answered once.
-pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let waits = async {
-        while !holds().await {
-            tokio::task::yield_now().await;
-        }
-    };
-    let came = tokio::time::timeout(std::time::Duration::from_secs(60), waits).await;
-    assert!(came.is_ok(), "never: {what}");
 }
 
 /// Reads due work. A database whose disk hangs for longer than a lease refuses reads until it has

@@ -12,6 +12,7 @@ use steadfast_core::{
 use crate::{
     handlers::OPTIONS,
     lab::{START, address_of},
+    play::until,
     shop::{Carrier, Input, Order, paid, place},
 };
 
@@ -78,7 +79,7 @@ impl Program {
     async fn quiet(&self) {
         tokio::select! {
             () = self.dispatcher.settled() => {}
-            () = async { while !self.store.has_crashed() { tokio::task::yield_now().await } } => {}
+            () = until("the store crashes", async || self.store.has_crashed()) => {}
         }
     }
 }

@@ -18,7 +18,10 @@ use steadfast_core::{
     },
 };
 
-use crate::lab::{Lab, START, address_of};
+use crate::{
+    lab::{Lab, START, address_of},
+    play::Pace,
+};
 
 /// Consumed in the process, pulled from outside, and the dead letters of both.
 const INSIDE: Queue<u64> = Queue::named("inside");
@@ -191,17 +194,16 @@ impl World {
 
     /// Waits until the consumer in the process has no work; `false` if the process crashed.
     async fn quiet(&self) -> bool {
-        for _ in 0..200_000 {
-            let view = self.app().queues().show("inside").await;
-            match view {
+        let mut pace = Pace::new();
+        loop {
+            match self.app().queues().show("inside").await {
                 Ok(it) if (it.paused || it.depth.ready == 0) && it.running == 0 => {
                     return !self.has_crashed();
                 }
                 Err(_) if self.has_crashed() => return false,
-                _ => tokio::task::yield_now().await,
+                _ => pace.wait("the consumer rests").await,
             }
         }
-        panic!("it never rests: {:?}", self.app().queues().show("inside").await);
     }
 
     /// Everything is in one place, and the views agree.

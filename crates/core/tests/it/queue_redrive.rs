@@ -16,7 +16,7 @@ use steadfast_core::{
 
 use crate::{
     lab::{Lab, START, json},
-    play::until,
+    play::{Pace, until},
     post::{DEAD, HOUR, MAIL, OTHER, Office, Post, SECOND, ids, mail},
 };
 
@@ -284,13 +284,14 @@ async fn a_message_pulled_during_a_redrive_stays_with_its_consumer(lab: Lab) {
     let is_over = over.clone();
     let puller = tokio::spawn(async move {
         let mut acked = 0;
+        let mut pace = Pace::new();
         while !is_over.load(Ordering::SeqCst) {
             for it in queues.pull("mail", 1, HOUR).await.unwrap() {
                 let answer = queues.ack("mail", &[it.lease], &[]).await.unwrap();
                 assert_eq!(answer.acked, 1, "{} was taken away", it.lease);
                 acked += 1;
             }
-            tokio::task::yield_now().await;
+            pace.wait("the queue is empty").await;
         }
         acked
     });

@@ -5,6 +5,7 @@ use steadfast_core::store::Message;
 use crate::{
     handlers::{Gate, dispatcher},
     lab::{Lab, address, json},
+    play::until,
 };
 
 const MANY: usize = 100_000;
@@ -24,9 +25,7 @@ async fn a_stream_with_100_000_pending_commands_does_not_delay_another(lab: Lab)
     // The busy stream fills its share of the deliveries and would fill all.
     gate.arrived(4).await;
     let urgent = lab.command(&address("quiet")).await;
-    while !gate.seen.positions().contains(&urgent) {
-        tokio::task::yield_now().await;
-    }
+    until("it is delivered", async || gate.seen.positions().contains(&urgent)).await;
     assert_eq!(gate.seen.all().len(), 5, "next in line, before anything else of the busy stream");
     lab.clock.advance(std::time::Duration::from_secs(30));
     gate.open.close();
@@ -39,9 +38,7 @@ async fn a_command_behind_100_000_others_at_the_start_does_not_wait_for_them(lab
     let gate = Gate::closed();
     let dispatcher = dispatcher(&lab).on("do", gate.clone()).start().await.unwrap();
     // The gate stays closed: the others are blocked, and yet it is delivered.
-    while !gate.seen.positions().contains(&urgent) {
-        tokio::task::yield_now().await;
-    }
+    until("it is delivered", async || gate.seen.positions().contains(&urgent)).await;
     assert_eq!(gate.seen.all().len(), 5);
     gate.open.close();
     dispatcher.stop().await;

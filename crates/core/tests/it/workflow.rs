@@ -13,7 +13,7 @@ use steadfast_core::{
 use crate::{
     lab::Lab,
     ledger::{Announce, Ledger, Order},
-    play::{due, ends},
+    play::{due, ends, until},
     trip::{Do, Trip},
 };
 
@@ -73,22 +73,21 @@ impl Bench {
 
     /// Waits until all pending work is due later, and advances the clock to it; returns that time.
     async fn go_to_next(&self) -> Duration {
-        for round in 0.. {
-            let now = self.lab.clock.now();
+        let now = self.lab.clock.now();
+        let mut far = None;
+        until("only later work is left", async || {
             let later = DueCursor { due_at: now, position: Position::MAX };
             let pending = due(self.lab.store.as_ref(), DueCursor::START, 10).await;
             let next = due(self.lab.store.as_ref(), later, 1).await;
             // An active run holds its wake-up.
             let is_quiet = pending.iter().all(|it| now < it.due_at && it.claim.is_none());
-            if let Some(next) = next.first().filter(|_| is_quiet) {
-                let far = next.due_at.since(now);
-                self.lab.clock.advance(far);
-                return far;
-            }
-            assert!(round < 200_000, "nothing becomes due later: at {now:?} {pending:?}");
-            tokio::task::yield_now().await;
-        }
-        unreachable!()
+            far = next.first().filter(|_| is_quiet).map(|it| it.due_at.since(now));
+            far.is_some()
+        })
+        .await;
+        let far = far.unwrap();
+        self.lab.clock.advance(far);
+        far
     }
 }
 
@@ -160,9 +159,7 @@ async fn a_sleeping_run_holds_nothing_and_wakes_in_time(mut lab: Lab) {
     let input = [step("a"), Do::Chance, Do::Sleep { seconds: month }, step("b"), Do::Chance];
     let bench = Bench::on(lab).await;
     bench.start("one", &input).await;
-    while bench.trip.ran("a") == 0 {
-        tokio::task::yield_now().await;
-    }
+    until("the step runs", async || 0 < bench.trip.ran("a")).await;
     assert_eq!(bench.go_to_next().await, Duration::from_secs(month));
     let first = bench.completes("one").await;
     assert_eq!((bench.trip.ran("a"), bench.trip.ran("b")), (1, 1));
@@ -224,9 +221,8 @@ async fn a_pause_moves_timers_and_an_end_is_an_end(lab: Lab) {
     let bench = Bench::on(lab).await;
     let runs = bench.app.runs();
     bench.start("one", &[Do::Sleep { seconds: 100 }, step("a")]).await;
-    while bench.lab.store.due(DueCursor::START, 9).await.unwrap().is_empty() {
-        tokio::task::yield_now().await;
-    }
+    let store = bench.lab.store.as_ref();
+    until("it sleeps", async || !due(store, DueCursor::START, 9).await.is_empty()).await;
     runs.pause("trip", "one").await.unwrap();
     assert_eq!(bench.ends("one").await, Status::Paused(None));
     bench.lab.clock.advance(Duration::from_secs(1_000));
@@ -274,9 +270,7 @@ async fn a_run_that_a_turn_starts_is_made_once(lab: Lab) {
         app.call(Ledger::at("a"), Announce).await.unwrap();
     }
     // The message that starts it is being delivered.
-    while app.runs().run("order", "o-1").await.is_err() {
-        tokio::task::yield_now().await;
-    }
+    until("it is there", async || app.runs().run("order", "o-1").await.is_ok()).await;
     let status = app.runs().wait("order", "o-1").await.unwrap();
     assert_eq!(status, Status::Complete(Value::Null));
     assert_eq!(app.runs().run("order", "o-1").await.unwrap().input, "a book");
@@ -308,9 +302,8 @@ async fn code_that_does_not_match_the_record_pauses_the_run_and_matching_code_re
     };
     let app = program(&["a", "b"]).await;
     app.start(Changing::at("one"), ()).await.unwrap();
-    while app.runs().run("changing", "one").await.unwrap().steps.len() < 2 {
-        tokio::task::yield_now().await;
-    }
+    let steps = async || app.runs().run("changing", "one").await.unwrap().steps.len();
+    until("both steps are recorded", async || 2 <= steps().await).await;
     app.stop().await;
     let app = program(&["a", "x", "b"]).await;
     app.runs().send_event("changing", "one", "go", &()).await.unwrap();

@@ -2,6 +2,8 @@
 
 use steadfast_core::{App, Ctx, Result, Workflow, workflow::RunQuery};
 
+use crate::play::until;
+
 /// A run with many steps.
 struct Long;
 
@@ -30,9 +32,8 @@ async fn a_run_that_is_erased_while_it_is_driven_is_let_go() {
         app.start(Long::at(&id), ()).await.unwrap();
         let (runs, name) = (app.runs().clone(), id.clone());
         let ends = tokio::spawn(async move { runs.terminate("long", &name).await });
-        while app.runs().delete("long", &id).await.is_err() {
-            tokio::task::yield_now().await;
-        }
+        let is_deleted = async || app.runs().delete("long", &id).await.is_ok();
+        until("it is deleted", is_deleted).await;
         // It may have ended by itself.
         let _ = ends.await.unwrap();
     }

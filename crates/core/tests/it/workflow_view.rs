@@ -9,6 +9,7 @@ use steadfast_core::{
 
 use crate::{
     lab::Lab,
+    play::until,
     trip::{Do, Trip},
 };
 
@@ -42,16 +43,16 @@ impl Bench {
 
     /// Polls until it has this status.
     async fn look_until(&self, id: &str, status: Phase) -> RunView {
-        for _ in 0..200_000 {
+        let mut found = None;
+        until(&format!("it is {status:?}"), async || {
             let view = self.app.runs().look("trip", id).await.unwrap();
             let explained = view.status.is_final() || view.status == Phase::Running;
             assert!(explained || !view.waiting.is_empty(), "nothing explains {view:#?}");
-            if view.status == status {
-                return view;
-            }
-            tokio::task::yield_now().await;
-        }
-        panic!("it never was {status:?}: {:#?}", self.app.runs().look("trip", id).await);
+            found = (view.status == status).then_some(view);
+            found.is_some()
+        })
+        .await;
+        found.unwrap()
     }
 }
 
@@ -102,10 +103,11 @@ async fn branches_are_distinguished_and_the_losing_one_is_dropped(lab: Lab) {
     assert_eq!(seen(&view), expected(&[joined[0], joined[1], right]));
     bench.lab.clock.advance(std::time::Duration::from_secs(5));
     let mut view = bench.look_until("one", Phase::Waiting).await;
-    while view.waiting.len() < 2 {
-        tokio::task::yield_now().await;
+    until("it waits for both", async || {
         view = bench.look_until("one", Phase::Waiting).await;
-    }
+        2 <= view.waiting.len()
+    })
+    .await;
     assert_eq!(view.waiting.iter().filter(|it| it.kind == "event").count(), 1);
     bench.app.runs().send_event("trip", "one", "e", &7).await.unwrap();
     let view = bench.look_until("one", Phase::Complete).await;

@@ -2,6 +2,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
+/// Waits until a condition holds.
+async fn until(holds: impl Fn() -> bool) {
+    let mut pause = tokio::time::interval(std::time::Duration::from_millis(1));
+    while !holds() {
+        pause.tick().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn never_more_run_than_there_are_threads_and_never_more_wait_than_there_are_places() {
     let pool = Pool::new("test", 2).unwrap();
@@ -26,9 +34,8 @@ async fn never_more_run_than_there_are_threads_and_never_more_wait_than_there_ar
             .await
         }));
     }
-    while counts.0.load(Ordering::SeqCst) < 2 || counts.2.load(Ordering::SeqCst) < 4 {
-        tokio::task::yield_now().await;
-    }
+    let count = |it: &AtomicUsize| it.load(Ordering::SeqCst);
+    until(|| 2 <= count(&counts.0) && 4 <= count(&counts.2)).await;
     for _ in 0..1_000 {
         tokio::task::yield_now().await;
     }
@@ -64,16 +71,12 @@ async fn work_nobody_waits_for_any_more_is_not_begun() {
             pool.run(|| work).await
         }
     });
-    while began.load(Ordering::SeqCst) == 0 {
-        tokio::task::yield_now().await;
-    }
+    until(|| began.load(Ordering::SeqCst) == 1).await;
     let second = tokio::spawn({
         let (pool, began) = (pool.clone(), Arc::clone(&began));
         async move { pool.run(|| move || began.fetch_add(1, Ordering::SeqCst)).await }
     });
-    while pool.places.available_permits() != 0 {
-        tokio::task::yield_now().await;
-    }
+    until(|| pool.places.available_permits() == 0).await;
     second.abort();
     assert!(second.await.unwrap_err().is_cancelled());
     drop(open);

@@ -4,6 +4,7 @@ use std::{
     io,
     path::Path,
     sync::{Arc, LazyLock},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -78,7 +79,9 @@ impl Setup {
         let schema = format!("s3_{}", std::process::id());
         client.batch_execute(&format!("CREATE SCHEMA {schema}")).await.unwrap();
         let url = format!("{url}&options=-c%20search_path%3D{schema}");
-        let options = PostgresOptions::new(url, Arc::new(SystemClock));
+        let mut options = PostgresOptions::new(url, Arc::new(SystemClock));
+        // The machine may pause for some seconds.
+        options.lease = Duration::from_secs(30);
         let store = PostgresStore::open(options).await.unwrap();
         Self::on(Arc::new(store), tempfile::tempdir().unwrap()).await
     }

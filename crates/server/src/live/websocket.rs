@@ -274,9 +274,10 @@ mod tests {
         });
         let silent = open.await.expect("it stayed");
         assert_eq!(objects.connections(), 1);
+        let mut pause = tokio::time::interval(Duration::from_millis(1));
         while 0 < objects.connections() {
             clock.advance(HEARTBEAT);
-            tokio::task::yield_now().await;
+            pause.tick().await;
         }
         drop(silent);
     }

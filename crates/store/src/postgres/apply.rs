@@ -1,8 +1,9 @@
 //! Writes the rows of a plan: one statement per table, the rows as arrays, all in one round trip.
 
-use futures_util::future::{join, join_all, try_join_all};
+use futures_util::future::try_join_all;
 use tokio_postgres::{Client, Error, Statement, types::ToSql};
 
+use super::pipeline::{Params, PendingReply, execute, send};
 use crate::{EntityId, EntryKey, ExpiryRow, KeyName, Timestamp, plan::Plan};
 
 /// One statement for each table and kind of change, in the order of execution.
@@ -119,8 +120,6 @@ pub(super) struct Writes {
     statements: Vec<Statement>,
 }
 
-type Params<'a> = Vec<Box<dyn ToSql + Sync + Send + 'a>>;
-
 impl Writes {
     pub(super) async fn prepare(client: &Client) -> Result<Self, Error> {
         let statements = try_join_all(STATEMENTS.iter().map(|sql| client.prepare(sql))).await?;
@@ -130,18 +129,24 @@ impl Writes {
     /// Writes the plan and commits. Once this is polled, the commit may happen.
     pub(super) async fn write(&self, client: &Client, plan: &Plan) -> Result<(), WriteFailure> {
         let all = params(plan);
-        let writes = self.statements.iter().zip(&all).filter_map(|(statement, params)| {
-            let params = params.as_ref()?;
-            Some(async move {
-                let params: Vec<&(dyn ToSql + Sync)> =
-                    params.iter().map(|it| &**it as &(dyn ToSql + Sync)).collect();
-                client.execute(statement, &params).await
-            })
-        });
+        let mut replies = Vec::with_capacity(all.len());
         // Sent in this order without waiting: if a write fails, COMMIT rolls back.
-        let (written, committed) = join(join_all(writes), client.batch_execute("COMMIT")).await;
-        // In order: those after a failed one only report that the transaction is aborted.
-        written.into_iter().try_for_each(|it| it.map(|_| ())).map_err(WriteFailure::Statement)?;
+        for (statement, params) in self.statements.iter().zip(&all) {
+            let Some(params) = params else { continue };
+            match send(execute(client, statement, params)).await {
+                // It was not sent, so COMMIT would commit the others without it.
+                PendingReply::Ready(Err(error)) => return Err(WriteFailure::Statement(error)),
+                reply => replies.push(reply),
+            }
+        }
+        let committed = send(client.batch_execute("COMMIT")).await;
+        let mut written = Ok(());
+        for reply in replies {
+            // The first error counts: those behind it only report that the transaction is aborted.
+            written = written.and(reply.wait().await.map(|_| ()));
+        }
+        let committed = committed.wait().await;
+        written.map_err(WriteFailure::Statement)?;
         committed.map_err(WriteFailure::Commit)
     }
 }

@@ -46,6 +46,10 @@ pub struct PostgresOptions {
     /// The migrations that follow the baseline. Tests of the mechanism give their own.
     #[doc(hidden)]
     pub migrations: &'static [Migration],
+    /// The lease, for tests on machines that pause. Another process takes over 15 s after the last
+    /// heartbeat, however long this is.
+    #[doc(hidden)]
+    pub lease: Duration,
 }
 
 impl PostgresOptions {
@@ -57,6 +61,7 @@ impl PostgresOptions {
             clock_step_max: CLOCK_STEP_MAX,
             accept_loss: false,
             migrations: MIGRATIONS,
+            lease: node::LEASE,
         }
     }
 }
@@ -78,6 +83,8 @@ pub(super) struct Target {
     tls: Option<MakeRustlsConnect>,
     /// The name without the password, for messages.
     pub(super) name: String,
+    /// How long a store in it is owned after a heartbeat.
+    pub(super) lease: Duration,
 }
 
 impl Target {
@@ -108,7 +115,7 @@ impl Target {
             None => "localhost".into(),
         };
         let name = format!("database {} at {host}", config.get_dbname().unwrap_or("(default)"));
-        Ok(Self { config, tls, name })
+        Ok(Self { config, tls, name, lease: node::LEASE })
     }
 
     pub(super) async fn connect(&self) -> Result<Session, Error> {

@@ -1,13 +1,15 @@
 //! Reads the rows that a batch needs: one round trip, however many rows.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
-use futures_util::future::join_all;
-use tokio_postgres::{Client, Row, Statement, types::ToSql};
+use tokio_postgres::{Client, Error, Row, Statement, types::ToSql};
 
-use super::batch_error::BatchError;
+use super::{
+    batch_error::BatchError,
+    pipeline::{Params, PendingReply, references, send},
+};
 use crate::{
-    EntityId, StoreError,
+    EntityId, Position, StoreError,
     plan::{Brief, DeadBrief, Erasure, Facts, Needs},
     sql::{self, Fields, expiry, queries},
 };
@@ -68,45 +70,92 @@ impl Reads {
         })
     }
 
-    pub(super) async fn read(&self, client: &Client, needs: &Needs) -> Result<Facts, BatchError> {
-        let streams: Vec<&[u8]> = needs.streams.iter().map(|it| it.0.as_slice()).collect();
-        let entities: Vec<&[u8]> = needs.entities.iter().map(|it| it.0.as_slice()).collect();
-        let works: Vec<i64> = needs.works.iter().copied().collect();
-        let messages: Vec<i64> = needs.messages.iter().copied().collect();
-        let scopes: Vec<&[u8]> = needs.keys.iter().map(|it| it.0.0.as_slice()).collect();
-        let keys: Vec<&str> = needs.keys.iter().map(|it| &*it.1).collect();
-        let heads: Vec<&[u8]> = needs.heads.iter().map(|it| it.0.as_slice()).collect();
-        let turns: Vec<i64> = needs.turns.iter().copied().collect();
-        let erasures: Vec<&[u8]> = needs.erasures.iter().map(|it| it.0.as_slice()).collect();
-
-        let lists: Vec<&str> = needs.entries.iter().map(|it| it.space()).collect();
-        let entry_keys: Vec<&[u8]> = needs.entries.iter().map(|it| it.key()).collect();
-        let spaces: Vec<&str> = needs.spaces.iter().map(|it| &**it).collect();
-
-        type Params<'a> = Vec<&'a (dyn ToSql + Sync)>;
-        let all: [(&Statement, bool, Params<'_>); 13] = [
-            (&self.counter, true, vec![]),
-            (&self.streams, !streams.is_empty(), vec![&streams]),
-            (&self.entities, !entities.is_empty(), vec![&entities]),
-            (&self.works, !works.is_empty(), vec![&works]),
-            (&self.briefs, !messages.is_empty(), vec![&messages]),
-            (&self.outcomes, !messages.is_empty(), vec![&messages]),
-            (&self.keys, !keys.is_empty(), vec![&scopes, &keys]),
-            (&self.heads, !heads.is_empty(), vec![&heads]),
-            (&self.turns, !turns.is_empty(), vec![&turns]),
-            (&self.erasures, !erasures.is_empty(), vec![&erasures]),
-            (&self.dead, !erasures.is_empty(), vec![&erasures]),
-            (&self.entries, !lists.is_empty(), vec![&lists, &entry_keys]),
-            (&self.occupied, !spaces.is_empty(), vec![&spaces]),
-        ];
-        let answers = join_all(all.iter().map(|(statement, wanted, params)| async move {
-            if *wanted { client.query(*statement, params).await } else { Ok(Vec::new()) }
-        }));
-        // The first error in order is the cause of those behind it.
-        let answers: Result<Vec<Vec<Row>>, _> = answers.await.into_iter().collect();
-        let answers = answers?;
-        understand(&answers).map_err(|error| BatchError::Bug(error.to_string()))
+    /// Sends the statements for the rows that are needed.
+    pub(super) async fn send<'a>(
+        &'a self,
+        client: &'a Client,
+        params: &'a [Option<Params<'a>>; 13],
+    ) -> Vec<PendingReply<'a, Result<Vec<Row>, Error>>> {
+        let mut replies = Vec::with_capacity(params.len());
+        for (statement, params) in self.statements().into_iter().zip(params) {
+            let query = async move {
+                let Some(params) = params else { return Ok(Vec::new()) };
+                client.query(statement, &references(params)).await
+            };
+            replies.push(send(query).await);
+        }
+        replies
     }
+
+    /// In the order in which they are sent, which is that of [`params`].
+    fn statements(&self) -> [&Statement; 13] {
+        [
+            &self.counter,
+            &self.streams,
+            &self.entities,
+            &self.works,
+            &self.briefs,
+            &self.outcomes,
+            &self.keys,
+            &self.heads,
+            &self.turns,
+            &self.erasures,
+            &self.dead,
+            &self.entries,
+            &self.occupied,
+        ]
+    }
+}
+
+/// The parameters of the statements; `None` if no row is needed.
+pub(super) fn params(needs: &Needs) -> [Option<Params<'_>>; 13] {
+    let keys = || array(needs.keys.iter().map(|it| &*it.1));
+    let scopes = || array(needs.keys.iter().map(|it| it.0.0.as_slice()));
+    let spaces = || array(needs.entries.iter().map(|it| it.space()));
+    let entry_keys = || array(needs.entries.iter().map(|it| it.key()));
+    let occupied = || array(needs.spaces.iter().map(|it| &**it));
+    [
+        Some(vec![]),
+        ids(&needs.streams),
+        ids(&needs.entities),
+        positions(&needs.works),
+        positions(&needs.messages),
+        positions(&needs.messages),
+        (!needs.keys.is_empty()).then(|| vec![scopes(), keys()]),
+        ids(&needs.heads),
+        positions(&needs.turns),
+        ids(&needs.erasures),
+        ids(&needs.erasures),
+        (!needs.entries.is_empty()).then(|| vec![spaces(), entry_keys()]),
+        (!needs.spaces.is_empty()).then(|| vec![occupied()]),
+    ]
+}
+
+fn ids(ids: &BTreeSet<EntityId>) -> Option<Params<'_>> {
+    (!ids.is_empty()).then(|| -> Params<'_> { vec![array(ids.iter().map(|it| it.0.as_slice()))] })
+}
+
+fn positions(positions: &BTreeSet<Position>) -> Option<Params<'_>> {
+    (!positions.is_empty()).then(|| -> Params<'_> { vec![array(positions.iter().copied())] })
+}
+
+fn array<'a, T>(values: impl Iterator<Item = T>) -> Box<dyn ToSql + Sync + Send + 'a>
+where
+    T: ToSql + Sync + Send + 'a,
+{
+    Box::new(values.collect::<Vec<T>>())
+}
+
+/// Waits for the rows.
+pub(super) async fn receive(
+    replies: Vec<PendingReply<'_, Result<Vec<Row>, Error>>>,
+) -> Result<Facts, BatchError> {
+    let mut answers = Vec::with_capacity(replies.len());
+    for reply in replies {
+        // The first error in order is the cause of those behind it.
+        answers.push(reply.wait().await?);
+    }
+    understand(&answers).map_err(|error| BatchError::Bug(error.to_string()))
 }
 
 fn understand(answers: &[Vec<Row>]) -> Result<Facts, StoreError> {

@@ -1,5 +1,7 @@
 //! Migrations, by the owner alone.
 
+use std::time::Duration;
+
 use futures_util::FutureExt;
 use tokio::task::JoinSet;
 use tokio_postgres::{Client, Error};
@@ -39,7 +41,8 @@ pub(super) async fn migrate(
     // Ends when this is dropped.
     let mut alive = JoinSet::new();
     if let Some(epoch) = epoch {
-        alive.spawn(stay_alive(target.connect().await.map_err(failed)?, epoch).boxed());
+        let session = target.connect().await.map_err(failed)?;
+        alive.spawn(stay_alive(session, epoch, target.lease).boxed());
     }
     for (number, migration) in missing {
         let tx = client.transaction().await.map_err(failed)?;
@@ -47,7 +50,7 @@ pub(super) async fn migrate(
         tx.batch_execute(migration.postgres).await.map_err(failed)?;
         tx.execute(sql::SET_FORMAT, &[&number]).await.map_err(failed)?;
         if let Some(epoch) = epoch
-            && node::renew(&tx, epoch).await.map_err(failed)? != 1
+            && node::renew(&tx, epoch, target.lease).await.map_err(failed)? != 1
         {
             return Err(target.refused("another process took it over meanwhile".into()));
         }
@@ -56,12 +59,12 @@ pub(super) async fn migrate(
     Ok(())
 }
 
-async fn stay_alive(session: Session, epoch: i64) {
+async fn stay_alive(session: Session, epoch: i64, lease: Duration) {
     let mut beat = tokio::time::interval(HEARTBEAT);
     loop {
         beat.tick().await;
         // The migration itself detects whether this process still owns the store.
-        let _ = node::renew(&session.client, epoch).await;
+        let _ = node::renew(&session.client, epoch, lease).await;
     }
 }
 

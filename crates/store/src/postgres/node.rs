@@ -9,14 +9,21 @@ use crate::Position;
 /// Duration of the lease after the last heartbeat.
 pub(super) const LEASE: Duration = Duration::from_secs(6);
 
-/// An owner stops answering before its lease ends: clocks run at different speeds.
-pub(super) const ANSWERS: Duration = Duration::from_secs(5);
+/// An owner stops answering this long before its lease ends: clocks run at different speeds.
+const RESERVE: Duration = Duration::from_secs(1);
 
 /// Interval between heartbeats of an idle owner.
 pub(super) const HEARTBEAT: Duration = Duration::from_secs(2);
 
+/// How long an owner with this lease answers after it requested the renewal.
+pub(super) fn answers(lease: Duration) -> Duration {
+    lease.saturating_sub(RESERVE)
+}
+
 /// The end of a lease that begins now, in SQL.
-pub(super) const LEASE_END: &str = "clock_timestamp() + interval '6 s'";
+pub(super) fn lease_end(lease: Duration) -> String {
+    format!("clock_timestamp() + interval '{} ms'", lease.as_millis())
+}
 
 /// The last acknowledged batch: a database that has less has lost commits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,8 +80,13 @@ pub(super) async fn leave(client: &Client, epoch: i64) -> Result<(), Error> {
 }
 
 /// Renews the lease, and returns whether there is such an owner: 1 or 0.
-pub(super) async fn renew(client: &impl GenericClient, epoch: i64) -> Result<u64, Error> {
-    let sql = format!("UPDATE node SET lease_until = {LEASE_END} WHERE id = 1 AND epoch = $1");
+pub(super) async fn renew(
+    client: &impl GenericClient,
+    epoch: i64,
+    lease: Duration,
+) -> Result<u64, Error> {
+    let lease_end = lease_end(lease);
+    let sql = format!("UPDATE node SET lease_until = {lease_end} WHERE id = 1 AND epoch = $1");
     client.execute(&sql, &[&epoch]).await
 }
 

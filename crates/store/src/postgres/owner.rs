@@ -14,7 +14,7 @@ use super::{
     connect::{PostgresOptions, Session, Target},
     loss::{self, Lineages},
     migrate,
-    node::{LEASE, LEASE_END, Node, leave, look, renew},
+    node::{LEASE, Node, lease_end, leave, look, renew},
 };
 use crate::{
     Clock, OpenError, Owner, Position, SystemClock, Timestamp, process, sql::queries,
@@ -124,7 +124,7 @@ async fn settle(
     unlock(client).await.map_err(failed)?;
     // All this may have taken longer than the lease.
     let asked_at = SystemClock.elapsed();
-    if renew(client, epoch).await.map_err(failed)? != 1 {
+    if renew(client, epoch, target.lease).await.map_err(failed)? != 1 {
         return Err(target.refused("another process took it over meanwhile".into()));
     }
     let owner = Owner { epoch, unclean_until: is_suspect.then_some(suspect) };
@@ -205,9 +205,10 @@ async fn raise(
     let failed = |error: Error| target.failed(&error);
     let sql = format!(
         "UPDATE node SET epoch = epoch + 1, last_batch = 0, clean = FALSE, owner = $1, \
-         process = $2, lease_until = {LEASE_END}, \
+         process = $2, lease_until = {}, \
          suspect = CASE WHEN clean THEN suspect ELSE (SELECT position FROM counter) END \
-         WHERE id = 1 AND epoch = $3 AND last_batch = $4 RETURNING epoch, suspect"
+         WHERE id = 1 AND epoch = $3 AND last_batch = $4 RETURNING epoch, suspect",
+        lease_end(target.lease)
     );
     let describe = process::describe();
     let params: [&(dyn ToSql + Sync); 4] = [&describe, &process, &node.epoch, &node.last_batch];

@@ -7,7 +7,7 @@ use tokio::time::{Instant, interval_at, timeout};
 use super::{
     batch_error::{BatchError, StopReason},
     loss,
-    node::{ANSWERS, AcknowledgedBatch, LEASE_END},
+    node::{AcknowledgedBatch, answers, lease_end},
     writer::{PreparedSession, Writer, refuse},
 };
 use crate::{Clock, Health, StoreError, SystemClock, sql::queries, writer::Request};
@@ -87,7 +87,8 @@ impl Writer {
             return Err(BatchError::Fenced);
         }
         let raise = format!(
-            "UPDATE node SET epoch = $1, lease_until = {LEASE_END} WHERE id = 1 AND epoch < $1"
+            "UPDATE node SET epoch = $1, lease_until = {} WHERE id = 1 AND epoch < $1",
+            lease_end(self.target.lease)
         );
         if tx.execute(&raise, &[&self.epoch]).await? != 1 {
             return Err(BatchError::Fenced);
@@ -97,9 +98,9 @@ impl Writer {
             return Err(BatchError::Lost("the database warned of the commit".into()));
         }
         self.status.epoch.store(self.epoch, Ordering::Release);
-        self.status.set_lease(asked_at + ANSWERS);
+        self.status.set_lease(asked_at + answers(self.target.lease));
         self.link.reconnected(AcknowledgedBatch { epoch: self.epoch, batch: found.batch, ..known });
-        self.session = PreparedSession::new(session).await?;
+        self.session = PreparedSession::new(session, self.target.lease).await?;
         Ok(found.batch)
     }
 }

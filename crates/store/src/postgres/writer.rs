@@ -1,11 +1,10 @@
-//! The one task that writes: it takes a batch, decides it, and commits it in two round trips.
+//! The one thread that writes: it takes a batch, decides it, and commits it in two round trips.
 
 use std::{
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
-use futures_util::future::join3;
 use tokio::time::timeout;
 use tokio_postgres::{Client, Error, Statement, types::ToSql};
 
@@ -13,9 +12,10 @@ use super::{
     apply::{WriteFailure, Writes},
     batch_error::{BatchError, StopReason, text},
     connect::{Session, Target},
-    facts::Reads,
-    node::{self, ANSWERS, AcknowledgedBatch, HEARTBEAT, LEASE_END},
+    facts::{self, Reads},
+    node::{self, AcknowledgedBatch, HEARTBEAT},
     owner::Ownership,
+    pipeline::send,
     writer_link::WriterLink,
 };
 use crate::{
@@ -36,14 +36,15 @@ pub(super) struct PreparedSession {
 }
 
 impl PreparedSession {
-    pub(super) async fn new(session: Session) -> Result<Self, Error> {
+    pub(super) async fn new(session: Session, lease: Duration) -> Result<Self, Error> {
         let client = &session.client;
         // All statements find their rows by a key; tables that look small may have many dead rows.
         client.batch_execute("SET enable_seqscan = off; SET jit = off").await?;
         // Fence and outcome are recorded in one row; it is a heartbeat as well.
         let fence = format!(
-            "UPDATE node SET last_batch = $1, lease_until = {LEASE_END} \
-             WHERE id = 1 AND epoch = $2 AND last_batch = $3"
+            "UPDATE node SET last_batch = $1, lease_until = {} \
+             WHERE id = 1 AND epoch = $2 AND last_batch = $3",
+            node::lease_end(lease)
         );
         let fence = client.prepare(&fence).await?;
         let (reads, writes) = (Reads::prepare(client).await?, Writes::prepare(client).await?);
@@ -89,7 +90,8 @@ impl Writer {
         (status, link): (Arc<Status>, Arc<WriterLink>),
         held: Ownership,
     ) -> Result<Self, OpenError> {
-        let session = PreparedSession::new(session).await.map_err(|error| target.failed(&error))?;
+        let session = PreparedSession::new(session, target.lease).await;
+        let session = session.map_err(|error| target.failed(&error))?;
         let (process, epoch) = (held.process, held.owner.epoch);
         let lineage = held.lineages.current();
         Ok(Self { target, session, requests, status, link, process, epoch, batch: 0, lineage })
@@ -118,10 +120,14 @@ impl Writer {
         // From now on another owner may return newer data.
         self.status.set_lease(Duration::ZERO);
         if !matches!(self.status.health(), Health::Failed { .. })
-            && let Err(error) = node::leave(self.session.client(), self.epoch).await
+            && let Err(error) = in_time(self.leave()).await
         {
-            tracing::warn!(error = %error, "store could not be marked as closed");
+            tracing::warn!(error = ?error, "store could not be marked as closed");
         }
+    }
+
+    async fn leave(&self) -> Result<(), BatchError> {
+        Ok(node::leave(self.session.client(), self.epoch).await?)
     }
 
     async fn commit_batch(&mut self, mut batch: Vec<Request>) {
@@ -191,7 +197,7 @@ impl Writer {
             }
             Ok(Ok(())) => {
                 crash::point("commit.durable");
-                self.status.set_lease(asked_at + ANSWERS);
+                self.status.set_lease(asked_at + node::answers(self.target.lease));
                 Ok(plan)
             }
             // COMMIT rolled back, unless the connection was lost: then it may have been sent.
@@ -209,19 +215,17 @@ impl Writer {
         let (session, client) = (&self.session, self.session.client());
         let before = self.link.acknowledged().batch;
         let fence: [&(dyn ToSql + Sync); 3] = [&self.batch, &self.epoch, &before];
+        let params = facts::params(needs);
         // Sent in this order without waiting.
-        let (begun, fenced, facts) = join3(
-            client.batch_execute("BEGIN"),
-            client.execute(&session.fence, &fence),
-            session.reads.read(client, needs),
-        )
-        .await;
-        begun?;
-        if fenced? != 1 {
+        let begun = send(client.batch_execute("BEGIN")).await;
+        let fenced = send(client.execute(&session.fence, &fence)).await;
+        let read = session.reads.send(client, &params).await;
+        begun.wait().await?;
+        if fenced.wait().await? != 1 {
             // Another process has the store, or this is another database.
             return Err(BatchError::Lost("the row of the owner has changed".into()));
         }
-        facts
+        facts::receive(read).await
     }
 
     /// Writes and commits, in one round trip. The outer error is one of COMMIT itself, whatever its

@@ -11,24 +11,13 @@ use tokio_postgres::Client;
 use crate::{
     lab::{self, Lab, Place, START, address, command, event},
     migrations::{FIRST, SECOND, format_of, open_with},
+    wait::until,
     wire::{Loss, Wire},
 };
 
 pub(crate) fn url(lab: &Lab) -> &str {
     let Place::Database(url) = &lab.place else { panic!("not in a database") };
     url
-}
-
-/// Waits until a condition holds.
-pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let mut pause = tokio::time::interval(Duration::from_millis(20));
-    let waits = async {
-        while !holds().await {
-            pause.tick().await;
-        }
-    };
-    let came = tokio::time::timeout(Duration::from_secs(60), waits).await;
-    assert!(came.is_ok(), "never: {what}");
 }
 
 /// Every table of a store, to restore it later.
@@ -73,6 +62,18 @@ async fn open(lab: &Lab, accept_loss: bool) -> Result<Arc<dyn Store>, OpenError>
     Ok(Arc::new(PostgresStore::open(options).await?))
 }
 
+/// A lab whose lease is as short as that of a program.
+pub(crate) async fn with_short_lease() -> Lab {
+    let mut lab = Lab::postgres().await;
+    reopen_with_short_lease(&mut lab).await;
+    lab
+}
+
+async fn reopen_with_short_lease(lab: &mut Lab) {
+    lab.store.close().await;
+    lab.store = open(lab, false).await.unwrap();
+}
+
 async fn append(lab: &Lab, name: &str, count: Version) {
     for version in 0..count {
         lab.committed(Commit::append(&address(name), version, vec![event("x")])).await;
@@ -81,7 +82,7 @@ async fn append(lab: &Lab, name: &str, count: Version) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn acknowledged_commits_that_are_missing_stop_the_owner_until_the_loss_is_accepted() {
-    let lab = Lab::postgres().await;
+    let lab = with_short_lease().await;
     append(&lab, "kept", 5).await;
     let pending = lab.command(&address("kept and pending")).await;
     let id_before = lab.store.message(pending).await.unwrap().unwrap().id();
@@ -139,7 +140,7 @@ async fn acknowledged_commits_that_are_missing_stop_the_owner_until_the_loss_is_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_idle_owner_detects_it_as_well_and_readers_get_no_stale_data_meanwhile() {
-    let lab = Lab::postgres().await;
+    let lab = with_short_lease().await;
     let backup = Backup::of(&lab).await;
     append(&lab, "lost", 3).await;
     backup.restore().await;
@@ -155,10 +156,10 @@ async fn an_idle_owner_detects_it_as_well_and_readers_get_no_stale_data_meanwhil
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_of_before_this_owner_lacks_all_that_it_acknowledged() {
-    let mut lab = Lab::postgres().await;
+    let mut lab = with_short_lease().await;
     append(&lab, "kept", 2).await;
     let backup = Backup::of(&lab).await;
-    lab.reopen().await;
+    reopen_with_short_lease(&mut lab).await;
     append(&lab, "lost", 3).await;
     backup.restore().await;
     let error = lab.store.commit(Commit::default()).await.unwrap_err();
@@ -171,7 +172,7 @@ async fn a_database_of_before_this_owner_lacks_all_that_it_acknowledged() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_waits_for_an_owner_detects_a_loss_that_the_owner_recorded_last() {
-    let lab = Lab::postgres().await;
+    let lab = with_short_lease().await;
     let backup = Backup::of(&lab).await;
     append(&lab, "lost", 3).await;
     // It has checked for losses, and waits for the lease of the owner to end.
@@ -195,7 +196,7 @@ async fn a_process_that_waits_for_an_owner_detects_a_loss_that_the_owner_recorde
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restore_without_missing_commits_is_no_loss() {
-    let lab = Lab::postgres().await;
+    let lab = with_short_lease().await;
     append(&lab, "kept", 2).await;
     let backup = Backup::of(&lab).await;
     // Heartbeats may be missing.
@@ -220,7 +221,7 @@ async fn hold_node(lab: &Lab) -> Client {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_that_cannot_renew_its_lease_answers_nothing_until_it_can() {
-    let lab = Lab::postgres().await;
+    let lab = with_short_lease().await;
     append(&lab, "a", 1).await;
     let holder = hold_node(&lab).await;
     until("its lease ended", async || lab.store.check_lease().is_err()).await;

@@ -17,6 +17,10 @@ use steadfast_store::{
 /// The initial time of every lab.
 pub(crate) const START: Timestamp = Timestamp(1_700_000_000_000);
 
+/// The lease of a store in PostgreSQL, unless a test is about its end: the machine may pause for
+/// some seconds.
+const LEASE: Duration = Duration::from_secs(30);
+
 /// The location of a store.
 pub(crate) enum Place {
     Memory,
@@ -157,7 +161,9 @@ pub(crate) async fn open(place: &Place, clock: &ManualClock) -> Result<Arc<dyn S
             Arc::new(SqliteStore::open(SqliteOptions::new(folder.path(), clock))?)
         }
         Place::Database(url) => {
-            Arc::new(PostgresStore::open(PostgresOptions::new(url.clone(), clock)).await?)
+            let mut options = PostgresOptions::new(url.clone(), clock);
+            options.lease = LEASE;
+            Arc::new(PostgresStore::open(options).await?)
         }
     })
 }

@@ -62,7 +62,7 @@ impl Cluster {
         lab::execute(&self.socket, "ALTER SYSTEM SET ssl = on").await;
         lab::execute(&self.socket, "SELECT pg_reload_conf()").await;
         let client = lab::client(&self.socket).await;
-        crate::failover::until("it encrypts", async || {
+        crate::wait::until("it encrypts", async || {
             client.query_one("SHOW ssl", &[]).await.unwrap().get::<_, &str>(0) == "on"
         })
         .await;

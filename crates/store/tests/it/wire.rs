@@ -1,9 +1,10 @@
 //! A proxy to PostgreSQL that can cut the connection at the worst moment.
 
 use std::{
+    collections::HashMap,
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering},
     },
 };
@@ -34,6 +35,7 @@ pub(crate) struct Wire {
     loss: Arc<AtomicU8>,
     lost: Arc<AtomicU32>,
     refuses: Arc<AtomicBool>,
+    statements: Arc<Mutex<Vec<String>>>,
     _folder: tempfile::TempDir,
 }
 
@@ -48,7 +50,8 @@ impl Wire {
         let listener = UnixListener::bind(folder.path().join(".s.PGSQL.5432")).expect("socket");
         let url = format!("{before}host={}&{after}", folder.path().display());
         let (loss, lost) = (Arc::new(AtomicU8::new(0)), Arc::new(AtomicU32::new(0)));
-        let shared = (loss.clone(), lost.clone(), real);
+        let statements = Arc::default();
+        let shared = (loss.clone(), lost.clone(), real, Arc::clone(&statements));
         let refuses = Arc::new(AtomicBool::new(false));
         let is_refused = refuses.clone();
         tokio::spawn(async move {
@@ -59,7 +62,7 @@ impl Wire {
                 tokio::spawn(carry(client, server.clone(), shared.clone()));
             }
         });
-        Self { url, loss, lost, refuses, _folder: folder }
+        Self { url, loss, lost, refuses, statements, _folder: folder }
     }
 
     pub(crate) fn lose_next_commit(&self, loss: Loss) {
@@ -71,16 +74,73 @@ impl Wire {
         self.refuses.store(refuses, Ordering::SeqCst);
     }
 
+    /// The statements that clients have executed since the last call, in the order in which the
+    /// server gets them.
+    pub(crate) fn take_statements(&self) -> Vec<String> {
+        std::mem::take(&mut *self.statements.lock().expect("no test panicked"))
+    }
+
     pub(crate) fn lost(&self) -> u32 {
         self.lost.load(Ordering::SeqCst)
     }
 }
 
-type Shared = (Arc<AtomicU8>, Arc<AtomicU32>, String);
+type Shared = (Arc<AtomicU8>, Arc<AtomicU32>, String, Arc<Mutex<Vec<String>>>);
+
+/// Decodes the messages of a client.
+#[derive(Default)]
+struct Decoder {
+    bytes: Vec<u8>,
+    /// The first message has no tag.
+    is_started: bool,
+    prepared: HashMap<String, String>,
+}
+
+impl Decoder {
+    /// The statements that a part of the stream executes.
+    fn statements(&mut self, bytes: &[u8]) -> Vec<String> {
+        self.bytes.extend_from_slice(bytes);
+        let mut found = Vec::new();
+        loop {
+            let tag = usize::from(self.is_started);
+            let Some(length) = self.bytes.get(tag..tag + 4) else { return found };
+            let length = u32::from_be_bytes(length.try_into().expect("four bytes"));
+            let end = tag + length as usize;
+            if self.bytes.len() < end {
+                return found;
+            }
+            let message: Vec<u8> = self.bytes.drain(..end).collect();
+            if self.is_started {
+                found.extend(self.statement(message[0], &message[5..]));
+            }
+            self.is_started = true;
+        }
+    }
+
+    fn statement(&mut self, tag: u8, body: &[u8]) -> Option<String> {
+        let mut texts =
+            body.split(|it| *it == 0).map(|it| String::from_utf8_lossy(it).into_owned());
+        let mut text = || texts.next().unwrap_or_default();
+        match tag {
+            b'Q' => Some(text()),
+            b'P' => {
+                self.prepared.insert(text(), text());
+                None
+            }
+            // The portal comes first, then the statement.
+            b'B' => {
+                text();
+                self.prepared.get(&text()).cloned()
+            }
+            _ => None,
+        }
+    }
+}
 
 /// Forwards bytes in both directions until the connection is to be cut.
 async fn carry(mut client: UnixStream, server: PathBuf, shared: Shared) {
-    let (loss, lost, real) = shared;
+    let (loss, lost, real, statements) = shared;
+    let mut decoder = Decoder::default();
     let mut server = UnixStream::connect(server).await.expect("server listens");
     let (mut from_client, mut from_server) = (vec![0; 1 << 16], vec![0; 1 << 16]);
     loop {
@@ -88,6 +148,7 @@ async fn carry(mut client: UnixStream, server: PathBuf, shared: Shared) {
             read = client.read(&mut from_client) => {
                 let Ok(count @ 1..) = read else { return };
                 let bytes = &from_client[..count];
+                statements.lock().expect("no test panicked").extend(decoder.statements(bytes));
                 let commits = bytes.windows(7).any(|it| it == b"COMMIT\0");
                 let cut = if commits { loss.swap(0, Ordering::SeqCst) } else { 0 };
                 if cut == Loss::Commit as u8 {

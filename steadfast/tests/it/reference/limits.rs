@@ -270,9 +270,9 @@ const LIMITS: &[(&str, &[Limit])] = &[
         &[
             ("Heartbeat of an idle owner", "crates/store/src/postgres/node.rs", "HEARTBEAT", ""),
             (
-                "Time without renewal until an owner answers nothing",
+                "Time before the end of a lease in which its owner answers nothing",
                 "crates/store/src/postgres/node.rs",
-                "ANSWERS",
+                "RESERVE",
                 "`store_unavailable`",
             ),
             (

@@ -5,12 +5,16 @@ use std::{
     time::Duration,
 };
 
-use steadfast_core::{Error, Object, Perform, Result, store::State};
+use steadfast_core::{
+    Error, Object, Perform, Result,
+    store::{Recorded, State},
+};
 
 use super::Program;
 use crate::{
     lab::Lab,
     ledger::{Add, Download, Fetch, Ledger, Read},
+    play::until,
 };
 
 laws!(
@@ -152,21 +156,15 @@ async fn an_effect_that_never_ends_returns_an_error_after_its_attempts(lab: Lab)
     let app = start(&lab, &performer).await;
     fetch(&app).await;
     for attempt in 1..=3 {
-        while performer.attempts() < attempt {
-            tokio::task::yield_now().await;
-        }
+        until("it is attempted", async || attempt <= performer.attempts()).await;
         // The lease of the attempt, and the delay after it.
         lab.clock.advance(Duration::from_mins(2));
-        while lab
-            .store
-            .pending(None, 0, 1)
-            .await
-            .unwrap()
-            .iter()
-            .any(|it| matches!(it.state, Some(State::InFlight { .. })) && it.action == "perform")
-        {
-            tokio::task::yield_now().await;
-        }
+        until("its lease ends", async || {
+            let pending = lab.store.pending(None, 0, 1).await.unwrap();
+            let is_held = |it: &Recorded| matches!(it.state, Some(State::InFlight { .. }));
+            !pending.iter().any(|it| is_held(it) && it.action == "perform")
+        })
+        .await;
         lab.clock.advance(Duration::from_secs(10));
     }
     settled(&lab, &app).await;
@@ -191,9 +189,7 @@ async fn an_object_runs_turns_while_its_effect_is_performed(lab: Lab) {
     let performer = Performer::new(Way::Hangs);
     let app = start(&lab, &performer).await;
     fetch(&app).await;
-    while performer.attempts() < 1 {
-        tokio::task::yield_now().await;
-    }
+    until("it is performed", async || 1 <= performer.attempts()).await;
     assert_eq!(app.call(Ledger::at("a"), Add { by: 3 }).await.unwrap(), 3);
 }
 
@@ -220,9 +216,8 @@ async fn a_performer_sets_its_concurrency(lab: Lab) {
     for name in 0..41 {
         app.call(Ledger::at(name.to_string()), Fetch { failures: 0 }).await.unwrap();
     }
-    while performer.keys.lock().unwrap().len() < 40 {
-        tokio::task::yield_now().await;
-    }
+    let performed = async || 40 <= performer.keys.lock().unwrap().len();
+    until("40 are performed", performed).await;
     // The next one waits for a permit, and nothing else waits for it.
     assert_eq!(app.call(Ledger::at("a"), Add { by: 3 }).await.unwrap(), 3);
     assert_eq!(performer.keys.lock().unwrap().len(), 40);

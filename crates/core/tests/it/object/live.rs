@@ -11,6 +11,7 @@ use super::{Program, sleep::awake};
 use crate::{
     hall::{Hall, Hint, Look, Raze, Say, Seen},
     lab::Lab,
+    play::until,
 };
 
 laws!(
@@ -65,12 +66,13 @@ async fn end_of(socket: &LiveSocket) -> Closed {
 
 /// Waits until the hall has handled this many ends.
 async fn gone(app: &Program, count: usize) -> Seen {
-    loop {
-        let seen = look(app).await;
-        if seen.gone.len() == count {
-            return seen;
-        }
-    }
+    let mut seen = look(app).await;
+    until("the ends are handled", async || {
+        seen = look(app).await;
+        seen.gone.len() == count
+    })
+    .await;
+    seen
 }
 
 async fn events_reach_all_connections_in_the_order_of_turns(lab: Lab) {

@@ -17,6 +17,7 @@ use crate::{
     gated_store::GatedStore,
     hall::{Hall, Hint, Line, Look, Say},
     lab::{Lab, START},
+    play::until,
 };
 
 laws!(on sqlite, postgres:
@@ -137,9 +138,7 @@ async fn a_client_that_leaves_while_it_is_accepted_is_handled_as_ended() {
     store.came().await;
     drop(comes);
     store.let_go();
-    while 0 < app.objects.connections() {
-        tokio::task::yield_now().await;
-    }
+    until("it is handled", async || app.objects.connections() == 0).await;
     let seen = look(&app).await;
     assert_eq!(seen.gone.len(), 1);
     assert_eq!((seen.here, seen.connected), (Vec::new(), Vec::new()));

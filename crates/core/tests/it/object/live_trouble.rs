@@ -15,7 +15,7 @@ use super::{
     Program, by_now,
     live::{add, look},
 };
-use crate::{gated_store::GatedStore, lab::START};
+use crate::{gated_store::GatedStore, lab::START, play::until};
 
 /// Reads the available events; a missing number without an end is a lost line.
 fn read(socket: &LiveSocket, last: &mut i64) -> bool {
@@ -73,19 +73,21 @@ async fn over_a_store_that_fails_every_connection_ends_once_and_no_line_is_misse
         let clients: Vec<_> =
             (0..4).map(|it| tokio::spawn(client(app.clone(), it, tried.clone()))).collect();
         // Retries of a failing store wait by this clock.
-        while !clients.iter().all(|it| it.is_finished()) {
+        until("the clients have left", async || {
             clock.advance(Duration::from_millis(500));
-            tokio::task::yield_now().await;
-        }
+            clients.iter().all(|it| it.is_finished())
+        })
+        .await;
         store.make_trouble(0);
         let mut came = BTreeSet::new();
         for client in clients {
             came.extend(client.await.unwrap());
         }
-        while 0 < app.objects.connections() {
+        until("the ends are handled", async || {
             clock.advance(Duration::from_secs(1));
-            tokio::task::yield_now().await;
-        }
+            app.objects.connections() == 0
+        })
+        .await;
         let seen = look(&app).await;
         let gone: BTreeSet<String> = seen.gone.iter().map(|it| it.0.clone()).collect();
         assert_eq!(gone.len(), seen.gone.len(), "seed {seed}: each is handled once");

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     lab::Lab,
     ledger::{Add, AddBoth, Ledger, Read},
+    play::until,
 };
 
 laws!(
@@ -27,17 +28,17 @@ const IDLE: Duration = Duration::from_secs(30);
 
 /// Advances the clock, and waits until this many objects are in memory.
 pub(super) async fn awake(lab: &Lab, app: &Program, wanted: usize) {
-    for round in 0..2_000_000 {
-        if app.objects.awake() == wanted {
-            return;
-        }
+    let mut polls = 0;
+    until(&format!("{wanted} objects are awake"), async || {
+        let is_reached = app.objects.awake() == wanted;
         // Other tasks must run before time advances.
-        tokio::task::spawn_blocking(|| ()).await.unwrap();
-        if round % 50 == 0 {
+        if !is_reached && polls % 50 == 0 {
             lab.clock.advance(IDLE);
         }
-    }
-    panic!("{} objects are awake, expected were {wanted}", app.objects.awake());
+        polls += 1;
+        is_reached
+    })
+    .await;
 }
 
 async fn an_idle_object_is_evicted_and_loaded_unchanged(lab: Lab) {

@@ -9,6 +9,7 @@ use steadfast_core::{
 };
 
 use super::{INSIDE, LEASE, OUTSIDE, Place, RETRIES, World};
+use crate::play::Pace;
 
 impl World {
     pub(super) async fn step(&mut self) -> Result<(), QueueError> {
@@ -72,14 +73,14 @@ impl World {
         let expected = max.min(wanted.len() - over.len());
         let mut pulled = Vec::new();
         // Notices of redriven messages may still be in flight.
-        for round in 0.. {
+        let mut pace = Pace::new();
+        loop {
             let queues = self.app().queues();
             pulled.extend(queues.pull("outside", max - pulled.len(), LEASE).await?);
             if expected <= pulled.len() {
                 break;
             }
-            assert!(round < 100_000, "{:?} of {expected} of {wanted:?}", pulled.len());
-            tokio::task::yield_now().await;
+            pace.wait("the messages are pulled").await;
         }
         assert_eq!(pulled.len(), expected, "{wanted:?}");
         for it in pulled {
