@@ -1,9 +1,10 @@
 //! Runs every test of the workspace in a process of its own, in one pool: a slow test holds up
 //! no other, and one that hangs is ended and named.
 //!
-//! `runner BUILT TIMES [--quick] [NAME...]`: `BUILT` is what `cargo test --no-run
+//! `runner BUILT TIMES [--quick] [--first-failure] [NAME...]`: `BUILT` is what `cargo build
 //! --message-format json` printed, `TIMES` a file that keeps how long each test took, so that the
-//! next time the longest begin first.
+//! next time the longest begin first. `--first-failure` begins with the shortest, and ends when a
+//! test has failed: it asks whether anyone notices a fault.
 
 mod list;
 mod pool;
@@ -22,6 +23,8 @@ use self::{
     list::{Choice, Test},
     pool::Ran,
 };
+
+const FIRST_FAILURE: &str = "--first-failure";
 
 /// How many of the longest tests are printed.
 const SHOWN: usize = 12;
@@ -42,10 +45,11 @@ fn run() -> io::Result<bool> {
     let mut path = || arguments.next().map(PathBuf::from).ok_or(io::ErrorKind::InvalidInput);
     let (built, times) = (path()?, path()?);
     let (flags, names): (Vec<_>, Vec<_>) = arguments.partition(|it| it.starts_with('-'));
-    if let Some(flag) = flags.iter().find(|it| *it != "--quick") {
+    if let Some(flag) = flags.iter().find(|it| !["--quick", FIRST_FAILURE].contains(&it.as_str())) {
         return Err(io::Error::other(format!("{flag} is unknown; name tests, or parts of names")));
     }
-    let choice = Choice { is_quick: !flags.is_empty(), names };
+    let is_until_failure = flags.iter().any(|it| it == FIRST_FAILURE);
+    let choice = Choice { is_quick: flags.iter().any(|it| it == "--quick"), names };
     let mut tests = list::tests(&fs::read_to_string(built)?, &choice)?;
     if tests.is_empty() {
         return Err(io::Error::other("no test has this name"));
@@ -54,8 +58,11 @@ fn run() -> io::Result<bool> {
     // A test that is not known may be long.
     let rank = |it: &Test| known.get(&it.to_string()).map_or(Duration::MAX, |it| it.0);
     tests.sort_by_key(|it| (std::cmp::Reverse(rank(it)), it.order));
+    if is_until_failure {
+        tests.reverse();
+    }
     let begun = Instant::now();
-    let ran = pool::run(tests, jobs())?;
+    let ran = pool::run(tests, jobs(), is_until_failure)?;
     known.extend(ran.iter().map(|it| (it.test.to_string(), (it.time, it.cpu))));
     fs::write(&times, written(&known))?;
     report(&ran, begun.elapsed());

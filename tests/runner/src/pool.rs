@@ -34,7 +34,8 @@ pub(crate) struct Ran {
     pub(crate) problem: Option<String>,
 }
 
-pub(crate) fn run(tests: Vec<Test>, jobs: usize) -> io::Result<Vec<Ran>> {
+/// Runs all of them, or until one has failed.
+pub(crate) fn run(tests: Vec<Test>, jobs: usize, until_failure: bool) -> io::Result<Vec<Ran>> {
     say(&format!("{} tests, {jobs} at a time", tests.len()));
     let (waiting, ran) = (Mutex::new(VecDeque::from(tests)), Mutex::new(Vec::new()));
     let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
@@ -43,6 +44,9 @@ pub(crate) fn run(tests: Vec<Test>, jobs: usize) -> io::Result<Vec<Ran>> {
             let it = one(test)?;
             if let Some(problem) = &it.problem {
                 say(&format!("FAILED {} {problem}", it.test));
+                if until_failure {
+                    waiting.lock().unwrap_or_else(PoisonError::into_inner).clear();
+                }
             }
             ran.lock().unwrap_or_else(PoisonError::into_inner).push(it);
         }

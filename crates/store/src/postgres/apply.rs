@@ -133,11 +133,12 @@ impl Writes {
         // Sent in this order without waiting: if a write fails, COMMIT rolls back.
         for (statement, params) in self.statements.iter().zip(&all) {
             let Some(params) = params else { continue };
-            match send(execute(client, statement, params)).await {
+            let reply = send(execute(client, statement, params)).await;
+            if let PendingReply::Ready(Err(error)) = reply {
                 // It was not sent, so COMMIT would commit the others without it.
-                PendingReply::Ready(Err(error)) => return Err(WriteFailure::Statement(error)),
-                reply => replies.push(reply),
+                return Err(WriteFailure::Statement(error));
             }
+            replies.push(reply);
         }
         let committed = send(client.batch_execute("COMMIT")).await;
         let mut written = Ok(());
