@@ -274,7 +274,7 @@ mod tests {
         });
         let silent = open.await.expect("it stayed");
         assert_eq!(objects.connections(), 1);
-        let mut pause = tokio::time::interval(Duration::from_millis(1));
+        let mut pause = tokio::time::interval(std::time::Duration::from_millis(1));
         while 0 < objects.connections() {
             clock.advance(HEARTBEAT);
             pause.tick().await;
