@@ -49,7 +49,7 @@ impl Processes {
     async fn comes_to(&self, door: &str, theatre: &Theatre) -> bool {
         let ended = theatre.app.runs().wait("play", "one");
         let time = async {
-            // Real time passes as well, in which the tasks do what is due.
+            // Real time passes as well, so that due work runs in between.
             let mut pause = tokio::time::interval(Duration::from_millis(1));
             loop {
                 pause.tick().await;
