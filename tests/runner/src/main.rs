@@ -6,6 +6,8 @@
 //! next time the longest begin first. `--first-failure` begins with the shortest, and ends when a
 //! test has failed: it asks whether anyone notices a fault.
 
+#![expect(clippy::disallowed_methods, reason = "it says how long tests really took")]
+
 mod list;
 mod pool;
 

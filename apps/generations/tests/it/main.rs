@@ -2,9 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that meets something else has failed")]
 
-/// Makes a test of each law, on SQLite or on the named stores. The tests of the store prove that all
-/// stores do the same; a law that depends on ownership, restarts, concurrency, retention or the text
-/// of SQL runs on PostgreSQL as well.
+/// Makes a test of each law, on SQLite or on the named stores. The tests of the store prove that
+/// all stores do the same; a law that depends on ownership, restarts, concurrency, retention or the
+/// text of SQL runs on PostgreSQL as well.
 macro_rules! laws {
     (on sqlite, postgres: $($laws:tt)*) => {
         laws!(@on sqlite, on_sqlite: $($laws)*);

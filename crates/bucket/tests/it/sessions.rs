@@ -353,12 +353,14 @@ async fn a_walk_continues_where_the_last_process_ended() {
     let faulty_blobs = setup.next_session().await;
     setup.pass(8 * DAY);
     let (end, ended) = tokio::sync::oneshot::channel();
+    let (release, dropped) = std::sync::mpsc::channel::<()>();
     let (mut end, mut lists) = (Some(end), 0);
     faulty_blobs.on(move |at, _| {
         lists += usize::from(at == At::List);
         if lists == 510 {
             end.take().map(|it| it.send(()));
-            // Until the caller is dropped.
+            // Returns when the caller is dropped.
+            let _ = dropped.recv();
             return Err(io::ErrorKind::Interrupted.into());
         }
         Ok(())
@@ -368,6 +370,7 @@ async fn a_walk_continues_where_the_last_process_ended() {
         _ = ended => {}
         _ = setup.buckets.sweep() => panic!("it was stopped"),
     }
+    drop(release);
     faulty_blobs.off();
     let left = setup.all_files().len();
     assert!((1..=20).contains(&left), "{left}");
