@@ -133,7 +133,7 @@ pub(crate) struct PullArgs {
     #[arg(long, env = "STEADFAST_FROM", value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
     /// Folder of models; by default that of the settings
-    #[arg(long = "uploads-models", value_name = "DIR")]
+    #[arg(long = "uploads-models", env = "STEADFAST_UPLOADS_MODELS", value_name = "DIR")]
     pub(crate) models: Option<PathBuf>,
 }
 

@@ -155,7 +155,6 @@ async fn a_secret_in_a_url_is_for_the_one_who_is_asked() {
     let (left, right) = (&left_side, &right_side);
     let moody = Moody::default();
     let app = program(&moody).test().await.unwrap();
-    moody.vault.keep_in(&app);
     let secret = "SuperSecret123";
     let (left, right) =
         (format!("{}?token={secret}", left.url), format!("{}?token={secret}", right.url));

@@ -148,10 +148,12 @@ pub(crate) fn program(moody: &Moody) -> App {
         ProbeOptions { rounds: ROUNDS, retries: RETRIES, pause, ..ProbeOptions::default() };
     let prober = Prober::new(Gate::new(policy), options);
     let explainer: Arc<dyn Explainer> = Arc::new(moody.clone());
+    let vault = moody.vault.clone();
     App::new("test")
         .object(EnvPair { keep: 50, running_max: RUNNING_MAX })
         .object(Pairs)
         .workflow(CompareEnvironments { prober, explainer, vault: moody.vault.clone() })
+        .on_open(move |program| vault.keep_in(program))
 }
 
 /// A comparison of two environments, under an id of its own.
