@@ -153,9 +153,17 @@ impl Window<'_> {
         until(expression, || self.try_evaluate(expression) == Ok(Value::Bool(true)));
     }
 
+    /// Waits until the page is loaded and has the element: its address is known before.
+    #[track_caller]
+    fn wait_for_element(&self, selector: &str) {
+        let is_there = format!("document.querySelector({selector:?}) !== null");
+        self.wait_for(&format!("document.readyState === 'complete' && {is_there}"));
+    }
+
     /// Types into a field and replaces its text.
     #[track_caller]
     pub(crate) fn write(&self, selector: &str, text: &str) {
+        self.wait_for_element(selector);
         self.evaluate(&format!("document.querySelector({selector:?}).select()"));
         self.call("Input.insertText", json!({ "text": text }));
     }
@@ -175,6 +183,7 @@ impl Window<'_> {
     /// Clicks into the middle of the element.
     #[track_caller]
     pub(crate) fn click(&self, selector: &str) {
+        self.wait_for_element(selector);
         let middle = self.evaluate(&format!(
             "(() => {{ const it = document.querySelector({selector:?}); it.scrollIntoView(); \
              const box = it.getBoundingClientRect(); \
