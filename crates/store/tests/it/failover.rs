@@ -41,13 +41,15 @@ impl Backup {
     /// Restores the store to its earlier state, and cuts all connections to it, as the promotion of
     /// a replica that was behind does.
     async fn restore(&self) {
+        // Every batch of the owner locks this one first: with another order the two would deadlock.
+        let first = "LOCK TABLE node; ";
         let locks = self.tables.iter().map(|it| format!("LOCK TABLE {it}; "));
         let back = self.tables.iter().map(|it| {
             format!("DELETE FROM {it}; INSERT INTO {it} SELECT * FROM pg_temp.old_{it}; ")
         });
         let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE \
             application_name = current_setting('application_name') AND pid <> pg_backend_pid(); ";
-        let sql = format!("BEGIN; {}{}{cut}COMMIT", text(locks), text(back));
+        let sql = format!("BEGIN; {first}{}{}{cut}COMMIT", text(locks), text(back));
         self.client.batch_execute(&sql).await.unwrap();
     }
 }
