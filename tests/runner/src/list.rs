@@ -32,6 +32,8 @@ pub(crate) struct Test {
     pub(crate) name: String,
     /// Where it is in line among those of which nothing is known.
     pub(crate) order: usize,
+    /// Whether it may end because there is no database.
+    pub(crate) is_without_database: bool,
 }
 
 impl fmt::Display for Test {
@@ -76,7 +78,9 @@ pub(crate) fn tests(built: &str, choice: &Choice) -> io::Result<Vec<Test>> {
             let first = FIRST.iter().any(|it| name.starts_with(it));
             let whole = WHOLE.contains(&program.name.as_str());
             let order = usize::from(!first) + usize::from(!whole);
-            let test = Test { program: program.clone(), name: name.into(), order };
+            let is_without_database = choice.is_quick;
+            let test =
+                Test { program: program.clone(), name: name.into(), order, is_without_database };
             if choice.has(&test) {
                 tests.push(test);
             }
