@@ -1,21 +1,13 @@
 //! Operations on an image: inspect it, turn it upright, make it small.
 
-use image::{
-    DynamicImage, ImageEncoder,
-    codecs::{jpeg::JpegEncoder, png::PngEncoder},
-    metadata::Orientation,
-};
-
 use super::{
     decode::{Decoded, check_frames, decode},
+    encode::encode,
     format::ImageFormat,
     image_error::ImageError,
     limits::ImageLimits,
     scale::{Part, scale},
 };
-
-/// Small, and nobody sees the difference at the size of a card.
-const THUMBNAIL_QUALITY: u8 = 82;
 
 /// The facts about an image. Each of its frames has been decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,16 +40,13 @@ pub struct Upright {
 /// Looks at an image and decodes all of it. It takes as long as decoding does: call it where
 /// threads may be kept busy.
 pub fn inspect(bytes: &[u8], limits: &ImageLimits) -> Result<Inspected, ImageError> {
-    let Decoded { outline, orientation, image } = decode(bytes, limits)?;
-    drop(image);
+    let Decoded { outline, orientation, pixels } = decode(bytes, limits)?;
+    drop(pixels);
     if 1 < outline.frames {
         check_frames(bytes, &outline, limits)?;
     }
-    let (width, height) = match turns(orientation) {
-        true => (outline.height, outline.width),
-        false => (outline.width, outline.height),
-    };
-    let is_turned = orientation != Orientation::NoTransforms;
+    let (width, height) = orientation.size(outline.width, outline.height);
+    let is_turned = orientation.is_turned();
     let (format, frames) = (outline.format, outline.frames);
     let content_type = format.content_type();
     Ok(Inspected { format, content_type, width, height, frames, is_turned })
@@ -65,43 +54,22 @@ pub fn inspect(bytes: &[u8], limits: &ImageLimits) -> Result<Inspected, ImageErr
 
 /// Decodes an image (its first frame, if it moves) and turns it upright.
 pub fn decode_upright(bytes: &[u8], limits: &ImageLimits) -> Result<Upright, ImageError> {
-    let Decoded { mut image, orientation, .. } = decode(bytes, limits)?;
-    image.apply_orientation(orientation);
-    let image = image.into_rgba8();
-    let (width, height) = image.dimensions();
-    Ok(Upright { width, height, rgba: image.into_raw() })
+    let Decoded { pixels, orientation, .. } = decode(bytes, limits)?;
+    let pixels = pixels.upright(orientation);
+    Ok(Upright { width: pixels.width, height: pixels.height, rgba: pixels.into_rgba() })
 }
 
 /// A small copy, upright, with no edge longer than `edge`: a JPEG, or a PNG if one can see through
 /// it. An image that is small already keeps its size.
 pub fn thumbnail(bytes: &[u8], limits: &ImageLimits, edge: u32) -> Result<Vec<u8>, ImageError> {
-    let Decoded { outline, image, orientation } = decode(bytes, limits)?;
+    let Decoded { outline, pixels, orientation } = decode(bytes, limits)?;
     let format = outline.format;
-    let (width, height) = fit(image.width(), image.height(), edge.max(1));
-    let part = Part::whole(&image);
-    let image = scale(image, part, width, height);
-    let mut image = image.ok_or_else(|| ImageError::broken(format, "it cannot be scaled"))?;
-    image.apply_orientation(orientation);
-    encode(&image).map_err(|error| ImageError::broken(format, error.to_string()))
-}
-
-fn encode(image: &DynamicImage) -> Result<Vec<u8>, image::ImageError> {
-    let mut bytes = Vec::new();
-    let is_clear = |it: &image::RgbaImage| it.pixels().any(|pixel| pixel.0[3] < u8::MAX);
-    match image.as_rgba8() {
-        Some(clear) if is_clear(clear) => {
-            let (width, height) = clear.dimensions();
-            let encoder = PngEncoder::new(&mut bytes);
-            encoder.write_image(clear, width, height, image::ExtendedColorType::Rgba8)?;
-        }
-        _ => {
-            let rgb = image.to_rgb8();
-            let encoder = JpegEncoder::new_with_quality(&mut bytes, THUMBNAIL_QUALITY);
-            let (width, height) = rgb.dimensions();
-            encoder.write_image(&rgb, width, height, image::ExtendedColorType::Rgb8)?;
-        }
-    }
-    Ok(bytes)
+    let (width, height) = fit(pixels.width, pixels.height, edge.max(1));
+    let part = Part::whole(&pixels);
+    let small = scale(pixels, part, width, height);
+    let small = small.ok_or_else(|| ImageError::broken(format, "it cannot be scaled"))?;
+    let small = small.upright(orientation);
+    encode(small).map_err(|error| ImageError::broken(format, error.to_string()))
 }
 
 /// The size that fits into a square, never larger than it is and never nothing.
@@ -115,20 +83,6 @@ fn fit(width: u32, height: u32, edge: u32) -> (u32, u32) {
         u32::try_from(scaled).unwrap_or(edge).max(1)
     };
     (side(width), side(height))
-}
-
-/// Whether width and height change places.
-fn turns(orientation: Orientation) -> bool {
-    match orientation {
-        Orientation::Rotate90
-        | Orientation::Rotate270
-        | Orientation::Rotate90FlipH
-        | Orientation::Rotate270FlipH => true,
-        Orientation::NoTransforms
-        | Orientation::Rotate180
-        | Orientation::FlipHorizontal
-        | Orientation::FlipVertical => false,
-    }
 }
 
 #[cfg(test)]

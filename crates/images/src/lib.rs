@@ -9,6 +9,7 @@
 
 mod copies;
 mod decode;
+mod encode;
 mod format;
 #[doc(hidden)]
 pub mod fuzz;
@@ -16,12 +17,14 @@ mod image;
 mod image_error;
 mod limits;
 mod outline;
+mod pixels;
 mod pool;
 mod scale;
 mod square;
 
 pub use self::{
     copies::Copies,
+    encode::encode_png,
     format::ImageFormat,
     image::{Inspected, Upright, decode_upright, inspect, thumbnail},
     image_error::ImageError,

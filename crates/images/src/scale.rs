@@ -1,6 +1,6 @@
 //! Making images smaller, or larger: bicubic (Catmull-Rom), with every pixel of the part counted.
 
-use image::{DynamicImage, RgbImage, RgbaImage};
+use super::pixels::Pixels;
 
 /// A part of an image, in pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -13,8 +13,8 @@ pub(crate) struct Part {
 
 impl Part {
     /// All of an image.
-    pub(crate) fn whole(image: &DynamicImage) -> Self {
-        let (width, height) = (f64::from(image.width()), f64::from(image.height()));
+    pub(crate) fn whole(pixels: &Pixels) -> Self {
+        let (width, height) = (f64::from(pixels.width), f64::from(pixels.height));
         Self { left: 0.0, top: 0.0, width, height }
     }
 
@@ -29,28 +29,21 @@ impl Part {
 
 /// A part of an image in another size. `None` if the part is not inside of the image, or there is
 /// nothing to make.
-pub(crate) fn scale(
-    image: DynamicImage,
-    part: Part,
-    width: u32,
-    height: u32,
-) -> Option<DynamicImage> {
-    let (from_width, from_height) = (image.width(), image.height());
-    if part == Part::whole(&image) && (width, height) == (from_width, from_height) {
-        return Some(image);
+pub(crate) fn scale(pixels: Pixels, part: Part, width: u32, height: u32) -> Option<Pixels> {
+    let Pixels { width: from_width, height: from_height, has_alpha, .. } = pixels;
+    if part == Part::whole(&pixels) && (width, height) == (from_width, from_height) {
+        return Some(pixels);
     }
     if !part.is_within(from_width, from_height) || width == 0 || height == 0 {
         return None;
     }
     let columns = taps(from_width, (part.left, part.width), width);
     let rows = taps(from_height, (part.top, part.height), height);
-    if image.color().has_alpha() {
-        let bytes = resample::<4>(image.into_rgba8().as_raw(), from_width, &columns, &rows);
-        RgbaImage::from_raw(width, height, bytes).map(DynamicImage::ImageRgba8)
-    } else {
-        let bytes = resample::<3>(image.into_rgb8().as_raw(), from_width, &columns, &rows);
-        RgbImage::from_raw(width, height, bytes).map(DynamicImage::ImageRgb8)
-    }
+    let bytes = match has_alpha {
+        true => resample::<4>(&pixels.bytes, from_width, &columns, &rows),
+        false => resample::<3>(&pixels.bytes, from_width, &columns, &rows),
+    };
+    Some(Pixels { width, height, has_alpha, bytes })
 }
 
 /// The neighbours that make one new pixel of a row or a column, and their weights, which sum to 1.
@@ -146,21 +139,26 @@ fn to_bytes<const N: usize>(mut sum: [f32; N]) -> [u8; N] {
 
 #[cfg(test)]
 mod tests {
-    use image::{Rgb, Rgba};
+    use image::{Rgb, RgbImage, Rgba, RgbaImage};
 
     use super::*;
 
-    fn scaled(image: impl Into<DynamicImage>, width: u32, height: u32) -> DynamicImage {
-        let image = image.into();
-        let part = Part::whole(&image);
-        scale(image, part, width, height).unwrap()
+    fn scaled(pixels: Pixels, width: u32, height: u32) -> Vec<u8> {
+        let part = Part::whole(&pixels);
+        scale(pixels, part, width, height).unwrap().bytes
+    }
+
+    fn rgb(image: RgbImage) -> Pixels {
+        let (width, height) = image.dimensions();
+        Pixels { width, height, has_alpha: false, bytes: image.into_raw() }
     }
 
     #[test]
     fn one_color_stays_that_color_in_every_size() {
         for (width, height) in [(1, 1), (7, 3), (40, 40), (41, 39), (300, 2)] {
-            let image = scaled(RgbImage::from_pixel(40, 40, Rgb([250, 3, 128])), width, height);
-            assert!(image.to_rgb8().pixels().all(|it| it.0 == [250, 3, 128]));
+            let image = rgb(RgbImage::from_pixel(40, 40, Rgb([250, 3, 128])));
+            let pixels = [250, 3, 128].repeat((width * height) as usize);
+            assert_eq!(scaled(image, width, height), pixels);
         }
     }
 
@@ -170,12 +168,10 @@ mod tests {
             0 => Rgba([200, 100, 50, 255]),
             _ => Rgba([0, 255, 0, 0]),
         };
-        let image = scaled(RgbaImage::from_fn(64, 64, stripes), 8, 8).to_rgba8();
-        for pixel in image.pixels() {
-            assert!(
-                pixel.0[..3] == [200, 100, 50] && (120..=136).contains(&pixel.0[3]),
-                "{pixel:?}"
-            );
+        let bytes = RgbaImage::from_fn(64, 64, stripes).into_raw();
+        let image = Pixels { width: 64, height: 64, has_alpha: true, bytes };
+        for pixel in scaled(image, 8, 8).as_chunks::<4>().0 {
+            assert!(pixel[..3] == [200, 100, 50] && (120..=136).contains(&pixel[3]), "{pixel:?}");
         }
     }
 
@@ -190,7 +186,7 @@ mod tests {
         for (width, height) in [(31, 20), (97, 10), (5, 61), (150, 90), (1, 1)] {
             let filter = image::imageops::FilterType::CatmullRom;
             let expected = image::imageops::resize(&image, width, height, filter);
-            let found = scaled(image.clone(), width, height).to_rgb8();
+            let found = scaled(rgb(image.clone()), width, height);
             let far = expected.iter().zip(found.iter()).map(|(a, b)| a.abs_diff(*b)).max();
             assert!(far.unwrap() <= 2, "{width} x {height}: {far:?}");
         }
@@ -198,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_part_outside_of_the_image_is_refused() {
-        let image = || DynamicImage::ImageRgb8(RgbImage::new(10, 10));
+        let image = || rgb(RgbImage::new(10, 10));
         let whole = Part::whole(&image());
         for part in [Part { left: 1.0, ..whole }, Part { top: -1.0, ..whole }] {
             assert!(scale(image(), part, 5, 5).is_none());

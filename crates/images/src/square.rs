@@ -1,40 +1,44 @@
 //! The square in the middle of an image, as networks want it.
 
-use image::{DynamicImage, RgbImage, metadata::Orientation};
-
 use super::{
     decode::{Decoded, decode},
     image_error::ImageError,
     limits::ImageLimits,
+    pixels::{Orientation, Pixels},
     scale::{Part, scale},
 };
 
 /// Scales an image so that its short side has this length, and takes a square of `edge` pixels from
-/// its middle: upright, transparent parts in white.
+/// its middle: upright, transparent parts in white. Each pixel has three bytes: red, green, blue.
 pub fn middle_square(
     bytes: &[u8],
     limits: &ImageLimits,
     short_side: u32,
     edge: u32,
-) -> Result<RgbImage, ImageError> {
-    let Decoded { outline, image, orientation } = decode(bytes, limits)?;
-    let square = square(image, orientation, short_side, edge);
+) -> Result<Vec<[u8; 3]>, ImageError> {
+    let Decoded { outline, pixels, orientation } = decode(bytes, limits)?;
+    let square = square(pixels, orientation, short_side, edge);
     square.ok_or_else(|| ImageError::broken(outline.format, "it has no middle"))
 }
 
 fn square(
-    image: DynamicImage,
+    pixels: Pixels,
     orientation: Orientation,
     short_side: u32,
     edge: u32,
-) -> Option<RgbImage> {
-    let (part, width, height) = middle(image.width(), image.height(), short_side);
+) -> Option<Vec<[u8; 3]>> {
+    let (part, width, height) = middle(pixels.width, pixels.height, short_side);
     // It is made small before it is turned: turning copies it.
-    let mut image = scale(image, part, width, height)?;
-    image.apply_orientation(orientation);
-    let left = image.width().checked_sub(edge)? / 2;
-    let top = image.height().checked_sub(edge)? / 2;
-    Some(over_white(&image.crop_imm(left, top, edge, edge)))
+    let pixels = scale(pixels, part, width, height)?.upright(orientation);
+    let left = pixels.width.checked_sub(edge)? as usize / 2;
+    let top = pixels.height.checked_sub(edge)? as usize / 2;
+    let (width, edge) = (pixels.width as usize, edge as usize);
+    let pixels: Vec<[u8; 3]> = match pixels.has_alpha {
+        true => pixels.bytes.as_chunks().0.iter().map(over_white).collect(),
+        false => pixels.bytes.as_chunks().0.to_vec(),
+    };
+    let rows = pixels.chunks_exact(width).skip(top).take(edge);
+    Some(rows.flat_map(|row| row[left..left + edge].iter().copied()).collect())
 }
 
 /// The part to scale, and its size. The whole image, unless it is so long that most of it would
@@ -56,21 +60,18 @@ fn middle(width: u32, height: u32, short_side: u32) -> (Part, u32, u32) {
     (part, scaled(used_width), scaled(used_height))
 }
 
-fn over_white(image: &DynamicImage) -> RgbImage {
-    let Some(clear) = image.as_rgba8() else { return image.to_rgb8() };
-    let mut solid = RgbImage::new(clear.width(), clear.height());
-    for (from, to) in clear.pixels().zip(solid.pixels_mut()) {
-        let alpha = u32::from(from.0[3]);
-        for (color, solid) in from.0.iter().zip(&mut to.0) {
-            let mixed = (u32::from(*color) * alpha + 255 * (255 - alpha) + 127) / 255;
-            *solid = u8::try_from(mixed).unwrap_or(u8::MAX);
-        }
-    }
-    solid
+fn over_white([red, green, blue, alpha]: &[u8; 4]) -> [u8; 3] {
+    [red, green, blue].map(|color| {
+        let alpha = u32::from(*alpha);
+        let mixed = (u32::from(*color) * alpha + 255 * (255 - alpha) + 127) / 255;
+        u8::try_from(mixed).unwrap_or(u8::MAX)
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use image::RgbImage;
+
     use super::*;
 
     #[test]
@@ -79,20 +80,27 @@ mod tests {
             let (part, to_width, to_height) = middle(width, height, 256);
             assert!(to_width <= 1_024 && to_height <= 1_024);
             assert!(part.left + part.width <= f64::from(width));
-            let strip = RgbImage::from_pixel(width, height, image::Rgb([9, 9, 9])).into();
-            let square = square(strip, Orientation::NoTransforms, 256, 224).unwrap();
-            assert_eq!(square.dimensions(), (224, 224));
+            let bytes = vec![9; (width * height * 3) as usize];
+            let strip = Pixels { width, height, has_alpha: false, bytes };
+            let square = square(strip, Orientation::UPRIGHT, 256, 224).unwrap();
+            assert_eq!(square, vec![[9; 3]; 224 * 224]);
         }
     }
 
     #[test]
     fn a_turned_photo_gives_the_pixels_of_the_upright_one() {
-        let upright = DynamicImage::ImageRgb8(RgbImage::from_fn(60, 40, |x, y| {
+        let upright = RgbImage::from_fn(60, 40, |x, y| {
             image::Rgb([u8::try_from(x * 4).unwrap(), u8::try_from(y * 5).unwrap(), 0])
-        }));
-        let expected = square(upright.clone(), Orientation::NoTransforms, 32, 32).unwrap();
-        let found = square(upright.rotate270(), Orientation::Rotate90, 32, 32).unwrap();
-        let far = expected.iter().zip(found.iter()).any(|(a, b)| a.abs_diff(*b) > 1);
+        });
+        let pixels = |image: RgbImage| {
+            let (width, height) = image.dimensions();
+            Pixels { width, height, has_alpha: false, bytes: image.into_raw() }
+        };
+        let turned = image::imageops::rotate270(&upright);
+        let expected = square(pixels(upright), Orientation::UPRIGHT, 32, 32).unwrap();
+        let found = square(pixels(turned), Orientation::CLOCKWISE, 32, 32).unwrap();
+        let bytes = expected.as_flattened().iter().zip(found.as_flattened());
+        let far = bytes.into_iter().any(|(a, b)| a.abs_diff(*b) > 1);
         assert!(!far);
     }
 }

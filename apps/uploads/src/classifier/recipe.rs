@@ -1,6 +1,5 @@
 //! From the bytes of an image to the numbers that a network is fed with.
 
-use image::RgbImage;
 use steadfast_images::{ImageError, ImageLimits, middle_square};
 
 /// How a network wants its images.
@@ -52,17 +51,18 @@ impl Recipe {
         Ok(self.numbers(&square, layout))
     }
 
-    fn numbers(&self, square: &RgbImage, layout: Layout) -> Vec<f32> {
+    fn numbers(&self, square: &[[u8; 3]], layout: Layout) -> Vec<f32> {
         let number = |value: u8, channel: usize| {
             (f32::from(value) * self.scale - self.mean[channel]) / self.std[channel]
         };
-        let pixels = || square.pixels().map(|it| it.0);
         match layout {
-            Layout::Pixels => pixels()
+            Layout::Pixels => square
+                .iter()
                 .flat_map(|it| [0, 1, 2].map(|channel| number(it[channel], channel)))
                 .collect(),
             Layout::Planes => {
-                let plane = |channel| pixels().map(move |it: [u8; 3]| number(it[channel], channel));
+                let plane =
+                    |channel: usize| square.iter().map(move |it| number(it[channel], channel));
                 (0..3).flat_map(plane).collect()
             }
         }

@@ -6,10 +6,9 @@ pub mod fuzz;
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use image::{ExtendedColorType, ImageEncoder, codecs::png::PngEncoder};
 use serde::Deserialize;
 use steadfast_egress::{Answer, Poster, Service, ServiceError, ServiceOptions};
-use steadfast_images::{ImageError, ImageFormat, ImageLimits, inspect, thumbnail};
+use steadfast_images::{ImageError, ImageFormat, ImageLimits, encode_png, inspect, thumbnail};
 
 use super::{Classifier, ClassifyError, LABELS_MAX, Label};
 
@@ -143,11 +142,8 @@ impl Shared {
 
 /// A PNG that every model takes.
 fn small_picture() -> Result<Vec<u8>, ClassifyError> {
-    let mut bytes = Vec::new();
-    let pixels = [90, 120, 150].repeat(64 * 64);
-    let written = PngEncoder::new(&mut bytes).write_image(&pixels, 64, 64, ExtendedColorType::Rgb8);
-    written.map_err(|error| unavailable(&error.to_string()))?;
-    Ok(bytes)
+    let png = encode_png(64, 64, &[90, 120, 150].repeat(64 * 64));
+    png.map_err(|error| unavailable(&error.to_string()))
 }
 
 fn unavailable(reason: &str) -> ClassifyError {

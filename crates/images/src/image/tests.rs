@@ -1,6 +1,7 @@
 use image::{
     Delay, DynamicImage, Frame, GenericImageView, Rgba, RgbaImage,
     codecs::gif::{GifEncoder, Repeat},
+    metadata::Orientation,
 };
 
 use super::*;

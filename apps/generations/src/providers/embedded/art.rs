@@ -1,9 +1,8 @@
 //! Images: noise bent by noise, lit from the side, which looks like folds of cloth.
 
-use image::{
-    ExtendedColorType, ImageEncoder, ImageError,
-    codecs::png::{CompressionType, FilterType, PngEncoder},
-};
+use std::io;
+
+use steadfast_images::encode_png;
 
 use super::{
     drawing::Drawing,
@@ -12,15 +11,11 @@ use super::{
 };
 
 /// Draws an image as a PNG.
-pub(super) fn png(drawing: &Drawing) -> Result<Vec<u8>, ImageError> {
+pub(super) fn png(drawing: &Drawing) -> io::Result<Vec<u8>> {
     let mut rng = drawing.rng();
     let palette = Palette::choose(drawing, &mut rng);
     let pixels = pixels(drawing, &palette, &mut rng);
-    let mut bytes = Vec::new();
-    let encoder =
-        PngEncoder::new_with_quality(&mut bytes, CompressionType::Fast, FilterType::Adaptive);
-    encoder.write_image(&pixels, drawing.width, drawing.height, ExtendedColorType::Rgb8)?;
-    Ok(bytes)
+    encode_png(drawing.width, drawing.height, &pixels)
 }
 
 /// The pixels, row by row. Positions are parts of the shorter edge, so that a larger image of the

@@ -1,9 +1,8 @@
 //! Clips: folds that drift in a circle, so that the end is the beginning, and lights that go round.
 
-use image::{
-    Delay, Frame, ImageError, RgbaImage,
-    codecs::gif::{GifEncoder, Repeat},
-};
+use std::{borrow::Cow, io};
+
+use gif::{Encoder, Frame, Repeat};
 
 use super::{
     art::Folds,
@@ -15,7 +14,7 @@ use super::{
 /// Frames of a second.
 const RATE: u32 = 10;
 
-/// Colours. Few of them make small files, and the encoder keeps up to 256 as they are.
+/// Colours. Few of them make small files; a GIF has at most 256.
 const COLOURS: usize = 40;
 
 /// A shade between two colours is a pattern of both.
@@ -31,7 +30,7 @@ struct Orb {
 }
 
 /// Draws a clip as a GIF that repeats for ever.
-pub(super) fn gif(drawing: &Drawing) -> Result<Vec<u8>, ImageError> {
+pub(super) fn gif(drawing: &Drawing) -> io::Result<Vec<u8>> {
     let mut rng = drawing.rng();
     let palette = Palette::choose(drawing, &mut rng);
     let folds = Folds::new(&mut rng);
@@ -39,32 +38,35 @@ pub(super) fn gif(drawing: &Drawing) -> Result<Vec<u8>, ImageError> {
     let unit = drawing.width.min(drawing.height) as f32;
     let extent = (drawing.width as f32 / unit, drawing.height as f32 / unit);
     let orbs: Vec<Orb> = (0..3 + rng.below(3)).map(|_| orb(&mut rng, extent)).collect();
-    let colours: Vec<[u8; 4]> = (0..COLOURS)
-        .map(|it| {
-            let [red, green, blue] = palette.at(it as f32 / (COLOURS - 1) as f32).map(to_byte);
-            [red, green, blue, 255]
-        })
+    let colours: Vec<u8> = (0..COLOURS)
+        .flat_map(|it| palette.at(it as f32 / (COLOURS - 1) as f32).map(to_byte))
         .collect();
+    let short = |edge: u32| u16::try_from(edge).map_err(io::Error::other);
+    let (width, height) = (short(drawing.width)?, short(drawing.height)?);
     let mut bytes = Vec::new();
-    let mut encoder = GifEncoder::new(&mut bytes);
-    encoder.set_repeat(Repeat::Infinite)?;
+    let mut encoder =
+        Encoder::new(&mut bytes, width, height, &colours).map_err(io::Error::other)?;
+    encoder.set_repeat(Repeat::Infinite).map_err(io::Error::other)?;
     let frames = drawing.seconds.unwrap_or(2).clamp(1, 3) * RATE;
     for frame in 0..frames {
         let time = frame as f32 / frames as f32;
         let (dx, dy) = turn(time);
         let drift = (0.22 * dx, 0.22 * dy);
         let field = Field::new(&folds, zoom, extent, drift);
-        let image = RgbaImage::from_fn(drawing.width, drawing.height, |column, row| {
+        let colour = |column: u32, row: u32| {
             let (x, y) = (column as f32 / unit, row as f32 / unit);
             let glow: f32 = orbs.iter().map(|it| it.light(x, y, time)).sum();
             let level = 0.38 + field.at(x, y) + 0.75 * glow;
             let pattern = PATTERN[row as usize % 4][column as usize % 4];
             let exact = level.clamp(0.0, 1.0) * (COLOURS - 1) as f32;
-            let index = (exact + f32::from(pattern) / 16.0) as usize;
-            image::Rgba(colours[index.min(COLOURS - 1)])
-        });
-        let delay = Delay::from_numer_denom_ms(1_000, RATE);
-        encoder.encode_frame(Frame::from_parts(image, 0, 0, delay))?;
+            let index = (exact + f32::from(pattern) / 16.0) as u8;
+            index.min(COLOURS as u8 - 1)
+        };
+        let row = |row: u32| (0..drawing.width).map(move |column| colour(column, row));
+        let buffer: Vec<u8> = (0..drawing.height).flat_map(row).collect();
+        let delay = (100 / RATE) as u16; // in hundredths of a second
+        let frame = Frame { width, height, delay, buffer: Cow::Owned(buffer), ..Frame::default() };
+        encoder.write_frame(&frame).map_err(io::Error::other)?;
     }
     drop(encoder); // which writes the end
     Ok(bytes)
