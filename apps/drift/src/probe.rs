@@ -15,8 +15,8 @@ mod tls;
 
 use std::{collections::BTreeSet, time::Duration};
 
-use jiff::Timestamp;
 use rustls::RootCertStore;
+use steadfast_core::store::{DateTime, Timestamp};
 use steadfast_egress::{EgressError, Gate, Target};
 use tokio::time::Instant;
 
@@ -258,7 +258,7 @@ fn context(answer: &Answer, hop: Option<&Hop>) -> CfContext {
 
 /// Milliseconds since 1970 as ISO 8601.
 fn iso(now_ms: i64) -> String {
-    Timestamp::from_millisecond(now_ms).unwrap_or_default().to_string()
+    DateTime::of(Timestamp(now_ms)).map_or_else(String::new, |it| it.to_string())
 }
 
 /// A failure without certificates.

@@ -3,7 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
-use steadfast_core::{Ctx, Error, Object, Result, Retry, Workflow, store::Timestamp};
+use steadfast_core::{
+    Ctx, Error, Object, Result, Retry, Workflow,
+    store::{DateTime, Timestamp},
+};
 
 use crate::{
     AttachExplanation, CompareError, Comparison, Earlier, EnvPair, FailComparison,
@@ -263,8 +266,8 @@ fn why_not(error: &Error, is_final: bool) -> CompareError {
 fn told(earlier: &Earlier) -> HistorySummary {
     let worst = earlier.past.findings.iter().map(|it| it.severity).min();
     HistorySummary {
-        at: jiff::Timestamp::from_millisecond(earlier.completed_at)
-            .map_or_else(|_| String::new(), |it| it.to_string()),
+        at: DateTime::of(Timestamp(earlier.completed_at))
+            .map_or_else(String::new, |it| it.to_string()),
         severity: worst.unwrap_or(Severity::Info),
         findings: earlier.past.findings.len() as u64,
         summary: earlier.summary.clone(),

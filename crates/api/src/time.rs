@@ -6,22 +6,12 @@ use steadfast_store::Timestamp;
 
 /// Formats a time. Times outside of the calendar become its first or last one.
 pub fn rfc3339(at: Timestamp) -> String {
-    let clamped = jiff::Timestamp::from_millisecond(at.0).unwrap_or(if at.0 < 0 {
-        jiff::Timestamp::MIN
-    } else {
-        jiff::Timestamp::MAX
-    });
-    format!("{clamped:.3}")
+    at.rfc3339()
 }
 
 /// Parses a time. Without a zone it is UTC; a date is its midnight.
 pub fn read_time(text: &str) -> Option<Timestamp> {
-    let civil = || {
-        let time: jiff::civil::DateTime = text.parse().ok()?;
-        time.to_zoned(jiff::tz::TimeZone::UTC).ok().map(|it| it.timestamp())
-    };
-    let time = text.parse::<jiff::Timestamp>().ok().or_else(civil)?;
-    Some(Timestamp(time.as_millisecond()))
+    Timestamp::from_rfc3339(text)
 }
 
 /// Milliseconds of a duration.

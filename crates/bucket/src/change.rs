@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use steadfast_store::{
-    Commit, ENQUEUE, EntryKey, Expect, Json, Message, Put, Receipt, Rejection, Remember,
+    Commit, DateTime, ENQUEUE, EntryKey, Expect, Json, Message, Put, Receipt, Rejection, Remember,
     StoreError, Timestamp, Write, crash, queue_address,
 };
 
@@ -267,9 +267,9 @@ impl Shared {
 
 /// Formats a time for events.
 fn time(at: Timestamp) -> String {
-    match jiff::Timestamp::from_millisecond(at.0) {
-        Ok(it) => format!("{it:.3}"),
+    match DateTime::of(at) {
+        Some(it) => format!("{it:.3}"),
         // Years after 9999 have no RFC 3339 form.
-        Err(_) => at.0.to_string(),
+        None => at.0.to_string(),
     }
 }

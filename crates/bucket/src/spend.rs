@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use jiff::{ToSpan, tz::TimeZone};
 use serde::{Deserialize, Serialize};
 use steadfast_store::{
-    Address, Commit, EntityKind, Entry, EntryKey, Expect, Json, Outcome, Put, Rejection, Remember,
-    StoreError, Timestamp, Write,
+    Address, Commit, DateTime, EntityKind, Entry, EntryKey, Expect, Json, Outcome, Put, Rejection,
+    Remember, StoreError, Timestamp, Write,
 };
 
 use crate::{
@@ -110,15 +109,14 @@ impl Buckets {
 
 /// The month of a time in UTC as `2026-11`, and the begin of the next one.
 fn month_of(at: Timestamp) -> Result<(String, Timestamp), BucketError> {
-    let outside = |error: jiff::Error| {
-        let reason = format!("the clock is outside of the calendar: {error}");
+    let found = DateTime::of(at).and_then(|DateTime { year, month, .. }| {
+        let next = DateTime::midnight(year + month / 12, month % 12 + 1, 1)?;
+        Some((format!("{year:04}-{month:02}"), next))
+    });
+    found.ok_or_else(|| {
+        let reason = "the clock is outside of the calendar".into();
         BucketError::Store(StoreError::Failed { reason })
-    };
-    let date = jiff::Timestamp::from_millisecond(at.0).map_err(outside)?.to_zoned(TimeZone::UTC);
-    let first = date.date().first_of_month();
-    let next = first.checked_add(1.month()).map_err(outside)?;
-    let next = next.to_zoned(TimeZone::UTC).map_err(outside)?.timestamp().as_millisecond();
-    Ok((format!("{:04}-{:02}", first.year(), first.month()), Timestamp(next)))
+    })
 }
 
 #[cfg(test)]
@@ -126,16 +124,15 @@ mod tests {
     use super::*;
 
     fn month(text: &str) -> (String, String) {
-        let at: jiff::Timestamp = text.parse().unwrap();
-        let (month, next) = month_of(Timestamp(at.as_millisecond())).unwrap();
-        (month, jiff::Timestamp::from_millisecond(next.0).unwrap().to_string())
+        let (month, next) = month_of(Timestamp::from_rfc3339(text).unwrap()).unwrap();
+        (month, next.rfc3339())
     }
 
     #[test]
     fn months_are_those_of_utc() {
         let of = |month: &str, next: &str| (month.to_owned(), next.to_owned());
-        assert_eq!(month("2026-11-30T23:59:59.999Z"), of("2026-11", "2026-12-01T00:00:00Z"));
-        assert_eq!(month("2026-12-01T00:00:00Z"), of("2026-12", "2027-01-01T00:00:00Z"));
-        assert_eq!(month("2028-02-29T12:00:00Z"), of("2028-02", "2028-03-01T00:00:00Z"));
+        assert_eq!(month("2026-11-30T23:59:59.999Z"), of("2026-11", "2026-12-01T00:00:00.000Z"));
+        assert_eq!(month("2026-12-01T00:00:00Z"), of("2026-12", "2027-01-01T00:00:00.000Z"));
+        assert_eq!(month("2028-02-29T12:00:00Z"), of("2028-02", "2028-03-01T00:00:00.000Z"));
     }
 }

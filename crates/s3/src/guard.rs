@@ -3,10 +3,11 @@
 use http::{HeaderName, HeaderValue, Method, header, request::Parts};
 use s3s::{S3Result, dto::Range, s3_error};
 use steadfast_bucket::BLOB_BYTES_MAX;
+use steadfast_store::Timestamp;
 
 use crate::{
     chunks::Chunks,
-    presign::{PRESIGN_MAX, REGION},
+    presign::{PRESIGN_MAX, REGION, amz_date},
     signature::{Claims, Signature},
 };
 
@@ -106,11 +107,9 @@ fn set_amz_date(parts: &mut Parts) {
     let Some(date) = parts.headers.get(header::DATE).and_then(|it| it.to_str().ok()) else {
         return;
     };
-    let time = match jiff::fmt::rfc2822::parse(date) {
-        Ok(it) => it.timestamp().strftime("%Y%m%dT%H%M%SZ").to_string(),
-        // Some clients send the format of the other header.
-        Err(_) => date.to_owned(),
-    };
+    // Some clients send the format of the other header.
+    let time = Timestamp::from_http_date(date).and_then(amz_date);
+    let time = time.unwrap_or_else(|| date.to_owned());
     if let Ok(time) = HeaderValue::from_str(&time) {
         parts.headers.insert(AMZ_DATE, time);
     }

@@ -7,7 +7,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::{Digest, Sha256};
 use steadfast_bucket::{AccessKey, BlobKey, BucketName};
-use steadfast_store::Timestamp;
+use steadfast_store::{DateTime, Timestamp};
 
 /// Maximum lifetime of a presigned URL, as in S3.
 pub const PRESIGN_MAX: Duration = Duration::from_hours(7 * 24);
@@ -87,8 +87,8 @@ fn query(
     if !(1..=PRESIGN_MAX.as_secs()).contains(&seconds) {
         return Err(PresignError::Expires { seconds });
     }
-    let at = jiff::Timestamp::from_millisecond(at.0).map_err(|_| PresignError::Time(at.0))?;
-    let (time, day) = (at.strftime("%Y%m%dT%H%M%SZ").to_string(), at.strftime("%Y%m%d"));
+    let time = amz_date(at).ok_or(PresignError::Time(at.0))?;
+    let day = &time[..8];
     let scope = format!("{day}/{REGION}/s3/aws4_request");
     let credential = format!("{}/{scope}", key.id);
     let query = format!(
@@ -100,10 +100,17 @@ fn query(
     let hash = HEXLOWER.encode(&Sha256::digest(canonical));
     let text = format!("AWS4-HMAC-SHA256\n{time}\n{scope}\n{hash}");
     let mut secret = format!("AWS4{}", key.secret.expose()).into_bytes();
-    for step in [day.to_string().as_str(), REGION, "s3", "aws4_request"] {
+    for step in [day, REGION, "s3", "aws4_request"] {
         secret = mac(&secret, step).to_vec();
     }
     Ok(format!("{query}&X-Amz-Signature={}", HEXLOWER.encode(&mac(&secret, &text))))
+}
+
+/// A time as signatures have it: `20261115T023456Z`. `None` outside of the calendar.
+pub(crate) fn amz_date(at: Timestamp) -> Option<String> {
+    let DateTime { year, month, day, hour, minute, second, .. } =
+        DateTime::of(at).filter(|it| 0 <= it.year)?;
+    Some(format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z"))
 }
 
 fn mac(secret: &[u8], text: &str) -> [u8; 32] {

@@ -8,6 +8,7 @@
     allow(dead_code, reason = "the stores share their code, and PostgreSQL uses the most of it")
 )]
 
+mod calendar;
 mod clock;
 mod commit;
 pub mod crash;
@@ -56,6 +57,7 @@ pub use async_recursion::async_recursion as boxed;
 #[cfg(feature = "postgres")]
 pub use self::postgres::{PostgresOptions, PostgresStore};
 pub use self::{
+    calendar::DateTime,
     clock::{Clock, ManualClock, Sleep, SystemClock, TimeLeft, Timestamp},
     commit::{Commit, Expect, Remember, Snapshot, Write},
     entropy::{Entropy, SeededEntropy},

@@ -4,6 +4,7 @@ mod findings;
 mod requests;
 
 use maud::{Markup, html};
+use steadfast_core::store::Timestamp;
 use steadfast_web::pretty_json;
 
 use self::{findings::findings, requests::requests};
@@ -211,8 +212,10 @@ fn raw(result: &CompareResult) -> Markup {
 
 /// A time for people.
 fn moment(at_ms: i64) -> String {
-    let at = jiff::Timestamp::from_millisecond(at_ms).unwrap_or_default();
-    at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
+    let time = Timestamp(at_ms).rfc3339();
+    // Without the milliseconds.
+    let time = time.split_once('.').map_or(&*time, |(seconds, _)| seconds);
+    format!("{} UTC", time.replace('T', " "))
 }
 
 fn history_of(shown: &Shown, history: &[Brief]) -> Markup {

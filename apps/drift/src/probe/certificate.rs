@@ -1,9 +1,9 @@
 //! Certificates in words.
 
 use data_encoding::HEXLOWER;
-use jiff::Timestamp;
 use rustls::pki_types::CertificateDer;
 use sha2::{Digest, Sha256};
+use steadfast_core::store::{DateTime, Timestamp};
 use x509_cert::{
     certificate::{CertificateInner, Raw, TbsCertificateInner},
     der::{Decode, Reader, SliceReader, asn1::UintRef, oid::AssociatedOid},
@@ -88,7 +88,8 @@ fn address(bytes: &[u8]) -> Option<String> {
 
 fn time(at: Time) -> String {
     let seconds = i64::try_from(at.to_unix_duration().as_secs()).unwrap_or(i64::MAX);
-    Timestamp::from_second(seconds).map(|it| it.to_string()).unwrap_or_default()
+    let time = DateTime::of(Timestamp(seconds.saturating_mul(1_000)));
+    time.map(|it| it.to_string()).unwrap_or_default()
 }
 
 fn key(certificate: &Tbs) -> String {

@@ -41,10 +41,10 @@ pub(crate) fn sign_in(
     payload: &str,
 ) -> (Vec<(String, String)>, Seal) {
     // The library reads the system clock.
-    let now = jiff::Timestamp::from_millisecond(SystemClock.now().0).unwrap();
-    let (time, day) =
-        (now.strftime("%Y%m%dT%H%M%SZ").to_string(), now.strftime("%Y%m%d").to_string());
-    let date = now.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
+    let now = SystemClock.now();
+    let date = now.http_date().unwrap();
+    let time: String = now.rfc3339().split('.').next().unwrap().replace(['-', ':'], "") + "Z";
+    let day = time[..8].to_owned();
     let when = if with_amz_date { ("x-amz-date", time.as_str()) } else { ("date", &*date) };
     let own = [("host", "localhost"), ("x-amz-content-sha256", payload), when];
     let mut all: Vec<(String, String)> =

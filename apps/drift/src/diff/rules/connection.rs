@@ -1,6 +1,6 @@
 //! H: the connections themselves.
 
-use jiff::Timestamp;
+use steadfast_core::store::Timestamp;
 
 use super::{Category, Code, DiffFinding, Evidence, Found, Scene, Section, Severity, worst};
 use crate::{
@@ -82,9 +82,9 @@ pub(super) fn certificates(scene: &Scene<'_>, found: &mut Found) {
 
 /// How many days a certificate had left when it was seen.
 fn days_left(side: &SignalEnvelope, certificate: Option<&Certificate>) -> Option<i64> {
-    let seen: Timestamp = side.captured_at.parse().ok()?;
-    let end: Timestamp = certificate?.not_after.parse().ok()?;
-    Some((end.as_second() - seen.as_second()).div_euclid(86_400))
+    let second = |text: &str| Some(Timestamp::from_rfc3339(text)?.0.div_euclid(1_000));
+    let seen = second(&side.captured_at)?;
+    Some((second(&certificate?.not_after)? - seen).div_euclid(86_400))
 }
 
 fn expiry(

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
+use steadfast_core::store::Timestamp;
 use steadfast_egress::{Poster, Service, ServiceError, ServiceOptions};
 
 use super::{RunwareOptions, wire::Answer};
@@ -64,9 +65,8 @@ fn wait(retry_after: &str, date: Option<&str>) -> Option<Duration> {
     if let Ok(seconds) = text.parse() {
         return Some(Duration::from_secs(seconds));
     }
-    let at = |text: &str| jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(text).ok();
-    let seconds = at(text)?.as_second().saturating_sub(at(date?.trim())?.as_second());
-    Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
+    let date = Timestamp::from_http_date(date?)?;
+    Some(Timestamp::from_http_date(text)?.since(date))
 }
 
 #[cfg(test)]

@@ -12,10 +12,7 @@ pub struct Time(pub Timestamp);
 impl fmt::Display for Time {
     /// A time beyond the calendar becomes the last or first that it has.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let millis = self.0.0;
-        let end = if millis < 0 { jiff::Timestamp::MIN } else { jiff::Timestamp::MAX };
-        let time = jiff::Timestamp::from_millisecond(millis).unwrap_or(end);
-        write!(f, "{time:.3}")
+        f.write_str(&self.0.rfc3339())
     }
 }
 
@@ -28,8 +25,8 @@ impl Serialize for Time {
 impl<'de> Deserialize<'de> for Time {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let time: jiff::Timestamp = text.parse().map_err(de::Error::custom)?;
-        Ok(Self(Timestamp(time.as_millisecond())))
+        let time = Timestamp::from_rfc3339(&text);
+        time.map(Self).ok_or_else(|| de::Error::custom(format!("`{text}` is not an RFC 3339 time")))
     }
 }
 
@@ -55,7 +52,7 @@ mod tests {
         let text = serde_json::to_string(&time).unwrap();
         assert_eq!(text, "\"2026-11-15T02:34:56.789Z\"");
         assert_eq!(serde_json::from_str::<Time>(&text).unwrap(), time);
-        assert!(Time(Timestamp::MAX).to_string().starts_with("9999-12-30T"));
+        assert!(Time(Timestamp::MAX).to_string().starts_with("9999-12-31T"));
         assert!(serde_json::from_str::<Time>("\"yesterday\"").is_err());
     }
 }

@@ -58,8 +58,7 @@ fn tags(text: &str) -> Match {
 
 /// Parses a time in HTTP format. An invalid time is ignored.
 fn time(text: &str) -> Option<Timestamp> {
-    let time = jiff::fmt::rfc2822::parse(text).ok()?;
-    Some(Timestamp(time.timestamp().as_millisecond()))
+    Timestamp::from_http_date(text)
 }
 
 /// The requested range. Unknown units, several ranges and a range with `If-Range` are ignored.
@@ -117,9 +116,7 @@ pub(super) fn of_blob(blob: &Blob, inline: bool) -> Result<HeaderMap, Problem> {
     set(header::ACCEPT_RANGES, "bytes");
     set(HeaderName::from_static("x-blob-sequence"), &blob.sequence.to_string());
     set(HeaderName::from_static("x-blob-version"), &blob.version());
-    if let Ok(at) = jiff::Timestamp::from_millisecond(blob.modified_at.0)
-        && let Ok(at) = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&at)
-    {
+    if let Some(at) = blob.modified_at.http_date() {
         set(header::LAST_MODIFIED, &at);
     }
     headers.insert(header::CONTENT_SECURITY_POLICY, SANDBOX);
