@@ -16,11 +16,10 @@ mod worker;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use futures_util::FutureExt;
 use parking_lot::Mutex;
 use steadfast_store::{
     DueCursor, Entropy, Position, Recorded, RetryPolicy, SeededEntropy, State, Store, StoreError,
-    Work,
+    Work, futures::FutureExt,
 };
 use tokio::{sync::watch, task::JoinHandle};
 

@@ -12,9 +12,8 @@ use std::{
     time::Duration,
 };
 
-use futures_util::FutureExt;
 use parking_lot::Mutex;
-use steadfast_store::{Position, Seal, Store, StoreError};
+use steadfast_store::{Position, Seal, Store, StoreError, futures::FutureExt};
 use tokio::{
     runtime::Handle,
     sync::{OnceCell, watch},

@@ -17,6 +17,8 @@ mod entry;
 mod error;
 mod fresh_messages;
 #[doc(hidden)]
+pub mod futures;
+#[doc(hidden)]
 pub mod fuzz;
 mod id;
 pub mod limits;

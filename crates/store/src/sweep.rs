@@ -4,11 +4,9 @@
 //! needed then is added to a list when it is not needed any more, as is an entity that ends by
 //! itself. The sweep processes these lists as well, and nothing else.
 
-use futures_util::future::try_join_all;
-
 use crate::{
     Commit, EntityId, ExpiryList, ExpiryRow, Outcome, Position, Receipt, Retention, Store,
-    StoreError, Timestamp, Write,
+    StoreError, Timestamp, Write, futures::try_join_all,
 };
 
 /// Rows processed in one commit: a sweep must not block others for long.

@@ -3,11 +3,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::FutureExt;
 use serde::{Deserialize, Serialize};
 use steadfast_store::{
     Commit, Entry, EntryKey, EntryRange, Expect, InvalidInput, Json, Outcome, Put, Store,
-    StoreError, Timestamp, Write,
+    StoreError, Timestamp, Write, futures::FutureExt,
 };
 use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
 

@@ -2,12 +2,11 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use futures_util::FutureExt;
 use parking_lot::{Mutex, RwLock};
 use serde::{Deserialize, Serialize};
 use steadfast_store::{
     Commit, EntryKey, EntryRange, Expect, InvalidInput, Json, Outcome, Put, Rejection, Store,
-    StoreError, Timestamp, Write, secret_text,
+    StoreError, Timestamp, Write, futures::FutureExt, secret_text,
 };
 use tokio::sync::watch;
 

@@ -11,11 +11,10 @@ use std::{
     time::Duration,
 };
 
-use futures_util::FutureExt;
 use parking_lot::Mutex;
 use steadfast_store::{
     Address, Commit, Entropy, GrantedClaim, Lease, Outcome, Position, Receipt, Recorded, Rejection,
-    RetryPolicy, SettledAs, Store, StoreError, Timestamp, Work, Write,
+    RetryPolicy, SettledAs, Store, StoreError, Timestamp, Work, Write, futures::FutureExt,
 };
 use tokio::task::JoinSet;
 

@@ -6,10 +6,10 @@ use std::{
     sync::Arc,
 };
 
-use futures_util::FutureExt;
 use parking_lot::Mutex;
 use steadfast_store::{
     DueCursor, Notice, NoticeBatch, Position, Store, StoreClock, StoreError, Timestamp, Work,
+    futures::FutureExt,
 };
 use tokio::{
     sync::oneshot,

@@ -16,8 +16,7 @@ mod table;
 
 use std::sync::Arc;
 
-use futures_util::FutureExt;
-use steadfast_store::{self as store, Entropy, Store, StoreClock, StoreError};
+use steadfast_store::{self as store, Entropy, Store, StoreClock, StoreError, futures::FutureExt};
 use tokio::{runtime::Handle as Tokio, sync::oneshot};
 
 pub use self::failures::LastFailure;

@@ -2,8 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::FutureExt;
-use steadfast_store::{self as store, EntityKind, StoreError};
+use steadfast_store::{self as store, EntityKind, StoreError, futures::FutureExt};
 
 use super::{
     CallError, Objects,

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use futures_util::FutureExt;
-use steadfast_store::StoreError;
+use steadfast_store::{StoreError, futures::FutureExt};
 
 use super::{
     QueueError, QueueSettings, Queues,

@@ -2,12 +2,11 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use futures_util::FutureExt;
 use parking_lot::Mutex;
 
 use steadfast_store::{
     Commit, EntityId, EntityKind, Entropy, InvalidInput, Store, StoreError, Work, Write,
-    queue_address,
+    futures::FutureExt, queue_address,
 };
 use tokio::sync::watch;
 

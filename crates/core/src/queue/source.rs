@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 
-use futures_util::FutureExt;
-use steadfast_store::{NoticeBatch, QueuedMessage, StoreError, Timestamp};
+use steadfast_store::{NoticeBatch, QueuedMessage, StoreError, Timestamp, futures::FutureExt};
 use tokio::task::{JoinError, JoinSet};
 
 use super::{

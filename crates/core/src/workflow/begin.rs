@@ -3,12 +3,11 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
-use futures_util::FutureExt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use steadfast_store::{
     Address, Commit, Due, Lease, Message, Outcome, Position, Recorded, Rejection, RunStatus, State,
-    StoreError, Write,
+    StoreError, Write, futures::FutureExt,
 };
 use tokio::sync::{mpsc, oneshot};
 

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use serde::{Deserialize, Serialize};
 use steadfast_store::{
     Address, Commit, Expect, InvalidInput, Outcome, Position, Rejection, RunStatus, StoreError,
-    Timestamp, Version, Write,
+    Timestamp, Version, Write, futures::FutureExt,
 };
 
 use super::{

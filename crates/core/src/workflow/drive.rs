@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::FutureExt;
+use steadfast_store::futures::FutureExt;
 use steadfast_store::{
     Address, Commit, EntityId, Health, Lease, Outcome, Position, Recorded, StoreError, Write,
 };

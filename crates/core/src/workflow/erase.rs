@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use futures_util::future::try_join_all;
 use steadfast_store::{
     Address, Commit, Expect, Outcome, Rejection, RunStatus, StoreError, Timestamp, Version, Write,
+    futures::try_join_all,
 };
 
 use super::{RunError, Runs, runs::address, wake};

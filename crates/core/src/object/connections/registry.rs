@@ -11,9 +11,8 @@ use std::{
     },
 };
 
-use futures_util::FutureExt;
 use parking_lot::{Mutex, MutexGuard};
-use steadfast_store::{self as store, EntityId, StoreError};
+use steadfast_store::{self as store, EntityId, StoreError, futures::FutureExt};
 use tokio::{runtime::Handle as Tokio, sync::Notify};
 
 use super::{
