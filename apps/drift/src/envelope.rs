@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::Value;
-use strum::IntoStaticStr;
 
 /// The version of [`SignalEnvelope`].
 pub const SIGNAL_SCHEMA_VERSION: u32 = 1;
@@ -13,16 +12,17 @@ pub const SIGNAL_SCHEMA_VERSION: u32 = 1;
 pub type Headers = BTreeMap<String, String>;
 
 /// Which of the two environments.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr,
-)]
-#[strum(serialize_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
     /// The first one, the old one, the reference.
     Left,
     /// The second one.
     Right,
+}
+
+steadfast_core::store::texts! {
+    Side { Left = "left", Right = "right" }
 }
 
 impl Side {
@@ -207,10 +207,7 @@ pub struct ProbeError {
 }
 
 /// The kinds of failure. The names are stable.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr,
-)]
-#[strum(serialize_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProbeErrorCode {
     /// The text, or the target of a redirect, is no URL that we fetch.
@@ -227,6 +224,18 @@ pub enum ProbeErrorCode {
     FetchError,
     /// Not told by the probe; other sources may.
     UnknownError,
+}
+
+steadfast_core::store::texts! {
+    ProbeErrorCode {
+        InvalidUrl = "invalid_url",
+        DnsError = "dns_error",
+        Timeout = "timeout",
+        TlsError = "tls_error",
+        SsrfBlocked = "ssrf_blocked",
+        FetchError = "fetch_error",
+        UnknownError = "unknown_error",
+    }
 }
 
 impl ProbeErrorCode {

@@ -9,7 +9,6 @@ use crate::{
     probe::{Known, shown_url, urls_within},
     trend::{Past, Trend},
 };
-use strum::{EnumString, IntoStaticStr};
 
 /// One pair of environments; its name is the key of the pair.
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +26,7 @@ impl Default for EnvPair {
 }
 
 /// How far a comparison is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, EnumString, IntoStaticStr)]
-#[strum(serialize_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// It is in progress.
@@ -37,6 +35,10 @@ pub enum Status {
     Completed,
     /// It has none, and says why.
     Failed,
+}
+
+steadfast_core::store::texts! {
+    Status { Running = "running", Completed = "completed", Failed = "failed" }
 }
 
 impl Status {

@@ -3,11 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use strum::{EnumString, IntoStaticStr};
 
 /// How far a task is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, EnumString, IntoStaticStr)]
-#[strum(serialize_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskState {
     /// The provider does not know of it yet, or has not said so.
@@ -22,6 +20,17 @@ pub enum TaskState {
     Failed,
     /// Somebody did not want it any more.
     Cancelled,
+}
+
+steadfast_core::store::texts! {
+    TaskState {
+        Pending = "pending",
+        Submitted = "submitted",
+        Streaming = "streaming",
+        Ready = "ready",
+        Failed = "failed",
+        Cancelled = "cancelled",
+    }
 }
 
 impl TaskState {

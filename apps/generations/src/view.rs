@@ -2,13 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use strum::{EnumString, IntoStaticStr};
 
 use crate::{TaskError, TaskView, providers::OutputKind};
 
 /// How far a generation is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, EnumString, IntoStaticStr)]
-#[strum(serialize_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GenerationStatus {
     /// Something is still to come.
@@ -19,6 +17,15 @@ pub enum GenerationStatus {
     Failed,
     /// It was given up before there was one.
     Cancelled,
+}
+
+steadfast_core::store::texts! {
+    GenerationStatus {
+        Active = "active",
+        Ready = "ready",
+        Failed = "failed",
+        Cancelled = "cancelled",
+    }
 }
 
 impl GenerationStatus {

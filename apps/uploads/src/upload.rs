@@ -5,7 +5,6 @@ use steadfast_core::{
     Error, Result, Sql,
     rusqlite::{OptionalExtension, Row},
 };
-use strum::{EnumString, IntoStaticStr};
 
 use crate::{IMAGE_NOT_FOUND, classifier::Label};
 
@@ -48,8 +47,7 @@ pub(crate) const SCHEMA: &str = "\
     ) STRICT";
 
 /// How far an image is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, EnumString, IntoStaticStr)]
-#[strum(serialize_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// Its run is about to begin.
@@ -60,6 +58,10 @@ pub enum Status {
     Classified,
     /// It could not be classified.
     Failed,
+}
+
+steadfast_core::store::texts! {
+    Status { Queued = "queued", Running = "running", Classified = "classified", Failed = "failed" }
 }
 
 impl Status {

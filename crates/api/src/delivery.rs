@@ -2,19 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 use steadfast_store::{SettledAs, State};
-use strum::IntoStaticStr;
 use utoipa::ToSchema;
 
 /// The state of a message that is to be delivered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-#[strum(serialize_all = "lowercase")]
 pub enum DeliveryState {
     /// Waiting.
     Pending,
     /// Delivered to a receiver under a lease.
     #[serde(rename = "in flight")]
-    #[strum(serialize = "in flight")]
     InFlight,
     /// Handled.
     Done,
@@ -22,6 +19,16 @@ pub enum DeliveryState {
     Dead,
     /// Cancelled.
     Cancelled,
+}
+
+steadfast_store::texts! {
+    DeliveryState {
+        Pending = "pending",
+        InFlight = "in flight",
+        Done = "done",
+        Dead = "dead",
+        Cancelled = "cancelled",
+    }
 }
 
 impl DeliveryState {

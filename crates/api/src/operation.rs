@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use serde::{Serialize, de::DeserializeOwned};
-use strum::IntoStaticStr;
 use utoipa::{
     ToSchema,
     openapi::{RefOr, Schema},
@@ -12,8 +11,7 @@ use utoipa::{
 use crate::{Code, Role};
 
 /// The method of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
-#[strum(serialize_all = "UPPERCASE")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     /// Read.
     Get,
@@ -23,6 +21,10 @@ pub enum Method {
     Put,
     /// Delete.
     Delete,
+}
+
+steadfast_store::texts! {
+    Method { Get = "GET", Post = "POST", Put = "PUT", Delete = "DELETE" }
 }
 
 impl Method {

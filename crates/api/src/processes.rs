@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use steadfast_core::process::{Decided, Output};
 use steadfast_store::StreamSummary;
-use strum::IntoStaticStr;
 use utoipa::ToSchema;
 
 use crate::{
@@ -79,15 +78,16 @@ pub struct Process {
 }
 
 /// Whether an instance has ended.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize, IntoStaticStr, ToSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-#[strum(serialize_all = "lowercase")]
 #[expect(missing_docs, reason = "each would take a line of the help")]
 pub enum Status {
     Open,
     Completed,
+}
+
+steadfast_store::texts! {
+    Status { Open = "open", Completed = "completed" }
 }
 
 impl Status {

@@ -2,7 +2,6 @@
 
 use clap::{Args, builder::FalseyValueParser};
 use serde::{Deserialize, Serialize};
-use strum::IntoStaticStr;
 use utoipa::ToSchema;
 
 use crate::operation::operation;
@@ -57,9 +56,8 @@ impl Check {
 }
 
 /// The result of a check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-#[strum(serialize_all = "lowercase")]
 pub enum Verdict {
     /// The check passed.
     Ok,
@@ -67,6 +65,10 @@ pub enum Verdict {
     Warning,
     /// The check failed.
     Failed,
+}
+
+steadfast_store::texts! {
+    Verdict { Ok = "ok", Warning = "warning", Failed = "failed" }
 }
 
 impl Verdict {

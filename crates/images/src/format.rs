@@ -1,11 +1,9 @@
 //! The formats of images.
 
 use serde::{Deserialize, Serialize};
-use strum::IntoStaticStr;
 
 /// The formats that are taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
-#[strum(serialize_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ImageFormat {
     /// Portable Network Graphics.
@@ -21,7 +19,12 @@ pub enum ImageFormat {
 impl ImageFormat {
     /// Its name, as in JSON.
     pub fn as_str(self) -> &'static str {
-        self.into()
+        match self {
+            ImageFormat::Png => "png",
+            ImageFormat::Jpeg => "jpeg",
+            ImageFormat::Webp => "webp",
+            ImageFormat::Gif => "gif",
+        }
     }
 
     /// Its content type.

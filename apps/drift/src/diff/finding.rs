@@ -3,16 +3,12 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use strum::IntoStaticStr;
 
 /// The longest value that a finding repeats, in characters.
 pub const VALUE_LEN_MAX: usize = 300;
 
 /// How bad it is. The worst is the first in order.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, IntoStaticStr,
-)]
-#[strum(serialize_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Users are likely to notice.
@@ -23,6 +19,10 @@ pub enum Severity {
     Info,
 }
 
+steadfast_core::store::texts! {
+    Severity { Critical = "critical", Warn = "warn", Info = "info" }
+}
+
 impl Severity {
     /// Its name in JSON.
     pub fn as_str(self) -> &'static str {
@@ -31,10 +31,7 @@ impl Severity {
 }
 
 /// The subject.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, IntoStaticStr,
-)]
-#[strum(serialize_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Category {
@@ -45,6 +42,18 @@ pub enum Category {
     Timing,
     Platform,
     Unknown,
+}
+
+steadfast_core::store::texts! {
+    Category {
+        Routing = "routing",
+        Security = "security",
+        Cache = "cache",
+        Content = "content",
+        Timing = "timing",
+        Platform = "platform",
+        Unknown = "unknown",
+    }
 }
 
 impl Category {
@@ -120,10 +129,7 @@ codes! {
 }
 
 /// Which part of a diff shows it.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, IntoStaticStr,
-)]
-#[strum(serialize_all = "camelCase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "they are the fields of the diff")]
 pub enum Section {
@@ -137,6 +143,21 @@ pub enum Section {
     Cf,
     Platform,
     Tls,
+}
+
+steadfast_core::store::texts! {
+    Section {
+        Probe = "probe",
+        Status = "status",
+        FinalUrl = "finalUrl",
+        Redirects = "redirects",
+        Headers = "headers",
+        Content = "content",
+        Timing = "timing",
+        Cf = "cf",
+        Platform = "platform",
+        Tls = "tls",
+    }
 }
 
 impl Section {

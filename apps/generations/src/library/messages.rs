@@ -1,7 +1,6 @@
 //! The messages of a library.
 
 use serde::{Deserialize, Serialize};
-use strum::IntoStaticStr;
 
 use crate::{Generation, GenerationStatus};
 
@@ -40,14 +39,17 @@ pub struct DeleteArtifact {
 }
 
 /// The target of a tag.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
-#[strum(serialize_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TagTarget {
     /// A generation.
     Generation,
     /// An artifact.
     Artifact,
+}
+
+steadfast_core::store::texts! {
+    TagTarget { Generation = "generation", Artifact = "artifact" }
 }
 
 impl TagTarget {

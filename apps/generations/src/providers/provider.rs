@@ -3,19 +3,21 @@
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use strum::IntoStaticStr;
 
 use super::{embedded::Drawing, error::GenerateError, stream::OutputStream};
 
 /// The kind of output of a task; it decides the timeout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
-#[strum(serialize_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OutputKind {
     /// One picture: seconds.
     Image,
     /// Something that moves: minutes.
     Video,
+}
+
+steadfast_core::store::texts! {
+    OutputKind { Image = "image", Video = "video" }
 }
 
 impl OutputKind {
