@@ -12,6 +12,7 @@ mod commit_each;
 pub mod dispatch;
 mod error;
 mod idempotency;
+mod name_map;
 pub mod object;
 mod open;
 pub mod process;

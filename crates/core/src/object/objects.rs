@@ -1,6 +1,6 @@
 //! The objects of a program: their classes, and the entry points to them.
 
-use std::{any::type_name, collections::BTreeMap, sync::Arc};
+use std::{any::type_name, sync::Arc};
 
 use steadfast_store::{self as store, EntityKind, Entropy, SeededEntropy, Store, StoreError};
 use tokio::sync::{Semaphore, oneshot};
@@ -14,7 +14,7 @@ use super::{
     request::{Reply, Request, Settle},
     scheduler::{Scheduler, ServedClass},
 };
-use crate::script::Script;
+use crate::{name_map::NameMap, script::Script};
 
 /// Objects that are inspected at the same time: each may take 256 MiB.
 pub(super) const INSPECTED_MAX: usize = 4;
@@ -28,8 +28,8 @@ pub struct Objects {
 
 /// The registrations of a program.
 pub(super) struct Program {
-    pub(super) classes: BTreeMap<&'static str, Arc<ServedClass>>,
-    pub(super) performers: BTreeMap<&'static str, Arc<Performer>>,
+    pub(super) classes: NameMap<Arc<ServedClass>>,
+    pub(super) performers: NameMap<Arc<Performer>>,
     pub(super) script: Script,
     pub(super) inspection: InspectionLimits,
 }
@@ -48,8 +48,8 @@ pub struct ObjectsBuilder {
     store: Arc<dyn Store>,
     entropy: Arc<dyn Entropy>,
     options: ObjectOptions,
-    classes: BTreeMap<&'static str, Class>,
-    performers: BTreeMap<&'static str, Arc<Performer>>,
+    classes: NameMap<Class>,
+    performers: NameMap<Arc<Performer>>,
     workflows: Option<Box<[&'static str]>>,
     script: Script,
 }
@@ -123,8 +123,8 @@ impl Objects {
             store,
             entropy: Arc::new(SeededEntropy::from_system()),
             options: ObjectOptions::default(),
-            classes: BTreeMap::new(),
-            performers: BTreeMap::new(),
+            classes: NameMap::default(),
+            performers: NameMap::default(),
             workflows: None,
             script: Script::default(),
         }

@@ -1,7 +1,7 @@
 //! The processes of a program, by name: the entry point for HTTP, the command line and the
 //! dispatcher.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::Serialize;
@@ -15,13 +15,13 @@ use super::{
     record::{Metadata, encoded},
     runner::Runner,
 };
-use crate::{Handler, Queue, Router};
+use crate::{Handler, Queue, Router, name_map::NameMap};
 
 /// The processes that a program runs.
 #[derive(Clone)]
 pub struct Processes {
     store: Arc<dyn Store>,
-    by_name: BTreeMap<&'static str, Arc<dyn AnyProcess>>,
+    by_name: NameMap<Arc<dyn AnyProcess>>,
     subscribers: Subscribers,
 }
 
@@ -39,7 +39,7 @@ pub struct InstanceView {
 impl Processes {
     /// No processes yet.
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, by_name: BTreeMap::new(), subscribers: Subscribers::default() }
+        Self { store, by_name: NameMap::default(), subscribers: Subscribers::default() }
     }
 
     /// Adds a process with its executor.

@@ -1,9 +1,8 @@
 //! The queues of a program: those that it declares or consumes, and all with messages.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
-
 use steadfast_store::{
     Commit, EntityId, EntityKind, Entropy, InvalidInput, Store, StoreError, Work, Write,
     futures::FutureExt, queue_address,
@@ -27,13 +26,14 @@ use crate::{
         suspects::Suspects,
     },
     idempotency::KeyLocks,
+    name_map::NameMap,
     script::Script,
 };
 
 /// The queue declarations of a program.
 #[derive(Default)]
 pub(crate) struct QueueDeclarations {
-    pub(super) settings: BTreeMap<&'static str, QueueSettings>,
+    pub(super) settings: NameMap<QueueSettings>,
     pub(super) consumers: Consumers,
 }
 
@@ -52,9 +52,10 @@ impl QueueDeclarations {
     /// Deliveries end as scripted.
     pub(crate) fn scripted(mut self, script: &Script) -> Self {
         if script.is_written() {
-            for (queue, (consumer, _)) in &mut self.consumers {
-                let (consumed, script) = (consumer.clone(), script.clone());
-                *consumer = Arc::new(ScriptedConsumer { queue, consumer: consumed, script });
+            for (queue, (consumer, options)) in std::mem::take(&mut self.consumers) {
+                let script = script.clone();
+                let scripted = Arc::new(ScriptedConsumer { queue, consumer, script });
+                self.consumers.insert(queue, (scripted, options));
             }
         }
         self
@@ -201,8 +202,8 @@ impl Queues {
     async fn open_known(&self) -> Result<(), StoreError> {
         let declared = self.shared.declared.clone();
         let names = declared.keys().chain(self.shared.consumed.keys());
-        for name in names.copied().chain(self.stored().await?.iter().map(String::as_str)) {
-            self.open(name).await?;
+        for name in names.map(|it| (*it).to_owned()).chain(self.stored().await?) {
+            self.open(&name).await?;
         }
         Ok(())
     }

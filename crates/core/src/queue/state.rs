@@ -1,7 +1,7 @@
 //! One queue in this process: its settings, its window of messages, and its counters.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{HashMap, HashSet},
     ops::Deref,
     sync::{
         Arc,
@@ -31,6 +31,7 @@ use crate::{
         window::End,
     },
     idempotency::KeyLocks,
+    name_map::NameMap,
 };
 
 /// All queues in this process.
@@ -40,8 +41,8 @@ pub(super) struct Shared {
     pub(super) entropy: Arc<dyn Entropy>,
     pub(super) objects: Objects,
     pub(super) client: Client,
-    pub(super) declared: BTreeMap<&'static str, QueueSettings>,
-    pub(super) consumed: BTreeMap<&'static str, ConsumeOptions>,
+    pub(super) declared: NameMap<QueueSettings>,
+    pub(super) consumed: NameMap<ConsumeOptions>,
     /// Consumers that have not started.
     pub(super) consumers: Mutex<Consumers>,
     pub(super) open: Mutex<HashMap<EntityId, Arc<QueueState>>>,
@@ -78,7 +79,7 @@ impl Shared {
 }
 
 /// The consumers of queues that are declared.
-pub(super) type Consumers = BTreeMap<&'static str, (Arc<dyn Consume>, ConsumeOptions)>;
+pub(super) type Consumers = NameMap<(Arc<dyn Consume>, ConsumeOptions)>;
 
 /// The settings of a queue, recorded in a stream of their own each time they change.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

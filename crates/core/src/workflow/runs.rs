@@ -1,9 +1,6 @@
 //! The runs of a program: start, status, wait.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, atomic::AtomicI64},
-};
+use std::sync::{Arc, atomic::AtomicI64};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -19,7 +16,7 @@ use super::{
     head::RunHead,
     watchers::{Watcher, Watchers},
 };
-use crate::{Buckets, Objects, RequestKey, script::Script};
+use crate::{Buckets, Objects, RequestKey, name_map::NameMap, script::Script};
 
 /// Characters of an id.
 const ID_MAX: usize = 128;
@@ -38,7 +35,7 @@ pub(super) struct Shared {
     pub(super) entropy: Arc<dyn Entropy>,
     pub(super) script: Script,
     pub(super) buckets: Option<Buckets>,
-    pub(super) workflows: BTreeMap<&'static str, Arc<Definition>>,
+    pub(super) workflows: NameMap<Arc<Definition>>,
     pub(super) active: ActiveRuns,
     pub(super) stop: watch::Sender<Stop>,
     pub(super) watchers: Watchers,
@@ -69,7 +66,7 @@ impl Runs {
             entropy,
             script: Script::default(),
             buckets: None,
-            workflows: BTreeMap::new(),
+            workflows: NameMap::default(),
             active: ActiveRuns::default(),
             stop: watch::Sender::new(Stop::No),
             watchers: Watchers::default(),

@@ -79,7 +79,7 @@ macro_rules! tuple {
             fn methods(class: &Arc<C>) -> Methods {
                 let _ = class;
                 #[allow(unused_mut, reason = "the empty tuple adds nothing")]
-                let mut methods = Methods::new();
+                let mut methods = Methods::default();
                 $(
                     let name = <C as Handle<$T>>::NAME;
                     let twice = methods.insert(name, erase::<C, $T>(class.clone()));

@@ -1,6 +1,6 @@
 //! A type-erased class: JSON in, JSON out.
 
-use std::{collections::BTreeMap, rc::Rc, sync::Arc};
+use std::{rc::Rc, sync::Arc};
 
 use super::{
     template::Template,
@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     Error, Result,
+    name_map::NameMap,
     object::{
         connections::{Closed, Connection},
         fields::MessageField,
@@ -47,7 +48,7 @@ pub struct Method {
 /// The messages of a class by name.
 #[doc(hidden)]
 #[expect(unreachable_pub, reason = "a hidden method of a public trait returns it")]
-pub type Methods = BTreeMap<&'static str, Method>;
+pub type Methods = NameMap<Method>;
 
 type Connected = Box<dyn Fn(&Rc<TurnState>, &Connection) -> Result<()> + Send + Sync>;
 type Received = Box<dyn Fn(&Rc<TurnState>, &Connection, &str) -> Result<()> + Send + Sync>;
