@@ -40,6 +40,8 @@ mod retry;
 mod run;
 mod seal;
 mod secret;
+#[doc(hidden)]
+pub mod sort;
 mod sql;
 mod sqlite;
 mod store;

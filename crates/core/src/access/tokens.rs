@@ -6,7 +6,7 @@ use parking_lot::{Mutex, RwLock};
 use serde::{Deserialize, Serialize};
 use steadfast_store::{
     Commit, EntryKey, EntryRange, Expect, InvalidInput, Json, Outcome, Put, Rejection, Store,
-    StoreError, Timestamp, Write, futures::FutureExt, secret_text,
+    StoreError, Timestamp, Write, futures::FutureExt, secret_text, sort::sort_by_key,
 };
 use tokio::sync::watch;
 
@@ -335,7 +335,7 @@ impl Tokens {
         let tokens = self.tokens().await?;
         let behind = |it: &&Token| after.is_none_or(|after| after < it.id.as_str());
         let mut all: Vec<&Token> = tokens.by_hash.values().filter(behind).collect();
-        all.sort_by_key(|it| &it.id);
+        sort_by_key(&mut all, |it| &it.id);
         let mut listed = Vec::new();
         for token in all.into_iter().take(limit) {
             let mut token = token.clone();
@@ -357,7 +357,7 @@ impl Tokens {
             it.principal(now).is_ok() && it.expires_at.is_some_and(|at| at <= now.after(within))
         };
         let mut soon: Vec<Token> = tokens.by_hash.values().filter(is_soon).cloned().collect();
-        soon.sort_by_key(|it| it.expires_at);
+        sort_by_key(&mut soon, |it| it.expires_at);
         Ok(soon)
     }
 

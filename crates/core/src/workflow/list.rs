@@ -4,7 +4,7 @@ use std::{cmp::Reverse, collections::BTreeMap};
 
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use serde::{Deserialize, Serialize};
-use steadfast_store::{RunCursor, RunFilter, RunStatus, RunSummary, Timestamp};
+use steadfast_store::{RunCursor, RunFilter, RunStatus, RunSummary, Timestamp, sort::sort_by_key};
 
 use super::{Phase, RunError, Runs, runs::address, view::Time};
 
@@ -130,7 +130,7 @@ impl Runs {
                 && query.until.is_none_or(|until| it.created_at < until.0)
                 && after.is_none_or(|after| key(it) < (after.created_at, after.id))
         });
-        rows.sort_by_key(|it| Reverse(key(it)));
+        sort_by_key(&mut rows, |it| Reverse(key(it)));
         let items = rows.iter().map(|it| self.item(it));
         let items = items.filter(|it| it.status == Phase::Running).collect();
         Ok(cut(items, query.limit.max(1)))

@@ -10,7 +10,7 @@ mod why;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use steadfast_store::{Address, Timestamp, Version};
+use steadfast_store::{Address, Timestamp, Version, sort::sort_by_key};
 
 pub use self::time::Time;
 use super::{
@@ -143,7 +143,7 @@ fn events(fold: &RunFold) -> Vec<EventView> {
             (it.version, EventView { name, at: Time(it.at), payload })
         })
         .collect();
-    all.sort_by_key(|it| it.0);
+    sort_by_key(&mut all, |it| it.0);
     all.into_iter().map(|it| it.1).collect()
 }
 

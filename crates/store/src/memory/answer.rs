@@ -3,7 +3,7 @@
 use super::tables::Tables;
 use crate::{
     Answer, DueCursor, EntityId, EntityKind, Lease, Position, Query, Recorded, SettledAs,
-    Timestamp, Work,
+    Timestamp, Work, sort::sort_by_key,
 };
 
 impl Tables {
@@ -105,7 +105,7 @@ impl Tables {
         } else {
             let key = |it: &Work| DueCursor { due_at: it.due_at, position: it.position };
             works.retain(|it| after < key(it));
-            works.sort_by_key(key);
+            sort_by_key(&mut works, key);
         }
         works.truncate(limit);
         works

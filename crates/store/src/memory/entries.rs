@@ -8,6 +8,7 @@ use std::{
 use crate::{
     AgeCursor, EntityId, Entry, EntryKey, EntryRange, Timestamp,
     plan::{Facts, Needs, Plan},
+    sort::sort_by_key,
 };
 
 #[derive(Debug, Default)]
@@ -75,14 +76,14 @@ impl EntryTable {
             |it: &Entry| (after.changed_at, after.key.as_slice()) < (it.changed_at, it.entry.key());
         let is_meant = |it: &&Entry| it.value.is_some() && it.changed_at <= until && is_behind(it);
         let mut found: Vec<&Entry> = rows.filter(is_meant).collect();
-        found.sort_by_key(|it| (it.changed_at, &it.entry));
+        sort_by_key(&mut found, |it| (it.changed_at, &it.entry));
         found.into_iter().take(limit).cloned().collect()
     }
 
     pub(super) fn expired(&self, at: Timestamp, limit: usize) -> Vec<Entry> {
         let timed = self.rows.values().filter_map(|it| Some((it.expires_at?, &it.entry, it)));
         let mut found: Vec<_> = timed.filter(|(expires_at, ..)| *expires_at <= at).collect();
-        found.sort_by_key(|(expires_at, key, _)| (*expires_at, *key));
+        sort_by_key(&mut found, |(expires_at, key, _)| (*expires_at, *key));
         found.into_iter().take(limit).map(|(.., entry)| entry.clone()).collect()
     }
 

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, ops::RangeInclusive};
 use crate::{
     EntityId, Head, OldTurn, PageImage, Position, RecordedTurn, TurnSummary,
     plan::{Facts, Needs, Plan, TurnBrief},
+    sort::sort_by_key,
 };
 
 #[derive(Debug, Default)]
@@ -59,7 +60,7 @@ impl Objects {
     pub(super) fn heads(&self, history_over: i64, after: Position, limit: usize) -> Vec<Head> {
         let mut heads: Vec<Head> = self.heads.values().copied().collect();
         heads.retain(|it| history_over < it.base.history_bytes && after < it.base.number);
-        heads.sort_by_key(|it| it.base.number);
+        sort_by_key(&mut heads, |it| it.base.number);
         heads.truncate(limit);
         heads
     }
@@ -107,7 +108,7 @@ impl Objects {
 
     pub(super) fn dump(&self) -> impl Iterator<Item = String> {
         let mut heads: Vec<&Head> = self.heads.values().collect();
-        heads.sort_by_key(|it| it.base.number);
+        sort_by_key(&mut heads, |it| it.base.number);
         let heads = heads.into_iter().map(|it| format!("{it:?}"));
         let turns = self.turns.values().map(|it| format!("{it:?}"));
         let images = self.images.iter().map(|((id, _), it)| format!("{:?}", (id, it)));

@@ -1,14 +1,17 @@
 //! Queues, in memory.
 
 use super::tables::Tables;
-use crate::{DEPTH_SEEN_MAX, DueCursor, EntityId, QueueDepth, QueuedMessage, Timestamp, Work};
+use crate::{
+    DEPTH_SEEN_MAX, DueCursor, EntityId, QueueDepth, QueuedMessage, Timestamp, Work,
+    sort::sort_by_key,
+};
 
 impl Tables {
     /// The messages of a queue in due order: the unordered work of a target, as in the databases.
     fn in_queue(&self, queue: EntityId) -> Vec<Work> {
         let is_in = |it: &&Work| it.target == queue && !it.ordered;
         let mut works: Vec<Work> = self.works.values().filter(is_in).copied().collect();
-        works.sort_by_key(|it| (it.due_at, it.position));
+        sort_by_key(&mut works, |it| (it.due_at, it.position));
         works
     }
 

@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use crate::{EntityId, RunPage, RunStatus, RunSummary, Timestamp, plan::Plan};
+use crate::{EntityId, RunPage, RunStatus, RunSummary, Timestamp, plan::Plan, sort::sort_by_key};
 
 #[derive(Debug, Default)]
 pub(super) struct Runs {
@@ -42,7 +42,7 @@ impl Runs {
                 && page.after.is_none_or(|at| (it.created_at, it.run.id()) < (at.created_at, at.id))
         };
         let mut found: Vec<&RunSummary> = self.rows.values().filter(is_meant).collect();
-        found.sort_by_key(|it| Reverse((it.created_at, it.run.id())));
+        sort_by_key(&mut found, |it| Reverse((it.created_at, it.run.id())));
         found.into_iter().take(limit).cloned().collect()
     }
 
@@ -56,7 +56,7 @@ impl Runs {
     pub(super) fn expired(&self, at: Timestamp, limit: usize) -> Vec<RunSummary> {
         let timed = self.rows.values().filter_map(|it| Some((it.expires_at?, it)));
         let mut found: Vec<_> = timed.filter(|(expires_at, _)| *expires_at <= at).collect();
-        found.sort_by_key(|(expires_at, it)| (*expires_at, it.run.id()));
+        sort_by_key(&mut found, |(expires_at, it)| (*expires_at, it.run.id()));
         found.into_iter().take(limit).map(|(_, it)| it.clone()).collect()
     }
 

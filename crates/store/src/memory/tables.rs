@@ -11,6 +11,7 @@ use crate::{
         Brief, DeadBrief, ERASED, ERASED_MAX, EntityRow, Erasure, Facts, KeyRow, MessageRow, Needs,
         Plan,
     },
+    sort::sort_by_key,
     store_clock::ClockRecord,
 };
 
@@ -338,7 +339,7 @@ impl Tables {
                 && after.is_none_or(|after| after < address.name())
         };
         let mut rows: Vec<&EntityRow> = self.entities.values().filter(is_meant).collect();
-        rows.sort_by_key(|row| row.address.name());
+        sort_by_key(&mut rows, |row| row.address.name());
         let found = rows.into_iter().filter_map(|row| {
             let head = self.objects.head(row.address.id())?;
             let updated_at = self.objects.turn_summaries(head.position, 1).first().map(|it| it.at);
@@ -372,7 +373,7 @@ impl Tables {
 
     pub(super) fn expired_keys(&self, at: Timestamp, limit: usize) -> Vec<KeyName> {
         let mut over: Vec<&KeyRow> = self.keys.values().filter(|it| it.expires_at <= at).collect();
-        over.sort_by_key(|it| it.expires_at);
+        sort_by_key(&mut over, |it| it.expires_at);
         let name = |it: &KeyRow| KeyName { scope: it.scope, key: it.key.clone() };
         over.into_iter().take(limit).map(name).collect()
     }

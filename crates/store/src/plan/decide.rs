@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::{Facts, KeyRow, Plan};
 use crate::{
     Commit, EntityId, Expect, KeyName, Outcome, Position, Receipt, RecordedKey, Rejection,
-    Remember, Version, Write, store_clock::ClockRecord,
+    Remember, Version, Write, sort::sort_by_key, store_clock::ClockRecord,
 };
 
 /// Decides a batch at a time of the store's clock.
@@ -271,8 +271,8 @@ impl Batch {
         let runs = facts.runs.into_changes().into_iter();
         let number = |id| facts.origins.get(&id).copied();
         draft.runs.extend(runs.filter_map(|(id, it)| Some((number(id)?, it?))));
-        draft.runs.sort_by_key(|(number, _)| *number);
-        draft.entities.sort_by_key(|row| row.address.id());
+        sort_by_key(&mut draft.runs, |(number, _)| *number);
+        sort_by_key(&mut draft.entities, |row| row.address.id());
         for (id, origin) in facts.origins.into_changes() {
             let row = draft.entities.binary_search_by_key(&id, |row| row.address.id());
             match (row, origin) {
@@ -312,7 +312,7 @@ impl Batch {
         let depths = depths.filter_map(|(id, it)| it.map(|(waiting, dead)| (id, waiting, dead)));
         draft.depths.extend(depths.filter(|it| (it.1, it.2) != (0, 0)));
         draft.heads.extend(facts.heads.into_changes().into_iter().filter_map(|(_, it)| it));
-        draft.heads.sort_by_key(|it| it.base.number);
+        sort_by_key(&mut draft.heads, |it| it.base.number);
         draft.bases.extend(facts.bases.into_changes().into_iter().filter_map(|(_, it)| it));
         draft.heads_gone.sort_unstable();
         let images = facts.images.into_changes().into_iter();

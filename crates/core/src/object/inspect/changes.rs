@@ -8,7 +8,7 @@ use rusqlite::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use steadfast_store::TurnSummary;
+use steadfast_store::{TurnSummary, sort::sort_by_key};
 
 use super::{
     super::storage::Past,
@@ -98,7 +98,7 @@ pub(super) fn compare(
     let mut changes = Changes { turn, schema, rows, skipped: Vec::new(), truncated: false };
     let (old, new) = (tables(&before)?, tables(&after)?);
     let mut names: Vec<&String> = old.keys().chain(new.keys()).collect();
-    names.sort_by_key(|it| (is_system(it), *it));
+    sort_by_key(&mut names, |it| (is_system(it), *it));
     names.dedup();
     let mut comparison = Comparison { before, after, changes: &mut changes, bytes: 0 };
     for name in names {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct};
 use serde_json::Value;
-use steadfast_store::{Head, ObjectSummary, Store, StoreError, Timestamp};
+use steadfast_store::{Head, ObjectSummary, Store, StoreError, Timestamp, sort::sort_by_key};
 
 use super::{
     super::{
@@ -130,7 +130,7 @@ pub(super) fn inside(past: Past, first: ConnectionId) -> Result<ObjectContents, 
         Vec::new()
     };
     let mut tables: Vec<TableView> = tables.iter().map(|it| view(&reader, it)).collect();
-    tables.sort_by_key(|it| it.system);
+    sort_by_key(&mut tables, |it| it.system);
     Ok(ObjectContents { bytes, tables, alarms, connections })
 }
 

@@ -1,6 +1,7 @@
 //! The tables of an object, and the keys of their rows.
 
 use rusqlite::{Connection, Result};
+use steadfast_store::sort::sort_by_key;
 
 /// A table that holds rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +65,7 @@ impl Table {
 
 fn key(columns: &[(String, String, usize)], without_rowid: bool) -> Vec<String> {
     let mut primary: Vec<_> = columns.iter().filter(|(_, _, place)| 0 < *place).collect();
-    primary.sort_by_key(|(_, _, place)| *place);
+    sort_by_key(&mut primary, |(_, _, place)| *place);
     let is_number = |kind: &str| kind.eq_ignore_ascii_case("integer");
     if without_rowid || (primary.len() == 1 && is_number(&primary[0].1)) {
         return primary.into_iter().map(|(name, ..)| name.clone()).collect();

@@ -3,6 +3,7 @@
 use serde_json::Value;
 use steadfast_store::{
     Address, Commit, Due, Expect, Receipt, RunStatus, StoreError, Timestamp, Write,
+    sort::sort_by_key,
 };
 
 use crate::{
@@ -50,7 +51,7 @@ impl Tail {
         // The first of them explain the sleep; the record need not have them all.
         let mut waits = state.waits.clone();
         if WAITS_MAX < waits.len() {
-            waits.sort_by_key(|it| it.until.unwrap_or(i64::MAX));
+            sort_by_key(&mut waits, |it| it.until.unwrap_or(i64::MAX));
             waits.truncate(WAITS_MAX);
         }
         Some(Tail::Sleep(waits))

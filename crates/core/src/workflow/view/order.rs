@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use steadfast_store::sort::sort_by_key;
+
 use super::StepView;
 
 /// A step outside of branches, or a combination with its branches.
@@ -27,7 +29,7 @@ fn within(scope: &str, steps: Vec<StepView>) -> Vec<StepView> {
     }
     groups.extend(combined.into_values().map(|steps| branches(scope, steps)));
     // Stable: what began in the same millisecond stays as it was recorded.
-    groups.sort_by_key(|it| it.at);
+    sort_by_key(&mut groups, |it| it.at);
     groups.into_iter().flat_map(|it| it.steps).collect()
 }
 
