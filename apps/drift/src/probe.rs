@@ -13,7 +13,11 @@ mod redact;
 mod scrub;
 mod tls;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use rustls::RootCertStore;
 use steadfast_core::store::{DateTime, Timestamp};
@@ -96,7 +100,8 @@ pub struct ProbeRequest {
 pub struct Prober {
     gate: Gate,
     options: ProbeOptions,
-    trust: Trust,
+    /// Whom it trusts. Certificates of the system are read at the first encrypted connection.
+    trust: Arc<OnceLock<Trust>>,
 }
 
 /// The observations so far; they are kept at a timeout.
@@ -109,14 +114,18 @@ struct Seen {
 }
 
 impl Prober {
-    /// A prober that trusts whom the system trusts. It reads files: make one and keep it.
+    /// A prober that trusts whom the system trusts.
     pub fn new(gate: Gate, options: ProbeOptions) -> Self {
-        Self { gate, options, trust: Trust::system() }
+        Self { gate, options, trust: Arc::default() }
     }
 
     /// A prober that trusts others.
     pub fn with_roots(gate: Gate, options: ProbeOptions, roots: RootCertStore) -> Self {
-        Self { gate, options, trust: Trust::roots(roots) }
+        Self { gate, options, trust: Arc::new(Trust::roots(roots).into()) }
+    }
+
+    fn trust(&self) -> &Trust {
+        self.trust.get_or_init(Trust::system)
     }
 
     /// The same prober with other options, for one request that asks for them.

@@ -1,17 +1,24 @@
 //! All routes with their layers. Served over HTTP, and called in process when offline.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::{Router, middleware, response::IntoResponse};
 use serde_json::{Map, Value};
-use steadfast_api::Code;
+use steadfast_api::{Code, ProblemBody, TypeSchema};
 use steadfast_core::{App, Runtime, StartError};
 use steadfast_web::{DeclaredRoutes, Problem, RouteTable, ServerContext, Web};
 use tower_http::{catch_panic::CatchPanicLayer, limit::RequestBodyLimitLayer};
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
-use crate::{admission, api, budget, connector::connector, envelope, guard, pages, server::Server};
+use crate::{
+    admission, api, budget,
+    connector::connector,
+    envelope, guard,
+    operation::{Schemas, describe_errors, named},
+    pages,
+    server::Server,
+};
 
 /// Maximum size of a request body in bytes, except for blobs.
 const BODY_BYTES_MAX: usize = 2 << 20;
@@ -24,27 +31,26 @@ const BODY_BYTES_MAX: usize = 2 << 20;
 struct Description;
 
 /// The routes of the server itself, with their roles.
-fn declared() -> DeclaredRoutes {
+static DECLARED: LazyLock<DeclaredRoutes> = LazyLock::new(|| {
     let pages = pages::routes().into_iter().map(|it| (it.method, it.path, it.needs));
     let documented = api::routes().merge(api::large_routes()).merge(pages::docs::routes());
     DeclaredRoutes::of_server(documented).with_pages(pages)
-}
+});
 
 /// Reserves the routes of the server: an application that declares one of them cannot start.
 pub(crate) fn claim_routes(app: &mut App) {
-    app.extension_mut::<Web>().server = Some(declared());
+    app.extension_mut::<Web>().server = Some(DECLARED.clone());
 }
 
 /// All routes of a served program, with their roles. Fails with every conflict between them.
 pub(crate) fn table(runtime: &Runtime) -> Result<RouteTable, StartError> {
-    let server = declared();
     let web = runtime.extension::<Web>();
-    let problems = web.map(|it| it.conflicts_with(&server)).unwrap_or_default();
+    let problems = web.map(|it| it.conflicts_with(&DECLARED)).unwrap_or_default();
     if !problems.is_empty() {
         return Err(StartError::Program { problems });
     }
     let of_applications = web.into_iter().flat_map(Web::entries).cloned();
-    Ok(server.entries.into_iter().chain(of_applications).collect())
+    Ok(DECLARED.entries.iter().cloned().chain(of_applications).collect())
 }
 
 /// Builds the router of a server.
@@ -69,9 +75,10 @@ pub(crate) fn router(server: Arc<Server>) -> Result<Router, StartError> {
     let nothing = || Web::default().routes(&served);
     let mounted = web.map_or_else(nothing, |it| it.routes(&served));
     let (routes, description) = documented.split_for_parts();
+    let (paths, schemas) = (mounted.paths, mounted.schemas);
     // Serialization fails only for a mistake in our types, which the tests would show.
-    let written = described(description, mounted.paths, mounted.schemas).unwrap_or_default();
-    server.openapi.get_or_init(|| written);
+    let write = || described(description, paths, schemas).unwrap_or_default();
+    _ = server.openapi.set(LazyLock::new(Box::new(write)));
     let admit = middleware::from_fn_with_state((server.clone(), table), admission::admit);
     Ok(routes
         .with_state(server.clone())
@@ -103,14 +110,23 @@ fn described(
     schemas_of_applications: Map<String, Value>,
 ) -> serde_json::Result<String> {
     let mut written = serde_json::to_value(openapi)?;
+    let mut schemas = Schemas::new();
+    let problem = serde_json::to_value(named(TypeSchema::of::<ProblemBody>(), &mut schemas))?;
+    let operations = written["paths"].as_object_mut().into_iter().flat_map(Map::values_mut);
+    for operation in operations.filter_map(Value::as_object_mut).flat_map(Map::values_mut) {
+        describe_errors(operation, &problem);
+    }
     if let Some(paths) = written["paths"].as_object_mut() {
         let all = std::mem::take(paths).into_iter().chain(paths_of_applications);
         paths.extend(all.map(|(path, item)| (path.replace("{*", "{"), item)));
         // Pages and their assets are for browsers, not for programs.
         paths.retain(|_, item| !is_page(item));
     }
-    if let Some(schemas) = written["components"]["schemas"].as_object_mut() {
-        schemas.extend(schemas_of_applications);
+    if let Some(all) = written["components"]["schemas"].as_object_mut() {
+        all.extend(schemas_of_applications);
+        for (name, schema) in schemas {
+            all.insert(name, serde_json::to_value(schema)?);
+        }
     }
     serde_json::to_string(&written)
 }

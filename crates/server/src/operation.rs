@@ -15,9 +15,9 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{MethodFilter, on},
 };
+use serde_json::{Value, json};
 use steadfast_api::{
-    Code, InvalidRequest, Method, Operation, OperationInfo, ProblemBody, ReceivedRequest,
-    TypeSchema,
+    Code, InvalidRequest, Method, Operation, OperationInfo, ReceivedRequest, TypeSchema,
 };
 use steadfast_core::{RequestKey, object::Caller};
 use steadfast_store::StoreError;
@@ -127,14 +127,15 @@ pub(crate) fn caller_of(extensions: &Extensions) -> Caller {
 /// undeclared error, so that every test checks the lists.
 pub(crate) fn fails_with<S: Clone + Send + Sync + 'static>(
     codes: impl IntoIterator<Item = Code>,
-    (mut schemas, mut paths, mut methods): Routes<S>,
+    (schemas, mut paths, mut methods): Routes<S>,
 ) -> Routes<S> {
     let codes: BTreeSet<Code> = codes.into_iter().collect();
-    let problem = named(TypeSchema::of::<ProblemBody>(), &mut schemas);
+    let tags: Vec<&str> = codes.iter().map(|it| it.tag()).collect();
     for item in paths.paths.values_mut() {
         let PathItem { get, put, post, delete, head, .. } = item;
         for operation in [get, put, post, delete, head].into_iter().flatten() {
-            describe_errors(operation, &codes, &problem);
+            let extensions = operation.extensions.get_or_insert_default();
+            extensions.insert(ERROR_CODES.into(), tags.clone().into());
         }
     }
     if cfg!(debug_assertions) {
@@ -149,16 +150,11 @@ pub(crate) fn fails_with<S: Clone + Send + Sync + 'static>(
     (schemas, paths, methods)
 }
 
-/// Adds the errors to the description of an operation, by status.
-fn describe_errors(
-    operation: &mut utoipa::openapi::path::Operation,
-    codes: &BTreeSet<Code>,
-    problem: &RefOr<Schema>,
-) {
-    let tags: Vec<&str> = codes.iter().map(|it| it.tag()).collect();
-    operation.extensions.get_or_insert_default().insert(ERROR_CODES.into(), tags.into());
+/// Adds the errors of an operation to its description, by status.
+pub(crate) fn describe_errors(operation: &mut Value, problem: &Value) {
+    let Some(tags) = operation[ERROR_CODES].as_array() else { return };
     let mut texts = BTreeMap::<String, Vec<String>>::new();
-    for code in codes {
+    for code in tags.iter().filter_map(Value::as_str).filter_map(Code::of_tag) {
         let texts = texts.entry(code.status().to_string()).or_default();
         texts.push(format!("`{}`: {}", code.tag(), code.meaning()));
     }
@@ -166,10 +162,9 @@ fn describe_errors(
     let general = format!("Errors of every operation: {}", general.join(", "));
     texts.insert("default".into(), vec![general]);
     for (status, texts) in texts {
-        let content = ContentBuilder::new().schema(Some(problem.clone())).build();
-        let response =
-            ResponseBuilder::new().description(texts.join(" ")).content(PROBLEM, content);
-        operation.responses.responses.insert(status, response.build().into());
+        let content = json!({ "application/problem+json": { "schema": problem } });
+        let response = json!({ "description": texts.join(" "), "content": content });
+        operation["responses"][status] = response;
     }
 }
 
@@ -210,7 +205,7 @@ pub(crate) fn request_key<O: Operation>(it: &O) -> Result<Option<RequestKey>, Pr
     Ok(Some(key))
 }
 
-type Schemas = Vec<(String, RefOr<Schema>)>;
+pub(crate) type Schemas = Vec<(String, RefOr<Schema>)>;
 
 /// Describes an operation for `/openapi.json`.
 fn describe(info: &OperationInfo, method: HttpMethod) -> (Schemas, PathItem) {
@@ -276,10 +271,9 @@ fn describe(info: &OperationInfo, method: HttpMethod) -> (Schemas, PathItem) {
 }
 
 const JSON: &str = "application/json";
-const PROBLEM: &str = "application/problem+json";
 
 /// A reference to a schema, which it adds to the schemas. A generic type has no name of its own.
-fn named(mut it: TypeSchema, schemas: &mut Schemas) -> RefOr<Schema> {
+pub(crate) fn named(mut it: TypeSchema, schemas: &mut Schemas) -> RefOr<Schema> {
     schemas.append(&mut it.parts);
     let Some(name) = it.name else { return it.schema };
     schemas.push((name.clone(), it.schema));

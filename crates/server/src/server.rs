@@ -4,7 +4,7 @@ use std::{
     net::SocketAddr,
     path::PathBuf,
     sync::{
-        Arc, OnceLock,
+        Arc, LazyLock, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -46,6 +46,9 @@ pub enum Policy {
     HostDecides,
 }
 
+/// The OpenAPI document of a program, written when somebody asks for it.
+pub(crate) type Openapi = LazyLock<String, Box<dyn FnOnce() -> String + Send>>;
+
 /// One process and the program that it serves.
 pub(crate) struct Server {
     /// The program.
@@ -73,7 +76,7 @@ pub(crate) struct Server {
     /// The memory for request bodies.
     pub(crate) budget: Budget,
     /// The description of the API, set when the routes are known.
-    pub(crate) openapi: OnceLock<String>,
+    pub(crate) openapi: OnceLock<Openapi>,
     /// Allows one examination at a time: it writes to the disk and scans tables.
     pub(crate) examination: Mutex<()>,
     /// Slots of clients that follow runs: each uses one connection.

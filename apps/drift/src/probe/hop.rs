@@ -109,7 +109,7 @@ pub(super) async fn visit(
     let mut timing = Timing { dns_ms, connect_ms, ..Timing::default() };
     let mut encrypted = None;
     let ((response, driven), first_byte_ms) = if target.is_https() {
-        let handshake = tls::connect(&prober.trust, target, stream);
+        let handshake = tls::connect(prober.trust(), target, stream);
         let ((stream, seen), tls_ms) = phase(deadline, "encrypting", handshake).await?;
         timing.tls_ms = Some(tls_ms);
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");

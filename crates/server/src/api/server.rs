@@ -111,7 +111,7 @@ pub(crate) async fn doctor(server: Arc<Server>, it: Examine) -> Result<Examinati
     responses((status = 200, body = serde_json::Value)),
 )]
 pub(crate) async fn openapi(State(server): State<Arc<Server>>) -> Response {
-    let text = server.openapi.get().cloned().unwrap_or_default();
+    let text = server.openapi.get().map_or_else(String::new, |it| it.to_string());
     ([(header::CONTENT_TYPE, "application/json")], text).into_response()
 }
 

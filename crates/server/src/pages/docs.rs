@@ -255,7 +255,7 @@ fn types(document: &Document, endpoints: &[Endpoint<'_>]) -> Markup {
 }
 
 fn read(server: &Server) -> Result<Document, Problem> {
-    let text = server.openapi.get().map_or("{}", String::as_str);
+    let text = server.openapi.get().map_or("{}", |it| it.as_str());
     let document = serde_json::from_str(text).map(Document);
     document.map_err(|error| Problem::of(Code::Internal, error.to_string()))
 }
