@@ -1,5 +1,5 @@
-//! A map by name for what a program registers before it runs: a sorted list. It takes a tenth of the
-//! code of a `BTreeMap`, which is compiled for each type of its values.
+//! A map by name for what a program registers before it runs: a sorted list. It takes a tenth of
+//! the code of a `BTreeMap`, which is compiled for each type of its values.
 
 use std::{slice, vec};
 

@@ -7,8 +7,8 @@ use super::pixels::Pixels;
 /// Small, and nobody sees the difference at the size of a card.
 const JPEG_QUALITY: u32 = 82;
 
-/// Writes a PNG of rows of pixels with three bytes each: red, green, blue. It fails if there are not
-/// as many bytes as the size says.
+/// Writes a PNG of rows of pixels with three bytes each: red, green, blue. It fails if they are not
+/// as many as the size says.
 pub fn encode_png(width: u32, height: u32, rgb: &[u8]) -> io::Result<Vec<u8>> {
     write_png(width, height, png::ColorType::Rgb, rgb)
 }
@@ -257,7 +257,8 @@ mod tests {
 
     #[test]
     fn a_jpeg_is_as_good_and_as_small_as_that_of_the_image_crate() {
-        let black_and_white = |x: u32, y: u32| [if (x / 3 + y / 5) % 2 == 0 { 0 } else { 255 }; 3];
+        let black_and_white =
+            |x: u32, y: u32| [if (x / 3 + y / 5).is_multiple_of(2) { 0 } else { 255 }; 3];
         let pictures: [fn(u32, u32) -> [u8; 3]; 4] =
             [noise, waves, black_and_white, |_, _| [200, 30, 90]];
         for (width, height) in [(1, 1), (8, 8), (9, 17), (64, 40), (300, 3), (97, 61)] {

@@ -14,7 +14,7 @@ const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// A date and a time of day in UTC. It is displayed as RFC 3339, without milliseconds if they are 0.
+/// A date and a time of day in UTC. It is shown as RFC 3339, without milliseconds if they are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DateTime {
     /// From -9999 to 9999.

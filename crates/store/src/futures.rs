@@ -1,4 +1,5 @@
-//! What the engine needs of futures-util, which takes longer to compile than all of its dependencies.
+//! The two functions of futures-util that the engine needs: that crate takes longer to compile than
+//! all of its dependencies.
 
 use std::{
     future::{Future, poll_fn},

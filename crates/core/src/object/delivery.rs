@@ -51,7 +51,7 @@ impl Router for Objects {
                 Some(Arc::new(ToObject { objects: self.clone(), to, is_wake }))
             }
             "perform" => {
-                let performer = self.program.performers.get(&*message.message_type)?.clone();
+                let performer = self.program.performers.get(&message.message_type)?.clone();
                 Some(Arc::new(ToPerformer { performer, script: self.program.script.clone() }))
             }
             _ => None,

@@ -118,7 +118,7 @@ impl Processes {
 impl Router for Processes {
     fn route(&self, message: &Recorded) -> Option<Arc<dyn Handler>> {
         let process = Metadata::of(message)?.process;
-        self.by_name.get(&*process)?.handler(&message.action)
+        self.by_name.get(&process)?.handler(&message.action)
     }
 }
 

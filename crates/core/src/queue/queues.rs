@@ -300,7 +300,7 @@ impl Queues {
     }
 
     fn consumed_queues(&self) -> Vec<Arc<QueueState>> {
-        let is_consumed = |it: &Arc<QueueState>| self.shared.consumed.contains_key(&*it.name);
+        let is_consumed = |it: &Arc<QueueState>| self.shared.consumed.contains_key(&it.name);
         self.open_queues().into_iter().filter(is_consumed).collect()
     }
 

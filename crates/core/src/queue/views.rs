@@ -118,7 +118,7 @@ impl Queues {
             name: queue.name.to_string(),
             settings: rules.settings,
             paused: rules.paused,
-            consumed: self.shared.consumed.contains_key(&*queue.name),
+            consumed: self.shared.consumed.contains_key(&queue.name),
             depth,
             running: queue.window().in_flight(),
             oldest_age,
