@@ -104,7 +104,8 @@ impl Writer {
         let needs = Needs::of(batch.iter().map(|it| &it.commit));
         let facts = facts::read(connection, &needs, &self.known)?;
         self.status.count_steps(take_steps());
-        let plan = plan::plan(facts, self.status.clock.record(), batch.iter().map(|it| &it.commit));
+        let plan =
+            plan::plan(facts, self.status.clock.batch_time(), batch.iter().map(|it| &it.commit));
         crash::point("commit.planned");
         if !plan.is_empty() {
             apply::apply(connection, &plan)?;
