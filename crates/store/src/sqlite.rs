@@ -84,18 +84,20 @@ impl SqliteStore {
         let opened = file::open(&options)?;
         let clock = StoreClock::new(options.clock, options.clock_step_max, opened.clock);
         let status = Arc::new(Status::new(opened.owner, Arc::new(clock)));
-        if opened.is_unwritten {
-            status.set_health(Health::Degraded { reason: StoreError::DiskFull.to_string() });
+        let (database, log_bytes_max) = (opened.database.clone(), options.log_bytes_max);
+        let mut checkpointer = checkpoint::start(database, status.clone(), log_bytes_max);
+        if let Some(reason) = &opened.unwritten {
+            status.set_health(Health::Degraded { reason: reason.to_string() });
+            checkpointer.restart();
         }
         let (queue, requests) = shared::queue();
-        let log_bytes_max = options.log_bytes_max;
         let writer = writer::Writer {
             connection: opened.connection,
             requests,
             status: status.clone(),
             epoch: opened.owner.epoch,
-            is_unwritten: opened.is_unwritten,
-            checkpointer: checkpoint::start(opened.database.clone(), status.clone(), log_bytes_max),
+            is_unwritten: opened.unwritten.is_some(),
+            checkpointer,
             known: facts::WriterCache::default(),
             lock: opened.lock,
         };

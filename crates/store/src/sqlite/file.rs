@@ -11,13 +11,16 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig, ffi, params, 
 
 use super::SqliteOptions;
 use crate::{
-    OpenError, Owner, Timestamp, private, process,
+    OpenError, Owner, StoreError, Timestamp, private, process,
     sql::{self, Migration, queries},
     store_clock::ClockRecord,
 };
 
 /// "stdf", so that tools can identify the file.
 const APPLICATION_ID: i32 = 0x7374_6466;
+
+/// Why the log cannot restart.
+pub(super) const LONG_READ: &str = "a long read keeps the log from restarting; end that program";
 
 /// Maximum wait for another program that has the file.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -27,8 +30,9 @@ pub(super) struct OpenedFile {
     pub(super) connection: Connection,
     pub(super) database: PathBuf,
     pub(super) owner: Owner,
-    /// The disk is full, so the owner is not written yet. The first commit writes it.
-    pub(super) is_unwritten: bool,
+    /// Why the owner is not written yet, if it is not: the first commit restarts the log and writes
+    /// it.
+    pub(super) unwritten: Option<StoreError>,
     pub(super) clock: ClockRecord,
     pub(super) lock: File,
 }
@@ -47,20 +51,23 @@ pub(super) fn open(options: &SqliteOptions) -> Result<OpenedFile, OpenError> {
     }
     settle(&connection, options).map_err(|error| failed(error.to_string()))?;
     check_flushes(&connection).map_err(failed)?;
-    fold_log(&connection).map_err(|error| failed(error.to_string()))?;
+    let kept = fold_log(&connection).map_err(|error| failed(error.to_string()))?;
     migrate(&mut connection, folder, options.migrations)?;
     let owner = next_owner(&connection).map_err(|error| failed(error.to_string()))?;
-    let is_unwritten = match write_owner(&connection, owner.epoch) {
-        Ok(true) => false,
-        Ok(false) => return Err(failed("another process has become its owner".into())),
-        // Everything can be read; that is better than no server at all.
-        Err(error) if is_full(&error) => true,
-        Err(error) => return Err(failed(error.to_string())),
+    let unwritten = match kept {
+        Some(reason) => Some(reason),
+        None => match write_owner(&connection, owner.epoch) {
+            Ok(true) => None,
+            Ok(false) => return Err(failed("another process has become its owner".into())),
+            // Everything can be read; that is better than no server at all.
+            Err(error) if is_full(&error) => Some(StoreError::DiskFull),
+            Err(error) => return Err(failed(error.to_string())),
+        },
     };
     let clock = read_clock(&connection).map_err(|error| failed(error.to_string()))?;
     // The names of new files must survive a power failure as well.
     sync_folder(folder).map_err(|error| failed(error.to_string()))?;
-    Ok(OpenedFile { connection, database, owner, is_unwritten, clock, lock })
+    Ok(OpenedFile { connection, database, owner, unwritten, clock, lock })
 }
 
 /// Reads one entry of a data folder, even if it has an owner and whatever its schema is. `None` if
@@ -219,15 +226,17 @@ pub(super) fn flush_fully(connection: &Connection) -> rusqlite::Result<()> {
 
 /// Writes the log of the last process into the file, and restarts the log. Its last flush may have
 /// failed: then the log looks complete as long as the machine runs, and only this writes it again.
-fn fold_log(connection: &Connection) -> rusqlite::Result<()> {
-    match connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(())) {
-        // The log stays as it is; commits that need space are refused later, one by one.
-        Err(error) if is_full(&error) => {
-            tracing::warn!(error = %error, "checkpoint of the log failed");
-            Ok(())
-        }
-        result => result,
-    }
+/// Returns why the log was kept, if it was: a commit behind it could be lost with it.
+fn fold_log(connection: &Connection) -> rusqlite::Result<Option<StoreError>> {
+    let fold = "PRAGMA wal_checkpoint(TRUNCATE)";
+    let kept = match connection.query_row(fold, (), |row| row.get::<_, bool>(0)) {
+        Ok(false) => return Ok(None),
+        Ok(true) => StoreError::Unavailable { reason: LONG_READ.into() },
+        Err(error) if is_full(&error) => StoreError::DiskFull,
+        Err(error) => return Err(error),
+    };
+    tracing::warn!(reason = %kept, "the log of the last process was not written into the file");
+    Ok(Some(kept))
 }
 
 fn is_full(error: &rusqlite::Error) -> bool {

@@ -26,7 +26,7 @@ pub(super) struct Writer {
     pub(super) requests: Requests,
     pub(super) status: Arc<Status>,
     pub(super) epoch: i64,
-    /// The epoch is not in the file yet: the disk was full when it was opened.
+    /// The epoch is not in the file yet: the disk was full or the log in use when it was opened.
     pub(super) is_unwritten: bool,
     pub(super) checkpointer: Checkpointer,
     pub(super) known: WriterCache,
