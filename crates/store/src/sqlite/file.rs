@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig, ffi, params, types::Value};
+use rusqlite::{Connection, ErrorCode, config::DbConfig, ffi, params, types::Value};
 
 use super::SqliteOptions;
 use crate::{
@@ -68,53 +68,6 @@ pub(super) fn open(options: &SqliteOptions) -> Result<OpenedFile, OpenError> {
     // The names of new files must survive a power failure as well.
     sync_folder(folder).map_err(|error| failed(error.to_string()))?;
     Ok(OpenedFile { connection, database, owner, unwritten, clock, lock })
-}
-
-/// Reads one entry of a data folder, even if it has an owner and whatever its schema is. `None` if
-/// there is none, or if it cannot be read.
-pub fn peek_entry(folder: &Path, space: &str, key: &[u8]) -> Option<String> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(folder.join("steadfast.db"), flags).ok()?;
-    connection.busy_timeout(BUSY_TIMEOUT).ok()?;
-    let value = "SELECT value FROM entry WHERE space = ?1 AND key = ?2";
-    connection.query_row(value, params![space, key], |row| row.get(0)).ok()?
-}
-
-/// The result of opening read-only.
-pub(super) struct ReadOnlyFile {
-    pub(super) database: PathBuf,
-    /// The last owner; it does not change.
-    pub(super) owner: Owner,
-    pub(super) clock: ClockRecord,
-    pub(super) lock: File,
-}
-
-/// Opens a store read-only.
-pub(super) fn open_read_only(options: &SqliteOptions) -> Result<ReadOnlyFile, OpenError> {
-    let (folder, what) = (&options.folder, options.folder.display().to_string());
-    let failed = |reason: String| OpenError::Failed { what: what.clone(), reason };
-    let database = folder.join("steadfast.db");
-    if !database.is_file() {
-        return Err(failed("there is no steadfast.db in it".into()));
-    }
-    let lock = take_lock(folder)?;
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(&database, flags);
-    let connection = connection.map_err(|error| failed(error.to_string()))?;
-    if check_foreign(&connection, &database)? {
-        return Err(failed("there is nothing in it".into()));
-    }
-    let known = sql::newest(options.migrations);
-    let found = format_of(&connection).map_err(|error| failed(error.to_string()))?.unwrap_or(0);
-    if found != known {
-        return Err(OpenError::Format { what, found, known });
-    }
-    let read = || {
-        let epoch = connection.query_row("SELECT epoch FROM node", (), |row| row.get(0))?;
-        Ok((Owner { epoch, unclean_until: None }, read_clock(&connection)?))
-    };
-    let (owner, clock) = read().map_err(|error: rusqlite::Error| failed(error.to_string()))?;
-    Ok(ReadOnlyFile { database, owner, clock, lock })
 }
 
 fn make_folder(folder: &Path) -> std::io::Result<()> {
@@ -194,7 +147,7 @@ pub(super) fn check_flushes(connection: &Connection) -> Result<(), String> {
 }
 
 /// Refuses the database of another program. `true` if there is nothing in it yet.
-fn check_foreign(connection: &Connection, database: &Path) -> Result<bool, OpenError> {
+pub(super) fn check_foreign(connection: &Connection, database: &Path) -> Result<bool, OpenError> {
     let foreign =
         |reason: String| OpenError::Foreign { what: database.display().to_string(), reason };
     let read =
@@ -271,7 +224,7 @@ fn settle(connection: &Connection, options: &SqliteOptions) -> rusqlite::Result<
 }
 
 /// The number of the format; `None` if there are no tables yet.
-fn format_of(connection: &Connection) -> rusqlite::Result<Option<i64>> {
+pub(super) fn format_of(connection: &Connection) -> rusqlite::Result<Option<i64>> {
     if !connection.table_exists(None, "meta")? {
         return Ok(None);
     }
@@ -322,7 +275,7 @@ fn next_owner(connection: &Connection) -> rusqlite::Result<Owner> {
     Ok(Owner { epoch, unclean_until: is_suspect.then_some(suspect) })
 }
 
-fn read_clock(connection: &Connection) -> rusqlite::Result<ClockRecord> {
+pub(super) fn read_clock(connection: &Connection) -> rusqlite::Result<ClockRecord> {
     connection.query_row(queries::COUNTER, (), |row| {
         Ok(ClockRecord { at: Timestamp(row.get(1)?), delete_from: Timestamp(row.get(2)?) })
     })
