@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use steadfast_core::{CallError, Object, RequestKey};
+use steadfast_core::{CallError, Object, RequestKey, store::Clock};
 
 use super::Program;
 use crate::{
@@ -19,6 +19,7 @@ laws!(
     a_key_is_known_after_a_restart,
     a_key_is_kept_for_a_day,
     a_call_that_failed_leaves_its_key_free,
+    a_key_is_kept_after_a_moment_under_a_clock_that_was_ahead,
     keys_of_objects_do_not_meet,
     a_key_must_have_1_to_255_bytes,
     the_key_of_a_request_holds_for_all_objects,
@@ -101,6 +102,22 @@ async fn a_key_is_kept_for_a_day(lab: Lab) {
 
 async fn a_call_that_failed_leaves_its_key_free(lab: Lab) {
     let app = Program::on(&lab).await;
+async fn a_key_is_kept_after_a_moment_under_a_clock_that_was_ahead(mut lab: Lab) {
+    let app = Program::on(&lab).await;
+    assert_eq!(add(&app, "a", "k", 7).await.unwrap(), 7);
+    let now = lab.clock.now();
+    lab.clock.set(now.after(Duration::from_hours(25)));
+    assert_eq!(add(&app, "a", "k", 7).await.unwrap(), 7);
+    assert_eq!(add(&app, "a", "other", 1).await.unwrap(), 8);
+    lab.clock.set(now.after(Duration::from_secs(2)));
+    assert_eq!(add(&app, "a", "k", 7).await.unwrap(), 7, "two seconds have passed");
+    app.stop().await;
+    lab.reopen().await;
+    let app = Program::on(&lab).await;
+    assert_eq!(add(&app, "a", "k", 7).await.unwrap(), 7, "also in the next process");
+    assert_eq!(app.call(Ledger::at("a"), Read).await.unwrap(), (8, 8));
+}
+
     let refused = |way| async {
         app.objects.call(Ledger::at("a"), way).key("k").await.unwrap_err().code().to_owned()
     };
