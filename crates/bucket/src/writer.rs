@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use steadfast_store::Remember;
+use steadfast_store::{Rejection, Remember};
 
 use crate::{
     Attributes, Blob, BlobAction, BlobKey, BucketError, BucketName, Buckets, Condition,
@@ -81,7 +81,8 @@ impl BlobWriter {
     /// the put may still be committed.
     #[steadfast_store::boxed]
     pub async fn finish(self, put: PutOptions) -> Result<Blob, BucketError> {
-        Shared::run_to_completion(self.seal_and_put(put)).await
+        let (shared, once) = (self.shared.clone(), put.once.clone());
+        shared.keyed(once, Shared::run_to_completion(self.seal_and_put(put))).await
     }
 
     async fn seal_and_put(self, put: PutOptions) -> Result<Blob, BucketError> {
@@ -105,6 +106,24 @@ impl BlobWriter {
 }
 
 impl Shared {
+    /// Puts a blob with an idempotency key. A repetition gets the first answer, even if it would be
+    /// refused now: the first request may have used up the quota.
+    async fn keyed(
+        &self,
+        once: Option<Remember>,
+        put: impl Future<Output = Result<Blob, BucketError>>,
+    ) -> Result<Blob, BucketError> {
+        let refused = match put.await {
+            Err(error) if error.is_certain() => error,
+            done => return done,
+        };
+        let Some(once) = once else { return Err(refused) };
+        match self.commit(once.probe()).await? {
+            Err(Rejection::KeyReused { key }) => Err(BucketError::KeyReused { key }),
+            Ok(_) | Err(_) => Err(refused),
+        }
+    }
+
     /// Replaces the content of a key with these files. If the commit certainly failed, it removes
     /// them; otherwise the sweep decides. The replaced files are removed. The sweep skips contents
     /// that are held.
@@ -138,7 +157,8 @@ impl Shared {
 }
 
 impl Buckets {
-    /// Begins to write a blob.
+    /// Begins to write a blob. It is refused early if the quota has no space for another one, before
+    /// an idempotency key is looked at: [`put`](Self::put) looks at the key.
     #[steadfast_store::boxed]
     pub async fn writer(
         &self,
@@ -166,12 +186,16 @@ impl Buckets {
         bytes: &[u8],
         put: PutOptions,
     ) -> Result<Blob, BucketError> {
-        let mut writer = self.writer(bucket, key).await?;
-        if put.expected.md5.is_some() {
-            writer = writer.with_md5_and_sha256();
-        }
-        writer.write(bytes).await?;
-        writer.finish(put).await
+        let once = put.once.clone();
+        let work = async {
+            let mut writer = self.writer(bucket, key).await?;
+            if put.expected.md5.is_some() {
+                writer = writer.with_md5_and_sha256();
+            }
+            writer.write(bytes).await?;
+            Shared::run_to_completion(writer.seal_and_put(put)).await
+        };
+        self.shared.keyed(once, work).await
     }
 }
 

@@ -3,14 +3,15 @@
 //! A key is recorded in the commit of its operation. A crash leaves both or neither, so a
 //! repetition either finds the first answer or performs the operation.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::{collections::HashMap, sync::Arc};
 
+use parking_lot::Mutex;
 use serde::{Serialize, de::DeserializeOwned};
 use steadfast_store::{
-    Address, Commit, EntityId, EntityKind, Expect, InvalidInput, Json, Outcome, RecordedKey,
-    Rejection, Remember, Store, StoreError, Write,
+    Address, EntityId, EntityKind, InvalidInput, Json, Outcome, RecordedKey, Rejection, Remember,
+    Store, StoreError, Write,
 };
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync;
 
 /// An idempotency key with its scope: the operation, the principal, and a hash of the request. The
 /// same key with another request is [refused](KeyError::Reused); another operation or principal has
@@ -67,10 +68,7 @@ impl RequestKey {
     /// The record of the key, if the request was performed before.
     #[steadfast_store::boxed]
     pub async fn find(&self, store: &dyn Store) -> Result<Option<RecordedKey>, KeyError> {
-        // There is no message 0, so this commit cannot be applied. The store checks the key before
-        // the expectations.
-        let probe = Commit::of(self.write()).expect(Expect::Pending { position: 0 });
-        match store.commit(probe).await? {
+        match store.commit(self.0.clone().probe()).await? {
             Outcome::Duplicate(before) => Ok(Some(before)),
             Outcome::Rejected(Rejection::KeyReused { key }) => Err(KeyError::Reused { key }),
             Outcome::Rejected(_) | Outcome::Committed(_) => Ok(None),
@@ -88,20 +86,39 @@ impl RequestKey {
 }
 
 /// Serializes requests with one key, so that the second finds the answer of the first before it
-/// changes anything. Keys share 64 locks.
-pub(crate) struct KeyLocks([Mutex<()>; 64]);
+/// changes anything. Each key in use has a lock of its own: a request that hangs delays no other.
+#[derive(Default)]
+pub(crate) struct KeyLocks(Mutex<HashMap<KeyIdentity, Arc<sync::Mutex<()>>>>);
 
-impl Default for KeyLocks {
-    fn default() -> Self {
-        Self(std::array::from_fn(|_| Mutex::default()))
+/// Scope and key.
+type KeyIdentity = (EntityId, Box<str>);
+
+impl KeyLocks {
+    pub(crate) async fn lock(&self, key: &RequestKey) -> KeyGuard<'_> {
+        let (scope, key) = key.0.identity();
+        let identity = (scope, key.into());
+        let lock = self.0.lock().entry(identity.clone()).or_default().clone();
+        let mut guard = KeyGuard { locks: self, identity, held: None };
+        guard.held = Some(lock.lock_owned().await);
+        guard
     }
 }
 
-impl KeyLocks {
-    pub(crate) async fn lock(&self, key: &RequestKey) -> MutexGuard<'_, ()> {
-        let mut hasher = DefaultHasher::new();
-        key.0.identity().hash(&mut hasher);
-        self.0[(hasher.finish() % 64) as usize].lock().await
+/// The lock of a key, held or awaited.
+pub(crate) struct KeyGuard<'a> {
+    locks: &'a KeyLocks,
+    identity: KeyIdentity,
+    held: Option<sync::OwnedMutexGuard<()>>,
+}
+
+impl Drop for KeyGuard<'_> {
+    fn drop(&mut self) {
+        // Under the lock of the map, so that nobody begins to wait meanwhile.
+        let mut locks = self.locks.0.lock();
+        self.held.take();
+        if locks.get(&self.identity).is_some_and(|it| Arc::strong_count(it) == 1) {
+            locks.remove(&self.identity);
+        }
     }
 }
 

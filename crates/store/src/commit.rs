@@ -436,4 +436,11 @@ impl Remember {
         self.reply = Some(reply);
         self
     }
+
+    /// A commit that only asks for the key: `Duplicate` if the request was performed before,
+    /// `KeyReused` if another one was. The key is checked before the expectations, and this one
+    /// never holds: there is no message 0.
+    pub fn probe(self) -> Commit {
+        Commit::of(Write::Remember(self)).expect(Expect::Pending { position: 0 })
+    }
 }

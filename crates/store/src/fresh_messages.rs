@@ -59,7 +59,7 @@ mod tests {
     use crate::{
         Address, Commit, Due, EntityKind, Json, Message, Task, Timestamp,
         plan::{self, Facts},
-        store_clock::ClockRecord,
+        store_clock::{BatchTime, ClockRecord},
     };
 
     const NOW: Timestamp = Timestamp(1_000_000);
@@ -73,8 +73,9 @@ mod tests {
             Message::new("m", data).unwrap().task(task)
         };
         let commit = Commit::append(&target, 0, sizes.iter().map(message).collect());
-        let clock = ClockRecord { at: NOW, ..ClockRecord::default() };
-        plan::plan(Facts::default(), clock, [&commit])
+        let record = ClockRecord { at: NOW, ..ClockRecord::default() };
+        let time = BatchTime { record, ..BatchTime::default() };
+        plan::plan(Facts::default(), time, [&commit])
     }
 
     fn positions(plan: &Plan) -> Vec<Position> {

@@ -6,7 +6,8 @@ use sha2::{Digest, Sha256};
 
 use crate::limits;
 
-/// The position of a message or a turn in the whole store: commit order, without gaps.
+/// The position of a message or a turn in the whole store, in commit order. None is used twice. A
+/// run that is recorded without a message leaves a gap, and so does a loss that was accepted.
 pub type Position = i64;
 
 /// The version of a message in its stream, from 1, without gaps.

@@ -52,7 +52,7 @@ pub const BATCH_COMMITS_MAX: usize = 512;
 pub const BATCH_BYTES_MAX: usize = 8 << 20;
 
 /// Cuts an error text to the stored maximum, at a character boundary.
-pub(crate) fn cut_error(text: &str) -> String {
+pub fn cut_error(text: &str) -> String {
     let end = text.floor_char_boundary(ERROR_BYTES_MAX);
     // PostgreSQL stores no NUL in a text.
     text[..end].replace('\0', "\u{fffd}")

@@ -109,7 +109,7 @@ impl MemoryStore {
             return Err(StoreError::Closed);
         }
         let facts = tables.facts(&Needs::of([commit]));
-        let mut plan = plan::plan(facts, self.status.clock.record(), [commit]);
+        let mut plan = plan::plan(facts, self.status.clock.batch_time(), [commit]);
         let answer = plan.answers.pop().expect("one commit has one answer");
         tables.apply(&plan);
         if is_answered {

@@ -5,6 +5,7 @@ mod checkpoint;
 mod entries;
 mod facts;
 mod file;
+mod read_only;
 mod readers;
 mod row;
 mod runs;
@@ -16,7 +17,7 @@ use async_trait::async_trait;
 use rusqlite::Connection;
 use tokio::sync::Mutex;
 
-pub use self::file::peek_entry;
+pub use self::read_only::peek_entry;
 use self::readers::Readers;
 use crate::{
     Activity, Answer, CLOCK_STEP_MAX, Clock, Commit, CommitCallback, Health, Notices, OpenError,
@@ -72,6 +73,8 @@ pub struct SqliteStore {
     writer: Mutex<Option<std::thread::JoinHandle<()>>>,
     /// The lock of a read-only store; else the writer has it.
     read_lock: parking_lot::Mutex<Option<std::fs::File>>,
+    /// A file that a read-only store removes at its end.
+    index: Option<PathBuf>,
     read_only: bool,
 }
 
@@ -84,18 +87,20 @@ impl SqliteStore {
         let opened = file::open(&options)?;
         let clock = StoreClock::new(options.clock, options.clock_step_max, opened.clock);
         let status = Arc::new(Status::new(opened.owner, Arc::new(clock)));
-        if opened.is_unwritten {
-            status.set_health(Health::Degraded { reason: StoreError::DiskFull.to_string() });
+        let (database, log_bytes_max) = (opened.database.clone(), options.log_bytes_max);
+        let mut checkpointer = checkpoint::start(database, status.clone(), log_bytes_max);
+        if let Some(reason) = &opened.unwritten {
+            status.set_health(Health::Degraded { reason: reason.to_string() });
+            checkpointer.restart();
         }
         let (queue, requests) = shared::queue();
-        let log_bytes_max = options.log_bytes_max;
         let writer = writer::Writer {
             connection: opened.connection,
             requests,
             status: status.clone(),
             epoch: opened.owner.epoch,
-            is_unwritten: opened.is_unwritten,
-            checkpointer: checkpoint::start(opened.database.clone(), status.clone(), log_bytes_max),
+            is_unwritten: opened.unwritten.is_some(),
+            checkpointer,
             known: facts::WriterCache::default(),
             lock: opened.lock,
         };
@@ -106,18 +111,19 @@ impl SqliteStore {
         })?;
         let readers = Readers::new(opened.database);
         let (writer, read_lock) = (Mutex::new(Some(handle)), parking_lot::Mutex::default());
-        Ok(Self { queue, readers, status, writer, read_lock, read_only: false })
+        Ok(Self { queue, readers, status, writer, read_lock, index: None, read_only: false })
     }
 
     /// Opens a store read-only. The folder does not change.
     fn open_read_only(options: SqliteOptions) -> Result<Self, OpenError> {
-        let file = file::open_read_only(&options)?;
+        let file = read_only::open(&options)?;
         let clock = StoreClock::new(options.clock, options.clock_step_max, file.clock);
         let status = Arc::new(Status::new(file.owner, Arc::new(clock)));
         let (queue, _) = shared::queue();
-        let readers = Readers::new(file.database);
-        let read_lock = parking_lot::Mutex::new(Some(file.lock));
-        Ok(Self { queue, readers, status, writer: Mutex::default(), read_lock, read_only: true })
+        let readers = Readers::unowned(file.database);
+        let (read_lock, index) = (parking_lot::Mutex::new(file.lock), file.index);
+        let writer = Mutex::default();
+        Ok(Self { queue, readers, status, writer, read_lock, index, read_only: true })
     }
 
     /// Reads on one of the reading connections, on a blocking thread.
@@ -150,7 +156,8 @@ impl Store for SqliteStore {
     }
 
     async fn settings(&self) -> Result<Vec<Setting>, StoreError> {
-        self.on_reader(readers::settings).await
+        let read_only = self.read_only;
+        self.on_reader(move |connection| readers::settings(connection, read_only)).await
     }
 
     fn notices(&self) -> &Notices {
@@ -176,6 +183,10 @@ impl Store for SqliteStore {
     async fn close(&self) {
         self.queue.close();
         self.readers.close();
+        if let Some(index) = &self.index {
+            // Ignore errors: it holds nothing that the log does not have.
+            let _ = std::fs::remove_file(index);
+        }
         drop(self.read_lock.lock().take());
         if let Some(writer) = self.writer.lock().await.take() {
             // A writer that panicked has nothing left to finish.

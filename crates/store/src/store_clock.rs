@@ -31,6 +31,14 @@ pub(crate) struct ClockRecord {
     pub(crate) delete_from: Timestamp,
 }
 
+/// The time of a batch of commits.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct BatchTime {
+    pub(crate) record: ClockRecord,
+    /// See [`ClockReport::keys_expired`].
+    pub(crate) keys_expired: Timestamp,
+}
+
 /// A step of the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockStep {
@@ -68,6 +76,12 @@ impl ClockReport {
     pub fn deletion_time(&self) -> Option<Timestamp> {
         let is_steady = self.ahead() <= self.step_max && self.delete_from <= self.now;
         is_steady.then_some(self.now.min(self.wall))
+    }
+
+    /// Idempotency keys that expire at this time or before are free. While deletion is suspended
+    /// none is: a key must not end with a time that only jumped.
+    pub fn keys_expired(&self) -> Timestamp {
+        self.deletion_time().unwrap_or(Timestamp::MIN)
     }
 }
 
@@ -163,11 +177,11 @@ impl StoreClock {
         self.report().deletion_time()
     }
 
-    /// The record of a commit.
-    pub(crate) fn record(&self) -> ClockRecord {
-        let mut state = self.state();
-        let (at, _) = self.look(&mut state);
-        ClockRecord { at, delete_from: state.delete_from }
+    /// The time of the next batch.
+    pub(crate) fn batch_time(&self) -> BatchTime {
+        let report = self.report();
+        let record = ClockRecord { at: report.now, delete_from: report.delete_from };
+        BatchTime { record, keys_expired: report.keys_expired() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

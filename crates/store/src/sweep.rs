@@ -124,10 +124,12 @@ async fn expire_keys(store: &dyn Store, now: Timestamp) -> Result<(), StoreError
     loop {
         let keys = store.expired_keys(now, PAGE).await?;
         let is_last = keys.len() < PAGE;
-        if !keys.is_empty() {
-            committed(store, Commit::of(Write::ExpireKeys { keys })).await?;
+        if keys.is_empty() {
+            return Ok(());
         }
-        if is_last {
+        let expired = committed(store, Commit::of(Write::ExpireKeys { keys })).await?;
+        // Keys that the clock has brought back to life meanwhile stay.
+        if is_last || expired.forgotten == 0 {
             return Ok(());
         }
     }

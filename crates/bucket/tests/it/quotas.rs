@@ -10,11 +10,12 @@ use std::{
 
 use async_trait::async_trait;
 use steadfast_bucket::{
-    Attributes, BlobKey, BucketError, BucketName, Buckets, CopyOptions, ListOptions, PutOptions,
-    Quota, Usage,
+    Attributes, BlobKey, BucketError, BucketName, Buckets, Condition, CopyOptions, ListOptions,
+    PutOptions, PutRecord, Quota, Usage,
 };
 use steadfast_store::{
-    Answer, Commit, CommitCallback, Entropy, Query, SeededEntropy, Store, StoreError,
+    Address, Answer, Commit, CommitCallback, EntityKind, Entropy, Query, Remember, SeededEntropy,
+    Store, StoreError,
 };
 
 use crate::{
@@ -30,6 +31,7 @@ laws!(on sqlite, postgres:
     parts_that_race_with_the_end_of_their_upload_do_not_stay_counted,
     a_removed_quota_counts_and_refuses_nothing,
     an_expense_counts_once_in_its_month,
+    a_repeated_put_gets_its_first_answer_although_it_would_be_refused_now,
 );
 
 const MIB: usize = 1 << 20;
@@ -340,4 +342,35 @@ async fn a_quota_costs_one_read_and_no_commit() {
     }
     // The blob; with a quota once more, to refuse a body before it is read.
     assert_eq!(costs, [(1, 1), (1, 1), (2, 1)]);
+}
+
+async fn a_repeated_put_gets_its_first_answer_although_it_would_be_refused_now(setup: Setup) {
+    let buckets = &setup.buckets;
+    let keyed = async |request: &[u8]| {
+        let scope = Address::new(EntityKind::System, "test", "uploads").unwrap();
+        let once = Some(Remember::new(scope.id(), "upload-1", request).unwrap());
+        let put = PutOptions { once, condition: Condition::absent(), ..PutOptions::default() };
+        buckets.put(&bucket(), &key("acme/a"), &[1; 60], put).await
+    };
+    set(buckets, Quota { objects: Some(1), ..bytes(100) }).await;
+    let first = keyed(b"a").await.unwrap();
+    let record = PutRecord { sequence: first.sequence, version: first.version(), size: 60 };
+    let again = async |when: &str| match keyed(b"a").await {
+        Err(BucketError::Repeated { answer }) => {
+            assert_eq!(serde_json::from_str::<PutRecord>(&answer).unwrap(), record, "{when}");
+        }
+        other => panic!("{when}: {other:?}"),
+    };
+    setup.delete("acme/a").await;
+    put(buckets, "acme/b", 50).await.unwrap();
+    again("there is no space for another object").await;
+    set(buckets, bytes(100)).await;
+    again("there is no space for its bytes").await;
+    set(buckets, bytes(59)).await;
+    again("it is larger than the quota").await;
+    assert_eq!(code(keyed(b"b").await.map(drop)), "key_reused");
+    put(buckets, "acme/a", 9).await.unwrap();
+    again("the blob exists, so the condition does not hold").await;
+    check(buckets, (59, 2)).await;
+    assert_eq!(setup.all_files().len(), 2);
 }

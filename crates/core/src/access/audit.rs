@@ -1,9 +1,10 @@
 //! The audit log: who did what, from where, and how it ended. Each record has the hash of the one
-//! before it, so that a record that was changed or removed is noticed.
+//! before it, and the head has that of the newest one, so that a record that was changed or removed
+//! is noticed.
 
 use std::{sync::Arc, time::Duration};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use steadfast_store::{
     Commit, Entry, EntryKey, EntryRange, Expect, InvalidInput, Json, Outcome, Put, Store,
     StoreError, Timestamp, Write, futures::FutureExt,
@@ -13,6 +14,8 @@ use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
 use super::hash::hash;
 
 const SPACE: &str = "audit";
+/// The list whose one entry is the head.
+const HEAD: &str = "audit-head";
 /// Records are kept for this time.
 const KEPT: Duration = Duration::from_hours(400 * 24);
 /// The hash before the first record.
@@ -82,6 +85,13 @@ struct Stored {
     event: AuditEvent,
 }
 
+/// Number and hash of the newest record.
+#[derive(Serialize, Deserialize)]
+struct Head {
+    number: i64,
+    hash: String,
+}
+
 impl Audit {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
         Self { store, last: Arc::default(), waiting: Arc::default() }
@@ -145,6 +155,9 @@ impl Audit {
             let put = Put { entry, value: Some(value), reference: None, expires: Some(KEPT) };
             commit = commit.write(Write::Put(put));
         }
+        let value = Some(Json::of(&Head { number, hash: previous.clone() })?);
+        let put = Put { entry: head_key()?, value, reference: None, expires: Some(KEPT) };
+        commit = commit.write(Write::Put(put));
         match self.store.commit(commit).await? {
             Outcome::Committed(_) => Ok(Some((number, previous))),
             Outcome::Duplicate(_) | Outcome::Rejected(_) => Ok(None),
@@ -168,10 +181,18 @@ impl Audit {
     }
 
     /// Checks the newest records: the first number whose record does not have the hash of the one
-    /// before it.
+    /// before it, or that of the newest record if it is not as the head has it.
     #[steadfast_store::boxed]
     pub async fn broken(&self, limit: usize) -> Result<Option<i64>, StoreError> {
+        // The head first: records that are added meanwhile are newer.
+        let head = self.head().await?;
         let records = self.list(None, limit).await?;
+        if let Some(Head { number, hash }) = head {
+            let newest = records.iter().find(|it| it.number <= number);
+            if newest.is_none_or(|it| it.number != number || it.hash != hash) {
+                return Ok(Some(number));
+            }
+        }
         let mut pairs = records.windows(2);
         let broken = pairs.find(|it| {
             it[0].previous != it[1].hash || it[0].number != it[1].number.saturating_add(1)
@@ -179,7 +200,16 @@ impl Audit {
         Ok(broken.map(|it| it[0].number))
     }
 
+    async fn head(&self) -> Result<Option<Head>, StoreError> {
+        let entry = self.store.entry(&head_key()?).await?;
+        entry.and_then(|it| it.value).map(|it| parse(&it)).transpose()
+    }
+
+    /// By the head, so that the number of a record that was removed is not used again.
     async fn newest(&self) -> Result<(i64, String), StoreError> {
+        if let Some(head) = self.head().await? {
+            return Ok((head.number, head.hash));
+        }
         let newest = self.list(None, 1).await?.pop();
         Ok(newest.map_or((0, FIRST.to_owned()), |it| (it.number, it.hash)))
     }
@@ -194,11 +224,18 @@ fn key(number: i64) -> Result<EntryKey, InvalidInput> {
     EntryKey::new(SPACE, &key_bytes(number))
 }
 
+fn head_key() -> Result<EntryKey, InvalidInput> {
+    EntryKey::new(HEAD, b"newest")
+}
+
+fn parse<T: DeserializeOwned>(value: &Json) -> Result<T, StoreError> {
+    serde_json::from_str(value.as_str())
+        .map_err(|error| StoreError::Corrupt { reason: error.to_string() })
+}
+
 fn read(entry: &Entry) -> Result<Option<AuditRecord>, StoreError> {
     let Some(value) = &entry.value else { return Ok(None) };
-    let stored: Stored = serde_json::from_str(value.as_str())
-        .map_err(|error| StoreError::Corrupt { reason: error.to_string() })?;
-    let Stored { number, at, previous, event } = stored;
+    let Stored { number, at, previous, event } = parse(value)?;
     let hash = hash(value.as_str());
     Ok(Some(AuditRecord { number, at: Timestamp(at), event, previous, hash }))
 }
@@ -266,13 +303,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_changed_or_removed_record_breaks_the_chain() {
-        for value in [
-            None,
-            Some(
-                r#"{"number":2,"at":5,"previous":"x","client":"","action":"","target":"",
-                    "outcome":"","requestId":""}"#,
-            ),
-        ] {
+        // Also the newest one.
+        for (number, is_removed) in [(2, true), (2, false), (3, true), (3, false)] {
+            let changed = format!(
+                r#"{{"number":{number},"at":5,"previous":"x","client":"","action":"",
+                    "target":"","outcome":"","requestId":""}}"#
+            );
             let clock = Arc::new(ManualClock::at(Timestamp(5)));
             let store: Arc<dyn Store> = Arc::new(MemoryStore::new(clock));
             let audit = Audit::new(store.clone());
@@ -280,10 +316,15 @@ mod tests {
                 audit.record(event(outcome)).await.unwrap();
             }
             assert_eq!(audit.broken(9).await.unwrap(), None);
-            let value = value.map(|it| Json::parse(it).unwrap());
-            let put = Put { entry: key(2).unwrap(), value, reference: None, expires: None };
+            let value = (!is_removed).then(|| Json::parse(&changed).unwrap());
+            let put = Put { entry: key(number).unwrap(), value, reference: None, expires: None };
             store.commit(Commit::of(Write::Put(put))).await.unwrap();
-            assert_eq!(audit.broken(9).await.unwrap(), Some(3));
+            assert_eq!(audit.broken(9).await.unwrap(), Some(3), "{number} {is_removed}");
+            // The next process continues, and nothing hides it.
+            let audit = Audit::new(store);
+            audit.record(event("4")).await.unwrap();
+            assert_eq!(audit.list(None, 1).await.unwrap()[0].number, 4);
+            assert!(audit.broken(9).await.unwrap().is_some(), "{number} {is_removed}");
         }
     }
 }

@@ -14,7 +14,7 @@ use std::{
 use parking_lot::Mutex;
 use steadfast_store::{
     Address, Commit, Entropy, GrantedClaim, Lease, Outcome, Position, Receipt, Recorded, Rejection,
-    RetryPolicy, SettledAs, Store, StoreError, Timestamp, Work, Write, futures::FutureExt,
+    RetryPolicy, SettledAs, Store, StoreError, Timestamp, Work, Write, futures::FutureExt, limits,
 };
 use tokio::task::JoinSet;
 
@@ -106,9 +106,20 @@ pub(crate) enum Verdict {
     /// Another commit, such as a turn's, has ended the delivery.
     Settled,
     /// It is retried after this delay, or after that of the policy, if attempts are left.
-    Retry { after: Option<Duration>, error: String },
+    Retry { after: Option<Duration>, error: ErrorText },
     /// It is a dead letter.
-    Bury { why: String },
+    Bury { why: ErrorText },
+}
+
+/// The text of an error, as long as it is stored at most: the ends of a full batch fit one commit,
+/// whatever the consumer's errors are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ErrorText(Box<str>);
+
+impl<T: AsRef<str>> From<T> for ErrorText {
+    fn from(text: T) -> Self {
+        Self(limits::cut_error(text.as_ref()).into())
+    }
 }
 
 /// The end of one attempt.
@@ -127,7 +138,7 @@ impl Ending {
         let attempt = work.tries();
         let error = format!("the process ended during attempt {attempt}");
         let lease = work.claim.map(|(lease, _)| lease);
-        let verdict = Verdict::Retry { after, error };
+        let verdict = Verdict::Retry { after, error: error.into() };
         Self { position: work.position, attempt, lease, verdict }
     }
 }
@@ -186,15 +197,16 @@ pub(crate) fn write(ending: &Ending, policy: &Policy<'_>, entropy: &dyn Entropy)
         Verdict::Retry { after, error } => {
             let wait = policy.retry.wait(*attempt, entropy);
             let Some(wait) = wait.map(|it| after.unwrap_or(it)) else {
-                let commit = give_up(position, lease, error, &policy.give_up);
+                let commit = give_up(position, lease, &error.0, &policy.give_up);
                 return written(Some(commit), EndKind::GivenUp);
             };
-            let retry = Write::Retry { position, lease, error: error.clone(), after: wait };
+            let error = error.0.to_string();
+            let retry = Write::Retry { position, lease, error, after: wait };
             let again = Some(wait);
             EndingCommit { again, ..written(Some(Commit::of(retry)), EndKind::Retried) }
         }
         Verdict::Bury { why } => {
-            written(Some(give_up(position, lease, why, &policy.give_up)), EndKind::GivenUp)
+            written(Some(give_up(position, lease, &why.0, &policy.give_up)), EndKind::GivenUp)
         }
     }
 }
@@ -254,9 +266,11 @@ pub(crate) async fn settle(
             // The consequences were recorded before, so the delivery is done.
             Ok(Outcome::Duplicate(_)) => Verdict::Done(Commit::default()),
             Ok(Outcome::Rejected(rejection)) => {
-                Verdict::Retry { after: None, error: rejection.to_string() }
+                Verdict::Retry { after: None, error: rejection.to_string().into() }
             }
-            Err(StoreError::Invalid(error)) if !is_last => Verdict::Bury { why: error.to_string() },
+            Err(StoreError::Invalid(error)) if !is_last => {
+                Verdict::Bury { why: error.to_string().into() }
+            }
             Err(error) => return Err(error),
         };
         if is_given_up {

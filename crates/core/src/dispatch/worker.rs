@@ -284,8 +284,8 @@ impl Worker {
                     handler.as_ref().is_some_and(|it| matches!(it.pool(), PermitPool::OfTarget));
                 return self.put_off(message.position, lease, is_shared).await;
             }
-            Err(failure) if failure.is_final => Verdict::Bury { why: failure.error },
-            Err(failure) => Verdict::Retry { after: None, error: failure.error },
+            Err(failure) if failure.is_final => Verdict::Bury { why: failure.error.into() },
+            Err(failure) => Verdict::Retry { after: None, error: failure.error.into() },
         };
         let ending = Ending { position: message.position, attempt, lease, verdict };
         let due_again = attempt::settle(&*self.store, ending, policy, &*self.entropy).await?;

@@ -109,6 +109,8 @@ impl TurnResult {
 #[derive(Clone, Copy)]
 pub(super) struct TurnTime<'a> {
     pub(super) now: Timestamp,
+    /// Idempotency keys that expire at this time or before are free.
+    pub(super) keys_expired: Timestamp,
     pub(super) entropy: &'a dyn Entropy,
 }
 
@@ -285,7 +287,8 @@ impl TurnExecutor {
         match request {
             Request::Call { message, body, key, .. } => {
                 let class = self.class.clone();
-                let call = |state: &Rc<TurnState>| call(state, &class, message, body, key.as_ref());
+                let key = key.as_ref().map(|it| (it, at.keys_expired));
+                let call = |state: &Rc<TurnState>| call(state, &class, message, body, key);
                 self.turn(message, settle, at.now, None, call)
             }
             Request::Wake { due_at } => self.wake(*due_at, settle, at),

@@ -101,6 +101,7 @@ impl<T> Batch<T> {
 
     /// Moves the remaining messages to the dead letters.
     pub fn bury(self, why: impl Into<String>) -> SettledBatch {
+        let why: String = why.into();
         SettledBatch(Verdict::Bury { why: why.into() })
     }
 }

@@ -15,9 +15,9 @@ use crate::{
 pub(super) fn verdict_of(error: &Error) -> Verdict {
     let text = format!("{error:?}");
     if error.is_terminal() {
-        Verdict::Bury { why: text }
+        Verdict::Bury { why: text.into() }
     } else {
-        Verdict::Retry { after: None, error: text }
+        Verdict::Retry { after: None, error: text.into() }
     }
 }
 
@@ -77,7 +77,7 @@ impl<T: Body> Delivery<T> {
             Err(error) => {
                 let why = format!("the message does not match the type of the consumer: {error}");
                 let position = raw.queued.message.position;
-                raw.decisions.decide(position, Verdict::Bury { why });
+                raw.decisions.decide(position, Verdict::Bury { why: why.into() });
                 None
             }
         }
@@ -137,6 +137,7 @@ impl<T> Delivery<T> {
 
     /// Moves the message to the dead letters.
     pub fn bury(self, why: impl Into<String>) -> Settled {
+        let why: String = why.into();
         self.settled(Verdict::Bury { why: why.into() })
     }
 

@@ -3,10 +3,12 @@
 
 use serde::de::DeserializeOwned;
 use steadfast_store::{Commit, Outcome, Position, Rejection};
-use tokio::sync::MutexGuard;
 
 use super::{AckResult, QueueError, Queues, pull::Acknowledgement, state::QueueState};
-use crate::{RequestKey, idempotency::read};
+use crate::{
+    RequestKey,
+    idempotency::{KeyGuard, read},
+};
 
 impl Queues {
     /// The recorded answer of the key of this handle, if there is one.
@@ -19,7 +21,7 @@ impl Queues {
 
     /// Serializes operations of several commits that have one key, so that the second finds the
     /// answer of the first, even for another queue.
-    pub(super) async fn alone(&self) -> Option<MutexGuard<'_, ()>> {
+    pub(super) async fn alone(&self) -> Option<KeyGuard<'_>> {
         match &self.key {
             Some(key) => Some(self.shared.keyed.lock(key).await),
             None => None,

@@ -13,7 +13,7 @@ use super::{
     state::{HeldMessages, QueueState, Shared},
 };
 use crate::dispatch::{
-    attempt::{self, Claim, Ending, EndingCommit, Verdict, run_apart},
+    attempt::{self, Claim, Ending, EndingCommit, ErrorText, Verdict, run_apart},
     suspects::AdmissionGuard,
     window::End,
 };
@@ -83,7 +83,12 @@ impl BatchWorker {
         let written: Vec<EndingCommit> =
             endings.iter().map(|it| attempt::write(it, &policy, entropy)).collect();
         crash::point("queue.settle.before");
-        let outcomes = self.commit(&written).await?;
+        let outcomes = match self.commit(&written).await {
+            Err(StoreError::Invalid(_)) => {
+                return self.settle_each(endings, &written, &mut held).await;
+            }
+            recorded => recorded?,
+        };
         crash::point("queue.settle.after");
         let now = self.shared.clock.now();
         for (it, outcome) in written.iter().zip(outcomes) {
@@ -167,7 +172,7 @@ impl BatchWorker {
             let position = queued.message.position;
             ends.push((position, number, lease));
             if attempts_max < number {
-                let error = "the attempts before ended without an answer".to_owned();
+                let error = "the attempts before ended without an answer".into();
                 decisions.decide(position, Verdict::Retry { after: None, error });
                 continue;
             }
@@ -184,7 +189,7 @@ impl BatchWorker {
         }
         let failed =
             if raw_deliveries.is_empty() { None } else { self.run(raw_deliveries, time).await };
-        let error = failed.unwrap_or_else(|| "the consumer gave no answer".into());
+        let error: ErrorText = failed.as_deref().unwrap_or("the consumer gave no answer").into();
         let ending = |(position, attempt, lease): (Position, u32, Option<Lease>)| {
             let verdict = decisions.take(position);
             let verdict =
@@ -201,6 +206,25 @@ impl BatchWorker {
             format!("no answer within {} s", self.timeout.as_secs_f32())
         };
         run_apart("consumer", self.consumer.clone().consume(raw_deliveries), over).await.err()
+    }
+
+    /// Settles messages one by one whose commit the store has refused: those that it refuses again
+    /// are given up. Otherwise they would be delivered for ever.
+    async fn settle_each(
+        &self,
+        endings: Vec<Ending>,
+        written: &[EndingCommit],
+        held: &mut HeldMessages<Arc<QueueState>>,
+    ) -> Result<(), StoreError> {
+        let (rules, entropy) = (self.queue.rules(), &*self.shared.entropy);
+        for (ending, it) in endings.into_iter().zip(written) {
+            let policy = rules.settings.policy();
+            let due_again = attempt::settle(&*self.shared.store, ending, policy, entropy).await?;
+            self.queue.leases.ended(it.position);
+            self.queue.meter.count(it.kind.into(), 1, self.shared.clock.now());
+            held.finish(it.position, due_again.map_or(End::Gone, End::Again));
+        }
+        Ok(())
     }
 
     /// Retries a busy store: the decisions must not be lost.

@@ -18,6 +18,9 @@ use super::{
 };
 use crate::dispatch::Delivery;
 
+/// Maximum events that a run has not taken: each wake-up without a cached fold reads them.
+const EVENTS_MAX: usize = 10_000;
+
 /// The record of a change under a key: the length of the record of the run after it.
 #[derive(Serialize, Deserialize)]
 pub(super) struct ChangedRecord {
@@ -317,6 +320,9 @@ fn event_change(head: &RunHead, event: &Entry) -> Result<Option<Change>, &'stati
     if head.status.is_final() {
         return Err("it takes no events any more");
     }
+    if EVENTS_MAX <= head.events {
+        return Err("it has 10,000 events that it has not taken; wait until it takes some");
+    }
     // A paused run need not wake, and an active one or one with a pending wake-up is queued.
     Ok(Some(Change {
         entry: event.clone(),
@@ -331,4 +337,26 @@ fn find(fold: &RunFold, step: &str, run: &Address) -> Result<Key, RunError> {
     let found = named().find(|it| it.kind == "step").or_else(|| named().next());
     let missing = || RunError::UnknownStep { run: run.to_string(), step: step.into() };
     found.cloned().ok_or_else(missing)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn a_run_has_at_most_10_000_events_that_it_has_not_taken() {
+        let event = Entry::Event { name: "paid".into(), payload: Value::Null };
+        let mut head = RunHead::begun(1, 2);
+        for _ in 0..10_000 {
+            assert!(event_change(&head, &event).is_ok());
+            head.fold(Timestamp(1), &event);
+        }
+        assert!(event_change(&head, &event).is_err());
+        let (scope, kind, name) = (String::new(), "event".to_owned(), "paid".to_owned());
+        let key = Key { scope, kind, name, count: 1 };
+        head.fold(Timestamp(2), &Entry::Took { key, event: 3 });
+        assert!(event_change(&head, &event).is_ok());
+    }
 }

@@ -26,7 +26,7 @@ use super::{
     active::{Notification, SharedRun, Stop},
     ctx::{Ctx, Environment},
     definition::{Definition, Running},
-    fold::RunFold,
+    fold::{PAGE, RunFold},
     run_limit::RunPermit,
     runs::Runs,
     wake::WakeUp,
@@ -202,9 +202,17 @@ impl Driver {
     /// Messages that others have appended.
     async fn read_new(&self, ctx: &Ctx) -> Result<Vec<Recorded>, StoreError> {
         // The lock is not held during the read: only this task changes the fold.
-        let version = ctx.state().fold.head.version;
-        let store = &self.runs.shared.store;
-        store.read_stream(self.run.id(), version + 1, usize::MAX >> 1).await
+        let mut version = ctx.state().fold.head.version;
+        let (store, mut new) = (&self.runs.shared.store, Vec::new());
+        loop {
+            let page = store.read_stream(self.run.id(), version + 1, PAGE).await?;
+            let is_last = page.len() < PAGE;
+            version = page.last().map_or(version, |it| it.version);
+            new.extend(page);
+            if is_last {
+                return Ok(new);
+            }
+        }
     }
 
     async fn commit(&self, commit: Commit) -> Result<Outcome, StoreError> {

@@ -18,13 +18,15 @@ pub(super) struct RunHead {
     pub(super) timer: Option<Position>,
     /// The object that is notified of its end.
     pub(super) on_end: Option<OnEnd>,
+    /// The number of events that it has not taken.
+    pub(super) events: usize,
 }
 
 impl RunHead {
     /// The head of a run whose record consists of its first two messages.
     pub(super) fn begun(first: Position, last: Position) -> Self {
         let (status, paused_at, timer, on_end) = (Status::Queued, None, None, None);
-        Self { version: 2, first, last, status, paused_at, timer, on_end }
+        Self { version: 2, first, last, status, paused_at, timer, on_end, events: 0 }
     }
 
     /// The head before anything was read.
@@ -76,12 +78,12 @@ impl RunHead {
             Entry::Errored { error } => self.status = Status::Errored(error.clone()),
             Entry::Wake { waits } if waits.is_empty() => self.is_woken(),
             Entry::Wake { .. } | Entry::Waits { .. } => self.waits(),
+            Entry::Event { .. } => self.events += 1,
+            Entry::Took { .. } => self.events = self.events.saturating_sub(1),
             Entry::Done { .. }
             | Entry::Failed { .. }
             | Entry::Timer { .. }
             | Entry::Tried { .. }
-            | Entry::Event { .. }
-            | Entry::Took { .. }
             | Entry::Retried
             | Entry::Progress(_) => {}
         }

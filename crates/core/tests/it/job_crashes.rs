@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 use steadfast_core::{
     App, DispatcherOptions, Handle, Job, Object, Outcome, Perform, Result, Runtime, Turn, Unknown,
-    store::{ManualClock, MemoryStore, Moment, RetryPolicy},
+    store::{ManualClock, MemoryStore, Moment, RetryPolicy, limits::DATA_BYTES_MAX},
 };
 use tokio::sync::Semaphore;
 
@@ -144,5 +144,34 @@ async fn a_crash_during_the_last_attempt_of_a_job_is_its_outcome() {
     assert_eq!(said, ["the process ended during attempt 3"]);
     let totals = app.store().totals().await.unwrap();
     assert_eq!((totals.pending, totals.dead), (0, 0));
+    app.stop().await;
+}
+
+/// Panics with a text that is larger than a message.
+#[derive(Clone)]
+struct Verbose;
+
+impl Perform<Fatal> for Verbose {
+    async fn perform(&self, _: Fatal, _: &str) -> Result<()> {
+        panic!("{}", "x".repeat(2 * DATA_BYTES_MAX))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_panics_with_a_text_larger_than_a_message_has_an_outcome() {
+    let clock = ManualClock::at(START);
+    let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
+    let builder = App::new("test").object(Asker).perform::<Fatal>(Verbose);
+    let app = builder.start(store.clone()).await.unwrap();
+    app.call(Asker::at("a"), Ask).await.unwrap();
+    let mut said = Vec::new();
+    until("the object gets the outcome", async || {
+        clock.advance(Duration::from_secs(1));
+        said = app.call(Asker::at("a"), Said).await.unwrap();
+        !said.is_empty()
+    })
+    .await;
+    assert!(said[0].starts_with("the handler panicked: xxx"), "{}", &said[0][..50]);
+    assert_eq!(app.store().totals().await.unwrap().dead, 0);
     app.stop().await;
 }

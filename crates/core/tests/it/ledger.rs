@@ -45,6 +45,13 @@ impl Gate {
         self.0.1.notify_all();
     }
 
+    /// Closes it until the guard is dropped, also by a test that fails: a blocked thread would keep
+    /// its process from ending.
+    pub(crate) fn close_for_now(&self) -> ClosedGate {
+        self.close();
+        ClosedGate(self.clone())
+    }
+
     /// Returns when a handler has arrived at the gate.
     pub(crate) async fn reached(&self) {
         self.0.2.acquire().await.unwrap().forget();
@@ -53,6 +60,14 @@ impl Gate {
     pub(crate) fn pass(&self) {
         self.0.2.add_permits(1);
         drop(self.0.1.wait_while(self.0.0.lock().unwrap(), |open| !*open).unwrap());
+    }
+}
+
+pub(crate) struct ClosedGate(Gate);
+
+impl Drop for ClosedGate {
+    fn drop(&mut self) {
+        self.0.open();
     }
 }
 

@@ -8,13 +8,13 @@ use std::{
 use steadfast_core::{
     Batch, BatchConsumer, ConsumeOptions, Error, QueueSettings, Result, SettledBatch,
     queue::{Outgoing, PeekState},
-    store::{Clock, SettledAs, State},
+    store::{Clock, SettledAs, State, limits::ERROR_BYTES_MAX},
 };
 
 use crate::{
     lab::{Lab, START, json},
     play::until,
-    post::{MAIL, Mail, Office, Post, ids},
+    post::{DEAD, MAIL, Mail, Office, Post, ids},
 };
 
 laws!(
@@ -27,7 +27,12 @@ laws!(
     the_remaining_messages_can_be_buried_or_retried_later,
     an_unreadable_message_does_not_affect_the_others_of_its_batch,
     a_message_that_is_tried_again_comes_with_others,
+    a_full_batch_whose_errors_are_larger_than_a_commit_is_counted_and_given_up,
+    dead_letters_whose_errors_are_larger_than_a_commit_move_to_their_queue,
 );
+
+/// 1,000 texts of 40,000 times this are larger than a commit.
+const LONG: &str = "x";
 
 /// Records its batches, and does with each message what its first word says.
 #[derive(Clone)]
@@ -66,6 +71,8 @@ impl BatchConsumer for Sorter {
                 "error" => return Err(Error::retryable("half way")),
                 "terminal" => return Err(Error::terminal("no more")),
                 "panic" => panic!("half way"),
+                "long" => batch.settle(delivery.bury(LONG.repeat(40_000))),
+                "long-rest" => return Err(Error::retryable(LONG.repeat(40_000))),
                 "hang" => std::future::pending().await,
                 // Taken out and not settled: it belongs to the remaining messages.
                 _ => {}
@@ -80,7 +87,12 @@ impl BatchConsumer for Sorter {
 }
 
 async fn open(lab: Lab, size: usize) -> (Office, Sorter) {
+    open_with(lab, size, None).await
+}
+
+async fn open_with(lab: Lab, size: usize, dead: Option<&str>) -> (Office, Sorter) {
     let settings = QueueSettings {
+        dead_letter_queue: dead.map(str::to_owned),
         batch_size: size,
         batch_timeout_ms: 5_000,
         max_retries: 1,
@@ -90,7 +102,8 @@ async fn open(lab: Lab, size: usize) -> (Office, Sorter) {
     let consumer = sorter.clone();
     let options = ConsumeOptions { concurrency: 1, timeout: Duration::from_secs(30) };
     let office = Office::open(lab, |it, _| {
-        it.queue(MAIL.with(settings)).consume_batches_with(MAIL, consumer, options)
+        let it = it.queue(MAIL.with(settings)).queue(DEAD);
+        it.consume_batches_with(MAIL, consumer, options)
     })
     .await;
     (office, sorter)
@@ -219,5 +232,30 @@ async fn a_message_that_is_tried_again_comes_with_others(lab: Lab) {
     let attempts = sorter.post.attempts();
     assert_eq!((&attempts["later"][..], &attempts["b"][..]), (&[1, 2][..], &[1][..]));
     assert_eq!(office.lab.clock.now(), START.after(Duration::from_mins(1)));
+    office.close().await;
+}
+
+async fn a_full_batch_whose_errors_are_larger_than_a_commit_is_counted_and_given_up(lab: Lab) {
+    let (office, sorter) = open(lab, 1_000).await;
+    let buried = office.send_all(&["long"; 1_000]).await;
+    until("they are dead", async || office.depth("mail").await == [0, 0, 0, 1_000]).await;
+    let failed = office.send_all(&["long-rest"; 1_000]).await;
+    until("they are counted", async || office.depth("mail").await == [0, 1_000, 0, 1_000]).await;
+    office.quiet().await;
+    office.lab.clock.advance(Duration::from_mins(1));
+    until("they are given up", async || office.depth("mail").await == [0, 0, 0, 2_000]).await;
+    assert_eq!(sorter.sizes(), [1_000; 3]);
+    let errors = states(&office, &[buried[999], failed[999]]).await;
+    assert_eq!(errors, [LONG.repeat(ERROR_BYTES_MAX), LONG.repeat(ERROR_BYTES_MAX)]);
+    office.close().await;
+}
+
+async fn dead_letters_whose_errors_are_larger_than_a_commit_move_to_their_queue(lab: Lab) {
+    let (office, sorter) = open_with(lab, 1_000, Some("mail-dead")).await;
+    office.send_all(&["long"; 1_000]).await;
+    until("they have moved", async || office.depth("mail-dead").await == [1_000, 0, 0, 0]).await;
+    assert_eq!(sorter.sizes(), [1_000]);
+    let moved = office.peek("mail-dead", PeekState::Pending).await;
+    assert_eq!(moved[0].message.last_error, Some(LONG.repeat(ERROR_BYTES_MAX)));
     office.close().await;
 }

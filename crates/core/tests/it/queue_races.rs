@@ -12,8 +12,8 @@ use steadfast_core::{
     App, ConsumeOptions, Consumer, Delivery, Queue, QueueSettings, Result, Runtime, Settled,
     queue::{Outgoing, PeekState, QueueError, Redrive},
     store::{
-        Clock, Commit, Json, Lease, ManualClock, MemoryStore, SettledAs, Sleep, Store, StoreError,
-        TimeLeft, Timestamp, Write,
+        Clock, Commit, InvalidInput, Json, Lease, ManualClock, MemoryStore, SettledAs, Sleep,
+        Store, StoreError, TimeLeft, Timestamp, Write,
     },
 };
 use tokio::{sync::Semaphore, task::yield_now};
@@ -251,6 +251,26 @@ async fn a_message_whose_decision_was_not_recorded_is_not_redelivered_immediatel
     lab.turn_around().await;
     assert_eq!(lab.gate.seen(), [0, 0]);
     assert_eq!(lab.runtime.store().totals().await.unwrap().pending, 0);
+}
+
+#[tokio::test]
+async fn a_message_whose_end_the_store_refuses_is_given_up_and_not_redelivered() {
+    let lab = Lab::start(QueueSettings::default(), 1).await;
+    lab.send(0..1).await;
+    lab.gate.began().await;
+    lab.store.hold();
+    lab.gate.open.add_permits(9);
+    for _ in 0..2 {
+        lab.turn_around().await;
+        lab.store.fail(StoreError::Invalid(InvalidInput::CommitSize { len: 1 }));
+    }
+    lab.store.let_go();
+    lab.turn_around().await;
+    lab.clock.inner.advance(Duration::from_secs(1));
+    lab.turn_around().await;
+    assert_eq!(lab.gate.seen(), [0]);
+    let totals = lab.runtime.store().totals().await.unwrap();
+    assert_eq!((totals.pending, totals.dead), (0, 1));
 }
 
 #[tokio::test]

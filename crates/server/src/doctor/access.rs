@@ -84,8 +84,8 @@ async fn audit(server: &Server) -> Check {
         Ok(None) => Check::ok(name, format!("the last {RECORDS} records follow each other")),
         Ok(Some(number)) => {
             let detail = format!(
-                "record {number} does not follow the one before it: a record was changed or \
-                 removed; compare with a backup"
+                "record {number} does not follow the one before it, or is not the one that was \
+                 written last: a record was changed or removed; compare with a backup"
             );
             Check::failed(name, detail)
         }

@@ -5,22 +5,24 @@ use std::collections::HashMap;
 use super::{Facts, KeyRow, Plan};
 use crate::{
     Commit, EntityId, Expect, KeyName, Outcome, Position, Receipt, RecordedKey, Rejection,
-    Remember, Version, Write, sort::sort_by_key, store_clock::ClockRecord,
+    Remember, Timestamp, Version, Write, sort::sort_by_key, store_clock::BatchTime,
 };
 
 /// Decides a batch at a time of the store's clock.
 pub(crate) fn plan<'a>(
     facts: Facts,
-    clock: ClockRecord,
+    time: BatchTime,
     commits: impl IntoIterator<Item = &'a Commit>,
 ) -> Plan {
-    let mut batch = Batch::new(facts, clock);
+    let mut batch = Batch::new(facts, time);
     let answers = commits.into_iter().map(|commit| batch.decide(commit)).collect();
     batch.finish(answers)
 }
 
 pub(super) struct Batch {
     pub(super) facts: Facts,
+    /// Keys that expire at this time or before are free.
+    pub(super) keys_expired: Timestamp,
     pub(super) draft: Plan,
     /// Versions of streams that the current commit has changed, with their previous values.
     pub(super) moved: HashMap<EntityId, Version>,
@@ -28,10 +30,12 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    fn new(facts: Facts, clock: ClockRecord) -> Self {
-        let (at, delete_from) = (clock.at.max(facts.at), clock.delete_from);
+    fn new(facts: Facts, time: BatchTime) -> Self {
+        let BatchTime { record, keys_expired } = time;
+        let (at, delete_from) = (record.at.max(facts.at), record.delete_from);
         let draft = Plan { at, delete_from, position: facts.position, ..Plan::default() };
-        Self { facts, draft, moved: HashMap::new(), receipt: Receipt::default() }
+        let (moved, receipt) = (HashMap::new(), Receipt::default());
+        Self { facts, keys_expired, draft, moved, receipt }
     }
 
     fn decide(&mut self, commit: &Commit) -> Outcome {
@@ -60,7 +64,7 @@ impl Batch {
         commit.writes.iter().find_map(|write| {
             let Write::Remember(it) = write else { return None };
             let row = self.facts.keys.get(&(it.scope, it.key.clone()))?;
-            if row.expires_at <= self.draft.at {
+            if row.expires_at <= self.keys_expired {
                 return None;
             }
             Some(if row.request_hash == it.request_hash {

@@ -113,7 +113,7 @@ impl Batch {
 
     pub(super) fn expire_key(&mut self, name: &KeyName) {
         let key = (name.scope, name.key.clone());
-        if self.facts.keys.get(&key).is_some_and(|it| it.expires_at <= self.draft.at) {
+        if self.facts.keys.get(&key).is_some_and(|it| it.expires_at <= self.keys_expired) {
             self.facts.keys.set(key, None);
             self.receipt.forgotten += 1;
         }

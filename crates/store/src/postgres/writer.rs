@@ -184,7 +184,8 @@ impl Writer {
             Ok(facts) => facts,
             Err(error) => return Err(self.undo(error).await.into()),
         };
-        let plan = plan::plan(facts, self.status.clock.record(), batch.iter().map(|it| &it.commit));
+        let plan =
+            plan::plan(facts, self.status.clock.batch_time(), batch.iter().map(|it| &it.commit));
         let plan = Box::new(Plan { lineage: self.lineage, ..plan });
         crash::point("commit.planned");
         let written = in_time(self.finish(&plan)).await;

@@ -15,7 +15,7 @@ use std::{
 use rusqlite::{Connection, hooks::Wal};
 
 use super::{
-    file::{self, BUSY_TIMEOUT},
+    file::{self, BUSY_TIMEOUT, LONG_READ},
     row::WriteError,
 };
 use crate::{Health, writer::Status};
@@ -41,7 +41,8 @@ pub(super) struct Checkpointer {
     asked_at: i32,
     /// The maximum.
     pages_max: i32,
-    is_too_long: bool,
+    /// The log restarts before the next commit.
+    must_restart: bool,
     status: Arc<Status>,
     wake: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -69,7 +70,7 @@ pub(super) fn start(database: PathBuf, status: Arc<Status>, bytes_max: u64) -> C
         wal_pages: Arc::default(),
         asked_at: 0,
         pages_max: i32::try_from(bytes_max / FRAME_BYTES).unwrap_or(i32::MAX),
-        is_too_long: false,
+        must_restart: false,
         status,
         wake: Some(wake),
         thread,
@@ -95,7 +96,7 @@ impl Checkpointer {
         let pages = self.wal_pages.load(Ordering::Relaxed);
         // The WAL has restarted.
         self.asked_at = self.asked_at.min(pages);
-        self.is_too_long = self.pages_max <= pages;
+        self.must_restart |= self.pages_max <= pages;
         if PAUSE_PAGES <= pages {
             checkpoint(connection, &self.status);
             self.wal_pages.store(0, Ordering::Relaxed);
@@ -110,9 +111,14 @@ impl Checkpointer {
 }
 
 impl Checkpointer {
-    /// Restarts a WAL that is too long, or returns why it cannot.
+    /// Restarts the WAL before the next commit.
+    pub(super) fn restart(&mut self) {
+        self.must_restart = true;
+    }
+
+    /// Restarts a WAL that is too long or may be damaged, or returns why it cannot.
     pub(super) fn make_room(&mut self, connection: &Connection) -> Result<(), WriteError> {
-        if !self.is_too_long {
+        if !self.must_restart {
             return Ok(());
         }
         connection.busy_timeout(READERS_WAIT)?;
@@ -120,10 +126,9 @@ impl Checkpointer {
         let is_busy = connection.query_row(restart, (), |row| row.get::<_, bool>(0));
         connection.busy_timeout(BUSY_TIMEOUT)?;
         if is_busy? {
-            let why = "a long read keeps the log from restarting; end that program";
-            return Err(WriteError::Later(why.into()));
+            return Err(WriteError::Later(LONG_READ.into()));
         }
-        self.is_too_long = false;
+        self.must_restart = false;
         Ok(())
     }
 }

@@ -7,17 +7,20 @@ use std::{
     time::Duration,
 };
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig, ffi, params, types::Value};
+use rusqlite::{Connection, ErrorCode, config::DbConfig, ffi, params, types::Value};
 
 use super::SqliteOptions;
 use crate::{
-    OpenError, Owner, Timestamp, private, process,
+    OpenError, Owner, StoreError, Timestamp, private, process,
     sql::{self, Migration, queries},
     store_clock::ClockRecord,
 };
 
 /// "stdf", so that tools can identify the file.
 const APPLICATION_ID: i32 = 0x7374_6466;
+
+/// Why the log cannot restart.
+pub(super) const LONG_READ: &str = "a long read keeps the log from restarting; end that program";
 
 /// Maximum wait for another program that has the file.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -27,8 +30,9 @@ pub(super) struct OpenedFile {
     pub(super) connection: Connection,
     pub(super) database: PathBuf,
     pub(super) owner: Owner,
-    /// The disk is full, so the owner is not written yet. The first commit writes it.
-    pub(super) is_unwritten: bool,
+    /// Why the owner is not written yet, if it is not: the first commit restarts the log and writes
+    /// it.
+    pub(super) unwritten: Option<StoreError>,
     pub(super) clock: ClockRecord,
     pub(super) lock: File,
 }
@@ -47,67 +51,23 @@ pub(super) fn open(options: &SqliteOptions) -> Result<OpenedFile, OpenError> {
     }
     settle(&connection, options).map_err(|error| failed(error.to_string()))?;
     check_flushes(&connection).map_err(failed)?;
-    fold_log(&connection).map_err(|error| failed(error.to_string()))?;
+    let kept = fold_log(&connection).map_err(|error| failed(error.to_string()))?;
     migrate(&mut connection, folder, options.migrations)?;
     let owner = next_owner(&connection).map_err(|error| failed(error.to_string()))?;
-    let is_unwritten = match write_owner(&connection, owner.epoch) {
-        Ok(true) => false,
-        Ok(false) => return Err(failed("another process has become its owner".into())),
-        // Everything can be read; that is better than no server at all.
-        Err(error) if is_full(&error) => true,
-        Err(error) => return Err(failed(error.to_string())),
+    let unwritten = match kept {
+        Some(reason) => Some(reason),
+        None => match write_owner(&connection, owner.epoch) {
+            Ok(true) => None,
+            Ok(false) => return Err(failed("another process has become its owner".into())),
+            // Everything can be read; that is better than no server at all.
+            Err(error) if is_full(&error) => Some(StoreError::DiskFull),
+            Err(error) => return Err(failed(error.to_string())),
+        },
     };
     let clock = read_clock(&connection).map_err(|error| failed(error.to_string()))?;
     // The names of new files must survive a power failure as well.
     sync_folder(folder).map_err(|error| failed(error.to_string()))?;
-    Ok(OpenedFile { connection, database, owner, is_unwritten, clock, lock })
-}
-
-/// Reads one entry of a data folder, even if it has an owner and whatever its schema is. `None` if
-/// there is none, or if it cannot be read.
-pub fn peek_entry(folder: &Path, space: &str, key: &[u8]) -> Option<String> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(folder.join("steadfast.db"), flags).ok()?;
-    connection.busy_timeout(BUSY_TIMEOUT).ok()?;
-    let value = "SELECT value FROM entry WHERE space = ?1 AND key = ?2";
-    connection.query_row(value, params![space, key], |row| row.get(0)).ok()?
-}
-
-/// The result of opening read-only.
-pub(super) struct ReadOnlyFile {
-    pub(super) database: PathBuf,
-    /// The last owner; it does not change.
-    pub(super) owner: Owner,
-    pub(super) clock: ClockRecord,
-    pub(super) lock: File,
-}
-
-/// Opens a store read-only.
-pub(super) fn open_read_only(options: &SqliteOptions) -> Result<ReadOnlyFile, OpenError> {
-    let (folder, what) = (&options.folder, options.folder.display().to_string());
-    let failed = |reason: String| OpenError::Failed { what: what.clone(), reason };
-    let database = folder.join("steadfast.db");
-    if !database.is_file() {
-        return Err(failed("there is no steadfast.db in it".into()));
-    }
-    let lock = take_lock(folder)?;
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(&database, flags);
-    let connection = connection.map_err(|error| failed(error.to_string()))?;
-    if check_foreign(&connection, &database)? {
-        return Err(failed("there is nothing in it".into()));
-    }
-    let known = sql::newest(options.migrations);
-    let found = format_of(&connection).map_err(|error| failed(error.to_string()))?.unwrap_or(0);
-    if found != known {
-        return Err(OpenError::Format { what, found, known });
-    }
-    let read = || {
-        let epoch = connection.query_row("SELECT epoch FROM node", (), |row| row.get(0))?;
-        Ok((Owner { epoch, unclean_until: None }, read_clock(&connection)?))
-    };
-    let (owner, clock) = read().map_err(|error: rusqlite::Error| failed(error.to_string()))?;
-    Ok(ReadOnlyFile { database, owner, clock, lock })
+    Ok(OpenedFile { connection, database, owner, unwritten, clock, lock })
 }
 
 fn make_folder(folder: &Path) -> std::io::Result<()> {
@@ -187,7 +147,7 @@ pub(super) fn check_flushes(connection: &Connection) -> Result<(), String> {
 }
 
 /// Refuses the database of another program. `true` if there is nothing in it yet.
-fn check_foreign(connection: &Connection, database: &Path) -> Result<bool, OpenError> {
+pub(super) fn check_foreign(connection: &Connection, database: &Path) -> Result<bool, OpenError> {
     let foreign =
         |reason: String| OpenError::Foreign { what: database.display().to_string(), reason };
     let read =
@@ -219,15 +179,17 @@ pub(super) fn flush_fully(connection: &Connection) -> rusqlite::Result<()> {
 
 /// Writes the log of the last process into the file, and restarts the log. Its last flush may have
 /// failed: then the log looks complete as long as the machine runs, and only this writes it again.
-fn fold_log(connection: &Connection) -> rusqlite::Result<()> {
-    match connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(())) {
-        // The log stays as it is; commits that need space are refused later, one by one.
-        Err(error) if is_full(&error) => {
-            tracing::warn!(error = %error, "checkpoint of the log failed");
-            Ok(())
-        }
-        result => result,
-    }
+/// Returns why the log was kept, if it was: a commit behind it could be lost with it.
+fn fold_log(connection: &Connection) -> rusqlite::Result<Option<StoreError>> {
+    let fold = "PRAGMA wal_checkpoint(TRUNCATE)";
+    let kept = match connection.query_row(fold, (), |row| row.get::<_, bool>(0)) {
+        Ok(false) => return Ok(None),
+        Ok(true) => StoreError::Unavailable { reason: LONG_READ.into() },
+        Err(error) if is_full(&error) => StoreError::DiskFull,
+        Err(error) => return Err(error),
+    };
+    tracing::warn!(reason = %kept, "the log of the last process was not written into the file");
+    Ok(Some(kept))
 }
 
 fn is_full(error: &rusqlite::Error) -> bool {
@@ -262,7 +224,7 @@ fn settle(connection: &Connection, options: &SqliteOptions) -> rusqlite::Result<
 }
 
 /// The number of the format; `None` if there are no tables yet.
-fn format_of(connection: &Connection) -> rusqlite::Result<Option<i64>> {
+pub(super) fn format_of(connection: &Connection) -> rusqlite::Result<Option<i64>> {
     if !connection.table_exists(None, "meta")? {
         return Ok(None);
     }
@@ -313,7 +275,7 @@ fn next_owner(connection: &Connection) -> rusqlite::Result<Owner> {
     Ok(Owner { epoch, unclean_until: is_suspect.then_some(suspect) })
 }
 
-fn read_clock(connection: &Connection) -> rusqlite::Result<ClockRecord> {
+pub(super) fn read_clock(connection: &Connection) -> rusqlite::Result<ClockRecord> {
     connection.query_row(queries::COUNTER, (), |row| {
         Ok(ClockRecord { at: Timestamp(row.get(1)?), delete_from: Timestamp(row.get(2)?) })
     })

@@ -8,6 +8,7 @@ use tokio::sync::Semaphore;
 
 use super::{
     file::keep_plans,
+    read_only,
     row::{each_row, read_error, rows},
 };
 use crate::{
@@ -18,17 +19,30 @@ use crate::{
 /// Maximum concurrent reads.
 const READERS_MAX: usize = 4;
 
+type OpenConnection = Arc<dyn Fn() -> rusqlite::Result<Connection> + Send + Sync>;
+
 /// A pool of reading connections, opened when they are needed.
 pub(super) struct Readers {
-    database: PathBuf,
+    open: OpenConnection,
     permits: Arc<Semaphore>,
     idle: Arc<Mutex<Vec<Connection>>>,
 }
 
 impl Readers {
+    /// Reads a database that this process owns.
     pub(super) fn new(database: PathBuf) -> Self {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        Self::by(move || Connection::open_with_flags(&database, flags))
+    }
+
+    /// Reads a database that no process owns, and changes no file.
+    pub(super) fn unowned(database: PathBuf) -> Self {
+        Self::by(move || read_only::connect(&database))
+    }
+
+    fn by(open: impl Fn() -> rusqlite::Result<Connection> + Send + Sync + 'static) -> Self {
         let permits = Arc::new(Semaphore::new(READERS_MAX));
-        Self { database, permits, idle: Arc::default() }
+        Self { open: Arc::new(open), permits, idle: Arc::default() }
     }
 
     pub(super) async fn run<T: Send + 'static>(
@@ -36,10 +50,10 @@ impl Readers {
         f: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let permit = self.permits.clone().acquire_owned().await.map_err(|_| StoreError::Closed)?;
-        let (database, idle) = (self.database.clone(), self.idle.clone());
+        let (connect, idle) = (self.open.clone(), self.idle.clone());
         let read: Box<dyn FnOnce() -> Result<T, StoreError> + Send> = Box::new(move || {
             let kept = idle.lock().pop();
-            let connection = kept.map_or_else(|| open(database), Ok)?;
+            let connection = kept.map_or_else(|| open(&*connect), Ok)?;
             let result = f(&connection);
             idle.lock().push(connection);
             drop(permit);
@@ -55,9 +69,8 @@ impl Readers {
     }
 }
 
-fn open(database: PathBuf) -> Result<Connection, StoreError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let opened = Connection::open_with_flags(database, flags).and_then(|connection| {
+fn open(connect: &dyn Fn() -> rusqlite::Result<Connection>) -> Result<Connection, StoreError> {
+    let opened = connect().and_then(|connection| {
         connection.set_prepared_statement_cache_capacity(64);
         keep_plans(&connection)?;
         connection.pragma_update(None, "cache_size", -2_048)?;
@@ -81,7 +94,11 @@ pub(super) fn answer(connection: &Connection, query: Query) -> Result<Answer, St
     Ok(answer)
 }
 
-pub(super) fn settings(connection: &Connection) -> Result<Vec<Setting>, StoreError> {
+/// The mode of a file that is read without its log cannot be read.
+pub(super) fn settings(
+    connection: &Connection,
+    read_only: bool,
+) -> Result<Vec<Setting>, StoreError> {
     let read = |name: &str, expected: Option<&str>| {
         let sql = format!("SELECT CAST({name} AS TEXT) FROM pragma_{name}");
         let value = rows(connection, &sql, (), |row| row.text(0))?.pop().unwrap_or_default();
@@ -94,7 +111,7 @@ pub(super) fn settings(connection: &Connection) -> Result<Vec<Setting>, StoreErr
         Setting { name: "sqlite version".into(), value: rusqlite::version().into(), concern: None };
     Ok(vec![
         version,
-        read("journal_mode", Some("wal"))?,
+        read("journal_mode", (!read_only).then_some("wal"))?,
         read("page_size", Some("4096"))?,
         read("page_count", None)?,
         read("freelist_count", None)?,

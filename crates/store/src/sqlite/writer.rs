@@ -26,7 +26,7 @@ pub(super) struct Writer {
     pub(super) requests: Requests,
     pub(super) status: Arc<Status>,
     pub(super) epoch: i64,
-    /// The epoch is not in the file yet: the disk was full when it was opened.
+    /// The epoch is not in the file yet: the disk was full or the log in use when it was opened.
     pub(super) is_unwritten: bool,
     pub(super) checkpointer: Checkpointer,
     pub(super) known: WriterCache,
@@ -104,7 +104,8 @@ impl Writer {
         let needs = Needs::of(batch.iter().map(|it| &it.commit));
         let facts = facts::read(connection, &needs, &self.known)?;
         self.status.count_steps(take_steps());
-        let plan = plan::plan(facts, self.status.clock.record(), batch.iter().map(|it| &it.commit));
+        let plan =
+            plan::plan(facts, self.status.clock.batch_time(), batch.iter().map(|it| &it.commit));
         crash::point("commit.planned");
         if !plan.is_empty() {
             apply::apply(connection, &plan)?;

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use steadfast_store::{Clock, Retention, SystemClock, Timestamp, sweep};
+use steadfast_store::{
+    Clock, Commit, Outcome, Remember, Retention, SystemClock, Timestamp, Write, sweep,
+};
 
 use crate::lab::{Lab, START, address, event};
 
@@ -13,6 +15,8 @@ crate::laws::laws!(
     nothing_is_deleted_by_age_while_the_clocks_differ,
     deletion_by_age_waits_for_an_hour_after_a_gap_before_the_start,
     it_never_runs_backwards_whatever_the_wall_clock_does,
+    a_key_holds_while_deletion_is_suspended,
+    a_key_holds_after_a_moment_under_a_clock_that_was_ahead,
 );
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -140,6 +144,41 @@ async fn it_never_runs_backwards_whatever_the_wall_clock_does(mut lab: Lab) {
         assert!(last <= now && lab.clock.now() <= now, "{last} {now} {}", lab.clock.now());
         last = now;
     }
+}
+
+/// Commits a request with a key; whether it was committed before.
+async fn pays_again(lab: &Lab) -> bool {
+    let stream = address("account");
+    let key = Remember::new(stream.id(), "pay-1", b"100").unwrap();
+    let pay = Write::Append { stream, messages: vec![event("paid")] };
+    matches!(lab.commit(Commit::of(pay).write(Write::Remember(key))).await, Outcome::Duplicate(_))
+}
+
+async fn a_key_holds_while_deletion_is_suspended(mut lab: Lab) {
+    assert!(!pays_again(&lab).await);
+    lab.clock.set(START.after(25 * HOUR));
+    assert!(pays_again(&lab).await, "a day has passed by the time of day only");
+    lab.append(&address("new"), vec![event("x")]).await;
+    lab.restart().await;
+    assert!(pays_again(&lab).await, "the next owner knows of the step");
+    lab.clock.advance(23 * HOUR);
+    swept(&lab).await;
+    assert!(pays_again(&lab).await);
+    lab.clock.advance(HOUR);
+    assert!(!pays_again(&lab).await, "the new time is believed");
+    assert_eq!(lab.version(&address("account")).await, 2);
+}
+
+async fn a_key_holds_after_a_moment_under_a_clock_that_was_ahead(mut lab: Lab) {
+    assert!(!pays_again(&lab).await);
+    lab.clock.set(START.after(25 * HOUR));
+    lab.append(&address("new"), vec![event("x")]).await;
+    lab.clock.set(START.after(Duration::from_secs(2)));
+    assert!(pays_again(&lab).await, "two seconds have passed");
+    lab.restart().await;
+    assert!(pays_again(&lab).await, "also for the next owner");
+    swept(&lab).await;
+    assert!(pays_again(&lab).await, "and after a sweep");
 }
 
 #[tokio::test]

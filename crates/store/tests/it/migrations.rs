@@ -1,11 +1,11 @@
 //! The format of a store: its number, and the migrations that follow the baseline. The product has
 //! none before the first release, so these tests give their own.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, ffi::OsString, path::Path, sync::Arc};
 
 use steadfast_store::{
     BASELINE_FORMAT, Commit, EntityKind, ManualClock, Migration, OpenError, PostgresOptions,
-    PostgresStore, SqliteOptions, SqliteStore, Store,
+    PostgresStore, SqliteOptions, SqliteStore, Store, futures::try_join_all, peek_entry,
 };
 
 use crate::lab::{self, Lab, Place, START, address, address_of, event};
@@ -152,4 +152,52 @@ async fn a_reader_refuses_a_folder_that_lacks_a_migration() {
     };
     assert_eq!(read(FIRST).err().expect("it is refused").code(), "store_format");
     read(&[]).unwrap().close().await;
+}
+
+/// The files directly in a folder, with their bytes.
+fn files(folder: &Path) -> BTreeMap<OsString, Vec<u8>> {
+    let read = |it: std::io::Result<std::fs::DirEntry>| {
+        let it = it.unwrap();
+        (it.file_name(), std::fs::read(it.path()).unwrap())
+    };
+    std::fs::read_dir(folder).unwrap().map(read).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_changes_no_file_of_its_folder() {
+    let lab = Lab::sqlite().await;
+    lab.append(&address("a"), vec![event("x")]).await;
+    let Place::Folder(folder) = &lab.place else { unreachable!() };
+    let folder_of = |suffixes: &[&str]| {
+        let copy = tempfile::Builder::new().prefix("50% of #1? ").tempdir().unwrap();
+        for suffix in suffixes {
+            let name = format!("steadfast.{suffix}");
+            std::fs::copy(folder.path().join(&name), copy.path().join(name)).unwrap();
+        }
+        copy
+    };
+    // As a kill leaves it, and a backup of that.
+    let killed = folder_of(&["db", "db-wal", "db-shm", "lock"]);
+    let copied = folder_of(&["db", "db-wal"]);
+    lab.store.close().await;
+    let closed = folder_of(&["db", "lock"]);
+    for folder in [&killed, &copied, &closed] {
+        std::fs::write(folder.path().join("other"), "x").unwrap();
+        let before = files(folder.path());
+        let options = SqliteOptions::new(folder.path(), Arc::new(ManualClock::at(START)));
+        let options = SqliteOptions { read_only: true, ..options };
+        let store: Arc<dyn Store> = Arc::new(SqliteStore::open(options).unwrap());
+        let reads = (0..9).map(|_| store.version(address("a").id()));
+        for version in try_join_all(reads).await.unwrap() {
+            assert_eq!(version, 1);
+        }
+        assert!(store.settings().await.unwrap().iter().all(|it| it.concern.is_none()));
+        store.close().await;
+        let after = files(folder.path());
+        assert_eq!(after.keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>());
+        assert!(after == before, "a file has changed");
+    }
+    let before = files(closed.path());
+    assert_eq!(peek_entry(closed.path(), "system", b"none"), None);
+    assert!(files(closed.path()) == before, "a file has changed");
 }

@@ -149,6 +149,7 @@ const LIMITS: &[(&str, &[Limit])] = &[
         &[
             ("Characters of a run id", WORKFLOWS, "ID_MAX", "`invalid_name`"),
             ("Output of a step or a run", WORKFLOWS, "RESULT_BYTES_MAX", "`result_too_large`"),
+            ("Events that a run has not taken", WORKFLOWS, "EVENTS_MAX", "`wrong_status`"),
             (
                 "One attempt of a step, unless it says otherwise",
                 WORKFLOWS,

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use rusqlite::{OptionalExtension, params};
+use steadfast_store::Timestamp;
 
 use super::{tables::Table, turn_state::TurnState};
 use crate::object::{
@@ -23,7 +24,11 @@ const EXPIRE: &str = "DELETE FROM _steadfast_key WHERE id IN (SELECT id FROM \
      (SELECT id, expires_at FROM _steadfast_key ORDER BY id LIMIT 8) WHERE expires_at <= ?1)";
 
 /// The recorded reply of a key.
-pub(super) fn find(state: &TurnState, key: &Key) -> Result<Option<String>, CallError> {
+pub(super) fn find(
+    state: &TurnState,
+    key: &Key,
+    expired: Timestamp,
+) -> Result<Option<String>, CallError> {
     if key.stored.is_some() || !state.tables.has(Table::Key) {
         return Ok(None);
     }
@@ -31,16 +36,21 @@ pub(super) fn find(state: &TurnState, key: &Key) -> Result<Option<String>, CallE
     let found = database.guard.system(|| {
         let mut find = database.connection.prepare_cached(FIND)?;
         let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
-        find.query_row(params![key.text, state.now.0], row).optional()
+        find.query_row(params![key.text, expired.0], row).optional()
     });
     let found: Option<(RequestHash, String)> = found.map_err(|error| state.sql_failed(&error))?;
     found.map(|(request, reply)| key.check(request).map(|()| reply)).transpose()
 }
 
 /// Records the reply with the turn.
-pub(super) fn keep(state: &TurnState, key: &Key, reply: &str) -> Result<(), CallError> {
+pub(super) fn keep(
+    state: &TurnState,
+    key: &Key,
+    expired: Timestamp,
+    reply: &str,
+) -> Result<(), CallError> {
     match key.stored.as_deref() {
-        None => insert(state, key, reply).map_err(|error| state.sql_failed(&error)),
+        None => insert(state, key, expired, reply).map_err(|error| state.sql_failed(&error)),
         Some(stored) => {
             let record = stored.record(&state.address, key.request, reply)?;
             state.reply_record.replace(Some(record));
@@ -49,13 +59,13 @@ pub(super) fn keep(state: &TurnState, key: &Key, reply: &str) -> Result<(), Call
     }
 }
 
-fn insert(state: &TurnState, key: &Key, reply: &str) -> rusqlite::Result<()> {
+fn insert(state: &TurnState, key: &Key, expired: Timestamp, reply: &str) -> rusqlite::Result<()> {
     let database = &state.database;
     state.tables.need(Table::Key, database)?;
     let until = state.now.after(KEEP);
     database.guard.system(|| {
         let sql = &database.connection;
-        sql.prepare_cached(EXPIRE)?.execute([state.now.0])?;
+        sql.prepare_cached(EXPIRE)?.execute([expired.0])?;
         // An expired key that was not among the oldest.
         sql.prepare_cached("DELETE FROM _steadfast_key WHERE key = ?1")?.execute([&key.text])?;
         let row = params![key.text, key.request, reply, until.0];

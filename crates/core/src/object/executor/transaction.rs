@@ -67,28 +67,29 @@ pub(super) fn transact(
     }
 }
 
-/// Calls the handler of a message, unless the call was made before under the same key.
+/// Calls the handler of a message, unless the call was made before under the same key. With the key
+/// comes the time by which keys have expired.
 pub(super) fn call(
     state: &Rc<TurnState>,
     class: &Class,
     message: &str,
     body: &str,
-    key: Option<&Key>,
+    key: Option<(&Key, Timestamp)>,
 ) -> Result<TurnReply, CallError> {
     let Some(method) = class.methods.get(message) else {
         let class = state.address.class().to_owned();
         return Err(CallError::UnknownMessage { class, message: message.into() });
     };
-    if let Some(key) = key
-        && let Some(reply) = keys::find(state, key)?
+    if let Some((key, expired)) = key
+        && let Some(reply) = keys::find(state, key, expired)?
     {
         return Ok(TurnReply { reply, again: false });
     }
     let reply = guarded(state, message, || (method.run)(state, body))?;
-    if let Some(key) = key {
+    if let Some((key, expired)) = key {
         // No statement of the runtime may follow one that ended the transaction.
         if !state.database.connection.is_autocommit() {
-            keys::keep(state, key, &reply)?;
+            keys::keep(state, key, expired, &reply)?;
         }
     }
     Ok(TurnReply { reply, again: false })

@@ -76,8 +76,9 @@ impl Burst {
     }
 
     fn turn(&mut self, scheduler: &Scheduler, pending: &PendingRequest) -> TurnResult {
-        let now = scheduler.clock.now();
-        let at = TurnTime { now, entropy: &*scheduler.entropy };
+        let report = scheduler.clock.report();
+        let (now, keys_expired) = (report.now, report.keys_expired());
+        let at = TurnTime { now, keys_expired, entropy: &*scheduler.entropy };
         let PendingRequest { request, settle, .. } = pending;
         let run = || self.executor.run(request, *settle, at);
         let result = self.entry.class.duration.measure(run);

@@ -5,12 +5,13 @@ use std::{
     time::Duration,
 };
 
-use steadfast_core::{CallError, Object, RequestKey};
+use steadfast_core::{CallError, Object, RequestKey, store::Clock};
 
 use super::Program;
 use crate::{
     lab::Lab,
-    ledger::{Add, Cas, Ledger, Misbehave, Read},
+    ledger::{Add, Cas, Ledger, Misbehave, Read, Wait},
+    play::until,
 };
 
 laws!(
@@ -18,11 +19,13 @@ laws!(
     a_key_belongs_to_one_request,
     a_key_is_known_after_a_restart,
     a_key_is_kept_for_a_day,
+    a_key_is_kept_after_a_moment_under_a_clock_that_was_ahead,
     a_call_that_failed_leaves_its_key_free,
     keys_of_objects_do_not_meet,
     a_key_must_have_1_to_255_bytes,
     the_key_of_a_request_holds_for_all_objects,
     a_request_that_was_refused_leaves_its_key_free,
+    a_request_that_hangs_delays_no_request_with_another_key,
 );
 laws!(also on postgres:
     fifty_duplicates_have_one_effect_and_get_the_same_reply,
@@ -97,6 +100,22 @@ async fn a_key_is_kept_for_a_day(lab: Lab) {
     assert_eq!(add(&app, "a", "k15", 2).await.unwrap(), 22);
     assert_eq!(add(&app, "a", "k0", 1).await.unwrap(), 23);
     assert_eq!(add(&app, "a", "k15", 2).await.unwrap(), 22);
+}
+
+async fn a_key_is_kept_after_a_moment_under_a_clock_that_was_ahead(mut lab: Lab) {
+    let app = Program::on(&lab).await;
+    assert_eq!(add(&app, "a", "k", 7).await.unwrap(), 7);
+    let now = lab.clock.now();
+    lab.clock.set(now.after(Duration::from_hours(25)));
+    assert_eq!(add(&app, "a", "k", 7).await.unwrap(), 7);
+    assert_eq!(add(&app, "a", "other", 1).await.unwrap(), 8);
+    lab.clock.set(now.after(Duration::from_secs(2)));
+    assert_eq!(add(&app, "a", "k", 7).await.unwrap(), 7, "two seconds have passed");
+    app.stop().await;
+    lab.reopen().await;
+    let app = Program::on(&lab).await;
+    assert_eq!(add(&app, "a", "k", 7).await.unwrap(), 7, "also in the next process");
+    assert_eq!(app.call(Ledger::at("a"), Read).await.unwrap(), (8, 8));
 }
 
 async fn a_call_that_failed_leaves_its_key_free(lab: Lab) {
@@ -175,4 +194,30 @@ async fn a_request_that_was_refused_leaves_its_key_free(lab: Lab) {
     let refused = app.objects.call_once(Ledger::at("a"), refuse, key("refuse")).await;
     assert_eq!(refused.unwrap_err().code(), "ledger_closed");
     assert_eq!(app.objects.call_once(Ledger::at("b"), Add { by: 2 }, key("b")).await.unwrap(), 2);
+}
+
+async fn a_request_that_hangs_delays_no_request_with_another_key(lab: Lab) {
+    let ledger = Ledger::default();
+    let app = Arc::new(start(&lab, &ledger).await);
+    let key = |key: &str| RequestKey::new("add", None, key, b"request").unwrap();
+    let closed = ledger.gate.close_for_now();
+    let (slow, of_slow) = (app.clone(), key("hangs"));
+    let hangs = async move {
+        slow.objects.call_once(Ledger::at("slow"), Wait { refuse: false }, of_slow).await
+    };
+    let hangs = tokio::spawn(hangs);
+    ledger.gate.reached().await;
+    let others: Vec<_> = (0..640)
+        .map(|number| {
+            let (app, key) = (app.clone(), key(&number.to_string()));
+            tokio::spawn(
+                async move { app.objects.call_once(Ledger::at("a"), Add { by: 1 }, key).await },
+            )
+        })
+        .collect();
+    let answered = async || others.iter().all(|it| it.is_finished());
+    until("the others are answered", answered).await;
+    drop(closed);
+    hangs.await.unwrap().unwrap();
+    assert_eq!(app.call(Ledger::at("a"), Read).await.unwrap(), (640, 640));
 }

@@ -20,6 +20,7 @@ crate::laws::laws!(
     a_rejected_commit_leaves_no_run,
     only_a_run_is_recorded_as_one,
     runs_survive_a_reopening,
+    a_run_without_a_message_reserves_a_position,
 );
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
@@ -239,4 +240,13 @@ async fn runs_survive_a_reopening(mut lab: Lab) {
     let conflict = lab.rejected(Commit::append(&run("b"), 1, vec![])).await;
     assert!(matches!(conflict, Rejection::Version { actual: 0, .. }));
     lab.assert_sound().await;
+}
+
+async fn a_run_without_a_message_reserves_a_position(lab: Lab) {
+    assert_eq!(lab.append(&address("a"), vec![event("x")]).await, [1]);
+    lab.committed(Commit::of(put("alone", RunStatus::Queued))).await;
+    let begun = Commit::append(&run("begun"), 0, vec![event("x")]);
+    let begun = lab.committed(begun.write(put("begun", RunStatus::Queued))).await;
+    assert_eq!(begun.appended, [(1, 3)], "2 is never used");
+    assert_eq!(lab.append(&address("a"), vec![event("y")]).await, [4]);
 }
