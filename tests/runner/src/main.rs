@@ -28,6 +28,10 @@ use self::{
 
 const FIRST_FAILURE: &str = "--first-failure";
 
+/// A quick run leaves out the tests that took more processor time when they last ran: models with
+/// thousands of histories, and years of load.
+const QUICK: Duration = Duration::from_secs(5);
+
 /// How many of the longest tests are printed.
 const SHOWN: usize = 12;
 
@@ -57,6 +61,14 @@ fn run() -> io::Result<bool> {
         return Err(io::Error::other("no test has this name"));
     }
     let mut known = read(&fs::read_to_string(&times).unwrap_or_default());
+    if choice.is_quick {
+        let all = tests.len();
+        tests.retain(|it| known.get(&it.to_string()).is_none_or(|it| it.1 <= QUICK));
+        let (left_out, seconds) = (all - tests.len(), QUICK.as_secs());
+        say(&format!(
+            "{left_out} tests that took more than {seconds} s of processors are left out"
+        ));
+    }
     // A test that is not known may be long.
     let rank = |it: &Test| known.get(&it.to_string()).map_or(Duration::MAX, |it| it.0);
     tests.sort_by_key(|it| (std::cmp::Reverse(rank(it)), it.order));
