@@ -157,8 +157,8 @@ impl Shared {
 }
 
 impl Buckets {
-    /// Begins to write a blob. It is refused early if the quota has no space for another one, before
-    /// an idempotency key is looked at: [`put`](Self::put) looks at the key.
+    /// Begins to write a blob. It is refused early if the quota has no space for another one,
+    /// before an idempotency key is looked at: [`put`](Self::put) looks at the key.
     #[steadfast_store::boxed]
     pub async fn writer(
         &self,

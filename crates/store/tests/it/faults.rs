@@ -129,7 +129,7 @@ async fn the_log_of_a_killed_process_is_checkpointed_at_the_next_start() {
     store.close().await;
 }
 
-/// What a power failure leaves of a folder: the log lacks the bytes that a failed flush left in
+/// A folder as a power failure leaves it: the log lacks the bytes that a failed flush left in
 /// the page cache, unless they were written again.
 fn power_fails(folder: &Path, unflushed: (usize, &[u8])) -> tempfile::TempDir {
     let left = tempfile::tempdir().unwrap();
