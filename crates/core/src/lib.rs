@@ -49,7 +49,7 @@ pub use self::{
         Address, Alarm, Both, CallError, CatchUp, Closed, ConnectParams, Connection, ConnectionId,
         Handle, Job, LiveSocket, Object, ObjectOptions, Objects, Outcome, Perform, Sql, Turn,
     },
-    open::{owner_of, refuse_foreign, refuse_foreign_database},
+    open::{owner_of, program_of, refuse_foreign, refuse_foreign_database},
     queue::{
         Batch, BatchConsumer, ConsumeOptions, Consumer, Delivery, Queue, QueueError, QueueSettings,
         QueueSpec, Queues, Settled, SettledBatch,

@@ -103,6 +103,14 @@ fn refuse_other(owner: Option<String>, program: &str) -> Result<(), StartError> 
     }
 }
 
+/// The name of the program that owns an open store, if there is one.
+#[steadfast_store::boxed]
+pub async fn program_of(store: &Arc<dyn Store>) -> Result<Option<String>, StoreError> {
+    let found = store.entry(&EntryKey::new(SPACE, NAME)?).await?.and_then(|it| it.value);
+    let name = found.map(|it| serde_json::from_str(it.as_str())).transpose();
+    name.map_err(|error| StoreError::Corrupt { reason: error.to_string() })
+}
+
 /// Whether this program already owns the store. Another program's store is refused unless it is
 /// adopted.
 pub(crate) async fn is_ours(
@@ -110,12 +118,7 @@ pub(crate) async fn is_ours(
     program: &str,
     adopts: bool,
 ) -> Result<bool, StartError> {
-    let entry = EntryKey::new(SPACE, NAME).map_err(StoreError::from)?;
-    let kept = store.entry(&entry).await?.and_then(|it| it.value);
-    let owner = kept.map(|it| serde_json::from_str::<String>(it.as_str())).transpose();
-    let corrupt = |error: serde_json::Error| StoreError::Corrupt { reason: error.to_string() };
-    let owner = owner.map_err(corrupt)?;
-    match owner {
+    match program_of(store).await? {
         Some(owner) if owner == program => Ok(true),
         Some(owner) if !adopts => Err(StartError::Foreign { owner, program: program.into() }),
         Some(_) | None => Ok(false),

@@ -10,7 +10,7 @@ use std::{
 };
 
 use steadfast_core::{
-    App, CLOSE_TIMEOUT, ObjectOptions, background_threads, is_closed, owner_of, refuse_foreign,
+    App, CLOSE_TIMEOUT, ObjectOptions, background_threads, is_closed, program_of, refuse_foreign,
     refuse_foreign_database,
 };
 use steadfast_store::{Clock, Commit, Health, SealFile, Store, SystemClock};
@@ -246,7 +246,7 @@ async fn look(args: &InspectArgs, name: String) -> Result<(), Failure> {
     let ports = Ports::bind(listen, &Transport::default())?;
     let options = OpenOptions { read_only: true, ..OpenOptions::DEFAULT };
     let store = open_store(&location, clock.clone(), options).await?;
-    let name = format!("{} (read-only)", owner_of(&folder).await.unwrap_or(name));
+    let name = format!("{} (read-only)", program_of(&store).await?.unwrap_or(name));
     // The program declares nothing, so nothing is delivered: everything in the store can be read.
     let key = match &args.seal_key_file {
         Some(file) => SealFile::named(file),
