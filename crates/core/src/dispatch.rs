@@ -61,7 +61,8 @@ pub struct DispatcherOptions {
     pub grace: Duration,
     /// Maximum timers in memory. Later work is read from the store when its time comes near.
     pub timers_max: usize,
-    /// Maximum targets with due work in memory.
+    /// Maximum targets with due work in memory that neither deliver nor wait for a permit, and
+    /// maximum targets that wait for permits of one pool. Others are read from the store later.
     pub targets_max: usize,
     /// Maximum due work in memory for one target.
     pub window: usize,
@@ -217,7 +218,7 @@ impl Dispatcher {
         let mut still = Vec::new();
         for position in forgotten {
             let Some(message) = self.store.message(position).await? else { continue };
-            if self.worker.leaves(&message) {
+            if self.worker.leaves(&message) || self.worker.pools.has_left() {
                 continue;
             }
             let Recorded { target: Some(target), ordered, state, .. } = message else { continue };

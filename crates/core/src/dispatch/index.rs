@@ -3,6 +3,8 @@
 //! Work up to the *horizon*, in due order, is known: it is in the window of its target, or a timer
 //! waits for it. Work behind the horizon is found by a scan, at the latest when the time of the
 //! horizon has come. Memory is bounded: a timer or a target without room pulls the horizon back.
+//! A target takes room until it delivers or waits for a permit: permits and the queues of their
+//! pools are bounded as well, each kind of work by itself, so one kind cannot fill the room.
 //!
 //! Only work of the shards that this node owns is taken in. Deliveries of a lost shard that are in
 //! flight end here, and nothing else of it begins. A gained shard is found by a scan.
@@ -43,6 +45,7 @@ pub(crate) struct Bounds {
     pub(crate) in_flight: usize,
     /// Rows of one target that are ready.
     pub(crate) window: usize,
+    /// Targets that neither deliver nor wait for a permit.
     pub(crate) targets: usize,
     pub(crate) timers: usize,
 }
@@ -82,6 +85,8 @@ pub(crate) struct Index {
     horizon: DueCursor,
     scan: Option<OpenScan>,
     targets: HashMap<TargetKey, Target>,
+    /// Those that take room.
+    in_room: HashSet<TargetKey>,
     timers: BTreeMap<(Timestamp, Position), (TargetKey, u32)>,
     /// When the timer of a row fires.
     timed: HashMap<Position, Timestamp>,
@@ -93,7 +98,7 @@ pub(crate) struct Index {
     /// The same of targets with limits of their own: they do not wait for the others.
     ready_apart: VecDeque<TargetKey>,
     reads: VecDeque<TargetKey>,
-    /// An ordered target was left for another program: an unknown one may have rows before.
+    /// An ordered target was left in the store: an unknown one may have rows before.
     has_left: bool,
 }
 
@@ -126,6 +131,10 @@ impl Target {
     fn waits(&self) -> bool {
         self.is_blocked || self.rests_until.is_some()
     }
+
+    fn takes_room(&self) -> bool {
+        !self.is_blocked && self.window.running() == 0
+    }
 }
 
 impl Index {
@@ -138,6 +147,7 @@ impl Index {
             horizon: DueCursor::START,
             scan: None,
             targets: HashMap::new(),
+            in_room: HashSet::new(),
             timers: BTreeMap::new(),
             timed: HashMap::new(),
             dozing: HashMap::new(),
@@ -210,7 +220,7 @@ impl Index {
     pub(crate) fn begin_scan(&mut self, now: Timestamp) -> Option<DueCursor> {
         let is_owner = self.shards != ShardSet::NONE;
         let is_near = self.horizon.due_at <= now || self.timers.len() < self.bounds.timers / 2;
-        let has_room = self.targets.len() < self.bounds.targets;
+        let has_room = self.in_room.len() < self.bounds.targets;
         let is_wanted = is_owner && is_near && has_room;
         if self.scan.is_some() || self.horizon == DueCursor::END || !is_wanted {
             return None;
@@ -336,6 +346,7 @@ impl Index {
             let (key, window) = (TargetKey::of(work), self.bounds.window);
             let empty = || Target::new(Window::empty(key.order(), window));
             self.targets.entry(key).or_insert_with(empty).window.hold(Entry::of(work));
+            self.count_room(key);
         }
     }
 
@@ -367,7 +378,7 @@ impl Index {
             End::Unserved if key.ordered && !target.window.has_before(at) => {
                 self.has_left = true;
                 self.targets.remove(&key);
-                return;
+                return self.count_room(key);
             }
             End::Unserved if key.ordered => {
                 target.window.forget();
@@ -397,6 +408,27 @@ impl Index {
         target.is_blocked = false;
         self.review(key, now);
         self.is_ready(key)
+    }
+
+    /// Whether all of a target can be found in the store.
+    pub(crate) fn can_leave(&self, key: TargetKey) -> bool {
+        let is_stored = |it: &Window| it.in_flight() + it.deferred() == 0 && !it.is_reading();
+        self.targets.get(&key).is_some_and(|it| is_stored(&it.window))
+    }
+
+    /// Leaves a target in the store: the queue of its pool is full.
+    pub(crate) fn leave(&mut self, key: TargetKey) {
+        self.has_left |= key.ordered;
+        if self.targets.remove(&key).is_some_and(|it| it.is_ready) {
+            self.ready.retain(|it| *it != key);
+            self.ready_apart.retain(|it| *it != key);
+        }
+        self.count_room(key);
+    }
+
+    /// A pool whose queue was full has capacity: targets that were left are scanned for.
+    pub(crate) fn scan_again(&mut self) {
+        self.pull_back(DueCursor::START);
     }
 
     fn place(&mut self, work: &Work, found: Found, now: Timestamp) {
@@ -445,7 +477,7 @@ impl Index {
             self.cancel_timer(first.1);
             is_first = false;
         }
-        let is_full = self.bounds.targets <= self.targets.len() && !self.is_apart(key);
+        let is_full = self.bounds.targets <= self.in_room.len() && !self.is_apart(key);
         if !self.targets.contains_key(&key) && is_full {
             let (due_at, position) = (entry.due_at, entry.position - 1);
             return self.pull_back(DueCursor { due_at, position });
@@ -486,8 +518,22 @@ impl Index {
         self.review(key, now);
     }
 
-    /// Puts a target where it belongs now: ready, to be read, dozing, or away.
+    /// Puts a target where it belongs now, and counts whether it takes room.
     fn review(&mut self, key: TargetKey, now: Timestamp) {
+        self.arrange(key, now);
+        self.count_room(key);
+    }
+
+    fn count_room(&mut self, key: TargetKey) {
+        if self.targets.get(&key).is_some_and(Target::takes_room) {
+            self.in_room.insert(key);
+        } else {
+            self.in_room.remove(&key);
+        }
+    }
+
+    /// Makes a target ready, to be read, dozing, or removes it.
+    fn arrange(&mut self, key: TargetKey, now: Timestamp) {
         let (limit, is_apart) = (self.limit(key), self.is_apart(key));
         let is_lost = !self.shards.has(key.target);
         let Some(target) = self.targets.get_mut(&key) else { return };

@@ -27,6 +27,8 @@ struct World {
     held: BTreeMap<Position, TargetKey>,
     /// Targets that wait for a pool.
     blocked: Vec<TargetKey>,
+    /// Targets that were left in the store, because the queue of their pool was full.
+    left: BTreeSet<TargetKey>,
     /// Rows that this program has no handler for.
     unserved: BTreeSet<Position>,
     delivered: usize,
@@ -62,6 +64,7 @@ impl World {
             settled: Vec::new(),
             held: BTreeMap::new(),
             blocked: Vec::new(),
+            left: BTreeSet::new(),
             unserved: BTreeSet::new(),
             delivered: 0,
             overtaken: BTreeMap::new(),
@@ -298,14 +301,28 @@ impl World {
         }
     }
 
-    /// A pool has a permit for a target that waits for one.
+    /// A pool has a permit for a target that waits for one, or its queue is full.
     fn give_room(&mut self) {
         if !self.blocked.is_empty() {
             let at = self.below(self.blocked.len() as u64) as usize;
             let target = self.blocked.swap_remove(at);
-            if !self.blocked.contains(&target) {
+            if self.blocked.contains(&target) {
+                return;
+            }
+            let is_full = self.is_one_in(3) && self.index.is_blocked(target);
+            if is_full && self.index.can_leave(target) {
+                self.index.leave(target);
+                self.left.insert(target);
+            } else {
                 self.index.unblock(target, self.now);
             }
+        }
+    }
+
+    /// A pool that has left targets has capacity.
+    fn find_left(&mut self) {
+        if !std::mem::take(&mut self.left).is_empty() {
+            self.index.scan_again();
         }
     }
 
@@ -374,8 +391,9 @@ impl World {
         for work in self.store.values() {
             let is_first = seen.insert(TargetKey::of(work));
             let is_behind = work.ordered && (!is_first || unblocked.contains(&work.target));
-            if is_behind || told.contains(&work.position) || self.unserved.contains(&work.position)
-            {
+            let is_left = self.left.contains(&TargetKey::of(work));
+            let is_told = told.contains(&work.position);
+            if is_behind || is_told || is_left || self.unserved.contains(&work.position) {
                 continue;
             }
             assert!(self.index.covers(work), "{work:?} is lost: {:?}", self.index);
@@ -384,7 +402,10 @@ impl World {
         assert!(self.index.timers.len() <= timers);
         assert!(self.index.dozing.len() <= timers);
         // Ordered targets that are due, and the target with its own limit, are not bounded.
-        assert!(self.index.targets.len() <= targets + 6);
+        assert!(self.index.in_room.len() <= targets + 6);
+        let takes_room = |it: &&TargetKey| self.index.targets[it].takes_room();
+        let in_room: HashSet<_> = self.index.targets.keys().filter(takes_room).copied().collect();
+        assert_eq!(self.index.in_room, in_room, "each change of a target is counted");
     }
 
     fn step(&mut self) {
@@ -393,6 +414,7 @@ impl World {
             4 => self.now.0 += self.below(5) as i64,
             5..=6 => self.finish(),
             7 if self.is_one_in(2) => self.process_end(),
+            7 if self.is_one_in(4) => self.find_left(),
             7 => self.give_room(),
             8..=9 => self.answer(),
             10 if self.is_one_in(30) => self.lose_notices(),
@@ -420,6 +442,7 @@ impl World {
             self.finish();
             self.process_end();
             self.give_room();
+            self.find_left();
             self.release();
             let is_reading = self.scan.is_some() || !self.reads.is_empty();
             let is_busy = !self.running.is_empty() || !self.blocked.is_empty();

@@ -31,6 +31,10 @@ pub(super) struct Pools {
     pools: Mutex<HashMap<PoolKey, PermitQueue>>,
     /// Targets that got a permit while they waited.
     granted: Mutex<Vec<(TargetKey, Permit)>>,
+    /// Maximum targets that queue for one pool.
+    waiting_max: usize,
+    /// A pool that has left targets has capacity again.
+    has_capacity: AtomicBool,
     /// Wakes the loop when a target has got a permit.
     waker: Arc<LoopWaker>,
 }
@@ -39,6 +43,9 @@ pub(super) struct Pools {
 struct PermitQueue {
     taken: usize,
     waiting: VecDeque<TargetKey>,
+    /// It was full, and targets were left in the store. Until half of it is free, others are left
+    /// as well: they must not overtake those.
+    has_left: bool,
 }
 
 /// One permit. When it is dropped, the next target in the queue gets it.
@@ -48,8 +55,10 @@ pub(super) struct Permit {
 }
 
 impl Pools {
-    pub(super) fn new(waker: Arc<LoopWaker>) -> Arc<Self> {
-        Arc::new(Self { pools: Mutex::default(), granted: Mutex::default(), waker })
+    pub(super) fn new(waiting_max: usize, waker: Arc<LoopWaker>) -> Arc<Self> {
+        let (pools, granted) = (Mutex::default(), Mutex::default());
+        let has_capacity = AtomicBool::new(false);
+        Arc::new(Self { pools, granted, waiting_max, has_capacity, waker })
     }
 
     /// A permit of `max`; if there is none, the target queues for one. `given` is a permit of this
@@ -81,6 +90,30 @@ impl Pools {
         self.lock().values().any(|it| it.waiting.contains(&target))
     }
 
+    /// Takes a target out of a queue that is too long: it is left in the store until
+    /// [`Self::has_capacity`]. Only the loop calls this.
+    pub(super) fn leave(&self, target: TargetKey) -> bool {
+        let mut is_left = false;
+        for permits in self.lock().values_mut() {
+            let at = permits.waiting.iter().rposition(|it| *it == target);
+            if let Some(at) = at.filter(|it| permits.has_left || self.waiting_max <= *it) {
+                permits.waiting.remove(at);
+                (permits.has_left, is_left) = (true, true);
+            }
+        }
+        is_left
+    }
+
+    /// Whether targets are left in the store.
+    pub(super) fn has_left(&self) -> bool {
+        self.lock().values().any(|it| it.has_left)
+    }
+
+    /// Whether a pool that has left targets has capacity again since the last call.
+    pub(super) fn has_capacity(&self) -> bool {
+        self.has_capacity.swap(false, Ordering::SeqCst)
+    }
+
     /// Targets that got a permit since the last call.
     pub(super) fn granted(&self) -> Vec<(TargetKey, Permit)> {
         std::mem::take(&mut *self.granted.lock())
@@ -102,7 +135,13 @@ impl Drop for Permit {
     fn drop(&mut self) {
         let mut pools = self.pools.lock();
         let Some(permits) = pools.get_mut(&self.pool) else { return };
-        let Some(target) = permits.waiting.pop_front() else {
+        let next = permits.waiting.pop_front();
+        if permits.has_left && permits.waiting.len() <= self.pools.waiting_max / 2 {
+            permits.has_left = false;
+            self.pools.has_capacity.store(true, Ordering::SeqCst);
+            self.pools.waker.wake();
+        }
+        let Some(target) = next else {
             permits.taken -= 1;
             return;
         };

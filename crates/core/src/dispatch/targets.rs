@@ -79,6 +79,9 @@ impl Targets {
     fn start_deliveries(&mut self, tasks: &mut JoinSet<Ended>, now: Timestamp) {
         let mut index = self.index.lock();
         index.wake(now);
+        if self.worker.pools.has_capacity() {
+            index.scan_again();
+        }
         for (target, permit) in self.worker.pools.granted() {
             // Not while a delivery of the target may be requeued: that row must be the next.
             if index.is_blocked(target) && index.unblock(target, now) {
@@ -166,10 +169,15 @@ impl Source for Targets {
             Ended::Delivery(_, _, None) => Effect::Over,
             Ended::Delivery(position, target, Some(end)) => {
                 index.finished(target, position, end, now);
-                // The permit may have come, and gone to another target, before this one waited for
-                // it.
-                if index.is_blocked(target) && !self.worker.pools.is_waiting(target) {
-                    index.unblock(target, now);
+                if index.is_blocked(target) {
+                    let pools = &self.worker.pools;
+                    // The permit may have come, and gone to another target, before this one waited
+                    // for it.
+                    if !pools.is_waiting(target) {
+                        index.unblock(target, now);
+                    } else if index.can_leave(target) && pools.leave(target) {
+                        index.leave(target);
+                    }
                 }
                 if index.is_at_rest(target) {
                     self.turns.remove(&target);

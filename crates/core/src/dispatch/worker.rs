@@ -84,7 +84,7 @@ impl Worker {
             routers,
             leases: Leases::default(),
             careful_until,
-            pools: Pools::new(waker),
+            pools: Pools::new(options.targets_max, waker),
         }
     }
 

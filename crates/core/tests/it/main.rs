@@ -78,6 +78,7 @@ mod queue_sends;
 mod scale;
 mod served;
 mod shop;
+mod starvation;
 mod sweeper;
 mod trip;
 mod watched;
