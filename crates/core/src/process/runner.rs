@@ -58,7 +58,7 @@ impl Decided {
 /// Runs one process on a store.
 pub(super) struct Runner<P: Process> {
     pub(super) store: Arc<dyn Store>,
-    /// A cache of instances. A stale entry is detected by its version.
+    /// A cache of instances. An instance is not in it while a commit of it may be in flight.
     held: Mutex<HashMap<EntityId, Instance<P>>>,
     /// Serializes decisions of instances that share a lock.
     turns: [tokio::sync::Mutex<()>; 256],
@@ -83,7 +83,7 @@ impl<P: Process> Runner<P> {
         let stream = record::stream::<P>(name)?;
         // Concurrent decisions of one instance would only conflict.
         let _turn = self.turns[usize::from(stream.id().shard())].lock().await;
-        let mut instance = match self.take(stream.id()) {
+        let mut instance = match self.held(stream.id()) {
             Some(instance) => instance,
             None => Instance::load(&*self.store, &stream).await?,
         };
@@ -96,6 +96,8 @@ impl<P: Process> Runner<P> {
                 }
                 step => step?,
             };
+            // If the caller goes away or the outcome is unknown, the next input reads the stream.
+            self.held.lock().remove(&stream.id());
             let outcome = match delivery {
                 Some(delivery) => delivery.settle(step.commit).await?,
                 None => self.store.commit(step.commit).await?,
@@ -264,7 +266,7 @@ impl<P: Process> Runner<P> {
         Ok(Decided { version: message.version, outputs, ignored, repeated: true })
     }
 
-    fn take(&self, id: EntityId) -> Option<Instance<P>> {
+    fn held(&self, id: EntityId) -> Option<Instance<P>> {
         self.held.lock().get(&id).cloned()
     }
 
@@ -272,17 +274,13 @@ impl<P: Process> Runner<P> {
         let mut held = self.held.lock();
         // Few inputs follow completion.
         if instance.completed {
-            held.remove(&id);
             return;
         }
         // Instances in use are soon cached again.
         if HELD_MAX <= held.len() {
             held.clear();
         }
-        // A later version may be cached already.
-        if held.get(&id).is_none_or(|it| it.version < instance.version) {
-            held.insert(id, instance);
-        }
+        held.insert(id, instance);
     }
 }
 
