@@ -22,6 +22,7 @@ mod retention;
 mod runtime;
 mod script;
 pub mod test;
+mod to_end;
 mod unserved;
 pub mod workflow;
 

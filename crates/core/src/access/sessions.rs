@@ -16,6 +16,7 @@ use super::{
     hash::hash,
     tokens::{Denied, LONGEST_WAIT_MS, RETRY_MS, TokenError, Tokens},
 };
+use crate::to_end::to_end;
 
 /// A session ends when it was not used for this time.
 pub const SESSION_IDLE: Duration = Duration::from_hours(12);
@@ -191,6 +192,8 @@ impl Sessions {
         let found = self.store.entry(&entry).await?.filter(|it| it.value.is_some());
         let revision = found.ok_or(Denied::Unknown)?.revision;
         let commit = put(id, stored, now)?.expect(Expect::Revision { entry, revision });
+        // If the caller goes away, the next request reads what was written.
+        self.cache.lock().remove(id);
         // Another request of the session was faster: it has written the same, or ended the session.
         self.store.commit(commit).await?;
         Ok(())
@@ -202,15 +205,16 @@ impl Sessions {
         let Some(id) = SessionId::of(secret) else { return Ok(()) };
         let expires = Some(Duration::ZERO);
         let gone = Put { entry: id.entry()?, value: None, reference: None, expires };
-        let outcome = self.store.commit(Commit::of(Write::Put(gone))).await;
-        {
-            let mut cache = self.cache.lock();
+        let sessions = self.clone();
+        to_end(async move {
+            let outcome = sessions.store.commit(Commit::of(Write::Put(gone))).await;
+            let mut cache = sessions.cache.lock();
             cache.remove(&id);
             // While the cache is locked: a request that began earlier must not fill it again.
-            self.ends.send_modify(|it| *it += 1);
-        }
-        outcome?;
-        Ok(())
+            sessions.ends.send_modify(|it| *it += 1);
+            outcome.map(drop).map_err(TokenError::from)
+        })
+        .await
     }
 
     /// Waits until a session has ended, for connections that stay open. They do not count as a use.

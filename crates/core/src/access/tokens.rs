@@ -11,7 +11,7 @@ use steadfast_store::{
 use tokio::sync::watch;
 
 use super::{Principal, Role, Scope, hash::hash};
-use crate::{RequestKey, idempotency::read};
+use crate::{RequestKey, idempotency::read, to_end::to_end};
 
 const SPACE: &str = "token";
 /// Last uses, by the id of the token. Apart from the tokens, so that a use changes no token.
@@ -271,9 +271,7 @@ impl Tokens {
         if let Some(key) = key {
             commit = commit.write(key.write_answer(&new.token.id)?);
         }
-        let outcome = self.store.commit(commit).await;
-        self.changed();
-        match outcome? {
+        match self.change(commit).await? {
             Outcome::Committed(_) => Ok(new),
             Outcome::Duplicate(before) => Err(TokenError::Repeated { id: read(&before)? }),
             Outcome::Rejected(Rejection::KeyReused { key }) => Err(TokenError::KeyReused { key }),
@@ -299,9 +297,7 @@ impl Tokens {
             let expires = Some(Duration::ZERO);
             let old = Put { entry: entry.clone(), value: None, reference: None, expires };
             let commit = commit.expect(Expect::Revision { entry, revision }).write(Write::Put(old));
-            let outcome = self.store.commit(commit).await;
-            self.changed();
-            if let Outcome::Committed(_) = outcome? {
+            if let Outcome::Committed(_) = self.change(commit).await? {
                 return Ok(Some(new));
             }
         }
@@ -321,9 +317,7 @@ impl Tokens {
             let (value, expires) = (Some(Json::of(&stored)?), Some(REVOKED_KEPT));
             let put = Put { entry: entry.clone(), value, reference: None, expires };
             let commit = Commit::of(Write::Put(put)).expect(Expect::Revision { entry, revision });
-            let outcome = self.store.commit(commit).await;
-            self.changed();
-            if let Outcome::Committed(_) = outcome? {
+            if let Outcome::Committed(_) = self.change(commit).await? {
                 return Ok(true);
             }
         }
@@ -419,9 +413,8 @@ impl Tokens {
     pub async fn close(&self) -> Result<(), TokenError> {
         let (entry, value) = (EntryKey::new(SPACE, CLOSED)?, Some(Json::of(&true)?));
         let put = Put { entry, value, reference: None, expires: None };
-        let outcome = self.store.commit(Commit::of(Write::Put(put))).await;
-        self.changed();
-        outcome.map(drop).map_err(TokenError::from)
+        self.change(Commit::of(Write::Put(put))).await?;
+        Ok(())
     }
 
     /// Counts changes of tokens. Connections that stay open look again at each of them.
@@ -499,6 +492,17 @@ impl Tokens {
                 tokens.by_hash.insert(hash, token);
             }
         }
+    }
+
+    /// Commits a change, after which all tokens are read again.
+    async fn change(&self, commit: Commit) -> Result<Outcome, StoreError> {
+        let tokens = self.clone();
+        to_end(async move {
+            let outcome = tokens.store.commit(commit).await;
+            tokens.changed();
+            outcome
+        })
+        .await
     }
 
     fn changed(&self) {

@@ -1,13 +1,10 @@
 //! Operations on a whole queue.
 
-use std::sync::Arc;
-
-use steadfast_store::{StoreError, futures::FutureExt};
-
 use super::{
     QueueError, QueueSettings, Queues,
     state::{QueueState, Rules},
 };
+use crate::to_end::to_end;
 
 /// Maximum length of a chain of dead-letter queues.
 const CHAIN_MAX: usize = 16;
@@ -17,51 +14,49 @@ impl Queues {
     #[steadfast_store::boxed]
     pub async fn configure(&self, name: &str, settings: QueueSettings) -> Result<(), QueueError> {
         settings.check(name)?;
-        // Two concurrent changes could form a cycle that neither of them detects.
-        let _alone = self.shared.configuring.lock().await;
-        self.check_cycle(name, &settings).await?;
-        let change = move |it: &Rules| Some(Rules { settings: settings.clone(), ..it.clone() });
-        self.change_rules(self.queue(name).await?, "configured", change).await
+        let (queues, name) = (self.clone(), name.to_owned());
+        to_end(async move {
+            // Two concurrent changes could form a cycle that neither of them detects.
+            let _alone = queues.shared.configuring.lock().await;
+            queues.check_cycle(&name, &settings).await?;
+            let change = |it: &Rules| Some(Rules { settings: settings.clone(), ..it.clone() });
+            queues.change_rules(&*queues.queue(&name).await?, "configured", change).await
+        })
+        .await
     }
 
     /// Stops delivery from a queue until it is resumed. Deliveries in flight continue.
     #[steadfast_store::boxed]
     pub async fn pause(&self, name: &str) -> Result<(), QueueError> {
-        let queue = self.known(name).await?;
-        let change = |it: &Rules| (!it.paused).then(|| Rules { paused: true, ..it.clone() });
-        self.change_rules(queue.clone(), "paused", change).await?;
-        // It may be paused for long; its window would become stale.
-        queue.window().start_over();
-        Ok(())
+        let (queues, queue) = (self.clone(), self.known(name).await?);
+        to_end(async move {
+            let change = |it: &Rules| (!it.paused).then(|| Rules { paused: true, ..it.clone() });
+            queues.change_rules(&queue, "paused", change).await?;
+            // It may be paused for long; its window would become stale.
+            queue.window().start_over();
+            Ok(())
+        })
+        .await
     }
 
     /// Resumes delivery.
     #[steadfast_store::boxed]
     pub async fn resume(&self, name: &str) -> Result<(), QueueError> {
-        let queue = self.known(name).await?;
-        let change = |it: &Rules| it.paused.then(|| Rules { paused: false, ..it.clone() });
-        self.change_rules(queue, "resumed", change).await
+        let (queues, queue) = (self.clone(), self.known(name).await?);
+        to_end(async move {
+            let change = |it: &Rules| it.paused.then(|| Rules { paused: false, ..it.clone() });
+            queues.change_rules(&queue, "resumed", change).await
+        })
+        .await
     }
 
-    /// In a task of its own: a recorded change must also take effect here if the caller is dropped.
     async fn change_rules(
         &self,
-        queue: Arc<QueueState>,
+        queue: &QueueState,
         what: &'static str,
-        change: impl Fn(&Rules) -> Option<Rules> + Send + Sync + 'static,
+        change: impl Fn(&Rules) -> Option<Rules>,
     ) -> Result<(), QueueError> {
-        let (store, key) = (self.shared.store.clone(), self.key.clone());
-        let task = tokio::spawn(
-            async move { queue.change(&*store, what, key.as_ref(), change).await }.boxed(),
-        );
-        match task.await {
-            Ok(changed) => changed,
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                // The program is stopping.
-                Err(_) => Err(StoreError::Closed.into()),
-            },
-        }
+        queue.change(&*self.shared.store, what, self.key.as_ref(), change).await
     }
 
     /// Whether it is paused.

@@ -8,7 +8,7 @@ use steadfast_store::{
 };
 
 use super::{RunError, Runs, runs::address, wake};
-use crate::object::sweep_run_replies;
+use crate::{object::sweep_run_replies, to_end::to_end};
 
 /// Runs and messages read together.
 const PAGE: usize = 8;
@@ -103,14 +103,18 @@ impl Runs {
                 store.commit(unchanged().write(wake::cancel(message.position))).await?;
             }
         }
-        let erase = Write::EraseRun { run: stream, dead_until };
-        Ok(match store.commit(unchanged().write(erase)).await? {
-            Outcome::Committed(_) | Outcome::Duplicate(_) => {
-                self.shared.folds.remove(stream);
-                self.shared.watchers.start_over(stream);
-                Ok(())
-            }
-            Outcome::Rejected(rejection) => Err(rejection),
+        let erase = unchanged().write(Write::EraseRun { run: stream, dead_until });
+        let shared = self.shared.clone();
+        to_end(async move {
+            Ok(match shared.store.commit(erase).await? {
+                Outcome::Committed(_) | Outcome::Duplicate(_) => {
+                    shared.folds.remove(stream);
+                    shared.watchers.start_over(stream);
+                    Ok(())
+                }
+                Outcome::Rejected(rejection) => Err(rejection),
+            })
         })
+        .await
     }
 }
