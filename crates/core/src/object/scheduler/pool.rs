@@ -4,6 +4,10 @@
 //! Half of the threads run only objects with waiting callers: however many deliveries there are, a
 //! call finds a thread. All threads have the same OS priority: a caller may begin to wait for an
 //! object while a delivery runs on it.
+//!
+//! Commits of finished turns are held back for a moment, to share a transaction. A thread of its own
+//! submits them when that is over: how long other turns take, or how many threads are free, does not
+//! matter.
 
 use std::{
     sync::Arc,
@@ -17,7 +21,7 @@ use crate::object::priority::{Priority, PriorityQueue};
 /// Maximum commits that are held back while there are turns to run.
 const HELD_MAX: usize = 64;
 
-/// Maximum batching delay, plus the duration of one turn: callers wait for these commits.
+/// Maximum batching delay: callers wait for these commits.
 pub(super) const DELAY_MAX: Duration = Duration::from_millis(1);
 
 /// Something that a thread runs.
@@ -51,17 +55,20 @@ pub(super) struct Pool<T: Runnable> {
     queue: Mutex<Queue<T>>,
     calls: Condvar,
     all: Condvar,
+    /// Batches are held back while turns run.
+    late: Condvar,
 }
 
 struct Queue<T: Runnable> {
     ready: PriorityQueue<Arc<T>>,
-    /// Batches that are held back. They are shared: if one thread runs a long turn, the next thread
-    /// that ends a turn submits them.
+    /// Batches that are held back. They are shared by all threads.
     held: Vec<T::Batch>,
     /// The number of commits in them.
     commits: usize,
     /// Since when the first of them waits.
     since: Option<Instant>,
+    /// The thread for late batches knows that some are held back.
+    is_watched: bool,
     /// Threads that run turns.
     running: usize,
     /// Threads for calls that wait for something to do.
@@ -78,6 +85,7 @@ impl<T: Runnable> Default for Queue<T> {
             held: Vec::new(),
             commits: 0,
             since: None,
+            is_watched: false,
             running: 0,
             idle_for_calls: 0,
             idle_for_all: 0,
@@ -124,8 +132,11 @@ type Next<T> = (Option<Arc<T>>, Vec<<T as Runnable>::Batch>);
 impl<T: Runnable> Pool<T> {
     /// Starts this many threads for all objects, and as many for calls.
     pub(super) fn start(threads: usize) -> std::io::Result<Arc<Self>> {
-        let (queue, calls, all) = (Mutex::default(), Condvar::new(), Condvar::new());
-        let pool = Arc::new(Self { queue, calls, all });
+        let (calls, all, late) = (Condvar::new(), Condvar::new(), Condvar::new());
+        let pool = Arc::new(Self { queue: Mutex::default(), calls, all, late });
+        let submitter = pool.clone();
+        let thread = std::thread::Builder::new().name("commits".into());
+        thread.spawn(move || submitter.submit_late())?;
         for number in 0..threads.max(1) {
             for (name, role) in [("calls", ThreadRole::Calls), ("turns", ThreadRole::All)] {
                 let pool = pool.clone();
@@ -168,6 +179,7 @@ impl<T: Runnable> Pool<T> {
         drop(queue);
         self.calls.notify_all();
         self.all.notify_all();
+        self.late.notify_all();
     }
 
     fn run(&self, role: ThreadRole) {
@@ -180,51 +192,148 @@ impl<T: Runnable> Pool<T> {
             if let Some(batch) = batch {
                 queue.hold(batch);
             }
-            // If the next turn here takes long, another thread submits them.
-            if !queue.ready.is_empty() {
-                self.wake(&queue, queue.ready.priority());
+        }
+    }
+
+    /// Submits batches that were held back for long enough while turns run.
+    fn submit_late(&self) {
+        let mut queue = self.lock();
+        while !queue.stopped {
+            match queue.since {
+                None => {
+                    queue.is_watched = false;
+                    self.late.wait(&mut queue);
+                }
+                Some(_) if queue.is_time() => {
+                    let released = queue.release();
+                    MutexGuard::unlocked(&mut queue, || {
+                        released.into_iter().for_each(Batch::submit);
+                    });
+                }
+                Some(since) => _ = self.late.wait_until(&mut queue, since + DELAY_MAX),
             }
         }
     }
 
+    /// Has batches that are held back submitted in time, whatever runs meanwhile.
+    fn watch(&self, queue: &mut Queue<T>) {
+        if !queue.held.is_empty() && !std::mem::replace(&mut queue.is_watched, true) {
+            self.late.notify_one();
+        }
+    }
+
     /// The next one to run, and the batches to submit; `None` when the pool has stopped. The thread
-    /// that ends the last turn submits everything; an idle one does so after the delay.
+    /// that ends the last turn submits everything.
     fn next(&self, role: ThreadRole) -> Option<Next<T>> {
         let wake = match role {
             ThreadRole::Calls => &self.calls,
             ThreadRole::All => &self.all,
         };
         let mut queue = self.lock();
-        let mut patience = true;
         loop {
             if let Some(it) = queue.take(role) {
                 queue.running += 1;
                 // No reply waits behind a turn that may take long.
                 let release = it.is_slow() || queue.is_time();
                 let released = if release { queue.release() } else { Vec::new() };
+                self.watch(&mut queue);
                 // Several may have been queued before the thread that was woken got the lock.
                 if !queue.ready.is_empty() {
                     self.wake(&queue, queue.ready.priority());
                 }
                 return Some((Some(it), released));
             }
-            if !queue.held.is_empty() && (queue.running == 0 || !patience || queue.stopped) {
+            if !queue.held.is_empty() && (queue.running == 0 || queue.stopped) {
                 return Some((None, queue.release()));
             }
             if queue.stopped {
                 return None;
             }
+            self.watch(&mut queue);
             *queue.idle(role) += 1;
-            if queue.held.is_empty() {
-                wake.wait(&mut queue);
-            } else {
-                patience = !wake.wait_for(&mut queue, DELAY_MAX).timed_out();
-            }
+            wake.wait(&mut queue);
             *queue.idle(role) -= 1;
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue<T>> {
         self.queue.lock()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use super::*;
+
+    /// Longer than a busy machine pauses.
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    /// Reports its start, and ends at a signal.
+    struct Task {
+        name: &'static str,
+        began: Sender<&'static str>,
+        end: Mutex<Receiver<()>>,
+        submitted: Sender<&'static str>,
+    }
+
+    struct Commits(&'static str, Sender<&'static str>);
+
+    impl Batch for Commits {
+        fn len(&self) -> usize {
+            1
+        }
+
+        fn submit(self) {
+            let _ = self.1.send(self.0);
+        }
+    }
+
+    impl Runnable for Task {
+        type Batch = Commits;
+
+        fn run(self: Arc<Self>) -> Option<Commits> {
+            let _ = self.began.send(self.name);
+            let _ = self.end.lock().recv_timeout(PATIENCE);
+            Some(Commits(self.name, self.submitted.clone()))
+        }
+
+        fn is_slow(&self) -> bool {
+            false
+        }
+    }
+
+    /// Threads for calls and for all, and what they take first.
+    fn begins_behind(threads: usize, others: usize) {
+        let (began, begins) = channel();
+        let (submitted, submits) = channel();
+        let pool = Pool::start(threads).unwrap();
+        let mut ends = Vec::new();
+        let mut push = |name| {
+            let (end, ended) = channel();
+            ends.push(end);
+            let (began, submitted) = (began.clone(), submitted.clone());
+            let task = Task { name, began, end: Mutex::new(ended), submitted };
+            pool.push(Arc::new(task), Priority::Delivery);
+        };
+        push("first");
+        assert_eq!(begins.recv_timeout(PATIENCE), Ok("first"));
+        (0..others).for_each(|_| push("long"));
+        // It ends, and each thread for deliveries has one that does not.
+        ends[0].send(()).unwrap();
+        for _ in 0..threads.min(others) {
+            assert_eq!(begins.recv_timeout(PATIENCE), Ok("long"));
+        }
+        assert_eq!(submits.recv_timeout(PATIENCE), Ok("first"), "the commit waits");
+        drop(ends);
+        pool.stop();
+    }
+
+    #[test]
+    fn a_commit_waits_behind_no_other_turn() {
+        begins_behind(1, 1);
+        begins_behind(2, 3);
+        begins_behind(2, 2);
     }
 }
