@@ -5,9 +5,9 @@
 //! call finds a thread. All threads have the same OS priority: a caller may begin to wait for an
 //! object while a delivery runs on it.
 //!
-//! Commits of finished turns are held back for a moment, to share a transaction. A thread of its own
-//! submits them when that is over: how long other turns take, or how many threads are free, does not
-//! matter.
+//! Commits of finished turns are held back for a moment, to share a transaction. A thread of its
+//! own submits them when that is over: how long other turns take, or how many threads are free,
+//! does not matter.
 
 use std::{
     sync::Arc,
