@@ -2,6 +2,7 @@
 
 mod answer;
 mod entries;
+mod map;
 mod objects;
 mod queues;
 mod runs;

@@ -10,6 +10,7 @@ mod expiry;
 mod facts;
 mod needs;
 mod run;
+mod table;
 mod turn;
 
 use crate::{

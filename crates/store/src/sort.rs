@@ -4,10 +4,15 @@ use std::cmp::Ordering;
 
 /// Sorts a list by a key, as [`slice::sort_by_key`] does: items with the same key keep their order.
 pub fn sort_by_key<T, K: Ord>(items: &mut Vec<T>, key: impl Fn(&T) -> K) {
-    if items.len() < 2 {
+    sort_by(items, |a, b| key(a).cmp(&key(b)));
+}
+
+/// Sorts a list, as [`slice::sort_by`] does.
+pub(crate) fn sort_by<T>(items: &mut Vec<T>, compare: impl Fn(&T, &T) -> Ordering) {
+    if items.is_sorted_by(|a, b| compare(a, b).is_le()) {
         return;
     }
-    let order = order(items.len(), &|a, b| key(&items[a]).cmp(&key(&items[b])));
+    let order = order(items.len(), &|a, b| compare(&items[a], &items[b]));
     let mut found: Vec<Option<T>> = items.drain(..).map(Some).collect();
     items.extend(order.into_iter().filter_map(|it| found[it].take()));
 }

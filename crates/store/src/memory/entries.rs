@@ -1,10 +1,8 @@
 //! The table of entries, in memory.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::Bound,
-};
+use std::ops::Bound;
 
+use super::map::Map;
 use crate::{
     AgeCursor, EntityId, Entry, EntryKey, EntryRange, Timestamp,
     plan::{Facts, Needs, Plan},
@@ -13,8 +11,8 @@ use crate::{
 
 #[derive(Debug, Default)]
 pub(super) struct EntryTable {
-    rows: BTreeMap<EntryKey, Entry>,
-    references: BTreeSet<(EntityId, EntryKey)>,
+    rows: Map<EntryKey, Entry>,
+    references: Map<(EntityId, EntryKey), ()>,
 }
 
 impl EntryTable {
@@ -32,7 +30,7 @@ impl EntryTable {
     pub(super) fn apply(&mut self, plan: &Plan) {
         for row in &plan.entries {
             self.remove(&row.entry);
-            self.references.extend(row.reference.map(|it| (it, row.entry.clone())));
+            self.references.extend(row.reference.map(|it| ((it, row.entry.clone()), ())));
             self.rows.insert(row.entry.clone(), row.clone());
         }
         plan.entries_gone.iter().for_each(|key| self.remove(key));
@@ -90,8 +88,8 @@ impl EntryTable {
     pub(super) fn referenced(&self, ids: &[EntityId]) -> Vec<(EntityId, EntryKey)> {
         let by = |id: &EntityId| {
             let from = (*id, EntryKey::stored("", Vec::new()));
-            let first = self.references.range(from..).next();
-            first.filter(|(found, _)| found == id).cloned()
+            let (first, ()) = self.references.range(from..).next()?;
+            (first.0 == *id).then(|| first.clone())
         };
         ids.iter().filter_map(by).collect()
     }

@@ -1,7 +1,8 @@
 //! The tables of objects, in memory.
 
-use std::{collections::BTreeMap, ops::RangeInclusive};
+use std::ops::RangeInclusive;
 
+use super::map::Map;
 use crate::{
     EntityId, Head, OldTurn, PageImage, Position, RecordedTurn, TurnSummary,
     plan::{Facts, Needs, Plan, TurnBrief},
@@ -10,9 +11,9 @@ use crate::{
 
 #[derive(Debug, Default)]
 pub(super) struct Objects {
-    heads: BTreeMap<EntityId, Head>,
-    turns: BTreeMap<Position, RecordedTurn>,
-    images: BTreeMap<(EntityId, u32), PageImage>,
+    heads: Map<EntityId, Head>,
+    turns: Map<Position, RecordedTurn>,
+    images: Map<(EntityId, u32), PageImage>,
 }
 
 impl Objects {

@@ -1,12 +1,13 @@
 //! The table of runs, in memory.
 
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::cmp::Reverse;
 
+use super::map::Map;
 use crate::{EntityId, RunPage, RunStatus, RunSummary, Timestamp, plan::Plan, sort::sort_by_key};
 
 #[derive(Debug, Default)]
 pub(super) struct Runs {
-    rows: BTreeMap<EntityId, RunSummary>,
+    rows: Map<EntityId, RunSummary>,
 }
 
 impl Runs {

@@ -1,8 +1,8 @@
 //! The tables of the store in memory: the simplest form of the tables of the SQL stores.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use super::{entries::EntryTable, objects::Objects, runs::Runs};
+use super::{entries::EntryTable, map::Map, objects::Objects, runs::Runs};
 use crate::{
     Address, Attempt, DueCursor, EntityId, EntityKind, ExpiryList, ExpiryRow, KeyName,
     ObjectSummary, Position, Recorded, SettledAs, Settlement, Snapshot, State, StreamSummary,
@@ -23,17 +23,17 @@ pub(super) struct Tables {
     swept: Position,
     /// Messages that are pending and dead, in all and in each queue.
     counts: (i64, i64),
-    pub(super) depths: BTreeMap<EntityId, (i64, i64)>,
-    expiring: BTreeSet<ExpiryRow>,
-    pub(super) entities: BTreeMap<EntityId, EntityRow>,
-    messages: BTreeMap<Position, MessageRow>,
-    streams: BTreeMap<(EntityId, Version), Position>,
-    pub(super) works: BTreeMap<Position, Work>,
-    due: BTreeMap<(Timestamp, Position), ()>,
-    pub(super) outcomes: BTreeMap<Position, Settlement>,
-    attempts: BTreeMap<(Position, u32), Attempt>,
-    snapshots: BTreeMap<EntityId, Snapshot>,
-    keys: BTreeMap<(EntityId, Box<str>), KeyRow>,
+    pub(super) depths: Map<EntityId, (i64, i64)>,
+    expiring: Map<ExpiryRow, ()>,
+    pub(super) entities: Map<EntityId, EntityRow>,
+    messages: Map<Position, MessageRow>,
+    streams: Map<(EntityId, Version), Position>,
+    pub(super) works: Map<Position, Work>,
+    due: Map<(Timestamp, Position), ()>,
+    pub(super) outcomes: Map<Position, Settlement>,
+    attempts: Map<(Position, u32), Attempt>,
+    snapshots: Map<EntityId, Snapshot>,
+    keys: Map<(EntityId, Box<str>), KeyRow>,
     pub(super) objects: Objects,
     pub(super) runs: Runs,
     pub(super) entries: EntryTable,
@@ -100,11 +100,11 @@ impl Tables {
         self.swept = plan.swept.unwrap_or(self.swept);
         self.counts = (self.counts.0 + plan.pending, self.counts.1 + plan.dead);
         for (queue, waiting, dead) in &plan.depths {
-            let depth = self.depths.entry(*queue).or_default();
-            *depth = (depth.0 + waiting, depth.1 + dead);
+            let before = self.depths.get(queue).copied().unwrap_or_default();
+            self.depths.insert(*queue, (before.0 + waiting, before.1 + dead));
         }
         plan.processed.iter().for_each(|it| _ = self.expiring.remove(it));
-        self.expiring.extend(&plan.expiring);
+        self.expiring.extend(plan.expiring.iter().map(|it| (*it, ())));
         plan.cut.iter().for_each(|(id, version)| self.cut(*id, *version));
         plan.put_aside.iter().for_each(|(id, to)| self.put_aside(*id, *to));
         plan.erased.iter().for_each(|id| self.erase(*id));
@@ -190,27 +190,26 @@ impl Tables {
             cut: own().nth(max).map(|((_, version), _)| *version - 1),
             messages: own().take(max).count(),
             origin: entity.origin,
-            last_at: own().next_back().map(|(_, it)| self.messages[it].created_at),
+            last_at: own()
+                .next_back()
+                .and_then(|(_, it)| self.messages.get(it))
+                .map(|it| it.created_at),
         })
     }
 
     fn cut(&mut self, id: EntityId, version: Version) {
-        for (_, position) in
-            self.streams.extract_if((id, Version::MIN)..=(id, version), |_, _| true)
-        {
+        for (_, position) in self.streams.take((id, Version::MIN)..=(id, version)) {
             self.messages.remove(&position);
             self.outcomes.remove(&position);
-            self.attempts
-                .extract_if((position, 0)..=(position, u32::MAX), |_, _| true)
-                .for_each(drop);
+            self.attempts.take((position, 0)..=(position, u32::MAX));
         }
     }
 
     /// Moves a record to an entity that no query finds.
     fn put_aside(&mut self, id: EntityId, to: EntityId) {
         let all = (id, Version::MIN)..=(id, Version::MAX);
-        let record: Vec<_> = self.streams.extract_if(all, |_, _| true).collect();
-        self.streams.extend(record.into_iter().map(|((_, version), it)| ((to, version), it)));
+        let record = self.streams.take(all);
+        self.streams.extend(record.map(|((_, version), it)| ((to, version), it)));
         self.erase(id);
     }
 
@@ -367,7 +366,7 @@ impl Tables {
         until: Timestamp,
         limit: usize,
     ) -> Vec<ExpiryRow> {
-        let of = self.expiring.iter().filter(|it| it.list == list && it.since < until);
+        let of = self.expiring.keys().filter(|it| it.list == list && it.since < until);
         of.take(limit).copied().collect()
     }
 
@@ -400,7 +399,7 @@ impl Tables {
         rows.extend(self.objects.dump());
         rows.extend(self.runs.all().map(|it| format!("{it:?}")));
         rows.extend(self.entries.all().map(|it| format!("{it:?}")));
-        rows.extend(self.expiring.iter().map(|it| format!("{it:?}")));
+        rows.extend(self.expiring.keys().map(|it| format!("{it:?}")));
         let depths = self.depths.iter().filter(|(_, it)| **it != (0, 0));
         rows.extend(depths.map(|(id, it)| format!("{:?}", (id, it.0, it.1))));
         rows
@@ -408,7 +407,7 @@ impl Tables {
 
     pub(super) fn violations(&self) -> Vec<String> {
         let mut found = Vec::new();
-        for (position, row) in &self.messages {
+        for (position, row) in self.messages.iter() {
             let (work, outcome) =
                 (self.works.contains_key(position), self.outcomes.contains_key(position));
             if row.target.is_some() && work == outcome {
@@ -421,7 +420,7 @@ impl Tables {
         if self.counts != (self.works.len() as i64, dead) {
             found.push(format!("counted {:?}, dead are {dead}", self.counts));
         }
-        for (queue, depth) in &self.depths {
+        for (queue, depth) in self.depths.iter() {
             let waiting = self.works.values().filter(|it| it.queued && it.target == *queue).count();
             let dead = self.outcomes.values().filter(|it| it.queue == Some(*queue)).count();
             if *depth != (waiting as i64, dead as i64) {

@@ -102,8 +102,8 @@ impl Batch {
         let known = self.facts.messages.iter().filter(|(_, brief)| brief.stream == entity);
         let known: Vec<Position> = known.map(|(position, _)| *position).collect();
         for position in known {
-            self.facts.messages.hide(position);
-            self.facts.settled.hide(position);
+            self.facts.messages.hide(&position);
+            self.facts.settled.hide(&position);
         }
         let before = self.version(entity);
         self.moved.entry(entity).or_insert(before);

@@ -1,11 +1,8 @@
 //! The facts of a batch: rows that the store read, overlaid with changes of its earlier commits.
 
-use std::{
-    collections::{HashMap, HashSet},
-    hash::Hash,
-};
+use std::collections::{HashMap, HashSet};
 
-use super::{KeyRow, Work};
+use super::{KeyRow, Work, table::Table};
 use crate::{
     Base, EntityId, Entry, EntryKey, ExpiryRow, Head, PageImage, Position, RunSummary, Settlement,
     Snapshot, Timestamp, Version,
@@ -101,86 +98,4 @@ pub(crate) struct Facts {
     pub(crate) entries: Table<EntryKey, Entry>,
     /// Lists that have an entry in the store.
     pub(crate) spaces: HashSet<Box<str>>,
-}
-
-/// Rows by key. It tracks changes and can undo those of the last commit.
-#[derive(Debug)]
-pub(crate) struct Table<K, V> {
-    rows: HashMap<K, V>,
-    changed: HashSet<K>,
-    undo: Vec<(K, Option<V>, bool)>,
-}
-
-impl<K, V> Default for Table<K, V> {
-    fn default() -> Self {
-        Self { rows: HashMap::new(), changed: HashSet::new(), undo: Vec::new() }
-    }
-}
-
-impl<K: Hash + Eq + Ord + Clone, V: Clone> Table<K, V> {
-    /// Adds a row that the store has.
-    pub(crate) fn load(&mut self, key: K, row: V) {
-        self.rows.insert(key, row);
-    }
-
-    pub(crate) fn get(&self, key: &K) -> Option<&V> {
-        self.rows.get(key)
-    }
-
-    /// The keys of existing rows.
-    pub(crate) fn keys(&self) -> Vec<K> {
-        self.rows.keys().cloned().collect()
-    }
-
-    /// The existing rows.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
-        self.rows.iter()
-    }
-
-    /// Whether this batch has written or removed the row.
-    pub(crate) fn has_changed(&self, key: &K) -> bool {
-        self.changed.contains(key)
-    }
-
-    /// Writes or, with `None`, removes a row.
-    pub(crate) fn set(&mut self, key: K, row: Option<V>) {
-        let old = match row {
-            Some(row) => self.rows.insert(key.clone(), row),
-            None => self.rows.remove(&key),
-        };
-        let first = self.changed.insert(key.clone());
-        self.undo.push((key, old, first));
-    }
-
-    /// Hides a row. In the store it does not change, unless another write removes it.
-    pub(crate) fn hide(&mut self, key: K) {
-        if let Some(row) = self.rows.remove(&key) {
-            self.undo.push((key, Some(row), false));
-        }
-    }
-
-    /// Accepts the changes since the last call.
-    pub(crate) fn accept(&mut self) {
-        self.undo.clear();
-    }
-
-    /// Undoes the changes since the last `accept`.
-    pub(crate) fn reject(&mut self) {
-        while let Some((key, old, first)) = self.undo.pop() {
-            if first {
-                self.changed.remove(&key);
-            }
-            match old {
-                Some(row) => _ = self.rows.insert(key, row),
-                None => _ = self.rows.remove(&key),
-            }
-        }
-    }
-
-    /// The changed rows, in key order; `None` for a deleted row.
-    pub(crate) fn into_changes(mut self) -> Vec<(K, Option<V>)> {
-        let mut keys: Vec<K> = self.changed.into_iter().collect();
-        keys.sort();
-        keys.into_iter().map(|key| (key.clone(), self.rows.remove(&key))).collect()
-    }
 }

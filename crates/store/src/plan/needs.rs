@@ -1,22 +1,20 @@
 //! The rows that a batch needs before it can be decided.
 
-use std::collections::BTreeSet;
+use crate::{Commit, EntityId, EntryKey, Expect, Position, Write, sort::sort_by};
 
-use crate::{Commit, EntityId, EntryKey, Expect, Position, Write};
-
-/// Keys of rows to read, sorted so that every store reads and locks in one order.
+/// Keys of rows to read, each once, sorted so that every store reads and locks in one order.
 #[derive(Debug, Default)]
 pub(crate) struct Needs {
-    pub(crate) streams: BTreeSet<EntityId>,
-    pub(crate) entities: BTreeSet<EntityId>,
-    pub(crate) works: BTreeSet<Position>,
-    pub(crate) messages: BTreeSet<Position>,
-    pub(crate) keys: BTreeSet<(EntityId, Box<str>)>,
-    pub(crate) heads: BTreeSet<EntityId>,
-    pub(crate) turns: BTreeSet<Position>,
-    pub(crate) erasures: BTreeSet<EntityId>,
-    pub(crate) entries: BTreeSet<EntryKey>,
-    pub(crate) spaces: BTreeSet<Box<str>>,
+    pub(crate) streams: Vec<EntityId>,
+    pub(crate) entities: Vec<EntityId>,
+    pub(crate) works: Vec<Position>,
+    pub(crate) messages: Vec<Position>,
+    pub(crate) keys: Vec<(EntityId, Box<str>)>,
+    pub(crate) heads: Vec<EntityId>,
+    pub(crate) turns: Vec<Position>,
+    pub(crate) erasures: Vec<EntityId>,
+    pub(crate) entries: Vec<EntryKey>,
+    pub(crate) spaces: Vec<Box<str>>,
 }
 
 impl Needs {
@@ -25,64 +23,78 @@ impl Needs {
         for commit in commits {
             for expect in &commit.expects {
                 match expect {
-                    Expect::Version { stream, .. } => _ = needs.streams.insert(*stream),
+                    Expect::Version { stream, .. } => needs.streams.push(*stream),
                     Expect::Pending { position } | Expect::Unclaimed { position } => {
-                        needs.works.insert(*position);
+                        needs.works.push(*position);
                     }
-                    Expect::Settled { position, .. } => _ = needs.messages.insert(*position),
-                    Expect::Head { entity, .. } => _ = needs.heads.insert(*entity),
-                    Expect::Revision { entry, .. } => _ = needs.entries.insert(entry.clone()),
-                    Expect::Vacant { space } => _ = needs.spaces.insert(space.clone()),
+                    Expect::Settled { position, .. } => needs.messages.push(*position),
+                    Expect::Head { entity, .. } => needs.heads.push(*entity),
+                    Expect::Revision { entry, .. } => needs.entries.push(entry.clone()),
+                    Expect::Vacant { space } => needs.spaces.push(space.clone()),
                 }
             }
             commit.writes.iter().for_each(|write| needs.add(write));
         }
+        needs.sort();
         needs
+    }
+
+    fn sort(&mut self) {
+        sort(&mut self.streams);
+        sort(&mut self.entities);
+        sort(&mut self.works);
+        sort(&mut self.messages);
+        sort(&mut self.keys);
+        sort(&mut self.heads);
+        sort(&mut self.turns);
+        sort(&mut self.erasures);
+        sort(&mut self.entries);
+        sort(&mut self.spaces);
     }
 
     fn add(&mut self, write: &Write) {
         match write {
             Write::Append { stream, messages } => {
                 let id = stream.id();
-                self.streams.insert(id);
-                self.entities.insert(id);
+                self.streams.push(id);
+                self.entities.push(id);
                 let tasks = messages.iter().filter_map(|it| it.task.as_ref());
                 self.entities.extend(tasks.map(|task| task.target.id()));
             }
-            Write::Remember(it) => _ = self.keys.insert((it.scope, it.key.clone())),
+            Write::Remember(it) => self.keys.push((it.scope, it.key.clone())),
             Write::Claim { position, .. }
             | Write::Settle { position, .. }
             | Write::Retry { position, .. }
-            | Write::Release { position, .. } => _ = self.works.insert(*position),
+            | Write::Release { position, .. } => self.works.push(*position),
             Write::Move { position, to, .. } => {
-                self.works.insert(*position);
-                self.entities.insert(to.id());
+                self.works.push(*position);
+                self.entities.push(to.id());
             }
-            Write::Revive { position } => _ = self.messages.insert(*position),
+            Write::Revive { position } => self.messages.push(*position),
             Write::Forget { positions } | Write::ForgetDead { positions, .. } => {
                 self.works.extend(positions);
                 self.messages.extend(positions);
             }
             Write::Turn(turn) => {
-                self.heads.insert(turn.object.id());
-                self.entities.insert(turn.object.id());
+                self.heads.push(turn.object.id());
+                self.entities.push(turn.object.id());
             }
-            Write::Images(images) => _ = self.heads.insert(images.entity),
-            Write::Erase { entity } => _ = self.heads.insert(*entity),
+            Write::Images(images) => self.heads.push(images.entity),
+            Write::Erase { entity } => self.heads.push(*entity),
             Write::ForgetTurns { positions } => self.turns.extend(positions),
             Write::Run { run, .. } => {
-                self.streams.insert(run.id());
-                self.entities.insert(run.id());
+                self.streams.push(run.id());
+                self.entities.push(run.id());
             }
-            Write::EraseRun { run, .. } => _ = self.erasures.insert(*run),
+            Write::EraseRun { run, .. } => self.erasures.push(*run),
             Write::EraseEnded { entity, .. } => {
-                self.erasures.insert(*entity);
-                self.heads.insert(*entity);
+                self.erasures.push(*entity);
+                self.heads.push(*entity);
             }
             Write::ExpireKeys { keys } => {
                 self.keys.extend(keys.iter().map(|it| (it.scope, it.key.clone())));
             }
-            Write::Put(put) => _ = self.entries.insert(put.entry.clone()),
+            Write::Put(put) => self.entries.push(put.entry.clone()),
             Write::ExpireEntries { entries } => self.entries.extend(entries.iter().cloned()),
             Write::Close { .. }
             | Write::Snapshot(_)
@@ -91,4 +103,10 @@ impl Needs {
             | Write::Processed { .. } => {}
         }
     }
+}
+
+/// Sorts keys and removes repetitions.
+fn sort<K: Ord>(keys: &mut Vec<K>) {
+    sort_by(keys, K::cmp);
+    keys.dedup();
 }

@@ -102,10 +102,10 @@ impl Batch {
 
     /// Removes the images of pages beyond a length.
     fn cut_images(&mut self, entity: EntityId, pages: u32) {
-        for key in self.facts.images.keys() {
-            if key.0 == entity && pages < key.1 {
-                self.facts.images.set(key, None);
-            }
+        let beyond = |(of, page): &(EntityId, u32)| *of == entity && pages < *page;
+        let images = self.facts.images.iter().map(|(key, _)| *key);
+        for key in images.filter(beyond).collect::<Vec<_>>() {
+            self.facts.images.set(key, None);
         }
         let cut = self.facts.cuts.get(&entity).map_or(pages, |it| pages.min(*it));
         self.facts.cuts.set(entity, Some(cut));

@@ -1,6 +1,6 @@
 //! Reads the rows that a batch needs: one round trip, however many rows.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use tokio_postgres::{Client, Error, Row, Statement, types::ToSql};
 
@@ -131,11 +131,11 @@ pub(super) fn params(needs: &Needs) -> [Option<Params<'_>>; 13] {
     ]
 }
 
-fn ids(ids: &BTreeSet<EntityId>) -> Option<Params<'_>> {
+fn ids(ids: &[EntityId]) -> Option<Params<'_>> {
     (!ids.is_empty()).then(|| -> Params<'_> { vec![array(ids.iter().map(|it| it.0.as_slice()))] })
 }
 
-fn positions(positions: &BTreeSet<Position>) -> Option<Params<'_>> {
+fn positions(positions: &[Position]) -> Option<Params<'_>> {
     (!positions.is_empty()).then(|| -> Params<'_> { vec![array(positions.iter().copied())] })
 }
 

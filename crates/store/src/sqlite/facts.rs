@@ -100,7 +100,8 @@ pub(super) fn read(
         }
     }
     // Those of streams are known by now.
-    for id in needs.entities.difference(&needs.streams) {
+    let is_stream = |id: &EntityId| needs.streams.binary_search(id).is_ok();
+    for id in needs.entities.iter().filter(|it| !is_stream(it)) {
         let is_stored = || rows(connection, ENTITY, (id.0,), |_| Ok(()));
         if known.entities.contains(id) || !is_stored()?.is_empty() {
             facts.entities.insert(*id);
