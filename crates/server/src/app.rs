@@ -1,11 +1,15 @@
 //! All routes with their layers. Served over HTTP, and called in process when offline.
 
-use std::sync::{Arc, LazyLock};
+use std::{
+    path::Path,
+    sync::{Arc, LazyLock},
+};
 
 use axum::{Router, middleware, response::IntoResponse};
 use serde_json::{Map, Value};
 use steadfast_api::{Code, ProblemBody, TypeSchema};
 use steadfast_core::{App, Runtime, StartError};
+use steadfast_store::SealFile;
 use steadfast_web::{DeclaredRoutes, Problem, RouteTable, ServerContext, Web};
 use tower_http::{catch_panic::CatchPanicLayer, limit::RequestBodyLimitLayer};
 use utoipa::OpenApi;
@@ -19,6 +23,16 @@ use crate::{
     pages,
     server::Server,
 };
+
+/// A program that reads a data folder and changes nothing in it.
+pub(crate) fn read_only(app: App, folder: &Path, key: SealFile) -> App {
+    let mut app = app
+        .blob_folder_read_only(folder.join("blobs"))
+        .sessions_in_memory()
+        .seal_key_file(key.read_only());
+    claim_routes(&mut app);
+    app
+}
 
 /// Maximum size of a request body in bytes, except for blobs.
 const BODY_BYTES_MAX: usize = 2 << 20;

@@ -247,17 +247,12 @@ async fn look(args: &InspectArgs, name: String) -> Result<(), Failure> {
     let options = OpenOptions { read_only: true, ..OpenOptions::DEFAULT };
     let store = open_store(&location, clock.clone(), options).await?;
     let name = format!("{} (read-only)", program_of(&store).await?.unwrap_or(name));
-    // The program declares nothing, so nothing is delivered: everything in the store can be read.
     let key = match &args.seal_key_file {
         Some(file) => SealFile::named(file),
         None => SealFile::in_folder(&folder),
     };
-    let mut app = App::new(&*name)
-        .adopt()
-        .blob_folder_read_only(folder.join("blobs"))
-        .sessions_in_memory()
-        .seal_key_file(key.read_only());
-    app::claim_routes(&mut app);
+    // It declares nothing, so nothing is delivered: everything in the store can be read.
+    let app = app::read_only(App::new(&*name).adopt(), &folder, key);
     let server = Server::prepare(app, store.clone(), location, Policy::Loopback).await?;
     let _ = server.is_read_only.set(());
     let _ = server.address.set(ports.addresses.http);
@@ -295,7 +290,9 @@ async fn open(
         Location::Folder(_) | Location::Database(_) | Location::Host => {}
     }
     let clock_step_max = Duration::from_secs(args.clock_step.into());
-    let options = OpenOptions { clock_step_max, accept_loss: args.accept_loss, read_only: false };
+    let memo = Some(args.data.join("acknowledged"));
+    let accept_loss = args.accept_loss;
+    let options = OpenOptions { clock_step_max, accept_loss, read_only: false, memo };
     let webhooks = args.transport.webhooks_listen;
     let listen = Listen { http: args.listen, s3: args.s3_listen, webhooks };
     let bind = || transport.check().and_then(|()| Ports::bind(listen, transport));

@@ -18,6 +18,9 @@ pub struct Commit {
     pub writes: Vec<Write>,
 }
 
+/// Bytes that a deletion may add: its event and its idempotency key.
+const DELETION_BYTES_MAX: usize = 64 << 10;
+
 impl Commit {
     /// A commit of one write.
     pub fn of(write: Write) -> Self {
@@ -46,6 +49,11 @@ impl Commit {
     /// Approximate size in bytes.
     pub fn bytes(&self) -> usize {
         self.writes.iter().map(Write::bytes).sum()
+    }
+
+    /// Whether it deletes something and adds little: it may use the space kept for deletions.
+    pub(crate) fn is_deletion(&self) -> bool {
+        self.bytes() <= DELETION_BYTES_MAX && self.writes.iter().any(Write::deletes)
     }
 
     /// Checks the limits and returns the approximate size in bytes.
@@ -301,6 +309,36 @@ pub enum Write {
 }
 
 impl Write {
+    fn deletes(&self) -> bool {
+        match self {
+            Write::Forget { .. }
+            | Write::ForgetDead { .. }
+            | Write::ForgetTurns { .. }
+            | Write::ExpireKeys { .. }
+            | Write::ExpireEntries { .. }
+            | Write::Erase { .. }
+            | Write::EraseRun { .. }
+            | Write::EraseEnded { .. } => true,
+            Write::Put(put) => put.value.is_none(),
+            Write::Append { .. }
+            | Write::Remember(_)
+            | Write::Claim { .. }
+            | Write::Settle { .. }
+            | Write::Retry { .. }
+            | Write::Release { .. }
+            | Write::Move { .. }
+            | Write::Revive { .. }
+            | Write::Close { .. }
+            | Write::Snapshot(_)
+            | Write::Turn(_)
+            | Write::Images(_)
+            | Write::Run { .. }
+            | Write::KeepRun { .. }
+            | Write::Processed { .. }
+            | Write::Swept { .. } => false,
+        }
+    }
+
     fn len(&self) -> usize {
         match self {
             Write::Append { messages, .. } => messages.len(),

@@ -7,8 +7,10 @@ mod facts;
 mod file;
 mod read_only;
 mod readers;
+mod reserve;
 mod row;
 mod runs;
+mod same_file;
 mod writer;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -38,6 +40,9 @@ pub struct SqliteOptions {
     /// Approximate maximum size of the log in bytes. The log restarts when all of it is in the
     /// file, which a long read prevents; beyond this size commits are refused until that read ends.
     pub log_bytes_max: u64,
+    /// Disk space that is kept back for deletions on a full disk, at most a 16th of the disk. What
+    /// is in the log fits in as well.
+    pub reserve_bytes: u64,
     /// A larger step of the clock is reported, and suspends deletion by age.
     pub clock_step_max: Duration,
     /// Whether the store is opened read-only: it must exist, its owner does not change, and every
@@ -57,6 +62,7 @@ impl SqliteOptions {
             clock,
             file_bytes_max,
             log_bytes_max: 1 << 30,
+            reserve_bytes: 32 << 20,
             clock_step_max,
             read_only: false,
             migrations: MIGRATIONS,
@@ -73,8 +79,6 @@ pub struct SqliteStore {
     writer: Mutex<Option<std::thread::JoinHandle<()>>>,
     /// The lock of a read-only store; else the writer has it.
     read_lock: parking_lot::Mutex<Option<std::fs::File>>,
-    /// A file that a read-only store removes at its end.
-    index: Option<PathBuf>,
     read_only: bool,
 }
 
@@ -88,7 +92,10 @@ impl SqliteStore {
         let clock = StoreClock::new(options.clock, options.clock_step_max, opened.clock);
         let status = Arc::new(Status::new(opened.owner, Arc::new(clock)));
         let (database, log_bytes_max) = (opened.database.clone(), options.log_bytes_max);
-        let mut checkpointer = checkpoint::start(database, status.clone(), log_bytes_max);
+        let file = same_file::SameFile::new(database.clone());
+        let reserve = reserve::Reserve::new(&options.folder, options.reserve_bytes);
+        let kept = (file.clone(), reserve.bytes());
+        let mut checkpointer = checkpoint::start(database, status.clone(), log_bytes_max, kept);
         if let Some(reason) = &opened.unwritten {
             status.set_health(Health::Degraded { reason: reason.to_string() });
             checkpointer.restart();
@@ -102,6 +109,7 @@ impl SqliteStore {
             is_unwritten: opened.unwritten.is_some(),
             checkpointer,
             known: facts::WriterCache::default(),
+            reserve,
             lock: opened.lock,
         };
         let thread = std::thread::Builder::new().name("store-writer".into());
@@ -109,9 +117,9 @@ impl SqliteStore {
             what: options.folder.display().to_string(),
             reason: error.to_string(),
         })?;
-        let readers = Readers::new(opened.database);
+        let readers = Readers::new(opened.database, file);
         let (writer, read_lock) = (Mutex::new(Some(handle)), parking_lot::Mutex::default());
-        Ok(Self { queue, readers, status, writer, read_lock, index: None, read_only: false })
+        Ok(Self { queue, readers, status, writer, read_lock, read_only: false })
     }
 
     /// Opens a store read-only. The folder does not change.
@@ -121,9 +129,8 @@ impl SqliteStore {
         let status = Arc::new(Status::new(file.owner, Arc::new(clock)));
         let (queue, _) = shared::queue();
         let readers = Readers::unowned(file.database);
-        let (read_lock, index) = (parking_lot::Mutex::new(file.lock), file.index);
-        let writer = Mutex::default();
-        Ok(Self { queue, readers, status, writer, read_lock, index, read_only: true })
+        let (writer, read_lock) = (Mutex::default(), parking_lot::Mutex::new(file.lock));
+        Ok(Self { queue, readers, status, writer, read_lock, read_only: true })
     }
 
     /// Reads on one of the reading connections, on a blocking thread.
@@ -182,11 +189,7 @@ impl Store for SqliteStore {
 
     async fn close(&self) {
         self.queue.close();
-        self.readers.close();
-        if let Some(index) = &self.index {
-            // Ignore errors: it holds nothing that the log does not have.
-            let _ = std::fs::remove_file(index);
-        }
+        self.readers.close().await;
         drop(self.read_lock.lock().take());
         if let Some(writer) = self.writer.lock().await.take() {
             // A writer that panicked has nothing left to finish.

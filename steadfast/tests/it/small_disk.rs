@@ -19,7 +19,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::{
-    harness::{Server, spawn, steadfast},
+    harness::{Server, output, spawn, stderr, stdout, steadfast},
     seed,
 };
 
@@ -79,15 +79,25 @@ impl SmallDisk {
         assert!(self.shell("exec rm \"$0/filler\""));
     }
 
-    fn serve(&self) -> Server {
+    /// The program with these arguments, on the folder `data`.
+    fn steadfast(&self, args: &[&str]) -> Command {
         let program = steadfast();
         let mut command = self.command(Path::new(program.get_program()));
         for (name, value) in program.get_envs() {
             command.env(name, value.unwrap_or_default());
         }
-        command.stdin(Stdio::null()).args(["--listen", "127.0.0.1:0"]);
+        command.stdin(Stdio::null()).args(args);
         command.arg("--data").arg(self.folder.path().join("data"));
-        Server::greet(command, tempfile::tempdir().expect("a folder")).expect("it greets")
+        command
+    }
+
+    fn serve(&self) -> Server {
+        self.greet(&["--listen", "127.0.0.1:0"])
+    }
+
+    fn greet(&self, args: &[&str]) -> Server {
+        let folder = tempfile::tempdir().expect("a folder");
+        Server::greet(self.steadfast(args), folder).expect("it greets")
     }
 }
 
@@ -106,16 +116,25 @@ impl Ledger {
     /// Adds one to a counter. Returns the status of the response, if there was one.
     fn add(&self, server: &Server, counter: usize) -> Option<u16> {
         let path = format!("/v1/objects/counter/{counter}/calls/increment");
+        // In flight, it may have happened.
+        self.note(counter, (0, 1));
         let answer = server.try_post_json(&path, r#"{"by": 1}"#, &[]).ok();
         let status = answer.as_ref().map(|it| it.status);
-        let mut ledger = self.0.lock().expect("no client panics");
-        let (surely, perhaps) = ledger.entry(counter).or_default();
         match status {
-            Some(200) => *surely += 1,
-            Some(507) => answer.expect("it is there").assert_problem(507, "disk_full"),
-            Some(_) | None => *perhaps += 1,
+            Some(200) => self.note(counter, (1, -1)),
+            Some(507) => {
+                answer.expect("it is there").assert_problem(507, "disk_full");
+                self.note(counter, (0, -1));
+            }
+            Some(_) | None => {}
         }
         status
+    }
+
+    fn note(&self, counter: usize, (surely, perhaps): (i64, i64)) {
+        let mut ledger = self.0.lock().expect("no client panics");
+        let counts = ledger.entry(counter).or_default();
+        *counts = (counts.0 + surely, counts.1 + perhaps);
     }
 
     #[track_caller]
@@ -187,13 +206,16 @@ fn a_full_disk_under_load_loses_nothing_and_a_server_starts_on_it() {
             drop(server);
             server = disk.serve();
             disk.fill();
+            // The log may have room for some more.
+            while ledger.add(&server, 0) != Some(507) {
+                disk.fill();
+            }
             assert!(!is_ready(&server));
             let said = server.get("/v1/doctor").body;
             assert!(said.contains("disk is full"), "{said}");
             ledger.check(&server);
             assert_eq!(server.get(blob).body, "bytes");
             assert_eq!(server.get("/").status, 200);
-            assert_eq!(ledger.add(&server, 0), Some(507));
             let put = server.put_bytes("/v1/buckets/files/objects/b", &[0; 100_000], &[]);
             put.assert_problem(507, "disk_full");
         }
@@ -219,6 +241,8 @@ fn a_server_with_pending_work_starts_on_a_full_disk_and_recovers_with_space() {
     let Some(disk) = SmallDisk::new() else { return };
     let seeded = Server::empty().kill();
     let position = seed::fill_claimed(seeded.path());
+    // The reserve of the large disk is larger than this disk.
+    std::fs::remove_file(seeded.path().join("reserve")).unwrap();
     let copy = format!("exec cp -a '{}' \"$0/data\"", seeded.path().display());
     assert!(disk.shell(&copy));
     disk.fill();
@@ -229,4 +253,65 @@ fn a_server_with_pending_work_starts_on_a_full_disk_and_recovers_with_space() {
     disk.make_space();
     server.text_until(&path, |told| told.contains("the process ended during attempt 1"));
     assert!(is_ready(&server));
+}
+
+#[test]
+fn a_full_disk_is_emptied_through_the_api() {
+    let Some(disk) = SmallDisk::new() else { return };
+    let (server, ledger) = (disk.serve(), Ledger::default());
+    assert!(server.put_json("/v1/buckets/files", &json!({})).status < 300);
+    let blob = |it: usize| format!("/v1/buckets/files/objects/{it}");
+    for it in 0..10 {
+        assert!(server.put_bytes(&blob(it), &[7; 200_000], &[]).status < 300);
+    }
+    let object = |it: usize| format!("/v1/objects/counter/deleted-{it}");
+    for it in 0..100 {
+        let path = format!("{}/calls/increment", object(it));
+        assert_eq!(server.post_json(&path, r#"{"by": 1}"#, &[]).status, 200);
+    }
+    disk.fill();
+    while ledger.add(&server, 0) != Some(507) {
+        disk.fill();
+    }
+    disk.fill();
+    for it in 0..10 {
+        let answer = server.delete(&blob(it));
+        assert!(answer.status < 300, "{}", answer.body);
+        assert_eq!(server.get(&blob(it)).status, 404);
+    }
+    // Objects are rows of the database: to delete them takes space in its log.
+    for it in 0..100 {
+        let answer = server.delete(&object(it));
+        assert!(answer.status < 300, "{it}: {}", answer.body);
+    }
+    server.text_until("/readyz", |_| is_ready(&server));
+    assert_eq!(ledger.add(&server, 0), Some(200));
+    ledger.check(&server);
+}
+
+#[test]
+fn a_folder_on_a_read_only_mount_is_examined_and_inspected() {
+    let Some(disk) = SmallDisk::new() else { return };
+    let (server, ledger) = (Server::empty(), Ledger::default());
+    assert_eq!(ledger.add(&server, 0), Some(200));
+    // It has a log that nobody has folded.
+    let killed = server.kill();
+    let folder = killed.path().display();
+    let copy = format!("cp -a '{folder}' \"$0/data\" && rm -f \"$0/data/reserve\"");
+    std::fs::remove_file(killed.path().join("reserve")).unwrap();
+    assert!(disk.shell(&copy));
+    for index in ["", "exec rm \"$0/data/steadfast.db-shm\""] {
+        assert!(index.is_empty() || disk.shell(index));
+        assert!(disk.shell("exec mount -o remount,ro \"$0\""));
+        let found = output(&mut disk.steadfast(&["doctor"]));
+        let said = stdout(&found);
+        // The disk is small, which is what fails.
+        let failed = said.lines().filter(|it| it.contains("failed"));
+        let failed: Vec<&str> = failed.map(|it| &it[..10]).collect();
+        assert!(said.contains("served") && failed == ["disk space"], "{said}{}", stderr(&found));
+        let server = disk.greet(&["inspect", "--listen", "127.0.0.1:0"]);
+        ledger.check(&server);
+        drop(server);
+        assert!(disk.shell("exec mount -o remount,rw \"$0\""));
+    }
 }

@@ -6,7 +6,7 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicI32, Ordering},
-        mpsc::{SyncSender, sync_channel},
+        mpsc::{RecvTimeoutError, SyncSender, sync_channel},
     },
     thread::JoinHandle,
     time::Duration,
@@ -17,6 +17,7 @@ use rusqlite::{Connection, hooks::Wal};
 use super::{
     file::{self, BUSY_TIMEOUT, LONG_READ},
     row::WriteError,
+    same_file::{LOOK_EVERY, SameFile},
 };
 use crate::{Health, writer::Status};
 
@@ -39,19 +40,28 @@ pub(super) struct Checkpointer {
     wal_pages: Arc<AtomicI32>,
     /// The same when the last checkpoint was requested.
     asked_at: i32,
+    /// New pages after which the next one is requested.
+    beside_pages: i32,
     /// The maximum.
     pages_max: i32,
     /// The log restarts before the next commit.
     must_restart: bool,
     status: Arc<Status>,
+    file: SameFile,
     wake: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// Starts the checkpoint thread. Without it the writer still does checkpoints.
-pub(super) fn start(database: PathBuf, status: Arc<Status>, bytes_max: u64) -> Checkpointer {
+pub(super) fn start(
+    database: PathBuf,
+    status: Arc<Status>,
+    bytes_max: u64,
+    (file, reserve): (SameFile, u64),
+) -> Checkpointer {
     let (wake, woken) = sync_channel::<()>(1);
     let of_thread = status.clone();
+    let watched = file.clone();
     let run = move || {
         let opened = Connection::open(&database);
         let Ok(connection) = opened.and_then(|it| file::flush_fully(&it).map(|()| it)) else {
@@ -61,17 +71,34 @@ pub(super) fn start(database: PathBuf, status: Arc<Status>, bytes_max: u64) -> C
             tracing::error!(reason, "checkpoint thread did not start; the writer does checkpoints");
             return;
         }
-        while woken.recv().is_ok() {
-            checkpoint(&connection, &of_thread);
+        let mut before = None;
+        loop {
+            match woken.recv_timeout(LOOK_EVERY) {
+                Ok(()) => checkpoint(&connection, &of_thread),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            let concern = watched.look();
+            if let Some(reason) = concern
+                && concern != before
+            {
+                of_thread.set_health(Health::Degraded { reason: reason.into() });
+            }
+            before = concern;
         }
     };
     let thread = std::thread::Builder::new().name("store-checkpoint".into()).spawn(run).ok();
+    // The log that is left when the disk is full fits into the space that is kept for deletions.
+    let kept = i32::try_from(reserve / 2 / FRAME_BYTES).unwrap_or(i32::MAX);
+    let beside_pages = if reserve == 0 { BESIDE_PAGES } else { BESIDE_PAGES.min(kept.max(16)) };
     Checkpointer {
         wal_pages: Arc::default(),
         asked_at: 0,
+        beside_pages,
         pages_max: i32::try_from(bytes_max / FRAME_BYTES).unwrap_or(i32::MAX),
         must_restart: false,
         status,
+        file,
         wake: Some(wake),
         thread,
     }
@@ -92,15 +119,16 @@ impl Checkpointer {
         }))
     }
 
-    pub(super) fn after_batch(&mut self, connection: &Connection) {
+    /// Begins a checkpoint if the log has grown, and does one at once on a full disk.
+    pub(super) fn after_batch(&mut self, connection: &Connection, is_full: bool) {
         let pages = self.wal_pages.load(Ordering::Relaxed);
         // The WAL has restarted.
         self.asked_at = self.asked_at.min(pages);
         self.must_restart |= self.pages_max <= pages;
-        if PAUSE_PAGES <= pages {
+        if PAUSE_PAGES <= pages || is_full {
             checkpoint(connection, &self.status);
             self.wal_pages.store(0, Ordering::Relaxed);
-        } else if self.asked_at + BESIDE_PAGES <= pages
+        } else if self.asked_at + self.beside_pages <= pages
             && let Some(wake) = &self.wake
         {
             self.asked_at = pages;
@@ -111,13 +139,22 @@ impl Checkpointer {
 }
 
 impl Checkpointer {
+    /// Why nothing may be written, as found by a look at the file now.
+    pub(super) fn look(&self) -> Option<&SameFile> {
+        self.file.look().map(|_| &self.file)
+    }
+
     /// Restarts the WAL before the next commit.
     pub(super) fn restart(&mut self) {
         self.must_restart = true;
     }
 
-    /// Restarts a WAL that is too long or may be damaged, or returns why it cannot.
+    /// Restarts a WAL that is too long or may be damaged, or returns why it cannot, and why nothing
+    /// can be written.
     pub(super) fn make_room(&mut self, connection: &Connection) -> Result<(), WriteError> {
+        if let Some(reason) = self.file.concern() {
+            return Err(WriteError::Later(reason.into()));
+        }
         if !self.must_restart {
             return Ok(());
         }

@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rusqlite::{Connection, OpenFlags, params};
+use rusqlite::{Connection, OpenFlags, config::DbConfig, params};
 
 use super::{
     SqliteOptions,
@@ -25,8 +25,6 @@ pub(super) struct ReadOnlyFile {
     pub(super) clock: ClockRecord,
     /// `None` in a copy without the file.
     pub(super) lock: Option<File>,
-    /// The index of the log, if reading creates it. It is removed at the end.
-    pub(super) index: Option<PathBuf>,
 }
 
 /// Opens a store read-only.
@@ -38,8 +36,6 @@ pub(super) fn open(options: &SqliteOptions) -> Result<ReadOnlyFile, OpenError> {
         return Err(failed("there is no steadfast.db in it".into()));
     }
     let lock = take_lock(folder)?;
-    let (has_log, index) = (beside(&database, "-wal").exists(), beside(&database, "-shm"));
-    let index = (has_log && !index.exists()).then_some(index);
     let connection = connect(&database).map_err(|error| failed(error.to_string()))?;
     if check_foreign(&connection, &database)? {
         return Err(failed("there is nothing in it".into()));
@@ -54,7 +50,7 @@ pub(super) fn open(options: &SqliteOptions) -> Result<ReadOnlyFile, OpenError> {
         Ok((Owner { epoch, unclean_until: None }, read_clock(&connection)?))
     };
     let (owner, clock) = read().map_err(|error: rusqlite::Error| failed(error.to_string()))?;
-    Ok(ReadOnlyFile { database, owner, clock, lock, index })
+    Ok(ReadOnlyFile { database, owner, clock, lock })
 }
 
 /// Reads one entry of a data folder, even if it has an owner and whatever its schema is. `None` if
@@ -74,14 +70,11 @@ pub fn peek_entry(folder: &Path, space: &str, key: &[u8]) -> Option<String> {
 
 const FLAGS: OpenFlags = OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
 
-/// Opens a connection that changes no file. Without a log SQLite needs no other file. With one, it
-/// reads the index that is there and does not write it; in a copy without an index it creates one.
+/// Opens a connection that changes no file and locks none: nobody writes. Without a log SQLite
+/// needs no other file. With one, it keeps the index of the log in memory.
 pub(super) fn connect(database: &Path) -> rusqlite::Result<Connection> {
-    let how = match (beside(database, "-wal").exists(), beside(database, "-shm").exists()) {
-        (false, _) => "immutable=1",
-        (true, true) => "readonly_shm=1",
-        (true, false) => "mode=ro",
-    };
+    let has_log = beside(database, "-wal").exists();
+    let how = if has_log { "mode=ro&vfs=unix-none" } else { "immutable=1" };
     let mut uri = String::from("file:");
     for byte in database.as_os_str().as_bytes() {
         // Writing to a string does not fail.
@@ -92,7 +85,13 @@ pub(super) fn connect(database: &Path) -> rusqlite::Result<Connection> {
         };
     }
     let flags = FLAGS | OpenFlags::SQLITE_OPEN_URI;
-    Connection::open_with_flags(format!("{uri}?{how}"), flags)
+    let connection = Connection::open_with_flags(format!("{uri}?{how}"), flags)?;
+    if has_log {
+        connection.execute_batch("PRAGMA locking_mode = EXCLUSIVE")?;
+        // A log without contents is not removed.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    }
+    Ok(connection)
 }
 
 fn beside(database: &Path, suffix: &str) -> PathBuf {

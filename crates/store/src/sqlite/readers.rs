@@ -1,6 +1,6 @@
 //! Connections that only read.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags, params_from_iter};
@@ -10,6 +10,7 @@ use super::{
     file::keep_plans,
     read_only,
     row::{each_row, read_error, rows},
+    same_file::SameFile,
 };
 use crate::{
     Answer, Query, Setting, StoreError,
@@ -19,7 +20,10 @@ use crate::{
 /// Maximum concurrent reads.
 const READERS_MAX: usize = 4;
 
-type OpenConnection = Arc<dyn Fn() -> rusqlite::Result<Connection> + Send + Sync>;
+/// Maximum wait for reads in flight when the store is closed.
+const READS_END: Duration = Duration::from_secs(5);
+
+type OpenConnection = Arc<dyn Fn() -> Result<Connection, StoreError> + Send + Sync>;
 
 /// A pool of reading connections, opened when they are needed.
 pub(super) struct Readers {
@@ -30,17 +34,23 @@ pub(super) struct Readers {
 
 impl Readers {
     /// Reads a database that this process owns.
-    pub(super) fn new(database: PathBuf) -> Self {
+    pub(super) fn new(database: PathBuf, file: SameFile) -> Self {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        Self::by(move || Connection::open_with_flags(&database, flags))
+        Self::by(move || {
+            let opened = open(|| Connection::open_with_flags(&database, flags))?;
+            match file.look() {
+                None => Ok(opened),
+                Some(reason) => Err(StoreError::Unavailable { reason: reason.into() }),
+            }
+        })
     }
 
     /// Reads a database that no process owns, and changes no file.
     pub(super) fn unowned(database: PathBuf) -> Self {
-        Self::by(move || read_only::connect(&database))
+        Self::by(move || open(|| read_only::connect(&database)))
     }
 
-    fn by(open: impl Fn() -> rusqlite::Result<Connection> + Send + Sync + 'static) -> Self {
+    fn by(open: impl Fn() -> Result<Connection, StoreError> + Send + Sync + 'static) -> Self {
         let permits = Arc::new(Semaphore::new(READERS_MAX));
         Self { open: Arc::new(open), permits, idle: Arc::default() }
     }
@@ -53,7 +63,7 @@ impl Readers {
         let (connect, idle) = (self.open.clone(), self.idle.clone());
         let read: Box<dyn FnOnce() -> Result<T, StoreError> + Send> = Box::new(move || {
             let kept = idle.lock().pop();
-            let connection = kept.map_or_else(|| open(&*connect), Ok)?;
+            let connection = kept.map_or_else(|| connect(), Ok)?;
             let result = f(&connection);
             idle.lock().push(connection);
             drop(permit);
@@ -63,18 +73,22 @@ impl Readers {
         read.unwrap_or_else(|error| Err(StoreError::Unavailable { reason: error.to_string() }))
     }
 
-    pub(super) fn close(&self) {
+    /// Closes all connections. The last connection that is closed folds the log, and only the
+    /// writer can: reads in flight end first.
+    pub(super) async fn close(&self) {
+        let all = self.permits.acquire_many(READERS_MAX as u32);
+        let _all = tokio::time::timeout(READS_END, all).await;
         self.permits.close();
         self.idle.lock().clear();
     }
 }
 
-fn open(connect: &dyn Fn() -> rusqlite::Result<Connection>) -> Result<Connection, StoreError> {
+fn open(connect: impl FnOnce() -> rusqlite::Result<Connection>) -> Result<Connection, StoreError> {
     let opened = connect().and_then(|connection| {
         connection.set_prepared_statement_cache_capacity(64);
         keep_plans(&connection)?;
         connection.pragma_update(None, "cache_size", -2_048)?;
-        connection.busy_timeout(std::time::Duration::from_secs(5))?;
+        connection.busy_timeout(Duration::from_secs(5))?;
         Ok(connection)
     });
     opened.map_err(|error| read_error(&error))

@@ -9,6 +9,7 @@ use super::{
     checkpoint::Checkpointer,
     facts::{self, WriterCache},
     file::write_owner,
+    reserve::Reserve,
     row::{WriteError, take_steps},
 };
 use crate::{
@@ -30,6 +31,7 @@ pub(super) struct Writer {
     pub(super) is_unwritten: bool,
     pub(super) checkpointer: Checkpointer,
     pub(super) known: WriterCache,
+    pub(super) reserve: Reserve,
     /// Held as long as this process may write.
     pub(super) lock: File,
 }
@@ -42,13 +44,29 @@ impl Writer {
         let panicked = self.status.fail_if_dropped();
         while let Some(batch) = self.requests.next_batch_blocking() {
             self.commit_batch(batch);
-            self.checkpointer.after_batch(&self.connection);
+            self.checkpointer.after_batch(&self.connection, self.reserve.is_in_use());
         }
         panicked.disarm();
         self.finish();
     }
 
     fn commit_batch(&mut self, batch: Vec<Request>) {
+        if !self.reserve.is_spent() {
+            return self.write_batch(batch);
+        }
+        let (batch, others): (Vec<Request>, _) =
+            batch.into_iter().partition(|it| it.commit.is_deletion());
+        self.refuse(others, &StoreError::DiskFull);
+        if !batch.is_empty() {
+            self.write_batch(batch);
+        }
+    }
+
+    fn write_batch(&mut self, batch: Vec<Request>) {
+        // Some of a batch may have been written, with the space that was kept for deletions.
+        if self.reserve.is_in_use() && !batch.iter().all(|it| it.commit.is_deletion()) {
+            return self.refuse(batch, &StoreError::DiskFull);
+        }
         if let Health::Failed { reason } = self.status.health() {
             let failed = StoreError::Failed { reason };
             return batch.into_iter().for_each(|it| it.answer(Err(failed.clone())));
@@ -63,16 +81,24 @@ impl Writer {
             Err(WriteError::Fatal(reason)) => self.fail(batch, &reason),
             // One commit may be at fault; the others must not fail with it.
             Err(WriteError::Full | WriteError::Bug(_)) if 1 < batch.len() => {
-                batch.into_iter().for_each(|request| self.commit_batch(vec![request]));
+                batch.into_iter().for_each(|request| self.write_batch(vec![request]));
             }
-            Err(error) => {
-                let error = error.into_store_error();
-                if error.is_retryable() {
-                    self.status.set_health(Health::Degraded { reason: error.to_string() });
-                }
-                batch.into_iter().for_each(|it| it.answer(Err(error.clone())));
+            Err(WriteError::Full)
+                if batch.iter().all(|it| it.commit.is_deletion()) && self.reserve.spend() =>
+            {
+                // First the log, so that its space can be used again.
+                self.checkpointer.after_batch(&self.connection, true);
+                self.write_batch(batch);
             }
+            Err(error) => self.refuse(batch, &error.into_store_error()),
         }
+    }
+
+    fn refuse(&self, batch: Vec<Request>, error: &StoreError) {
+        if error.is_retryable() && !batch.is_empty() {
+            self.status.set_health(Health::Degraded { reason: error.to_string() });
+        }
+        batch.into_iter().for_each(|it| it.answer(Err(error.clone())));
     }
 
     /// Decides and writes a batch in one transaction.
@@ -125,7 +151,9 @@ impl Writer {
     }
 
     fn answer(&self, batch: Vec<Request>, plan: Plan) {
-        self.status.set_health(Health::Ready);
+        if !self.reserve.is_in_use() {
+            self.status.set_health(Health::Ready);
+        }
         if plan.frees_space() {
             self.give_space_back();
         }
@@ -161,9 +189,10 @@ impl Writer {
 
     fn finish(self) {
         let Self { connection, checkpointer, lock, status, is_unwritten, .. } = self;
+        let gone = checkpointer.look().cloned();
         drop(checkpointer);
         // An owner that wrote nothing changes nothing.
-        if !is_unwritten && !matches!(status.health(), Health::Failed { .. }) {
+        if gone.is_none() && !is_unwritten && !matches!(status.health(), Health::Failed { .. }) {
             let closed = connection.execute("UPDATE node SET clean = 1", ());
             if let Err(error) = closed {
                 tracing::warn!(error = %error, "store could not be marked as closed");
@@ -171,6 +200,9 @@ impl Writer {
         }
         // Closing the last connection does a checkpoint.
         drop(connection);
+        if let Some(file) = gone {
+            file.remove_log();
+        }
         // Unlock explicitly: a child that was just forked may still hold the same file.
         if let Err(error) = lock.unlock() {
             tracing::warn!(error = %error, "lock file was not unlocked");

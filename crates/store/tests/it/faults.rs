@@ -1,7 +1,7 @@
 //! Disks that are full or fail, databases that become unreachable: clear errors, nothing lost,
 //! other commits not affected.
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use steadfast_store::{
     Commit, Health, ManualClock, Message, Outcome, SqliteOptions, SqliteStore, Store, StoreError,
@@ -10,6 +10,9 @@ use steadfast_store::{
 
 use crate::lab::{self, Lab, Place, START, address, command, event, json};
 use crate::wire::{Loss, Wire};
+
+/// Between two looks at a condition.
+const PAUSE: Duration = Duration::from_millis(20);
 
 fn large() -> Message {
     Message::new("large", json(&format!("\"{}\"", "x".repeat(500_000)))).unwrap()
@@ -395,4 +398,79 @@ async fn too_many_waiting_commits_are_answered_busy_and_none_is_lost() {
         }
     }
     assert_eq!(lab.version(&address("a")).await, acknowledged);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_that_replaced_an_open_database_is_read_without_the_log_of_the_old_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, backup) = (folder.path().join("steadfast.db"), folder.path().join("backup"));
+    let open = || {
+        let options = SqliteOptions::new(folder.path(), Arc::new(ManualClock::at(START)));
+        Arc::new(SqliteStore::open(options).unwrap()) as Arc<dyn Store>
+    };
+    let append = async |store: &Arc<dyn Store>, versions: std::ops::Range<i64>| {
+        for version in versions {
+            let commit = Commit::append(&address("a"), version, vec![event("x")]);
+            store.commit(commit).await.unwrap().committed().unwrap();
+        }
+    };
+    let store = open();
+    append(&store, 0..30).await;
+    let copy = rusqlite::Connection::open(&path).unwrap();
+    copy.execute("VACUUM INTO ?1", [backup.to_str().unwrap()]).unwrap();
+    drop(copy);
+    append(&store, 30..300).await;
+    std::fs::rename(&backup, &path).unwrap();
+    while store.health() == Health::Ready {
+        std::thread::park_timeout(PAUSE);
+    }
+    // Connections that are opened now would read the other file with the log of this one.
+    let reads = (0..4).map(|_| store.read_all(0, 1_000));
+    for read in futures_util::future::join_all(reads).await {
+        match read {
+            Ok(read) => assert_eq!(read.len(), 300),
+            Err(error) => assert!(error.to_string().contains("replaced"), "{error}"),
+        }
+    }
+    store.close().await;
+    let store = open();
+    assert_eq!(store.version(address("a").id()).await.unwrap(), 30);
+    assert_eq!(store.read_all(0, 1_000).await.unwrap().len(), 30);
+    append(&store, 30..31).await;
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_file_that_was_deleted_or_replaced_takes_no_more_commits() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = SqliteOptions::new(folder.path(), Arc::new(ManualClock::at(START)));
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(options).unwrap());
+    store.commit(Commit::append(&address("a"), 0, vec![event("x")])).await.unwrap();
+    let (path, aside) = (folder.path().join("steadfast.db"), folder.path().join("aside"));
+    let append = async || {
+        let version = store.version(address("a").id()).await.unwrap();
+        store.commit(Commit::append(&address("a"), version, vec![event("x")])).await
+    };
+    append().await.unwrap();
+    for replaced in [false, true] {
+        std::fs::rename(&path, &aside).unwrap();
+        if replaced {
+            std::fs::write(&path, b"").unwrap();
+        }
+        while store.health() == Health::Ready {
+            std::thread::park_timeout(PAUSE);
+        }
+        let error = append().await.unwrap_err();
+        assert_eq!(error.code(), "store_unavailable");
+        let word = if replaced { "replaced" } else { "deleted" };
+        assert!(error.to_string().contains(word), "{error}");
+        assert_eq!(store.read_all(0, 10).await.unwrap().len(), 2 + usize::from(replaced));
+        std::fs::rename(&aside, &path).unwrap();
+        // The same file is back.
+        while append().await.is_err() {
+            std::thread::park_timeout(PAUSE);
+        }
+        assert_eq!(store.health(), Health::Ready);
+    }
+    store.close().await;
 }

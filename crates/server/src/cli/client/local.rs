@@ -5,10 +5,11 @@ use std::{net::SocketAddr, path::Path, sync::Arc};
 
 use axum::{Router, body::Body, http::Request};
 use http_body_util::BodyExt;
+use rustix::fs::{Access, access};
 use steadfast_api::{BrokenBody, Connection, Payload, ResponseFuture, Transport};
 use steadfast_bucket::MemoryBlobs;
 use steadfast_core::{App, refuse_foreign};
-use steadfast_store::{Clock, MemoryStore, OpenError, Seal, Store, SystemClock};
+use steadfast_store::{Clock, MemoryStore, OpenError, Seal, SealFile, Store, SystemClock};
 use tokio::runtime::Runtime;
 use tower::ServiceExt;
 
@@ -33,17 +34,26 @@ impl Local {
         let folder = std::path::absolute(folder)?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         runtime.block_on(refuse_foreign(&folder, app.name()))?;
-        let opened = runtime.block_on(open_existing_folder(&folder, clock));
+        // On a file system that is mounted read-only, or in the backup of another user.
+        let read_only = access(&folder, Access::WRITE_OK).is_err() && folder.is_dir();
+        let opened = runtime.block_on(open_existing_folder(&folder, clock, read_only));
         let store = opened.map_err(advise)?;
-        app::claim_routes(&mut app);
-        let app = app.blob_folder(folder.join("blobs")).seal_key_folder(&folder);
+        let app = match read_only {
+            true => app::read_only(app, &folder, SealFile::in_folder(&folder)),
+            false => {
+                app::claim_routes(&mut app);
+                app.blob_folder(folder.join("blobs")).seal_key_folder(&folder)
+            }
+        };
         let location = Location::Folder(folder);
         let server = runtime.block_on(async {
             // The permissions of the folder decide who may open it.
             let policy = Policy::HostDecides;
             let server = Server::prepare(app, store.clone(), location, policy).await;
-            if server.is_err() {
-                store.close().await;
+            match &server {
+                Ok(server) if read_only => _ = server.is_read_only.set(()),
+                Ok(_) => {}
+                Err(_) => store.close().await,
             }
             server
         })?;
