@@ -1,6 +1,11 @@
 //! Opens the store that the command line names.
 
-use std::{io, path::Path, sync::Arc, time::Duration};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use steadfast_store::{
     CLOCK_STEP_MAX, Clock, OpenError, PostgresOptions, PostgresStore, SqliteOptions, SqliteStore,
@@ -13,7 +18,7 @@ use crate::location::Location;
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Options of opening a store.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct OpenOptions {
     /// Larger steps of the clock are reported.
     pub(crate) clock_step_max: Duration,
@@ -21,12 +26,14 @@ pub(crate) struct OpenOptions {
     pub(crate) accept_loss: bool,
     /// Open it read-only.
     pub(crate) read_only: bool,
+    /// Where this machine notes what a database acknowledged last.
+    pub(crate) memo: Option<PathBuf>,
 }
 
 impl OpenOptions {
     /// The default options.
     pub(crate) const DEFAULT: Self =
-        Self { clock_step_max: CLOCK_STEP_MAX, accept_loss: false, read_only: false };
+        Self { clock_step_max: CLOCK_STEP_MAX, accept_loss: false, read_only: false, memo: None };
 }
 
 /// Like [`open_store`], but waits while another process owns the store.
@@ -37,7 +44,7 @@ pub(crate) async fn wait_for_store(
 ) -> Result<Arc<dyn Store>, OpenError> {
     let mut waits_for = None;
     loop {
-        match open_store(location, clock.clone(), options).await {
+        match open_store(location, clock.clone(), options.clone()).await {
             Err(OpenError::Taken { owner, .. }) => {
                 if waits_for.as_ref() != Some(&owner) {
                     tracing::info!(store = %location, owner, "another process owns it; waiting");
@@ -59,7 +66,7 @@ pub(crate) async fn wait_for_store(
 pub(crate) async fn open_store(
     location: &Location,
     clock: Arc<dyn Clock>,
-    OpenOptions { clock_step_max, accept_loss, read_only }: OpenOptions,
+    OpenOptions { clock_step_max, accept_loss, read_only, memo }: OpenOptions,
 ) -> Result<Arc<dyn Store>, OpenError> {
     match location {
         Location::Folder(folder) => {
@@ -71,17 +78,19 @@ pub(crate) async fn open_store(
         }
         Location::Database(url) => {
             let options = PostgresOptions::new(url.clone(), clock);
-            let options = PostgresOptions { clock_step_max, accept_loss, ..options };
+            let options = PostgresOptions { clock_step_max, accept_loss, memo, ..options };
             Ok(Arc::new(PostgresStore::open(options).await?))
         }
         Location::Host => Err(failed(location, "it is already open".into())),
     }
 }
 
-/// Opens an existing store: a client verb must not create a folder.
+/// Opens an existing store: a client verb must not create a folder. What cannot be written is only
+/// read.
 pub(crate) async fn open_existing_folder(
     folder: &Path,
     clock: Arc<dyn Clock>,
+    read_only: bool,
 ) -> Result<Arc<dyn Store>, OpenError> {
     let location = Location::Folder(folder.to_owned());
     let missing = match (folder.is_dir(), folder.join("steadfast.db").is_file()) {
@@ -93,7 +102,7 @@ pub(crate) async fn open_existing_folder(
         let reason = format!("{missing}; name the folder that `steadfast serve --data` was given");
         return Err(failed(&location, reason));
     }
-    open_store(&location, clock, OpenOptions::DEFAULT).await
+    open_store(&location, clock, OpenOptions { read_only, ..OpenOptions::DEFAULT }).await
 }
 
 /// Removes the permissions of other users on the data folder. The SQLite store does this itself;

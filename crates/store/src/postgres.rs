@@ -6,6 +6,7 @@ mod batch_error;
 mod connect;
 mod facts;
 mod loss;
+mod memo;
 mod migrate;
 mod node;
 mod owner;
@@ -25,10 +26,11 @@ use async_trait::async_trait;
 use deadpool_postgres::Pool;
 use futures_util::FutureExt;
 use tokio::sync::Mutex;
+use tokio_postgres::{Client, Error};
 
 pub use self::connect::PostgresOptions;
 use self::{
-    connect::Target, loss::Lineages, writer::Writer, writer_link::WriterLink,
+    connect::Target, loss::Lineages, memo::Memo, writer::Writer, writer_link::WriterLink,
     writer_thread::WriterThread,
 };
 use crate::{
@@ -81,6 +83,19 @@ impl PostgresStore {
         Ok(store)
     }
 
+    /// Gives the store a name, if it has none, so that the note of this machine is of this store.
+    async fn name(client: &Client) -> Result<String, Error> {
+        loop {
+            if let Some(name) = memo::name_of(client).await? {
+                return Ok(name);
+            }
+            let sql = "INSERT INTO entry (space, key, revision, value, changed_at) \
+                 VALUES ($1, $2, 1, to_json(gen_random_uuid()::text)::text, 0) \
+                 ON CONFLICT DO NOTHING";
+            client.execute(sql, &[&memo::NAME.0, &memo::NAME.1]).await?;
+        }
+    }
+
     /// Opens the store and its writer. Its connections are driven by the runtime that runs this.
     async fn open_here(
         target: Target,
@@ -93,10 +108,19 @@ impl PostgresStore {
         let status = Arc::new(Status::new(held.owner, Arc::new(clock)));
         status.set_lease(held.asked_at + node::answers(target.lease));
         let link = Arc::new(WriterLink::new(held.owner.epoch, held.position));
+        let memo = match options.memo {
+            Some(file) => {
+                let name = Self::name(&session.client).await;
+                let name = name.map_err(|error| target.failed(&error))?;
+                let lineage = held.lineages.current();
+                Some(Memo::new(file, name, held.process.clone(), lineage))
+            }
+            None => None,
+        };
         let (queue, requests) = shared::queue();
         let pool = target.pool(link.clone())?;
         let lineages = held.lineages.clone();
-        let shared = (status.clone(), link.clone());
+        let shared = (status.clone(), link.clone(), memo);
         let writer = Writer::new(target, session, requests, shared, held).await?;
         Ok((Self { queue, pool, status, link, lineages, writer: Mutex::default() }, writer))
     }

@@ -2,6 +2,7 @@
 
 use std::{
     future::poll_fn,
+    path::PathBuf,
     str::FromStr,
     sync::{
         Arc,
@@ -43,6 +44,10 @@ pub struct PostgresOptions {
     pub clock_step_max: Duration,
     /// Continue although the database lacks acknowledged commits.
     pub accept_loss: bool,
+    /// A file in the data folder of this machine in which it notes, at most once a second, what was
+    /// acknowledged last. With it a database that lacks acknowledged commits is noticed also if its
+    /// last owner has ended.
+    pub memo: Option<PathBuf>,
     /// The migrations that follow the baseline. Tests of the mechanism give their own.
     #[doc(hidden)]
     pub migrations: &'static [Migration],
@@ -60,6 +65,7 @@ impl PostgresOptions {
             clock,
             clock_step_max: CLOCK_STEP_MAX,
             accept_loss: false,
+            memo: None,
             migrations: MIGRATIONS,
             lease: node::LEASE,
         }
@@ -107,7 +113,8 @@ impl Target {
             config.connect_timeout(Duration::from_secs(5));
         }
         // Detects a server that does not answer any more.
-        config.keepalives_idle(Duration::from_secs(30)).tcp_user_timeout(Duration::from_secs(30));
+        config.keepalives_idle(Duration::from_secs(4)).keepalives_interval(Duration::from_secs(1));
+        config.keepalives_retries(4).tcp_user_timeout(Duration::from_secs(8));
         let host = match config.get_hosts().first() {
             Some(Host::Tcp(host)) => host.clone(),
             #[cfg(unix)]
@@ -198,10 +205,15 @@ impl Session {
     pub(super) fn take_warning(&self) -> bool {
         self.warned.swap(false, Ordering::AcqRel)
     }
+
+    /// Closes the connection: the server undoes what is not committed.
+    pub(super) fn end(&self) {
+        self.driver.abort();
+    }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.driver.abort();
+        self.end();
     }
 }

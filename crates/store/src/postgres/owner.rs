@@ -5,7 +5,7 @@
 //! its last batch. An owner that could not write the row for the duration of its lease stops
 //! answering, so a process that has seen the row unchanged for that long may take over.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use tokio::time::{Instant, interval};
 use tokio_postgres::{Client, Error, error::SqlState, types::ToSql};
@@ -13,7 +13,7 @@ use tokio_postgres::{Client, Error, error::SqlState, types::ToSql};
 use super::{
     connect::{PostgresOptions, Session, Target},
     loss::{self, Lineages},
-    migrate,
+    memo, migrate,
     node::{LEASE, Node, lease_end, leave, look, renew},
 };
 use crate::{
@@ -79,6 +79,9 @@ pub(super) async fn take(
         let Some(node) = look(client).await.map_err(failed)? else {
             return Err(target.refused("the row of its owner is missing".into()));
         };
+        if let Some(file) = &options.memo {
+            note_loss(client, target, (file, options), &node).await?;
+        }
         if let Some(held) = raise(client, target, &node, &process).await? {
             break held;
         }
@@ -129,6 +132,38 @@ async fn settle(
     }
     let owner = Owner { epoch, unclean_until: is_suspect.then_some(suspect) };
     Ok(Ownership { owner, process, position, lineages, asked_at })
+}
+
+/// Records a loss if this machine knows of more than the database has, and refuses the store unless
+/// the loss is accepted. This precedes the new epoch: an attempt that is cut off is repeated.
+async fn note_loss(
+    client: &Client,
+    target: &Target,
+    (file, options): (&Path, &PostgresOptions),
+    node: &Node,
+) -> Result<(), OpenError> {
+    let failed = |error: Error| target.failed(&error);
+    let Some(name) = memo::name_of(client).await.map_err(failed)? else { return Ok(()) };
+    let lineage = Lineages::read(client).await.map_err(failed)?.current();
+    let position = client.query_one(queries::COUNTER, &[]).await.map_err(failed)?.get(0);
+    let missing = match memo::missing(file, &name, lineage, (node, position)) {
+        Ok(missing) => missing,
+        Err(error) if options.accept_loss => {
+            tracing::warn!(%error, file = %file.display(), "the last note cannot be read");
+            None
+        }
+        Err(error) => {
+            let reason = format!(
+                "{} cannot be read ({error}), so it is not known whether commits are missing; \
+                 delete it to start without this check",
+                file.display()
+            );
+            return Err(target.refused(reason));
+        }
+    };
+    let Some((known, found)) = missing else { return Ok(()) };
+    loss::note(client, known, found, options.clock.now()).await.map_err(failed)?;
+    if options.accept_loss { Ok(()) } else { loss::check(client, target).await }
 }
 
 fn taken(target: &Target, owner: &str) -> OpenError {

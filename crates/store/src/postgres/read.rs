@@ -1,6 +1,9 @@
 //! Reads over pooled connections.
 
+use std::time::Duration;
+
 use deadpool_postgres::{Client, Object, PoolError};
+use tokio::time::timeout;
 use tokio_postgres::{Error, IsolationLevel, Row, types::ToSql};
 
 use super::{PostgresStore, batch_error::BatchError};
@@ -8,6 +11,9 @@ use crate::{
     Answer, Query, Recorded, Store, StoreError,
     sql::{Dialect, Fields, Param, Statement},
 };
+
+/// Interval at which a read that waits looks at the lease.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// A restart of the database can leave several dead connections in the pool.
 const READ_ATTEMPTS: usize = 4;
@@ -36,8 +42,16 @@ impl PostgresStore {
         let mut attempt = 1;
         self.status.check_lease()?;
         loop {
-            let mut client = self.reader().await?;
-            match query(&mut client, statements).await.map_err(BatchError::from) {
+            let mut client = self.in_lease(self.reader()).await??;
+            let read = match self.in_lease(query(&mut client, statements)).await {
+                Ok(read) => read,
+                Err(error) => {
+                    // Its answer may still arrive, and belongs to nobody.
+                    let _ = Object::take(client);
+                    return Err(error);
+                }
+            };
+            match read.map_err(BatchError::from) {
                 Ok(rows) if self.link.is_current(&client) => {
                     self.status.check_lease()?;
                     return Ok(rows);
@@ -45,6 +59,17 @@ impl PostgresStore {
                 Ok(_) => {}
                 Err(BatchError::Lost(_)) if attempt < READ_ATTEMPTS => attempt += 1,
                 Err(error) => return Err(error.into_store_error(self.owner().epoch)),
+            }
+        }
+    }
+
+    /// Waits for a read until the lease ends: a database that is silent cannot renew it.
+    async fn in_lease<T>(&self, read: impl Future<Output = T>) -> Result<T, StoreError> {
+        let mut read = std::pin::pin!(read);
+        loop {
+            match timeout(LOOK_EVERY, &mut read).await {
+                Ok(done) => return Ok(done),
+                Err(_) => self.status.check_lease()?,
             }
         }
     }

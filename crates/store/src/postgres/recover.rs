@@ -8,15 +8,9 @@ use super::{
     batch_error::{BatchError, StopReason},
     loss,
     node::{AcknowledgedBatch, answers, lease_end},
-    writer::{PreparedSession, Writer, refuse},
+    writer::{CALLERS_WAIT, PreparedSession, Writer, refuse},
 };
 use crate::{Clock, Health, StoreError, SystemClock, sql::queries, writer::Request};
-
-/// Time without the database after which waiting callers get an error.
-const REFUSE_AFTER: Duration = Duration::from_secs(10);
-
-/// Time without the database after which callers of a commit in doubt get an error.
-const DOUBT_AFTER: Duration = Duration::from_secs(30);
 
 /// Timeout of one attempt to reconnect.
 const RECONNECT_MAX: Duration = Duration::from_secs(10);
@@ -28,13 +22,18 @@ impl Writer {
         &mut self,
         reason: &str,
         batch: &mut Vec<Request>,
+        since: Instant,
         in_doubt: bool,
     ) -> Result<i64, StopReason> {
         self.status.set_health(Health::Degraded { reason: reason.into() });
-        let (began, mut delay) = (Instant::now(), Duration::from_millis(50));
+        self.session.session.end();
+        let mut delay = Duration::from_millis(50);
         let unavailable = StoreError::Unavailable { reason: reason.into() };
         loop {
-            match timeout(RECONNECT_MAX, self.reconnect()).await {
+            let left =
+                Some(CALLERS_WAIT.saturating_sub(since.elapsed())).filter(|it| !it.is_zero());
+            let attempt = left.map_or(RECONNECT_MAX, |it| it.min(RECONNECT_MAX));
+            match timeout(attempt, self.reconnect()).await {
                 Ok(Ok(last_batch)) => {
                     self.status.set_health(Health::Ready);
                     return Ok(last_batch);
@@ -47,14 +46,11 @@ impl Writer {
             if self.requests.is_closed() {
                 return Err(StopReason::Closed);
             }
-            if REFUSE_AFTER <= began.elapsed() {
+            if CALLERS_WAIT <= since.elapsed() {
+                refuse(std::mem::take(&mut self.alone), &unavailable);
                 refuse(self.requests.take_waiting(), &unavailable);
-                if !in_doubt {
-                    refuse(std::mem::take(batch), &unavailable);
-                }
-            }
-            if DOUBT_AFTER <= began.elapsed() {
-                refuse(std::mem::take(batch), &StoreError::Unknown { reason: reason.into() });
+                let unknown = StoreError::Unknown { reason: reason.into() };
+                refuse(std::mem::take(batch), if in_doubt { &unknown } else { &unavailable });
             }
             interval_at(Instant::now() + delay, delay).tick().await;
             delay = (delay * 2).min(Duration::from_secs(1));
@@ -67,6 +63,11 @@ impl Writer {
         self.epoch += 1;
         let mut session = self.target.connect().await?;
         let known = self.link.acknowledged();
+        // A server that has not noticed the end of the connection would keep the row locked.
+        let (pid, since) = &self.session.backend;
+        let lost = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+             WHERE pid = $1 AND backend_start::text = $2";
+        session.client.execute(lost, &[pid, since]).await?;
         let asked_at = SystemClock.elapsed();
         let tx = session.client.transaction().await?;
         // Waits until the lost backend has ended.

@@ -1,11 +1,12 @@
 //! The one thread that writes: it takes a batch, decides it, and commits it in two round trips.
 
 use std::{
+    collections::VecDeque,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_postgres::{Client, Error, Statement, types::ToSql};
 
 use super::{
@@ -13,6 +14,7 @@ use super::{
     batch_error::{BatchError, StopReason, text},
     connect::{Session, Target},
     facts::{self, Reads},
+    memo::Memo,
     node::{self, AcknowledgedBatch, HEARTBEAT},
     owner::Ownership,
     pipeline::send,
@@ -27,9 +29,18 @@ use crate::{
 /// Timeout of a round trip: the server cancels a statement earlier.
 const ROUND_TRIP_MAX: Duration = Duration::from_secs(40);
 
+/// Silence after which the writer looks whether the server still works on its statements. The look
+/// may take as long.
+const SILENCE_MAX: Duration = Duration::from_secs(3);
+
+/// Time after which callers get an error: that nothing was written, or that a commit is in doubt.
+pub(super) const CALLERS_WAIT: Duration = Duration::from_secs(9);
+
 /// A connection with all its statements prepared.
 pub(super) struct PreparedSession {
-    session: Session,
+    pub(super) session: Session,
+    /// The process of the server, and when it began.
+    pub(super) backend: (i32, String),
     fence: Statement,
     reads: Reads,
     writes: Writes,
@@ -40,6 +51,10 @@ impl PreparedSession {
         let client = &session.client;
         // All statements find their rows by a key; tables that look small may have many dead rows.
         client.batch_execute("SET enable_seqscan = off; SET jit = off").await?;
+        let backend = "SELECT pid, backend_start::text FROM pg_stat_activity \
+             WHERE pid = pg_backend_pid()";
+        let backend = client.query_one(backend, &[]).await?;
+        let backend = (backend.get(0), backend.get(1));
         // Fence and outcome are recorded in one row; it is a heartbeat as well.
         let fence = format!(
             "UPDATE node SET last_batch = $1, lease_until = {} \
@@ -48,7 +63,7 @@ impl PreparedSession {
         );
         let fence = client.prepare(&fence).await?;
         let (reads, writes) = (Reads::prepare(client).await?, Writes::prepare(client).await?);
-        Ok(Self { session, fence, reads, writes })
+        Ok(Self { session, backend, fence, reads, writes })
     }
 
     fn client(&self) -> &Client {
@@ -67,6 +82,9 @@ pub(super) struct Writer {
     batch: i64,
     /// The current history.
     lineage: i64,
+    memo: Option<Memo>,
+    /// Requests of a batch that failed, which are tried one by one.
+    pub(super) alone: VecDeque<Request>,
 }
 
 /// The failure of a batch.
@@ -87,14 +105,26 @@ impl Writer {
         target: Target,
         session: Session,
         requests: Requests,
-        (status, link): (Arc<Status>, Arc<WriterLink>),
+        (status, link, memo): (Arc<Status>, Arc<WriterLink>, Option<Memo>),
         held: Ownership,
     ) -> Result<Self, OpenError> {
         let session = PreparedSession::new(session, target.lease).await;
         let session = session.map_err(|error| target.failed(&error))?;
         let (process, epoch) = (held.process, held.owner.epoch);
         let lineage = held.lineages.current();
-        Ok(Self { target, session, requests, status, link, process, epoch, batch: 0, lineage })
+        Ok(Self {
+            target,
+            session,
+            requests,
+            status,
+            link,
+            process,
+            epoch,
+            batch: 0,
+            lineage,
+            memo,
+            alone: VecDeque::new(),
+        })
     }
 
     pub(super) async fn run(mut self) {
@@ -120,9 +150,14 @@ impl Writer {
         // From now on another owner may return newer data.
         self.status.set_lease(Duration::ZERO);
         if !matches!(self.status.health(), Health::Failed { .. })
-            && let Err(error) = in_time(self.leave()).await
+            && let Err(error) = self.in_time(self.leave()).await
         {
             tracing::warn!(error = ?error, "store could not be marked as closed");
+        }
+        if let Some(memo) = self.memo.take()
+            && !matches!(self.status.health(), Health::Failed { .. })
+        {
+            memo.end(self.link.acknowledged()).await;
         }
     }
 
@@ -135,6 +170,7 @@ impl Writer {
             let stopped = self.status.check_lease().err();
             return refuse(batch, &stopped.unwrap_or(StoreError::Failed { reason }));
         }
+        let since = Instant::now();
         loop {
             let Failure { error, sent } = match self.transact(&batch).await {
                 Ok(plan) => return self.answer(batch, *plan),
@@ -143,7 +179,8 @@ impl Writer {
             match error {
                 BatchError::Lost(reason) => {
                     let number = self.batch;
-                    match (self.recover(&reason, &mut batch, sent.is_some()).await, sent) {
+                    let in_doubt = sent.is_some();
+                    match (self.recover(&reason, &mut batch, since, in_doubt).await, sent) {
                         (Ok(last), Some(plan)) if last == number => {
                             return self.answer(batch, *plan);
                         }
@@ -158,7 +195,8 @@ impl Writer {
                 }
                 // One commit may be at fault; the others must not fail with it.
                 BatchError::Full | BatchError::Bug(_) if 1 < batch.len() => {
-                    for request in batch {
+                    self.alone = batch.into();
+                    while let Some(request) = self.alone.pop_front() {
                         Box::pin(self.commit_batch(vec![request])).await;
                     }
                     return;
@@ -180,7 +218,7 @@ impl Writer {
         self.session.session.take_warning();
         crash::point("commit.begun");
         let needs = Needs::of(batch.iter().map(|it| &it.commit));
-        let facts = match in_time(self.begin(&needs)).await {
+        let facts = match self.in_time(self.begin(&needs)).await {
             Ok(facts) => facts,
             Err(error) => return Err(self.undo(error).await.into()),
         };
@@ -188,7 +226,7 @@ impl Writer {
             plan::plan(facts, self.status.clock.batch_time(), batch.iter().map(|it| &it.commit));
         let plan = Box::new(Plan { lineage: self.lineage, ..plan });
         crash::point("commit.planned");
-        let written = in_time(self.finish(&plan)).await;
+        let written = self.in_time(self.finish(&plan)).await;
         crash::point("commit.written");
         match written {
             // It may not be replicated; reconnecting waits until it is.
@@ -250,15 +288,55 @@ impl Writer {
             return error;
         }
         let rollback = async { Ok(self.session.client().batch_execute("ROLLBACK").await?) };
-        in_time(rollback).await.map_or_else(|lost| lost, |()| error)
+        self.in_time(rollback).await.map_or_else(|lost| lost, |()| error)
     }
 
-    fn answer(&self, batch: Vec<Request>, plan: Plan) {
+    /// A database that does not answer in time is lost, sooner if it does not even work.
+    async fn in_time<T>(
+        &self,
+        work: impl Future<Output = Result<T, BatchError>>,
+    ) -> Result<T, BatchError> {
+        let mut work = std::pin::pin!(work);
+        if let Ok(done) = timeout(SILENCE_MAX, &mut work).await {
+            return done;
+        }
+        let reason = "the database does not answer";
+        self.status.set_health(Health::Degraded { reason: reason.into() });
+        let works = tokio::select! {
+            biased;
+            done = &mut work => return done,
+            works = timeout(SILENCE_MAX, self.server_works()) => works.unwrap_or(false),
+        };
+        if works && let Ok(done) = timeout(ROUND_TRIP_MAX, work).await {
+            return done;
+        }
+        Err(BatchError::Lost(reason.into()))
+    }
+
+    /// Whether the server can be reached and still has this connection.
+    async fn server_works(&self) -> bool {
+        let (pid, since) = &self.session.backend;
+        let sql = "SELECT 1 FROM pg_stat_activity WHERE pid = $1 AND backend_start::text = $2";
+        let found = async {
+            let session = self.target.connect().await?;
+            session.client.query_opt(sql, &[pid, since]).await
+        };
+        match found.await {
+            Ok(found) => found.is_some(),
+            // It answers, if only with a refusal.
+            Err(error) => error.as_db_error().is_some(),
+        }
+    }
+
+    fn answer(&mut self, batch: Vec<Request>, plan: Plan) {
         let before = self.link.acknowledged();
         let position = before.position.max(plan.position);
         let commits = if plan.is_empty() { before.commits } else { self.batch };
         let known = AcknowledgedBatch { epoch: self.epoch, batch: self.batch, commits, position };
         self.link.acknowledge(known);
+        if let Some(memo) = &mut self.memo {
+            memo.note(known);
+        }
         self.status.set_health(Health::Ready);
         // The work must be delivered even if the callers are gone.
         self.status.notices.publish(&plan);
@@ -294,12 +372,6 @@ impl Writer {
     }
 }
 
-/// A database that does not answer in time is lost.
-async fn in_time<T>(work: impl Future<Output = Result<T, BatchError>>) -> Result<T, BatchError> {
-    let silent = || BatchError::Lost("the database does not answer".into());
-    timeout(ROUND_TRIP_MAX, work).await.unwrap_or_else(|_| Err(silent()))
-}
-
-pub(super) fn refuse(batch: Vec<Request>, error: &StoreError) {
+pub(super) fn refuse(batch: impl IntoIterator<Item = Request>, error: &StoreError) {
     batch.into_iter().for_each(|it| it.answer(Err(error.clone())));
 }

@@ -395,7 +395,7 @@ fn signal(name: &str, pid: i32) -> bool {
     kill.args([name, &pid.to_string()]).status().unwrap().success()
 }
 
-/// Callers of a commit in doubt get an error after 30 s.
+/// Callers of a commit in doubt get an error after 9 s.
 async fn a_commit_in_doubt_for_long_is_said_to_be_in_doubt() {
     let lab = Lab::postgres().await;
     lab.store.close().await;
@@ -417,10 +417,130 @@ async fn a_commit_in_doubt_for_long_is_said_to_be_in_doubt() {
     store.close().await;
 }
 
+/// Callers of a database that is cut off without a word get an error after 9 s, and health shows it
+/// before.
+async fn a_silent_cut_is_noticed_and_callers_get_an_error() {
+    let lab = Lab::postgres().await;
+    lab.store.close().await;
+    let wire = Wire::start(url(&lab)).await;
+    let store = lab::open(&Place::Database(wire.url.clone()), &lab.clock).await.unwrap();
+    store.commit(Commit::append(&address("a"), 0, vec![event("x")])).await.unwrap();
+    wire.silence(true);
+    let cut = store.commit(Commit::append(&address("a"), 1, vec![event("x")]));
+    let noticed = until("health shows it", async || store.health() != Health::Ready);
+    let limit = 2 * LIMIT;
+    let (error, ()) = tokio::time::timeout(limit, async { tokio::join!(cut, noticed) })
+        .await
+        .expect("callers get an error");
+    let error = error.unwrap_err();
+    assert!(["store_unavailable", "outcome_unknown"].contains(&error.code()), "{error}");
+    // Reads end with the lease.
+    let error = tokio::time::timeout(limit, store.version(address("a").id())).await;
+    assert_eq!(error.expect("it ends").unwrap_err().code(), "store_unavailable");
+    wire.silence(false);
+    until("it is back", async || store.health() == Health::Ready).await;
+    let version = store.version(address("a").id()).await.unwrap();
+    assert!((1..=2).contains(&version), "{version}");
+    store.close().await;
+}
+
+/// Within this time callers get an answer.
+const LIMIT: Duration = Duration::from_secs(10);
+
 #[tokio::test(flavor = "multi_thread")]
 async fn long_silence_has_its_limits() {
     tokio::join!(
+        a_silent_cut_is_noticed_and_callers_get_an_error(),
         a_frozen_backend_is_abandoned_and_the_commit_happens_once(),
         a_commit_in_doubt_for_long_is_said_to_be_in_doubt(),
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_older_database_is_noticed_although_its_last_owner_has_ended() {
+    let lab = Lab::postgres().await;
+    lab.store.close().await;
+    let folder = tempfile::tempdir().unwrap();
+    let open = async |accept_loss: bool, file: &str| {
+        let clock = Arc::new(lab.clock.clone());
+        let memo = Some(folder.path().join(file));
+        let options = PostgresOptions::new(url(&lab), clock);
+        PostgresStore::open(PostgresOptions { memo, accept_loss, ..options }).await
+    };
+    let append = async |store: &PostgresStore, version| {
+        let commit = Commit::append(&address("a"), version, vec![event("x")]);
+        store.commit(commit).await.unwrap().committed().unwrap().appended[0].1
+    };
+    let store = open(false, "here").await.unwrap();
+    append(&store, 0).await;
+    store.close().await;
+    let backup = Backup::of(&lab).await;
+    let store = open(false, "here").await.unwrap();
+    let lost = append(&store, 1).await;
+    store.close().await;
+    backup.restore().await;
+    // A machine that has seen nothing cannot know.
+    open(false, "elsewhere").await.expect("nothing is known to be missing").close().await;
+    backup.restore().await;
+    for _ in 0..2 {
+        let error = open(false, "here").await.err().expect("it lacks a commit");
+        assert_eq!(error.code(), "commits_lost", "{error}");
+    }
+    let store = open(true, "here").await.expect("an operator accepts the loss");
+    let next = append(&store, 1).await;
+    assert!(lost < next, "no acknowledged position is used again");
+    store.close().await;
+    open(false, "here").await.expect("nothing more is missing").close().await;
+    // Another store is none that lacks anything.
+    let other = Lab::postgres().await;
+    other.store.close().await;
+    let memo = Some(folder.path().join("here"));
+    let options = PostgresOptions::new(url(&other), Arc::new(other.clock.clone()));
+    let store = PostgresStore::open(PostgresOptions { memo, ..options }).await;
+    store.expect("it is a new store").close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_note_of_a_machine_is_no_false_alarm_about_the_history_of_another() {
+    let lab = Lab::postgres().await;
+    lab.store.close().await;
+    let folder = tempfile::tempdir().unwrap();
+    let open = async |accept_loss: bool, file: &str| {
+        let clock = Arc::new(lab.clock.clone());
+        let memo = Some(folder.path().join(file));
+        let options = PostgresOptions::new(url(&lab), clock);
+        PostgresStore::open(PostgresOptions { memo, accept_loss, ..options }).await
+    };
+    let append = async |store: &PostgresStore, version| {
+        let commit = Commit::append(&address("a"), version, vec![event("x")]);
+        store.commit(commit).await.unwrap().committed().unwrap();
+    };
+    let store = open(false, "one").await.unwrap();
+    append(&store, 0).await;
+    store.close().await;
+    let backup = Backup::of(&lab).await;
+    // An owner that wrote nothing lost nothing, whatever its epoch was.
+    for _ in 0..3 {
+        open(false, "one").await.unwrap().close().await;
+    }
+    backup.restore().await;
+    let store = open(false, "one").await.expect("nothing is missing");
+    append(&store, 1).await;
+    store.close().await;
+    for version in 2..5 {
+        let store = open(false, "two").await.unwrap();
+        append(&store, version).await;
+        store.close().await;
+    }
+    // An operator accepts the loss on one machine: the note of the other is about a history that
+    // is over.
+    backup.restore().await;
+    assert_eq!(open(false, "two").await.err().unwrap().code(), "commits_lost");
+    open(true, "two").await.unwrap().close().await;
+    open(false, "one").await.expect("its loss was accepted").close().await;
+    // A note that cannot be read is no reason to start without it, unless told so.
+    std::fs::write(folder.path().join("two"), b"{").unwrap();
+    let error = open(false, "two").await.err().expect("it cannot be read").to_string();
+    assert!(error.contains("cannot be read") && error.contains("delete it"), "{error}");
+    open(true, "two").await.expect("an operator accepts what is lost").close().await;
 }

@@ -35,6 +35,7 @@ pub(crate) struct Wire {
     loss: Arc<AtomicU8>,
     lost: Arc<AtomicU32>,
     refuses: Arc<AtomicBool>,
+    silent: Arc<AtomicBool>,
     statements: Arc<Mutex<Vec<String>>>,
     _folder: tempfile::TempDir,
 }
@@ -51,7 +52,9 @@ impl Wire {
         let url = format!("{before}host={}&{after}", folder.path().display());
         let (loss, lost) = (Arc::new(AtomicU8::new(0)), Arc::new(AtomicU32::new(0)));
         let statements = Arc::default();
+        let silent: Arc<AtomicBool> = Arc::default();
         let shared = (loss.clone(), lost.clone(), real, Arc::clone(&statements));
+        let shared = (shared, silent.clone());
         let refuses = Arc::new(AtomicBool::new(false));
         let is_refused = refuses.clone();
         tokio::spawn(async move {
@@ -62,7 +65,7 @@ impl Wire {
                 tokio::spawn(carry(client, server.clone(), shared.clone()));
             }
         });
-        Self { url, loss, lost, refuses, statements, _folder: folder }
+        Self { url, loss, lost, refuses, silent, statements, _folder: folder }
     }
 
     pub(crate) fn lose_next_commit(&self, loss: Loss) {
@@ -72,6 +75,11 @@ impl Wire {
     /// Whether new connections are refused; existing ones stay.
     pub(crate) fn refuse(&self, refuses: bool) {
         self.refuses.store(refuses, Ordering::SeqCst);
+    }
+
+    /// Whether everything that is sent gets lost without a word, as when a cable is cut.
+    pub(crate) fn silence(&self, silent: bool) {
+        self.silent.store(silent, Ordering::SeqCst);
     }
 
     /// The statements that clients have executed since the last call, in the order in which the
@@ -85,7 +93,7 @@ impl Wire {
     }
 }
 
-type Shared = (Arc<AtomicU8>, Arc<AtomicU32>, String, Arc<Mutex<Vec<String>>>);
+type Shared = ((Arc<AtomicU8>, Arc<AtomicU32>, String, Arc<Mutex<Vec<String>>>), Arc<AtomicBool>);
 
 /// Decodes the messages of a client.
 #[derive(Default)]
@@ -139,7 +147,8 @@ impl Decoder {
 
 /// Forwards bytes in both directions until the connection is to be cut.
 async fn carry(mut client: UnixStream, server: PathBuf, shared: Shared) {
-    let (loss, lost, real, statements) = shared;
+    let ((loss, lost, real, statements), silent) = shared;
+    let is_silent = || silent.load(Ordering::SeqCst);
     let mut decoder = Decoder::default();
     let mut server = UnixStream::connect(server).await.expect("server listens");
     let (mut from_client, mut from_server) = (vec![0; 1 << 16], vec![0; 1 << 16]);
@@ -147,6 +156,9 @@ async fn carry(mut client: UnixStream, server: PathBuf, shared: Shared) {
         tokio::select! {
             read = client.read(&mut from_client) => {
                 let Ok(count @ 1..) = read else { return };
+                if is_silent() {
+                    return swallow(client).await;
+                }
                 let bytes = &from_client[..count];
                 statements.lock().expect("no test panicked").extend(decoder.statements(bytes));
                 let commits = bytes.windows(7).any(|it| it == b"COMMIT\0");
@@ -179,10 +191,19 @@ async fn carry(mut client: UnixStream, server: PathBuf, shared: Shared) {
             }
             read = server.read(&mut from_server) => {
                 let Ok(count @ 1..) = read else { return };
+                if is_silent() {
+                    return swallow(client).await;
+                }
                 if client.write_all(&from_server[..count]).await.is_err() {
                     return;
                 }
             }
         }
     }
+}
+
+/// Reads what a client sends until it gives up, and answers nothing.
+async fn swallow(mut client: UnixStream) {
+    let mut bytes = vec![0; 1 << 16];
+    while matches!(client.read(&mut bytes).await, Ok(1..)) {}
 }
