@@ -158,6 +158,9 @@ impl State {
         // Retention runs on a full disk too: it may free space.
         if !self.sweeps.swap(true, Ordering::Relaxed) {
             self.in_background(self.sweeper().run());
+            if let Some(buckets) = &self.buckets {
+                self.in_background(buckets.clone().check_in_background());
+            }
         }
         self.seal_secrets().await?;
         if let Some(buckets) = &self.buckets {

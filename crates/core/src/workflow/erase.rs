@@ -13,6 +13,9 @@ use crate::{object::sweep_run_replies, to_end::to_end};
 /// Runs and messages read together.
 const PAGE: usize = 8;
 
+/// Maximum wait for the code of a run that has ended. Code that blocks its thread may never return.
+const CODE_WAIT: Duration = Duration::from_secs(10);
+
 /// When a run that cannot be deleted yet is checked again.
 const AGAIN: Duration = Duration::from_hours(24);
 
@@ -32,6 +35,9 @@ impl Runs {
             };
             if !status.is_final() {
                 return Err(wrong("terminate it first"));
+            }
+            if !self.falls_asleep(&run).await {
+                return Err(wrong("its code is still running; wait until it returns"));
             }
             match self.erase(&run, version, Timestamp::MAX).await? {
                 Ok(()) => return Ok(()),
@@ -69,11 +75,11 @@ impl Runs {
         let Some((version, _)) = self.row(run).await?.filter(|(_, it)| it.is_final()) else {
             return Ok(false);
         };
-        if self.erase(run, version, dead_until).await?.is_ok() {
+        if self.falls_asleep(run).await && self.erase(run, version, dead_until).await?.is_ok() {
             return Ok(true);
         }
-        // It still has pending work: check later, so that others come first. A run that was
-        // restarted meanwhile has a retention of its own.
+        // It still has pending work, or its code is still running: check later, so that others come
+        // first. A run that was restarted meanwhile has a retention of its own.
         let later = Commit::of(Write::KeepRun { run: run.id(), keep: AGAIN });
         let unchanged = Expect::Version { stream: run.id(), version };
         self.shared.store.commit(later.expect(unchanged)).await?;
@@ -87,6 +93,17 @@ impl Runs {
         Ok(self.shared.store.run(run.id()).await?.map(|it| (version, it.status)))
     }
 
+    /// Waits for the driver of a run that has ended: it may not have processed the end yet, and
+    /// must not drive another run of this id. `false` if it takes too long.
+    async fn falls_asleep(&self, run: &Address) -> bool {
+        tokio::select! {
+            biased;
+            () = self.shared.active.until_asleep(Some(run.id())) => true,
+            () = self.shared.clock.sleep(CODE_WAIT) => false,
+        }
+    }
+
+    /// Deletes a run that nothing drives.
     async fn erase(
         &self,
         run: &Address,
@@ -94,8 +111,6 @@ impl Runs {
         dead_until: Timestamp,
     ) -> Result<Result<(), Rejection>, StoreError> {
         let (store, stream) = (&self.shared.store, run.id());
-        // Its driver may not have processed its end yet, and must not drive another run of this id.
-        self.shared.active.until_asleep(Some(stream)).await;
         let unchanged = || Commit::default().expect(Expect::Version { stream, version });
         // Wake-ups that are not needed any more, unless it has just been restarted.
         for message in store.pending(Some(run.id()), 0, 200).await? {

@@ -66,6 +66,18 @@ pub struct WorkflowCounts {
     /// Runs by status, counted up to 10,000; a status without runs is left out.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub runs: BTreeMap<Phase, u64>,
+    /// The statuses that have more runs than were counted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub more: Vec<Phase>,
+}
+
+impl WorkflowCounts {
+    /// The number of runs with a status as a text: `10000+` if there are more.
+    pub fn shown(&self, phase: Phase) -> String {
+        let count = self.runs.get(&phase).copied().unwrap_or(0);
+        let more = if self.more.contains(&phase) { "+" } else { "" };
+        format!("{count}{more}")
+    }
 }
 
 impl Runs {
@@ -141,14 +153,18 @@ impl Runs {
     pub async fn counts(&self) -> Result<Vec<WorkflowCounts>, RunError> {
         let mut all = Vec::new();
         for (name, _) in self.workflows() {
-            let mut runs = BTreeMap::new();
+            let (mut runs, mut more) = (BTreeMap::new(), Vec::new());
             for status in RunStatus::ALL {
-                let count = self.shared.store.count_runs(name, Some(status), COUNT_MAX).await?;
+                let found = self.shared.store.count_runs(name, Some(status), COUNT_MAX + 1).await?;
+                let count = found.min(COUNT_MAX);
                 if 0 < count {
                     runs.insert(phase(status), count as u64);
                 }
+                if count < found {
+                    more.push(phase(status));
+                }
             }
-            all.push(WorkflowCounts { name: name.into(), runs });
+            all.push(WorkflowCounts { name: name.into(), runs, more });
         }
         Ok(all)
     }

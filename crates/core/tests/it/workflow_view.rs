@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use steadfast_core::{
     App, Runtime, Workflow,
-    store::{Clock, SeededEntropy},
+    store::{Address, Clock, Commit, EntityKind, RunStatus, SeededEntropy, Write},
     workflow::{Phase, RunQuery, RunView, StepStatus},
 };
 
@@ -18,6 +18,7 @@ laws!(
     branches_are_distinguished_and_the_losing_one_is_dropped,
     runs_are_listed_newest_first_page_by_page_and_counted,
     a_waiter_is_notified_of_new_entries,
+    a_count_says_that_there_are_more,
 );
 laws!(also on postgres: runs_are_listed_newest_first_page_by_page_and_counted);
 
@@ -161,6 +162,28 @@ async fn runs_are_listed_newest_first_page_by_page_and_counted(lab: Lab) {
     assert_eq!((of_trip[&Phase::Waiting], of_trip[&Phase::Complete], of_trip.len()), (1, 3, 2));
     let none = runs.list(&RunQuery { workflow: "none".into(), ..query }).await.unwrap_err();
     assert_eq!(none.code(), "workflow_not_found");
+    bench.app.stop().await;
+}
+
+async fn a_count_says_that_there_are_more(lab: Lab) {
+    let bench = Bench::on(lab).await;
+    let run = |number: i32| {
+        let run = Address::new(EntityKind::Run, "trip", &format!("r-{number}")).unwrap();
+        Write::Run { run, status: RunStatus::Waiting, expires: None }
+    };
+    let counted = async || {
+        let counts = bench.app.runs().counts().await.unwrap();
+        let of_trip = counts.into_iter().find(|it| it.name == "trip").unwrap();
+        (of_trip.shown(Phase::Waiting), of_trip.shown(Phase::Complete), of_trip.more)
+    };
+    let commit = async |writes: Vec<Write>| {
+        let commit = Commit { writes, ..Commit::default() };
+        bench.lab.store.commit(commit).await.unwrap();
+    };
+    commit((0..10_000).map(run).collect()).await;
+    assert_eq!(counted().await, ("10000".into(), "0".into(), vec![]));
+    commit(vec![run(10_000)]).await;
+    assert_eq!(counted().await, ("10000+".into(), "0".into(), vec![Phase::Waiting]));
     bench.app.stop().await;
 }
 

@@ -107,6 +107,12 @@ impl Reader {
     pub(super) fn error(&self, error: &rusqlite::Error) -> InspectError {
         let detail = text(error);
         let writes = error.sqlite_error_code() == Some(ErrorCode::ReadOnly);
+        if error.sqlite_error_code() == Some(ErrorCode::DiskFull) {
+            // The text of SQLite speaks of a disk, which has nothing to do with it.
+            let detail = "it needs more space for its intermediate results than a statement may \
+                use; sort or join less, or export the object";
+            return InspectError::Failed { detail: detail.into() };
+        }
         if self.has_timed_out() {
             InspectError::TooLong { seconds: TIME.as_secs() }
         } else if writes || self.refused.load(Ordering::Relaxed) {
