@@ -1,21 +1,17 @@
 //! PostgreSQL for tests: a schema in the one that `./test` started, or a cluster of the test.
 
-use std::{
-    os::unix::fs::PermissionsExt,
-    path::Path,
-    process::Command,
-    sync::atomic::{AtomicU32, Ordering},
-};
+use std::{os::unix::fs::PermissionsExt, path::Path, process::Command};
+
+use steadfast_core::store::{Entropy, SeededEntropy};
 
 /// The URL of a fresh schema.
 pub(crate) async fn schema() -> String {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
     let url = std::env::var("STEADFAST_TEST_POSTGRES").expect(
         "STEADFAST_TEST_POSTGRES is not set: run ./test, or `tests/postgres start FOLDER` and set \
          it to what that prints",
     );
-    let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    let schema = format!("kills_{}_{number}", std::process::id());
+    // A process of the same run may have had the number of this one.
+    let schema = format!("kills_{:016x}", SeededEntropy::from_system().next());
     let connected = tokio_postgres::connect(&url, tokio_postgres::NoTls).await;
     let (client, connection) = connected.expect("PostgreSQL answers");
     tokio::spawn(connection);

@@ -1,7 +1,7 @@
 //! Runs the real binary.
 
 use std::{
-    io::{BufRead, BufReader, Read, Write},
+    io::{BufRead, BufReader, Read, Seek, Write},
     net::TcpStream,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
@@ -145,14 +145,31 @@ impl Server {
 
     /// Waits for the greeting of a server that serves another folder.
     pub(crate) fn greet(command: Command, folder: TempDir) -> Result<Self, TempDir> {
-        Self::greet_logging(command, folder, Stdio::null())
+        let mut log = tempfile::tempfile().expect("a temporary file");
+        let own = log.try_clone().expect("a file");
+        let said = || {
+            let mut said = String::new();
+            // The server may have written a part of a letter.
+            let _ = log.rewind().and_then(|()| log.read_to_string(&mut said));
+            said
+        };
+        Self::greet_and(command, folder, own.into(), said)
     }
 
     /// The same, with its log.
     pub(crate) fn greet_logging(
+        command: Command,
+        folder: TempDir,
+        log: Stdio,
+    ) -> Result<Self, TempDir> {
+        Self::greet_and(command, folder, log, String::new)
+    }
+
+    fn greet_and(
         mut command: Command,
         folder: TempDir,
         log: Stdio,
+        said: impl FnOnce() -> String,
     ) -> Result<Self, TempDir> {
         let mut child = spawn(command.stdout(Stdio::piped()).stderr(log));
         let mut lines = BufReader::new(child.stdout.take().expect("stdout is piped")).lines();
@@ -160,7 +177,7 @@ impl Server {
         while !greeting.contains("Ctrl-C") {
             let Some(line) = lines.next() else {
                 let status = child.wait().expect("it ends");
-                assert_eq!(status.code(), None, "it ends before it greets: {greeting}");
+                assert_eq!(status.code(), None, "it ends before it greets: {greeting}{}", said());
                 return Err(folder);
             };
             greeting.push_str(&line.expect("it prints text"));

@@ -4,22 +4,15 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, clippy::missing_panics_doc, reason = "all of this is a test")]
 
-use std::{
-    path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
-};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use steadfast_core::{
     App,
     bucket::MemoryBlobs,
     rusqlite,
     store::{
-        ManualClock, MemoryStore, Moment, PostgresOptions, PostgresStore, SqliteOptions,
-        SqliteStore, Store, Timestamp,
+        Entropy, ManualClock, MemoryStore, Moment, PostgresOptions, PostgresStore, SeededEntropy,
+        SqliteOptions, SqliteStore, Store, Timestamp,
     },
     test::TestApp,
 };
@@ -183,13 +176,12 @@ fn tasks(at_once: bool) -> Tokio {
 
 /// The URL of a fresh schema.
 async fn schema() -> String {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
     let url = std::env::var("STEADFAST_TEST_POSTGRES").expect(
         "STEADFAST_TEST_POSTGRES is not set: run ./test, or `tests/postgres start FOLDER` and set \
          it to what that prints",
     );
-    let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    let schema = format!("world_{}_{number}", std::process::id());
+    // A process of the same run may have had the number of this one.
+    let schema = format!("world_{:016x}", SeededEntropy::from_system().next());
     execute(&url, &format!("CREATE SCHEMA {schema}")).await;
     format!("{url}&options=-c%20search_path%3D{schema}")
 }

@@ -28,12 +28,16 @@ macro_rules! laws {
     };
 }
 
+#[path = "../../../store/tests/it/dropping.rs"]
+mod dropping;
 #[path = "../../../store/tests/it/wrapper.rs"]
 mod wrapper;
 
 mod blobs;
+mod checks;
 mod conditions;
 mod crashing_store;
+mod dropped;
 mod events;
 mod faulty_blobs;
 mod files;

@@ -32,6 +32,8 @@ macro_rules! laws {
     };
 }
 
+#[path = "../../../store/tests/it/dropping.rs"]
+mod dropping;
 #[expect(dead_code, reason = "shared with the store's tests, which use all of it")]
 #[path = "../../../store/tests/it/lab.rs"]
 mod lab;

@@ -11,7 +11,7 @@ use steadfast_core::{
 };
 
 use crate::{
-    dropped::dropped,
+    dropping::dropped,
     gated_store::GatedStore,
     handlers::dispatcher,
     lab::{self, Lab},

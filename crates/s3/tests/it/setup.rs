@@ -15,8 +15,8 @@ use http_body_util::{BodyExt, Empty, StreamBody};
 use steadfast_bucket::{AccessKey, BucketName, Buckets, FileBlobs, Scope, account, create_key};
 use steadfast_s3::{S3Api, S3Use};
 use steadfast_store::{
-    MemoryStore, PostgresOptions, PostgresStore, Seal, SeededEntropy, SqliteOptions, SqliteStore,
-    Store, SystemClock,
+    Entropy, MemoryStore, PostgresOptions, PostgresStore, Seal, SeededEntropy, SqliteOptions,
+    SqliteStore, Store, SystemClock,
 };
 
 use crate::sign::sign;
@@ -76,7 +76,7 @@ impl Setup {
         let (client, connection) =
             tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
         tokio::spawn(connection);
-        let schema = format!("s3_{}", std::process::id());
+        let schema = format!("s3_{:016x}", SeededEntropy::from_system().next());
         client.batch_execute(&format!("CREATE SCHEMA {schema}")).await.unwrap();
         let url = format!("{url}&options=-c%20search_path%3D{schema}");
         let mut options = PostgresOptions::new(url, Arc::new(SystemClock));

@@ -1,17 +1,12 @@
 //! A store to experiment on, with a virtual clock.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use steadfast_store::{
-    Address, Commit, EntityKind, Json, Lease, ManualClock, MemoryStore, Message, OpenError,
-    Outcome, Position, PostgresOptions, PostgresStore, Receipt, Rejection, SettledAs,
-    SqliteOptions, SqliteStore, Store, Streams, Timestamp, Version, Write,
+    Address, Commit, EntityKind, Entropy, Json, Lease, ManualClock, MemoryStore, Message,
+    OpenError, Outcome, Position, PostgresOptions, PostgresStore, Receipt, Rejection,
+    SeededEntropy, SettledAs, SqliteOptions, SqliteStore, Store, Streams, Timestamp, Version,
+    Write,
 };
 
 /// The initial time of every lab.
@@ -178,9 +173,8 @@ pub(crate) fn server() -> String {
 
 /// A schema of its own for each test.
 async fn database() -> String {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    let schema = format!("lab_{}_{number}", std::process::id());
+    // A process of the same run may have had the number of this one.
+    let schema = format!("lab_{:016x}", SeededEntropy::from_system().next());
     execute(&server(), &format!("CREATE SCHEMA {schema}")).await;
     format!("{}&options=-c%20search_path%3D{schema}&application_name={schema}", server())
 }
