@@ -166,8 +166,14 @@ codes! {
     MigrationFailed "migration_failed" 500 "Migration failed",
     /// Stored data is damaged.
     Corrupt "corrupt" 500 "Stored data is damaged",
+    /// The content of a blob has other bytes than were written.
+    BlobDamaged "blob_damaged" 500 "Content is damaged",
+    /// A file of a blob is missing.
+    BlobMissing "blob_missing" 500 "Content is missing",
     /// The database cannot be reached; nothing was written.
     StoreUnavailable "store_unavailable" 503 "Store unavailable",
+    /// All places for requests are taken.
+    ServerFull "server_full" 503 "Server full",
     /// The key that seals secrets is missing or another one; other requests work.
     SealKeyMissing "seal_key_missing" 503 "Seal key missing",
     /// The turn was not committed; nothing was changed.
@@ -208,6 +214,7 @@ impl Code {
         Self::SlowRequest,
         Self::RateLimited,
         Self::Busy,
+        Self::ServerFull,
         Self::Internal,
         Self::Corrupt,
         Self::StoreUnavailable,
@@ -232,6 +239,7 @@ impl Code {
             Self::Busy
                 | Self::RateLimited
                 | Self::QueueFull
+                | Self::ServerFull
                 | Self::Contended
                 | Self::TurnLost
                 | Self::StoreUnavailable
@@ -405,6 +413,8 @@ impl Code {
             BucketError::Quota(error) => Self::of_quota(error),
             BucketError::DiskFull => Self::DiskFull,
             BucketError::Files { .. } => Self::StorageFailed,
+            BucketError::Damaged { .. } => Self::BlobDamaged,
+            BucketError::Missing { .. } => Self::BlobMissing,
             BucketError::Store(error) => Self::of_store(error),
             BucketError::Seal(error) => Self::of_seal(error),
         }

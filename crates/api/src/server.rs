@@ -18,6 +18,52 @@ pub struct Examine {
 operation!(Examine => Examination, Get "/v1/doctor" (), Operator,
     errors []);
 
+/// Read contents of blobs, about 64 MiB in one request, and name those that are damaged or missing.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CheckBlobs {
+    /// Continue there: `next` of the request before
+    #[arg(long)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+operation!(CheckBlobs => BlobCheck, Get "/v1/doctor/blobs" (), Operator,
+    errors [InvalidInput]);
+
+/// The blobs that one request read.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct BlobCheck {
+    /// The number of all blobs, in the first answer.
+    pub total: Option<u64>,
+    /// The number of blobs that were read.
+    pub blobs: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Those that are damaged or missing.
+    pub unreadable: Vec<UnreadableBlob>,
+    /// The `cursor` of the next request; null at the end.
+    pub next: Option<String>,
+}
+
+/// A blob whose content is damaged or missing.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct UnreadableBlob {
+    /// Its bucket.
+    pub bucket: String,
+    /// Its key.
+    pub key: String,
+    /// Its version.
+    pub version: String,
+    /// `blob_damaged`, `blob_missing`, or `storage_failed` if the disk cannot read it.
+    pub code: String,
+}
+
+impl From<steadfast_bucket::UnreadableBlob> for UnreadableBlob {
+    fn from(it: steadfast_bucket::UnreadableBlob) -> Self {
+        Self { bucket: it.bucket, key: it.key, version: it.version, code: it.code }
+    }
+}
+
 /// The result of all checks.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Examination {

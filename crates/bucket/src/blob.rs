@@ -1,6 +1,6 @@
 //! Blobs and their rows in the index.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, io};
 
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
@@ -12,6 +12,9 @@ use crate::{
     digest::Checksums,
     extra_checksums::unhex,
 };
+
+/// `EMFILE` and `ENFILE`.
+const TOO_MANY_FILES: [i32; 2] = [24, 23];
 
 /// Attributes that the writer of a blob sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -137,6 +140,25 @@ impl Blob {
         }
         let name = |part: u64| FileName { content, part: Some(part) };
         self.parts.iter().map(|(part, size)| (name(*part), *size)).collect()
+    }
+
+    /// The error of a file of it that cannot be read.
+    pub(crate) fn unreadable(&self, error: io::Error) -> BucketError {
+        if error.kind() == io::ErrorKind::UnexpectedEof {
+            return self.damaged("its file is too short");
+        }
+        if error.kind() == io::ErrorKind::NotFound {
+            return BucketError::Missing { key: self.key.to_string(), version: self.version() };
+        }
+        if error.raw_os_error().is_some_and(|it| TOO_MANY_FILES.contains(&it)) {
+            // This says nothing about the file.
+            return StoreError::Unavailable { reason: error.to_string() }.into();
+        }
+        error.into()
+    }
+
+    pub(crate) fn damaged(&self, reason: &'static str) -> BucketError {
+        BucketError::Damaged { key: self.key.to_string(), version: self.version(), reason }
     }
 
     pub(crate) fn read(entry: &Entry) -> Result<Option<Self>, BucketError> {

@@ -1,8 +1,9 @@
 //! Reads a blob: its row, then its bytes in pieces.
 
-use std::{collections::VecDeque, io, ops::Range, sync::Arc};
+use std::{collections::VecDeque, ops::Range, sync::Arc};
 
 use bytes::Bytes;
+use crc32fast::Hasher as Crc32;
 
 use crate::{
     Blob, BlobKey, BucketError, BucketName, Buckets, Condition,
@@ -45,7 +46,9 @@ pub struct GetOptions {
     pub condition: Condition,
 }
 
-/// A blob being read. A replaced or deleted blob is still read to its end.
+/// A blob being read. A replaced or deleted blob is still read to its end. If all of it is read,
+/// its bytes are checked: the read fails before the last of them if they are not those that were
+/// written.
 pub struct BlobReader {
     /// The blob.
     pub blob: Blob,
@@ -54,6 +57,8 @@ pub struct BlobReader {
     first: Option<Bytes>,
     rest: VecDeque<(FileName, Range<u64>)>,
     open: Option<(FileName, Arc<dyn Content>)>,
+    /// The checksum of the bytes so far, if all of them are read.
+    read: Option<Crc32>,
     hold: Hold,
     shared: Arc<Shared>,
 }
@@ -105,7 +110,10 @@ impl Buckets {
                 }
                 Ok(reading) => return Ok(reading),
                 // A blob with another version was replaced after its row was read: retry.
-                Err(error) if missing.as_ref() == Some(&version) => return Err(error),
+                Err(error) if missing.as_ref() == Some(&version) => {
+                    self.shared.count_unreadable(&error);
+                    return Err(error);
+                }
                 Err(_) => missing = Some(version),
             }
         }
@@ -126,15 +134,36 @@ impl Shared {
 
 impl BlobReader {
     /// Reads the first piece. An open file can be read to its end.
-    async fn begin(
+    pub(crate) async fn begin(
         shared: &Arc<Shared>,
         blob: Blob,
         range: Range<u64>,
     ) -> Result<Self, BucketError> {
+        let read = (range == (0..blob.size)).then(Crc32::new);
+        Self::begin_with(shared, blob, range, read).await
+    }
+
+    /// Continues to read all of a blob, behind bytes with this checksum.
+    pub(crate) async fn resume(
+        shared: &Arc<Shared>,
+        blob: Blob,
+        from: u64,
+        crc32: u32,
+    ) -> Result<Self, BucketError> {
+        let range = from.min(blob.size)..blob.size;
+        Self::begin_with(shared, blob, range, Some(Crc32::new_with_initial(crc32))).await
+    }
+
+    async fn begin_with(
+        shared: &Arc<Shared>,
+        blob: Blob,
+        range: Range<u64>,
+        read: Option<Crc32>,
+    ) -> Result<Self, BucketError> {
         let hold = Hold::new(shared, blob.content);
         let (rest, shared) = (parts(&blob, &range), shared.clone());
         let (first, open) = (None, None);
-        let mut reading = Self { blob, range, first, rest, open, hold, shared };
+        let mut reading = Self { blob, range, first, rest, open, read, hold, shared };
         reading.first = reading.read().await?;
         Ok(reading)
     }
@@ -142,10 +171,19 @@ impl BlobReader {
     /// The next bytes; `None` at the end.
     #[steadfast_store::boxed]
     pub async fn next(&mut self) -> Result<Option<Bytes>, BucketError> {
+        self.piece().await.inspect_err(|error| self.shared.count_unreadable(error))
+    }
+
+    pub(crate) async fn piece(&mut self) -> Result<Option<Bytes>, BucketError> {
         match self.first.take() {
             Some(first) => Ok(Some(first)),
             None => self.read().await,
         }
+    }
+
+    /// The checksum of the bytes that were read.
+    pub(crate) fn crc32(&self) -> u32 {
+        self.read.clone().map_or(0, Crc32::finalize)
     }
 
     async fn read(&mut self) -> Result<Option<Bytes>, BucketError> {
@@ -156,24 +194,33 @@ impl BlobReader {
         }
         let range = rest.start..until;
         let open = self.open.take().filter(|it| it.0 == name).map(|it| it.1);
-        let version = self.blob.version();
         let work = move |blobs: &dyn crate::content::Blobs| {
-            let content = match open {
-                Some(content) => content,
-                None => blobs.open(name)?,
+            let read = || {
+                let content = match open {
+                    Some(content) => content,
+                    None => blobs.open(name)?,
+                };
+                let bytes = content.read(range)?;
+                Ok((content, bytes))
             };
-            let bytes = content.read(range).map_err(|error| {
-                if error.kind() != io::ErrorKind::UnexpectedEof {
-                    return error.into();
-                }
-                let reason = format!("file of blob version {version} is too short");
-                BucketError::Files { reason }
-            })?;
-            Ok((content, bytes))
+            // The blob says what a missing or short file means.
+            Ok(read())
         };
-        let (content, bytes) = self.shared.run_blocking(work).await?;
+        let read = self.shared.run_blocking(work).await?;
+        let (content, bytes) = read.map_err(|error| self.blob.unreadable(error))?;
         self.open = Some((name, content));
+        self.check(&bytes)?;
         Ok(Some(bytes.into()))
+    }
+
+    /// Adds bytes to the checksum. Those that complete a damaged blob are not returned.
+    fn check(&mut self, bytes: &[u8]) -> Result<(), BucketError> {
+        let Some(read) = &mut self.read else { return Ok(()) };
+        read.update(bytes);
+        if self.rest.is_empty() && read.clone().finalize() != self.blob.crc32 {
+            return Err(self.blob.damaged("its CRC-32 is another one"));
+        }
+        Ok(())
     }
 
     /// Reads all bytes. Use it for blobs that are known to be small.

@@ -1,6 +1,14 @@
 //! All buckets of a store.
 
-use std::{fmt, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use steadfast_store::{Commit, Entropy, EntryRange, Outcome, Store, StoreClock, StoreError};
 
@@ -27,6 +35,8 @@ pub struct BucketOptions {
     /// Files without a row, after an unclean shutdown or after another copy of the store used the
     /// files. During this period a newer copy of the store can be restored.
     pub keep_unknown_files: Duration,
+    /// All blobs are read once in this time, to find those that are damaged or missing.
+    pub check_every: Duration,
 }
 
 impl Default for BucketOptions {
@@ -36,6 +46,7 @@ impl Default for BucketOptions {
             keep_uploads: Duration::from_hours(7 * 24),
             keep_orphans: Duration::from_hours(1),
             keep_unknown_files: Duration::from_hours(7 * 24),
+            check_every: Duration::from_hours(7 * 24),
         }
     }
 }
@@ -57,8 +68,12 @@ pub(crate) struct Shared {
     pub(crate) readers: Readers,
     pub(crate) changes: Arc<FileChanges>,
     pub(crate) session: tokio::sync::Mutex<session::State>,
+    pub(crate) found: parking_lot::Mutex<session::Found>,
     pub(crate) next_aborts: NextAborts,
     pub(crate) ledgers: Ledgers,
+    /// Blobs that were checked, and reads of damaged or missing ones, since the process started.
+    pub(crate) checked: AtomicU64,
+    pub(crate) unreadable: AtomicU64,
 }
 
 impl Buckets {
@@ -77,6 +92,13 @@ impl fmt::Debug for Buckets {
 impl Shared {
     pub(crate) fn new_content(&self) -> ContentId {
         ContentId::new(self.clock.now(), self.store.owner().epoch, &*self.entropy)
+    }
+
+    /// Counts a read of a blob that is damaged or missing.
+    pub(crate) fn count_unreadable(&self, error: &BucketError) {
+        if matches!(error, BucketError::Damaged { .. } | BucketError::Missing { .. }) {
+            self.unreadable.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// See [`run_blocking`].

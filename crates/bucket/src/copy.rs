@@ -1,5 +1,7 @@
 //! Copies a blob by linking its files, without copying bytes.
 
+use std::io;
+
 use steadfast_store::crash;
 
 use crate::{
@@ -63,7 +65,8 @@ impl Buckets {
                 .map(|(name, _)| (name, FileName { content, ..name }))
                 .collect();
             let files: Vec<FileName> = links.iter().map(|it| it.1).collect();
-            let linked = self.shared.run_blocking(move |blobs| link_all(blobs, &links)).await;
+            let linked = self.shared.run_blocking(move |blobs| Ok(link_all(blobs, &links))).await;
+            let linked = linked.and_then(|it| it.map_err(|error| source.unreadable(error)));
             drop(hold);
             crash::point("blob.linked");
             match linked {
@@ -98,13 +101,13 @@ impl Buckets {
 }
 
 /// Links all files. On an error it removes the links made so far.
-fn link_all(blobs: &dyn Blobs, links: &[(FileName, FileName)]) -> Result<(), BucketError> {
+fn link_all(blobs: &dyn Blobs, links: &[(FileName, FileName)]) -> io::Result<()> {
     for (index, (from, to)) in links.iter().enumerate() {
         if let Err(error) = blobs.link(*from, *to) {
             let made: Vec<FileName> = links[..index].iter().map(|it| it.1).collect();
             // The caller handles files that cannot be removed.
             let _ = blobs.remove(&made);
-            return Err(error.into());
+            return Err(error);
         }
     }
     Ok(())

@@ -172,6 +172,30 @@ pub enum BucketError {
         /// The cause.
         reason: String,
     },
+    /// The content of a blob has other bytes than were written.
+    #[error(
+        "content of blob `{key}` (version {version}) is damaged: {reason}; restore its file from a \
+         backup, or write the blob again"
+    )]
+    Damaged {
+        /// The key.
+        key: String,
+        /// The version.
+        version: String,
+        /// The defect.
+        reason: &'static str,
+    },
+    /// A file of a blob is missing.
+    #[error(
+        "a file of blob `{key}` (version {version}) is missing; restore it from a backup, or write \
+         the blob again"
+    )]
+    Missing {
+        /// The key.
+        key: String,
+        /// The version.
+        version: String,
+    },
     /// The store reported an error.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -305,6 +329,8 @@ impl BucketError {
             BucketError::Quota(error) => error.code(),
             BucketError::DiskFull => "disk_full",
             BucketError::Files { .. } => "storage_failed",
+            BucketError::Damaged { .. } => "blob_damaged",
+            BucketError::Missing { .. } => "blob_missing",
             BucketError::Store(error) => error.code(),
             BucketError::Seal(error) => error.code(),
         }

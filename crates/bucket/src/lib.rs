@@ -6,6 +6,7 @@ mod blob_reader;
 mod buckets;
 mod cache;
 mod change;
+mod check;
 mod condition;
 mod configure;
 mod content;
@@ -48,6 +49,7 @@ pub use self::{
     blob_reader::{BlobReader, ByteRange, GetOptions},
     buckets::{BucketOptions, Buckets},
     change::PutRecord,
+    check::{CheckCursor, CheckRecord, Checked, PartlyRead, UnreadableBlob},
     condition::{Condition, Match},
     configure::BucketInfo,
     content::{Blobs, Content, ContentId, Draft, FileName},

@@ -1,6 +1,9 @@
 //! Opening and closing the buckets of a store.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
 
 use steadfast_store::{
     Commit, Entropy, EntryKey, Expect, Json, Put, SeededEntropy, Store, StoreError, Timestamp,
@@ -79,9 +82,12 @@ impl BucketsBuilder {
             cache: BucketCache::default(),
             readers: Readers::default(),
             changes: Arc::new(FileChanges::default()),
+            found: parking_lot::Mutex::new(session.found()),
             session: tokio::sync::Mutex::new(session),
             next_aborts: NextAborts::default(),
             ledgers: Ledgers::default(),
+            checked: AtomicU64::new(0),
+            unreadable: AtomicU64::new(0),
         };
         Buckets { shared: Arc::new(shared) }
     }
@@ -136,6 +142,7 @@ impl Buckets {
                 }
                 match session::begin(&*shared.store, &shared.blobs, &*shared.entropy).await {
                     Ok(begun) => {
+                        *shared.found.lock() = begun.found();
                         *shared.session.lock().await = begun;
                         shared.changes.wait_for_session(false);
                         return;

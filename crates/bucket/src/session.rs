@@ -39,6 +39,24 @@ pub(crate) struct Session {
     pub(crate) lost_parts: bool,
     /// Time at which the store was found to be another copy than the one that used the files.
     pub(crate) restored_at: Option<i64>,
+    /// Time at which the folder of the files was found to be new, although the store was not.
+    #[serde(default)]
+    pub(crate) emptied_at: Option<i64>,
+}
+
+impl State {
+    /// The findings at the beginning of the session.
+    pub(crate) fn found(&self) -> Found {
+        let Session { emptied_at, restored_at, .. } = self.session;
+        Found { emptied_at, restored_at }
+    }
+}
+
+/// Findings at the beginning of a session, for those who must not wait for a sweep.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    pub(crate) emptied_at: Option<i64>,
+    pub(crate) restored_at: Option<i64>,
 }
 
 /// A period for which the store may lack rows.
@@ -108,6 +126,9 @@ impl Session {
         let mut next = self;
         // The default is a store without a session.
         let (is_first, is_same) = (next.id.is_empty(), next.is_of(note.as_deref()));
+        if !is_first && note.is_none() && !has_files {
+            next.emptied_at = Some(now.0);
+        }
         if is_first && note.is_none() {
             if has_files {
                 next.add_gap(i64::MIN, now);
@@ -177,7 +198,7 @@ pub(crate) async fn begin(
             None => Session::default(),
         };
         let note = run_blocking(blobs, |blobs| Ok(blobs.session()?)).await?;
-        let is_known = !before.id.is_empty() && before.is_of(note.as_deref());
+        let is_known = note.is_some() && before.is_of(note.as_deref());
         let has_files = !is_known
             && run_blocking(blobs, |blobs| Ok(!blobs.subfolders_after(None, 1)?.is_empty()))
                 .await?;
@@ -268,6 +289,18 @@ mod tests {
         assert_eq!((gaps(&lost), lost.restored_at), (vec![(i64::MIN, 9)], Some(9)));
         let new = Session::default().next("n".into(), None, Timestamp(3), false);
         assert_eq!((gaps(&new), new.lost_parts), (vec![], false));
+    }
+
+    #[test]
+    fn a_folder_that_was_emptied_is_noticed() {
+        let next = |before: Session, note: Option<&str>, has_files| {
+            before.next("n".into(), note.map(Into::into), Timestamp(9), has_files).emptied_at
+        };
+        assert_eq!(next(Session::default(), None, false), None, "a new store");
+        let used = || opened(Session::default(), None, 1);
+        assert_eq!(next(used(), None, false), Some(9));
+        assert_eq!(next(used(), None, true), None, "another folder with files");
+        assert_eq!(next(used(), Some("at 1"), false), None, "it never had files");
     }
 
     #[test]

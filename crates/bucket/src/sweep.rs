@@ -57,7 +57,7 @@ impl Buckets {
             return Ok(swept);
         }
         // A newer copy of the store may still need data that is expired here.
-        if !self.is_restored().await {
+        if !self.is_restored() {
             self.sweep_buckets(&mut swept, &mut failed).await?;
         }
         swept.rows = self.expire_rows().await?;
@@ -74,8 +74,8 @@ impl Buckets {
     }
 
     /// Whether an older copy of the store was restored recently. Then nothing expires by age.
-    pub(crate) async fn is_restored(&self) -> bool {
-        let restored_at = self.shared.session.lock().await.session.restored_at;
+    pub(crate) fn is_restored(&self) -> bool {
+        let restored_at = self.shared.found.lock().restored_at;
         let keep = self.shared.options.keep_unknown_files;
         restored_at.is_some_and(|it| !self.is_older(Timestamp(it), keep))
     }

@@ -104,6 +104,8 @@ fn code_of(error: &BucketError) -> (S3ErrorCode, Option<StatusCode>) {
             Code::ServiceUnavailable
         }
         BucketError::Files { .. }
+        | BucketError::Damaged { .. }
+        | BucketError::Missing { .. }
         | BucketError::Store(_)
         | BucketError::Seal(SealError::Changed { .. }) => Code::InternalError,
     };

@@ -100,6 +100,7 @@ impl S3Api {
             Refusal::Busy => {
                 s3_error!(SlowDown, "memory for request bodies is exhausted; retry later")
             }
+            Refusal::Full => s3_error!(SlowDown, "all places for requests are taken; retry later"),
             Refusal::Forwarded => s3_error!(
                 AccessDenied,
                 "the request came through a proxy and is not signed, but access is open: only \
@@ -159,6 +160,8 @@ pub enum Refusal {
     Slow,
     /// No memory is left for the body.
     Busy,
+    /// All places for requests are taken.
+    Full,
     /// An unsigned request came through a proxy while access is open.
     Forwarded,
     /// The audit log cannot be written.

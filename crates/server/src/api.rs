@@ -36,6 +36,7 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Server>> {
         .routes(fails_with([], needs(Role::Viewer, routes!(server::openapi))))
         .routes(fails_with(of_connect, needs(Role::Member, routes!(connect::connect))))
         .routes(operation(server::doctor))
+        .routes(operation(server::check_blobs))
         .merge(objects::routes())
         .merge(processes::routes())
         .merge(queues::routes())
@@ -52,7 +53,8 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Server>> {
 pub(crate) fn large_routes() -> OpenApiRouter<Arc<Server>> {
     use buckets::blobs::{self, ERRORS};
     let of_write = ERRORS.into_iter().chain(blobs::ERRORS_OF_WRITES).chain(Code::OF_CHANGES);
-    let of_get = ERRORS.into_iter().chain([Code::RangeNotSatisfiable]);
+    let of_get =
+        ERRORS.into_iter().chain([Code::RangeNotSatisfiable, Code::BlobDamaged, Code::BlobMissing]);
     OpenApiRouter::default()
         .routes(fails_with(of_get, needs(Role::Viewer, routes!(blobs::get))))
         .routes(fails_with(ERRORS, needs(Role::Viewer, routes!(blobs::head))))

@@ -1,6 +1,7 @@
 //! Checks that find current and future problems.
 
 mod access;
+pub(crate) mod blobs;
 pub(crate) mod clock;
 mod disk;
 mod fsync;
@@ -24,7 +25,9 @@ pub(crate) async fn examine(server: &Server, deep: bool) -> Examination {
     checks.push(work::unserved(&server.runtime).await);
     checks.extend(access::checks(server).await);
     checks.extend(quotas::check(server).await);
+    checks.extend(blobs::check(server).await);
     checks.push(clock::check(&store.clock().report()));
+    checks.extend(disk::open_files());
     checks.extend(secrets::checks(server));
     if let Location::Folder(folder) = &server.location {
         checks.extend(disk::checks(folder.clone(), server.is_read_only.get().is_none()).await);

@@ -167,6 +167,8 @@ fn every_error_of_a_bucket_keeps_its_code() {
     check(QuotaError::Spend { organization: text(), used, limit, seconds: 1 }.into(), 429);
     check(BucketError::DiskFull, 507);
     check(BucketError::Files { reason: text() }, 503);
+    check(BucketError::Damaged { key: text(), version: text(), reason: "x" }, 500);
+    check(BucketError::Missing { key: text(), version: text() }, 500);
     check(BucketError::Store(StoreError::Closed), 503);
     check(BucketError::Seal(SealError::KeyMissing { reason: text() }), 503);
     check(BucketError::Seal(SealError::Changed { identity: text() }), 500);

@@ -56,16 +56,16 @@ async fn a_truncated_or_missing_file_is_an_error_of_its_blob_only(setup: Setup) 
     setup.put("kept", b"kept").await;
     fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(5).unwrap();
     fs::remove_file(other).unwrap();
-    for at in ["short", "gone"] {
+    for (at, code) in [("short", "blob_damaged"), ("gone", "blob_missing")] {
         let read = setup.buckets.get(&bucket(), &key(at), GetOptions::default()).await;
-        assert_eq!(read.err().unwrap().code(), "storage_failed");
+        assert_eq!(read.err().unwrap().code(), code);
     }
     let error = setup.buckets.get(&bucket(), &key("short"), GetOptions::default()).await.err();
     assert!(error.unwrap().to_string().contains("too short"));
     let (from, to) = (key("gone"), key("copy"));
     let copy =
         setup.buckets.copy((&bucket(), &from), (&bucket(), &to), CopyOptions::default()).await;
-    assert_eq!(copy.unwrap_err().code(), "storage_failed");
+    assert_eq!(copy.unwrap_err().code(), "blob_missing");
     assert_eq!(setup.get("kept").await, b"kept");
     setup.put("gone", b"again").await;
     assert_eq!(setup.delete("short").await, Some(2));

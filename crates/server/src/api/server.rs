@@ -10,8 +10,9 @@ use axum::{
 };
 use steadfast_api::{
     Code,
-    server::{Alive, Examination, Examine, Readiness},
+    server::{Alive, BlobCheck, CheckBlobs, Examination, Examine, Readiness, UnreadableBlob},
 };
+use steadfast_bucket::{CheckCursor, Checked};
 use steadfast_core::queue::QueueView;
 use steadfast_store::Health;
 use steadfast_web::{Problem, Web};
@@ -80,7 +81,12 @@ fn counters(server: &Server) -> Vec<(&'static str, &'static str, u64)> {
     let refused = server.transport().refused();
     let own = ("connections_refused", "Connections refused: their peer had too many", refused);
     let of_applications = counters.iter().map(|it| (it.name, it.help, (it.value)()));
-    std::iter::once(own).chain(of_applications).collect()
+    let (checked, unreadable) = server.buckets().map_or((0, 0), |it| it.check_counts());
+    let of_blobs = [
+        ("blobs_checked", "Blobs read by checks of all contents", checked),
+        ("blobs_unreadable", "Reads of blobs that were damaged or missing", unreadable),
+    ];
+    std::iter::once(own).chain(of_blobs).chain(of_applications).collect()
 }
 
 /// The queues with metrics, and whether others exist: the consumed ones, then those with messages
@@ -103,6 +109,26 @@ async fn queues(server: &Server) -> Result<(Vec<QueueView>, bool), Problem> {
 
 pub(crate) async fn doctor(server: Arc<Server>, it: Examine) -> Result<Examination, Problem> {
     Ok(examine(&server, it.deep).await)
+}
+
+/// Bytes of contents that one request reads, and reads per second.
+const CHECKED_BYTES: u64 = 64 << 20;
+
+pub(crate) async fn check_blobs(server: Arc<Server>, it: CheckBlobs) -> Result<BlobCheck, Problem> {
+    let Ok(buckets) = server.buckets() else { return Ok(BlobCheck::default()) };
+    let after = it.cursor.as_deref().map(serde_json::from_str).transpose();
+    let after: Option<CheckCursor> = after.map_err(|_| {
+        Problem::of(Code::InvalidInput, "`cursor` must be `next` of the request before")
+    })?;
+    let total = match after {
+        None => Some(buckets.count_blobs().await?),
+        Some(_) => None,
+    };
+    let Checked { blobs, bytes, named, next, .. } =
+        buckets.check(after, CHECKED_BYTES, CHECKED_BYTES).await?;
+    let unreadable = named.into_iter().map(UnreadableBlob::from).collect();
+    let next = next.and_then(|it| serde_json::to_string(&it).ok());
+    Ok(BlobCheck { total, blobs, bytes, unreadable, next })
 }
 
 /// Describe every route.

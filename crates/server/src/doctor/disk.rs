@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use steadfast_api::server::Check;
 
 use super::fsync;
+use crate::{listener, open_files};
 
 /// Below this, the next commits may find the disk full.
 const FREE_BYTES_LOW: u64 = 256 << 20;
@@ -19,6 +20,20 @@ const WAL_BYTES_HIGH: u64 = 128 << 20;
 const FSYNC_MICROSECONDS_SLOW: u128 = 20_000;
 
 const MIB: u64 = 1 << 20;
+
+/// Says when the process may open so few files that it serves fewer connections than it could;
+/// `None` if it may open enough.
+pub(super) fn open_files() -> Option<Check> {
+    let (places, limit) = (listener::places(), open_files::limit());
+    (places < listener::CONNECTIONS_MAX).then(|| {
+        let detail = format!(
+            "the process may open {limit} files, so a port has {places} places instead of {}; \
+             raise the limit (`ulimit -n`, `LimitNOFILE`)",
+            listener::CONNECTIONS_MAX
+        );
+        Check::warning("open files", detail)
+    })
+}
 
 /// Checks the data folder on a blocking thread. Measuring the speed writes a file.
 pub(super) async fn checks(folder: PathBuf, may_write: bool) -> Vec<Check> {
