@@ -1,6 +1,7 @@
 //! Access control: finds the principal of a request and compares it with what the route needs.
 
 pub(crate) mod admin;
+pub(crate) mod ended;
 pub(crate) mod rate;
 pub(crate) mod record;
 mod resource;
@@ -71,6 +72,11 @@ enum Credential<'a> {
     Session(&'a str),
 }
 
+/// Whether a route answers while the store cannot be read, and while the server is full.
+pub(crate) fn is_health(route: &RouteEntry) -> bool {
+    HEALTH.contains(&&*route.path)
+}
+
 /// The name of the session cookie. Cookies ignore ports, so the port is part of the name; under TLS
 /// the browser guarantees that this host has set it.
 pub(crate) fn cookie_name(server: &Server, client: Option<&ClientInfo>) -> String {
@@ -127,7 +133,7 @@ pub(crate) async fn authorize(
         return Ok(Admission::of(known));
     }
     let credential = credential(&request.headers, &cookie_name(server, request.extensions.get()));
-    let is_health = route.is_some_and(|it| HEALTH.contains(&&*it.path));
+    let is_health = route.is_some_and(is_health);
     let needs_nothing = route.is_some_and(|it| it.needs.role().is_none());
     if is_health || (needs_nothing && credential.is_none()) {
         return Ok(Admission::of(object::Caller::Anonymous));

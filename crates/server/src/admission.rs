@@ -4,18 +4,20 @@ use std::sync::Arc;
 
 use axum::{
     extract::{MatchedPath, OriginalUri, Request, State},
-    http::{HeaderValue, Method, header},
+    http::{HeaderValue, Method, header, request::Parts},
     middleware::Next,
     response::{IntoResponse, Response},
 };
 use percent_encoding::percent_decode_str;
 use steadfast_api::Code;
 use steadfast_core::{Resource, object};
-use steadfast_web::{Caller, Problem, RouteTable};
+use steadfast_web::{Caller, Problem, Role, RouteEntry, RouteTable};
 
 use crate::{
-    access::{self, record::Trace},
+    access::{self, ended, record::Trace},
+    listener::Crowded,
     server::Server,
+    waiting::{WaitPlace, asks_to_wait},
 };
 
 /// Passes a request on to a route in the table. An `OpenApiRouter` may have routes that it does not
@@ -54,12 +56,20 @@ pub(crate) async fn admit(
         Err(refusal) => return recorded(&server, trace, None, refusal).await,
     };
     let caller = admission.caller.clone();
+    let place = match place(&server, route, &caller, &parts).await {
+        Ok(place) => place,
+        Err(problem) => return problem.into_response(),
+    };
     parts.extensions.insert(Caller::new(&server.runtime, caller.clone()));
     parts.extensions.insert(caller.clone());
-    parts.extensions.insert(admission);
-    let request = Request::from_parts(parts, body);
+    parts.extensions.insert(admission.clone());
+    let request = ended::end_body(&server, &admission, Request::from_parts(parts, body));
     if !trace.as_ref().is_some_and(Trace::is_always) {
-        let mut response = next.run(request).await;
+        let mut response = match place {
+            Some(_) => ended::answer_or_end(server.clone(), admission, request, next).await,
+            None => next.run(request).await,
+        };
+        drop(place);
         response = recorded(&server, trace, Some(&caller), response).await;
         response.extensions_mut().insert(caller);
         return response;
@@ -67,6 +77,7 @@ pub(crate) async fn admit(
     // A client that goes away must not prevent the record of what it did.
     let ended = tokio::spawn(async move {
         let response = next.run(request).await;
+        drop(place);
         let mut response = recorded(&server, trace, Some(&caller), response).await;
         response.extensions_mut().insert(caller);
         response
@@ -75,6 +86,31 @@ pub(crate) async fn admit(
         let detail = "the handler of the request panicked; see the log";
         Problem::of(Code::Internal, detail).into_response()
     })
+}
+
+/// Refuses a request without a place, unless it is a health check or one of an operator. Takes
+/// another place for a request that waits by design.
+async fn place(
+    server: &Server,
+    route: Option<&RouteEntry>,
+    caller: &object::Caller,
+    request: &Parts,
+) -> Result<Option<WaitPlace>, Problem> {
+    let may_always = route.is_some_and(access::is_health)
+        || caller.principal().is_some_and(|it| it.organization.is_none() && it.has(Role::Operator));
+    if let Some(Crowded(slot)) = request.extensions.get()
+        && !may_always
+        && !slot.gets_place().await
+    {
+        let detail = "all places for requests are taken; send the request again";
+        return Err(Problem::of(Code::ServerFull, detail));
+    }
+    match request.uri.query() {
+        Some(query) if asks_to_wait(query) => {
+            server.wait_place(caller, request.extensions.get()).map(Some)
+        }
+        _ => Ok(None),
+    }
 }
 
 /// Returns the response when the audit log has the outcome of the request.

@@ -19,8 +19,8 @@ use steadfast_web::{
 };
 
 use crate::{
-    admission::base_path, listener::ConnectionSlot, pages, request_id, server::Server,
-    transport::ClientInfo,
+    access::ended, admission::base_path, listener::ConnectionSlot, pages, request_id,
+    server::Server, transport::ClientInfo, waiting::asks_to_wait,
 };
 
 /// Length of a nonce, with 5 random bits per letter.
@@ -55,7 +55,9 @@ pub(crate) async fn wrap(
         let detail = "a stored file is never a script or a style of a page";
         response = Problem::of(Code::ForeignOrigin, detail).into_response();
     }
-    if slot.is_some_and(|it| it.was_slow()) {
+    if slot.as_ref().is_some_and(ConnectionSlot::was_ended) {
+        response = Problem::of(Code::TokenRevoked, ended::ENDED).into_response();
+    } else if slot.is_some_and(|it| it.was_slow()) {
         response = slow(server.transport().client_timeout).into_response();
     }
     if let Some(problem) = problem_of(&mut response) {
@@ -116,7 +118,7 @@ fn is_sandboxed(response: &Response) -> bool {
 /// Whether a request waits by design: then its duration is not a latency.
 fn waits(route: &str, query: Option<&str>) -> bool {
     let by_route = ["/connect", "/events", "/pull"].iter().any(|it| route.ends_with(it));
-    by_route || query.is_some_and(|it| it.split('&').any(|it| it.starts_with("wait=")))
+    by_route || query.is_some_and(asks_to_wait)
 }
 
 fn slow(timeout: Duration) -> Problem {

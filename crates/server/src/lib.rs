@@ -38,6 +38,7 @@ mod server;
 mod settings;
 mod signals;
 mod transport;
+mod waiting;
 mod waterfall;
 mod webhooks;
 

@@ -32,21 +32,27 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt;
 
-pub(crate) use self::slots::ConnectionSlot;
+pub(crate) use self::{peers::network_of, slots::ConnectionSlot};
 use self::{
     peers::{PeerCounts, PeerGuard},
     slots::ConnectionSlots,
     strict::{Framing, StrictLines},
     timeouts::{ResponseBody, TimedBody, TimedStream},
 };
-use crate::transport::Transport;
+use crate::{open_files, transport::Transport};
 
 /// Timeout of a TLS handshake, of a request head, and of an idle connection.
 pub(crate) const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Maximum number of connections. A further one replaces the one that has kept the server waiting
-/// longest.
-const CONNECTIONS_MAX: usize = 1_024;
+/// Maximum number of connections of a port; fewer if the process may open few files. When all
+/// places are taken, the longest waits for clients end; a further request is answered with 503,
+/// unless it is a health check or one of an operator.
+pub(crate) const CONNECTIONS_MAX: usize = 1_024;
+
+/// When all places are taken, a new connection that has sent no request for this time may be
+/// closed.
+const SILENCE: Duration = Duration::from_millis(100);
+const TLS_SILENCE: Duration = Duration::from_secs(2);
 
 /// Grace period of requests in flight at a shutdown.
 pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -94,7 +100,8 @@ pub(crate) async fn serve(
     stop: CancellationToken,
 ) -> DrainResult {
     let connections = TaskTracker::new();
-    let (slots, peers) = (ConnectionSlots::new(CONNECTIONS_MAX), Arc::default());
+    let silence = if transport.tls().is_some() { TLS_SILENCE } else { SILENCE };
+    let (slots, peers) = (ConnectionSlots::new(places(), silence), Arc::default());
     loop {
         let accepted = tokio::select! {
             biased;
@@ -137,7 +144,7 @@ struct Served {
     transport: Arc<Transport>,
 }
 
-/// Accepts a connection and waits for its slot. Closes it if its peer has too many: it must not
+/// Accepts a connection and takes its slot. Closes it if its peer has too many: it must not
 /// take the slots of others.
 async fn accept(
     listener: &TcpListener,
@@ -166,17 +173,17 @@ async fn connection(accepted: Accepted, served: Served, stop: CancellationToken)
     if let Err(error) = set_options(&stream) {
         tracing::debug!(%error, "options of a socket not set");
     }
-    slot.waits_to_read();
+    slot.waits_for_head();
     let _release = ReleaseOnDrop(slot.clone());
     let timeout = served.transport.client_timeout;
     let Some(tls) = served.transport.tls() else {
-        let stream = TimedStream::new(stream, slot.clone(), counted, timeout);
+        let stream = TimedStream::new(stream, counted, timeout);
         return serve_http(stream, peer, served, &slot, &stop).await;
     };
-    let timed = |stream| TimedStream::new(stream, slot.clone(), counted, timeout);
+    let timed = |stream| TimedStream::new(stream, counted, timeout);
     let secured = tokio::select! {
         secured = handshake::accept(stream, tls, timed) => secured,
-        () = slot.closed() => return,
+        () = slot.evicted() => return,
         () = stop.cancelled() => return,
     };
     match secured {
@@ -208,14 +215,26 @@ async fn serve_http(
     let serving = async {
         tokio::select! {
             ended = &mut connection => ended,
-            () = stop.cancelled() => {
+            () = ended_soon(slot, stop) => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
         }
     };
+    let mut serving = std::pin::pin!(serving);
     let ended = tokio::select! {
-        ended = serving => ended,
+        // A request that has just arrived is read first, and then answered.
+        biased;
+        ended = &mut serving => ended,
+        () = slot.evicted() => {
+            if slot.is_silent() {
+                return;
+            }
+            tokio::select! {
+                ended = serving => ended,
+                () = slot.closed() => Ok(()),
+            }
+        }
         () = slot.closed() => Ok(()),
     };
     // A disconnected client is not an error of the server.
@@ -223,6 +242,32 @@ async fn serve_http(
         tracing::debug!(%error, "connection ended early");
     }
 }
+
+/// Returns when the connection gets no further request.
+async fn ended_soon(slot: &ConnectionSlot, stop: &CancellationToken) {
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = slot.finished() => {}
+    }
+}
+
+/// Open files of the store, the ports and the log.
+const OTHER_FILES: usize = 64;
+
+/// The port of the server, and that of S3. Others are rarely full at the same time.
+const PORTS: usize = 2;
+
+/// Places of a port: each connection is an open file, and so is the blob that a request reads.
+pub(crate) fn places() -> usize {
+    let files = open_files::limit().saturating_sub(OTHER_FILES) / PORTS;
+    // With the connections without a place, there are five for four places.
+    CONNECTIONS_MAX.min((files * 4 / 9).max(1))
+}
+
+/// In the extensions of a request that has no place: unless it gets one, only health checks and
+/// operators are served.
+#[derive(Clone)]
+pub(crate) struct Crowded(pub(crate) ConnectionSlot);
 
 /// Releases the slot when the connection ends.
 struct ReleaseOnDrop(ConnectionSlot);
@@ -240,8 +285,7 @@ async fn answer(
     slot: ConnectionSlot,
     is_last: bool,
 ) -> ServeResult {
-    slot.has_read();
-    slot.note_slow(false);
+    slot.has_head();
     let mut request = request.map(|body| {
         if body.is_end_stream() {
             return Body::empty();
@@ -251,8 +295,11 @@ async fn answer(
     let client = served.transport.client_info(peer, request.uri(), request.headers());
     request.extensions_mut().insert(client);
     request.extensions_mut().insert(slot.clone());
+    if !slot.has_place() {
+        request.extensions_mut().insert(Crowded(slot.clone()));
+    }
     let mut response = served.app.oneshot(request).await?;
-    if is_last && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+    if (is_last || !slot.has_place()) && response.status() != StatusCode::SWITCHING_PROTOCOLS {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     Ok(response.map(|body| ResponseBody::new(body, slot)))

@@ -1,4 +1,4 @@
-//! Raises the limit of open files: every connection is one.
+//! The limit of open files: every connection is one.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -8,4 +8,10 @@ pub(crate) fn allow_many() {
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
         tracing::debug!(%error, "limit of open files stays");
     }
+}
+
+/// The number of files that this process may open.
+pub(crate) fn limit() -> usize {
+    let current = getrlimit(Resource::Nofile).current;
+    current.and_then(|it| usize::try_from(it).ok()).unwrap_or(usize::MAX)
 }

@@ -13,7 +13,10 @@ use steadfast_core::AuditEvent;
 use steadfast_s3::{Permission, Refusal, S3Api, S3Use};
 
 use crate::{
-    budget, envelope, guard, listener::ConnectionSlot, server::Server, transport::ClientInfo,
+    budget, envelope, guard,
+    listener::{ConnectionSlot, Crowded},
+    server::Server,
+    transport::ClientInfo,
 };
 
 /// The router of the S3 port.
@@ -46,6 +49,11 @@ fn may_change_bucket(method: &Method, uri: &Uri) -> bool {
 
 async fn answer(server: &Server, api: &S3Api, request: Request) -> Response {
     let (parts, body) = request.into_parts();
+    if let Some(Crowded(slot)) = parts.extensions.get()
+        && !slot.gets_place().await
+    {
+        return api.refuse(Refusal::Full).await.map(Body::new);
+    }
     if envelope::fetches_code(&parts.headers) {
         return api.refuse(Refusal::Code).await.map(Body::new);
     }

@@ -10,10 +10,10 @@ use std::{
 };
 
 use steadfast_api::Code;
-use steadfast_core::{App, Buckets, Runtime, Unserved};
+use steadfast_core::{App, Buckets, Runtime, Unserved, object};
 use steadfast_store::Store;
 use steadfast_web::Problem;
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -24,14 +24,13 @@ use crate::{
     budget::Budget,
     failure::Failure,
     history::History,
+    listener::{self, network_of},
     location::Location,
     metrics::Metrics,
     request_id::RequestIds,
-    transport::Transport,
+    transport::{ClientInfo, Transport},
+    waiting::{WaitPlace, WaitPlaces, Waiter},
 };
-
-/// Maximum number of clients that follow runs; half of the connections are left for others.
-const FOLLOWERS_MAX: usize = 512;
 
 /// Policy for requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,8 +78,8 @@ pub(crate) struct Server {
     pub(crate) openapi: OnceLock<Openapi>,
     /// Allows one examination at a time: it writes to the disk and scans tables.
     pub(crate) examination: Mutex<()>,
-    /// Slots of clients that follow runs: each uses one connection.
-    pub(crate) followers: Arc<Semaphore>,
+    /// Places of requests that wait by design; a quarter of the connections is left for others.
+    waiting: Arc<WaitPlaces>,
     /// Ends long-lived connections.
     pub(crate) stopping: CancellationToken,
     /// Set if the store is read-only.
@@ -123,7 +122,7 @@ impl Server {
             budget: Budget::default(),
             openapi: OnceLock::new(),
             examination: Mutex::new(()),
-            followers: Arc::new(Semaphore::new(FOLLOWERS_MAX)),
+            waiting: WaitPlaces::new(listener::places() / 4 * 3),
             stopping: CancellationToken::new(),
             is_read_only: OnceLock::new(),
             open_secrets: OnceLock::new(),
@@ -140,6 +139,24 @@ impl Server {
     /// The transport of its ports.
     pub(crate) fn transport(&self) -> &Arc<Transport> {
         self.transport.get_or_init(Arc::default)
+    }
+
+    /// A place for a request that waits by design.
+    pub(crate) fn wait_place(
+        &self,
+        caller: &object::Caller,
+        client: Option<&ClientInfo>,
+    ) -> Result<WaitPlace, Problem> {
+        let token = caller.principal().map(|it| Waiter::Token(it.token.clone()));
+        // Requests from a proxy itself have no other address.
+        let address = client.map(|it| network_of(it.address));
+        let address = address.filter(|it| self.transport().is_closed() || !it.is_loopback());
+        let waiters = token.into_iter().chain(address.map(Waiter::Address)).collect();
+        self.waiting.take(waiters).ok_or_else(|| {
+            let detail = "too many requests wait, in all or of this token or address; try again, \
+                or ask without waiting";
+            Problem::of(Code::Busy, detail)
+        })
     }
 
     /// The URL for clients: the public one, or that of the port.

@@ -60,7 +60,7 @@ impl<'a> Holder<'a> {
         self.server.post_json(path, &body.to_string(), &headers)
     }
 
-    fn revoke(&self) {
+    pub(crate) fn revoke(&self) {
         let admin = Holder::admin(self.server);
         let path = format!("{}/v1/tokens/{}", self.server.url, self.id);
         let agent: ureq::Agent = ureq::Agent::config_builder().proxy(None).build().into();

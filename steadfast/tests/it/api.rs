@@ -129,6 +129,7 @@ const ROUTES: &[&str] = &[
     "/v1/quotas",
     "/v1/quotas/{organization}",
     "/v1/doctor",
+    "/v1/doctor/blobs",
     "/v1/streams",
     "/v1/streams/pending",
     "/v1/streams/dead",

@@ -50,24 +50,23 @@ fn serves(server: &Server) {
 }
 
 #[test]
-fn clients_that_send_one_byte_and_wait_lose_their_slots() {
-    let server = Server::empty();
+fn clients_that_send_one_byte_and_wait_lose_their_places_and_get_an_answer() {
+    let server = Server::with(tempfile::tempdir().expect("a temporary folder"), &HASTE);
     let part = "POST /v1/objects/counter/a/calls/increment HTTP/1.1\r\nHost: localhost\r\n\
         Content-Length: 100\r\n\r\n{";
     let slow: Vec<_> = (0..CLIENTS).map(|_| begin(server.host(), part)).collect();
     serves(&server);
     let answers: Vec<_> = slow.into_iter().map(end).collect();
-    let told = answers.iter().filter(|it| it.starts_with("HTTP/1.1 408")).count();
-    let cut = answers.iter().filter(|it| it.is_empty()).count();
-    assert_eq!(told + cut, CLIENTS);
-    assert!(0 < told && CLIENTS - 1_024 <= cut, "{told} got an answer, {cut} were cut");
-    let last = answers.last().unwrap();
-    assert!(last.contains("\"code\":\"slow_request\"") && last.contains("20 s"), "{last}");
+    let slow = |it: &&String| it.starts_with("HTTP/1.1 408") && it.contains("slow_request");
+    let full = |it: &&String| it.starts_with("HTTP/1.1 503") && it.contains("server_full");
+    let (slow, full) = (answers.iter().filter(slow).count(), answers.iter().filter(full).count());
+    assert_eq!(slow + full, CLIENTS, "each gets an answer");
+    assert!(1_024 <= slow, "{slow} slow, {full} without a place");
     serves(&server);
 }
 
 #[test]
-fn s3_clients_that_send_one_byte_and_wait_lose_their_slots() {
+fn s3_clients_that_send_one_byte_and_wait_lose_their_places_and_get_an_answer() {
     let server = with_bucket_and("files", &HASTE);
     put(&server, "files/k", b"first");
     let presign = |method: &str| {
@@ -83,10 +82,10 @@ fn s3_clients_that_send_one_byte_and_wait_lose_their_slots() {
     assert_eq!(put_url(&write, b"whole").status, 200);
     assert_eq!(get_url(&read).body, "whole");
     let answers: Vec<_> = slow.into_iter().map(end).collect();
-    let told = answers.iter().filter(|it| it.contains("<Code>RequestTimeout</Code>")).count();
-    let cut = answers.iter().filter(|it| it.is_empty()).count();
-    assert_eq!(told + cut, CLIENTS, "{:?}", answers.last());
-    assert!(0 < told && CLIENTS - 1_024 <= cut, "{told} got an answer, {cut} were cut");
+    let with = |code: &str| answers.iter().filter(|it| it.contains(code)).count();
+    let (slow, full) = (with("<Code>RequestTimeout</Code>"), with("<Code>SlowDown</Code>"));
+    assert_eq!(slow + full, CLIENTS, "{:?}", answers.last());
+    assert!(1_024 <= slow, "{slow} slow, {full} without a place");
     assert_eq!(get_url(&read).body, "whole");
 }
 

@@ -325,6 +325,7 @@ impl Walk {
         self.send::<s::ShowMessage>(&[&dead], json!({})).await;
         self.send::<s::ReviveMessage>(&[&dead], json!({})).await;
         self.send::<d::Examine>(&[], json!({})).await;
+        self.send::<d::CheckBlobs>(&[], json!({})).await;
         for path in ["/healthz", "/readyz", "/metrics", "/openapi.json"] {
             self.open("GET", path, path, "").await;
         }

@@ -156,7 +156,7 @@ fn too_many_followers_are_refused_and_slots_are_released() {
     run_until(&server, "o-1", "waiting");
     let path = "/v1/workflows/order/runs/o-1/live";
     let mut watchers: Vec<Follower> =
-        (0..512).map(|_| Follower::connect(&server, "o-1/live", "")).collect();
+        (0..768).map(|_| Follower::connect(&server, "o-1/live", "")).collect();
     let refused = server.get(path);
     refused.assert_problem(429, "busy");
     assert_eq!(refused.header("retry-after"), "1");

@@ -33,6 +33,7 @@ use crate::{
     live::history::{Follower, answer},
     operation::{fails_with, operation, request_key},
     server::Server,
+    transport::ClientInfo,
 };
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
@@ -291,6 +292,7 @@ async fn live(
     Params(params): Params<LiveParams>,
     headers: HeaderMap,
     Extension(admission): Extension<Admission>,
+    client: Option<Extension<ClientInfo>>,
     slot: Option<Extension<ConnectionSlot>>,
 ) -> Result<Response, Problem> {
     // A browser that reconnects repeats the query of its first request; the header is newer.
@@ -301,9 +303,8 @@ async fn live(
     };
     // The run must exist before the response begins.
     server.runtime.runs().history(&workflow, &id, after, 1).await?;
-    let permit = server.followers.clone().try_acquire_owned().map_err(|_| {
-        Problem::of(Code::Busy, "too many clients follow runs; try again, or read `history`")
-    })?;
-    let follower = Follower { server, admission, workflow, id, after, permit };
+    let client = client.map(|Extension(client)| client);
+    let place = server.wait_place(&admission.caller, client.as_ref())?;
+    let follower = Follower { server, admission, workflow, id, after, place };
     Ok(answer(follower, slot.map(|Extension(slot)| slot)))
 }

@@ -114,9 +114,8 @@ fn workflows(page: &Page<WorkflowEntry>) -> String {
     headings.push("CONCURRENCY");
     let mut table = Table::new(&headings);
     for WorkflowEntry { counts, limits } in &page.items {
-        let count = |phase| counts.runs.get(&phase).copied().unwrap_or(0).to_string();
         let mut row = vec![counts.name.clone()];
-        row.extend(Phase::ALL.map(count));
+        row.extend(Phase::ALL.map(|it| counts.shown(it)));
         row.push(limits.concurrency.to_string());
         table.row(row);
     }

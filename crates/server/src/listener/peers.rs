@@ -30,7 +30,7 @@ impl PeerCounts {
 }
 
 /// A client has a whole network of IPv6 addresses.
-fn network_of(peer: IpAddr) -> IpAddr {
+pub(crate) fn network_of(peer: IpAddr) -> IpAddr {
     match peer {
         IpAddr::V4(_) => peer,
         IpAddr::V6(address) => {

@@ -14,6 +14,7 @@ use tokio::{
     net::TcpStream,
     time::{Instant, Sleep},
 };
+use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::{ConnectionSlot, peers::PeerGuard};
 
@@ -58,12 +59,14 @@ pub(super) struct TimedBody<B> {
     body: B,
     time: TimeBudget,
     slot: ConnectionSlot,
+    /// Waits until the server needs the place of the connection.
+    hurry: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
 }
 
 impl<B> TimedBody<B> {
     /// The client has this time, and more for each byte that it sends.
     pub(super) fn new(body: B, slot: ConnectionSlot, timeout: Duration) -> Self {
-        Self { body, time: TimeBudget::new(timeout), slot }
+        Self { body, time: TimeBudget::new(timeout), slot, hurry: None }
     }
 }
 
@@ -93,14 +96,18 @@ where
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let this = &mut *self;
         if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(context) {
-            this.slot.has_read();
+            this.slot.has_body();
             if let Some(Ok(frame)) = &frame {
                 this.time.moved(frame.data_ref().map_or(0, Bytes::len));
             }
             return Poll::Ready(frame.map(|it| it.map_err(Into::into)));
         }
-        this.slot.waits_to_read();
-        ready!(this.time.poll_over(context));
+        this.slot.waits_for_body();
+        let slot = &this.slot;
+        let hurry = this.hurry.get_or_insert_with(|| Box::pin(slot.hurry().cancelled_owned()));
+        if hurry.as_mut().poll(context).is_pending() {
+            ready!(this.time.poll_over(context));
+        }
         this.slot.note_slow(true);
         Poll::Ready(Some(Err(SlowBody.into())))
     }
@@ -116,7 +123,7 @@ where
 
 impl<B> Drop for TimedBody<B> {
     fn drop(&mut self) {
-        self.slot.has_read();
+        self.slot.has_body();
     }
 }
 
@@ -154,7 +161,7 @@ impl<B: Body + Unpin> Body for ResponseBody<B> {
 
 impl<B> Drop for ResponseBody<B> {
     fn drop(&mut self) {
-        self.slot.waits_to_read();
+        self.slot.has_answered();
     }
 }
 
@@ -162,20 +169,14 @@ impl<B> Drop for ResponseBody<B> {
 pub(super) struct TimedStream {
     stream: TcpStream,
     time: TimeBudget,
-    slot: ConnectionSlot,
     /// Released with the socket; `None` if the peer is exempt.
     _peer: Option<PeerGuard>,
 }
 
 impl TimedStream {
     /// The client has this time, and more for each byte that it reads.
-    pub(super) fn new(
-        stream: TcpStream,
-        slot: ConnectionSlot,
-        peer: Option<PeerGuard>,
-        timeout: Duration,
-    ) -> Self {
-        Self { stream, time: TimeBudget::new(timeout), slot, _peer: peer }
+    pub(super) fn new(stream: TcpStream, peer: Option<PeerGuard>, timeout: Duration) -> Self {
+        Self { stream, time: TimeBudget::new(timeout), _peer: peer }
     }
 
     fn poll_timed(
@@ -184,11 +185,9 @@ impl TimedStream {
         write: impl FnOnce(Pin<&mut TcpStream>, &mut Context<'_>) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         if let Poll::Ready(written) = write(Pin::new(&mut self.stream), context) {
-            self.slot.has_written();
             self.time.moved(*written.as_ref().unwrap_or(&0));
             return Poll::Ready(written);
         }
-        self.slot.waits_to_write();
         ready!(self.time.poll_over(context));
         let detail = "the client does not read its response";
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, detail)))

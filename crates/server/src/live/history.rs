@@ -7,16 +7,13 @@ use futures_util::FutureExt;
 use serde_json::json;
 use steadfast_core::{RunError, workflow::HistoryEntry};
 use steadfast_store::{Clock, SystemClock};
-use tokio::{
-    sync::{OwnedSemaphorePermit, mpsc},
-    time::timeout,
-};
+use tokio::{sync::mpsc, time::timeout};
 
 use super::{
     CLOSE_NOTICE_DELAY, WRITE_TIMEOUT,
     events::{RETRY, answer_of},
 };
-use crate::{access::Admission, listener::ConnectionSlot, server::Server};
+use crate::{access::Admission, listener::ConnectionSlot, server::Server, waiting::WaitPlace};
 
 /// Entries per read, which bounds the memory per client.
 const PAGE: usize = 50;
@@ -30,8 +27,8 @@ pub(crate) struct Follower {
     pub(crate) id: String,
     /// The last number that the client has.
     pub(crate) after: i64,
-    /// The slot, released at the end.
-    pub(crate) permit: OwnedSemaphorePermit,
+    /// Its place, released at the end.
+    pub(crate) place: WaitPlace,
 }
 
 /// How a followed history ended.
@@ -68,7 +65,7 @@ async fn run(mut follower: Follower, out: mpsc::Sender<Event>, slot: Option<Conn
         End::Gone => return,
     };
     let _ = timeout(CLOSE_NOTICE_DELAY, out.send(last)).await;
-    drop((out, follower.permit));
+    drop((out, follower.place));
     if let Some(slot) = slot {
         // A client that reads has received everything by then; others are not waited for.
         SystemClock.sleep(2 * CLOSE_NOTICE_DELAY).await;

@@ -28,9 +28,8 @@ use steadfast_web::{
 
 use super::{
     components::{
-        Tone, ask, badge, button, column, command, confirm, count, empty, field, heading_of,
-        hidden, json as json_of, link, live, live_page, number, pager, quoted, table, text, time,
-        times,
+        Tone, ask, badge, button, column, command, confirm, empty, field, heading_of, hidden,
+        json as json_of, link, live, live_page, number, pager, quoted, table, text, time, times,
     },
     forms::Fields,
 };
@@ -93,8 +92,8 @@ fn workflow_table(workflows: &[WorkflowEntry]) -> Markup {
     let row = |WorkflowEntry { counts: it, limits }: &WorkflowEntry| -> Vec<Markup> {
         let path = format!("/workflows/{}", escaped(&it.name));
         let counts = Phase::ALL.iter().map(|phase| {
-            let runs = it.runs.get(phase).copied().unwrap_or(0);
-            count(runs, format!("{path}?status={}", phase.word()))
+            let href = format!("{path}?status={}", phase.word());
+            html! { @if it.runs.contains_key(phase) { a href=(href) { (it.shown(*phase)) } } }
         });
         let most = html! { "≤ " (limits.concurrency) };
         [link(&path, &it.name)].into_iter().chain(counts).chain([most]).collect()

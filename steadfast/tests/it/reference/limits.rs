@@ -170,7 +170,6 @@ const LIMITS: &[(&str, &[Limit])] = &[
                 "further runs are queued",
             ),
             ("Seconds of `wait`", "crates/api/src/runs.rs", "MAX", "`bad_request`"),
-            ("Clients that follow runs", SERVER, "FOLLOWERS_MAX", "`busy`"),
         ],
     ),
     (
@@ -231,7 +230,7 @@ const LIMITS: &[(&str, &[Limit])] = &[
                 "Connections of one port",
                 SERVER,
                 "CONNECTIONS_MAX",
-                "those that keep the server waiting longest are closed",
+                "idle ones are closed, then `server_full`",
             ),
             (
                 "Connections of one client address to one port (`--connections-per-peer`)",
