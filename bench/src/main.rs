@@ -1,6 +1,7 @@
 //! `cargo run --release -p steadfast-bench
 //! [store|postgres|backlog|processes|objects|sleepers [OBJECTS]|workflows|queues|buckets|uploads|
-//! drift|generations|http|console [COUNT]|connections|start|years [COUNT]]`
+//! drift|generations|http|console [COUNT]|connections|start|years [COUNT]]`, or
+//! `… race --against BINARY [--rounds N]`: the server of this workspace against another one.
 //!
 //! Machines are noisy, so every figure is printed next to a baseline of the same run, and as a
 //! ratio to it. `STEADFAST_BENCH_POSTGRES` names a database for the PostgreSQL part,
@@ -19,6 +20,7 @@ mod measure;
 mod objects;
 mod processes;
 mod queues;
+mod race;
 mod raw;
 mod s3;
 mod sleepers;
@@ -43,6 +45,9 @@ fn main() {
 
 async fn measure_all() {
     let part = std::env::args().nth(1).unwrap_or_else(|| "all".into());
+    if part == "race" {
+        return race::run().await;
+    }
     let wanted = |name: &str| part == "all" || part == name;
     say(&format!("machine: {}", measure::machine()));
     if wanted("store") {
