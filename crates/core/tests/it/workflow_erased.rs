@@ -82,10 +82,12 @@ async fn code_that_blocks_after_the_end_of_its_run_holds_up_neither_sweeps_nor_c
     })
     .await;
     sweep.await.unwrap().unwrap();
-    // The sweep of the program may have been first.
-    let is_gone =
-        async || matches!(runs.run("play", "other").await, Err(RunError::UnknownRun { .. }));
-    until("the other run is deleted", is_gone).await;
+    // The sweep of the program may have been first, and wait now.
+    until("the other run is deleted", async || {
+        theatre.clock.advance(Duration::from_secs(1));
+        matches!(runs.run("play", "other").await, Err(RunError::UnknownRun { .. }))
+    })
+    .await;
     let deletes = runs.clone();
     let delete = tokio::spawn(async move { deletes.delete("play", "stuck").await });
     until("the caller is answered", async || {

@@ -24,6 +24,7 @@ laws!(
     parameters_are_positional_or_named_and_never_left_out,
     a_statement_that_is_not_read_only_is_refused_and_changes_nothing,
     a_statement_that_takes_too_long_is_stopped,
+    a_statement_that_needs_too_much_space_says_so,
     answers_end_at_their_limits,
     every_kind_of_value_has_a_form,
 );
@@ -207,4 +208,15 @@ async fn every_kind_of_value_has_a_form(lab: Lab) {
         {"text": "ff"}
     ]);
     assert_eq!(json!(rows(&app, sql, json!(null)).await), json!([expected]));
+}
+
+async fn a_statement_that_needs_too_much_space_says_so(lab: Lab) {
+    let app = Program::on(&lab).await;
+    add(&app, "a", 1).await;
+    // 200 MB of different values are kept until the end.
+    let sql = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 2000) \
+         SELECT count(DISTINCT hex(zeroblob(50000)) || i) FROM n";
+    let error = ask(&app, sql, json!(null)).await.unwrap_err().to_string();
+    assert!(error.contains("more space") && !error.contains("disk"), "{error}");
+    assert_eq!(rows(&app, "SELECT n FROM total", json!(null)).await, [[json!(1)]]);
 }
