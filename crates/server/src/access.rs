@@ -100,21 +100,25 @@ pub(crate) fn session<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str>
     pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
 }
 
-fn credential<'a>(headers: &'a HeaderMap, cookie: &str) -> Option<Credential<'a>> {
+fn credential(headers: &HeaderMap, cookie: impl Fn() -> String) -> Option<Credential<'_>> {
     match headers.get(header::AUTHORIZATION) {
         Some(value) => {
             let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then(|| Credential::Token(token.trim()))
         }
-        None => session(headers, cookie).map(Credential::Session),
+        None if !headers.contains_key(header::COOKIE) => None,
+        None => session(headers, &cookie()).map(Credential::Session),
     }
 }
+
+/// The resource that a request uses, asked only for principals with scopes.
+type FindResource<'a> = dyn Fn() -> Option<Resource<'static>> + Sync + 'a;
 
 /// Admits a request to a route, or refuses it.
 pub(crate) async fn authorize(
     server: &Server,
     route: Option<&RouteEntry>,
-    resource: Option<&Resource<'_>>,
+    resource: &FindResource<'_>,
     request: &Parts,
 ) -> Result<Admission, Response> {
     if server.policy == Policy::HostDecides {
@@ -132,7 +136,8 @@ pub(crate) async fn authorize(
         }
         return Ok(Admission::of(known));
     }
-    let credential = credential(&request.headers, &cookie_name(server, request.extensions.get()));
+    let cookie = || cookie_name(server, request.extensions.get());
+    let credential = credential(&request.headers, cookie);
     let is_health = route.is_some_and(is_health);
     let needs_nothing = route.is_some_and(|it| it.needs.role().is_none());
     if is_health || (needs_nothing && credential.is_none()) {
@@ -182,7 +187,7 @@ fn check(
     principal: &Principal,
     needed: Role,
     is_for_organizations: bool,
-    resource: Option<&Resource<'_>>,
+    resource: &FindResource<'_>,
 ) -> Result<(), Problem> {
     if let Some(organization) = principal.organization.as_deref().filter(|_| !is_for_organizations)
     {
@@ -197,7 +202,8 @@ fn check(
         let detail = format!("needs role {needed}; this token has role {role}");
         return Err(Problem::of(Code::RoleNeeded, detail));
     }
-    if !principal.allows(resource) {
+    let resource = if principal.scopes.is_empty() { None } else { resource() };
+    if !principal.allows(resource.as_ref()) {
         let detail = match resource {
             Some(resource) => format!("needs scope {resource}; this token has other scopes"),
             None => "needs a token without scopes".to_owned(),

@@ -1,9 +1,10 @@
 //! Admits requests: the route must be in the table, and the caller must have what it needs.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use axum::{
-    extract::{MatchedPath, OriginalUri, Request, State},
+    body::HttpBody,
+    extract::{MatchedPath, OriginalUri, Request},
     http::{HeaderValue, Method, header, request::Parts},
     middleware::Next,
     response::{IntoResponse, Response},
@@ -15,77 +16,105 @@ use steadfast_web::{Caller, Problem, Role, RouteEntry, RouteTable};
 
 use crate::{
     access::{self, ended, record::Trace},
+    budget,
     listener::Crowded,
     server::Server,
     waiting::{WaitPlace, asks_to_wait},
 };
 
+/// Maximum size of a request body in bytes, except for blobs.
+const BODY_BYTES_MAX: u64 = 2 << 20;
+
 /// Passes a request on to a route in the table. An `OpenApiRouter` may have routes that it does not
 /// describe; they declare no role and are not served.
 pub(crate) async fn admit(
-    State((server, table)): State<(Arc<Server>, Arc<RouteTable>)>,
+    server: &Arc<Server>,
+    (table, large): (&RouteTable, &HashSet<String>),
     request: Request,
     next: Next,
 ) -> Response {
     let method = request.method();
     let base = base_path(&request).matches('/').count();
-    let (route, resource) = match request.extensions().get::<MatchedPath>() {
+    let (route, is_large) = match request.extensions().get::<MatchedPath>() {
         Some(matched) => {
             let path = below(matched.as_str(), base);
             let route = table.find(method.as_str(), path);
             // A layer of an application may answer OPTIONS for existing methods.
             let asks = method == Method::OPTIONS && !table.methods(path).is_empty();
             if !asks && route.is_none() {
-                return refuse(&table, path);
+                return refuse(table, path);
             }
-            let values = values(path, request.uri().path());
-            let values: Vec<(&str, &str)> = values.iter().map(|it| (it.0, &*it.1)).collect();
-            let resource = access::resource(method.as_str(), path, &values);
-            (route, resource.map(Resource::into_owned))
+            (route, large.contains(path))
         }
         // A service or the fallback of a router: only a role for the whole router covers it.
         None => match table.covering(request.uri().path()) {
-            Some(route) => (Some(route), None),
+            Some(route) => (Some(route), false),
             None => return no_route().into_response(),
         },
     };
+    // An application limits its bodies itself.
+    let is_limited = !is_large && route.is_some_and(|it| it.owner.is_none());
+    let is_too_large = is_limited && BODY_BYTES_MAX < request.body().size_hint().lower();
     let (mut parts, body) = request.into_parts();
-    let trace = Trace::of(&server, route, &parts);
-    let admission = match access::authorize(&server, route, resource.as_ref(), &parts).await {
+    let resource = || resource_of(&parts, base);
+    let trace = Trace::of(server, route, &parts);
+    let admission = match access::authorize(server, route, &resource, &parts).await {
         Ok(admission) => admission,
-        Err(refusal) => return recorded(&server, trace, None, refusal).await,
+        Err(refusal) => return recorded(server, trace, None, refusal).await,
     };
     let caller = admission.caller.clone();
-    let place = match place(&server, route, &caller, &parts).await {
+    let place = match place(server, route, &caller, &parts).await {
         Ok(place) => place,
         Err(problem) => return problem.into_response(),
     };
     parts.extensions.insert(Caller::new(&server.runtime, caller.clone()));
     parts.extensions.insert(caller.clone());
     parts.extensions.insert(admission.clone());
-    let request = ended::end_body(&server, &admission, Request::from_parts(parts, body));
+    let request = ended::end_body(server, &admission, Request::from_parts(parts, body));
+    let budget = server.budget.clone();
+    let handled = async move {
+        if is_too_large {
+            Problem::of(Code::TooLarge, "the body is larger than 2 MiB").into_response()
+        } else if is_large {
+            next.run(request).await
+        } else {
+            budget::check(&budget, request, next).await
+        }
+    };
     if !trace.as_ref().is_some_and(Trace::is_always) {
         let mut response = match place {
-            Some(_) => ended::answer_or_end(server.clone(), admission, request, next).await,
-            None => next.run(request).await,
+            Some(_) => ended::answer_or_end(server.clone(), admission, handled).await,
+            None => handled.await,
         };
         drop(place);
-        response = recorded(&server, trace, Some(&caller), response).await;
+        response = recorded(server, trace, Some(&caller), response).await;
         response.extensions_mut().insert(caller);
         return response;
     }
     // A client that goes away must not prevent the record of what it did.
+    let server = server.clone();
     let ended = tokio::spawn(async move {
-        let response = next.run(request).await;
+        let response = handled.await;
         drop(place);
         let mut response = recorded(&server, trace, Some(&caller), response).await;
         response.extensions_mut().insert(caller);
         response
     });
-    ended.await.unwrap_or_else(|_| {
-        let detail = "the handler of the request panicked; see the log";
-        Problem::of(Code::Internal, detail).into_response()
-    })
+    ended.await.unwrap_or_else(|_| panicked())
+}
+
+/// The resource that a request uses, below this number of segments.
+fn resource_of(parts: &Parts, base: usize) -> Option<Resource<'static>> {
+    let path = below(parts.extensions.get::<MatchedPath>()?.as_str(), base);
+    let values = values(path, parts.uri.path());
+    let values: Vec<(&str, &str)> = values.iter().map(|it| (it.0, &*it.1)).collect();
+    access::resource(parts.method.as_str(), path, &values).map(Resource::into_owned)
+}
+
+/// The response if a handler panicked.
+pub(crate) fn panicked() -> Response {
+    let detail = "the handler of the request panicked; see the log";
+    Problem::of(Code::Internal, detail).into_response()
 }
 
 /// Refuses a request without a place, unless it is a health check or one of an operator. Takes

@@ -5,20 +5,19 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-use axum::{Router, middleware, response::IntoResponse};
+use axum::{Router, middleware};
 use serde_json::{Map, Value};
 use steadfast_api::{Code, ProblemBody, TypeSchema};
 use steadfast_core::{App, Runtime, StartError};
 use steadfast_store::SealFile;
 use steadfast_web::{DeclaredRoutes, Problem, RouteTable, ServerContext, Web};
-use tower_http::{catch_panic::CatchPanicLayer, limit::RequestBodyLimitLayer};
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::{
-    admission, api, budget,
+    admission, api,
     connector::connector,
-    envelope, guard,
+    front::{self, Front},
     operation::{Schemas, describe_errors, named},
     pages,
     server::Server,
@@ -33,9 +32,6 @@ pub(crate) fn read_only(app: App, folder: &Path, key: SealFile) -> App {
     claim_routes(&mut app);
     app
 }
-
-/// Maximum size of a request body in bytes, except for blobs.
-const BODY_BYTES_MAX: usize = 2 << 20;
 
 #[derive(OpenApi)]
 #[openapi(info(
@@ -69,14 +65,11 @@ pub(crate) fn table(runtime: &Runtime) -> Result<RouteTable, StartError> {
 
 /// Builds the router of a server.
 pub(crate) fn router(server: Arc<Server>) -> Result<Router, StartError> {
-    let table = Arc::new(table(&server.runtime)?);
-    let whole = middleware::from_fn_with_state(server.budget.clone(), budget::check);
+    let table = table(&server.runtime)?;
     let documented = OpenApiRouter::with_openapi(Description::openapi())
         .merge(api::routes())
         .merge(pages::docs::routes())
         .merge(pages::router(false).into())
-        .layer(RequestBodyLimitLayer::new(BODY_BYTES_MAX))
-        .layer(whole.clone())
         .merge(api::large_routes())
         .merge(pages::router(true).into());
     let served = ServerContext {
@@ -93,22 +86,15 @@ pub(crate) fn router(server: Arc<Server>) -> Result<Router, StartError> {
     // Serialization fails only for a mistake in our types, which the tests would show.
     let write = || described(description, paths, schemas).unwrap_or_default();
     _ = server.openapi.set(LazyLock::new(Box::new(write)));
-    let admit = middleware::from_fn_with_state((server.clone(), table), admission::admit);
+    let front = Front::new(server.clone(), table);
     Ok(routes
-        .with_state(server.clone())
-        .route_layer(admit.clone())
-        // Routers of applications may have their own fallbacks, which need admission too.
-        .merge(mounted.router.layer(whole).layer(admit))
+        .with_state(server)
+        .merge(mounted.router)
         .fallback(async || admission::no_route())
         .method_not_allowed_fallback(async || {
             Problem::of(Code::WrongMethod, "this route has no such method; see /openapi.json")
         })
-        .layer(CatchPanicLayer::custom(|_| {
-            Problem::of(Code::Internal, "the handler of the request panicked; see the log")
-                .into_response()
-        }))
-        .layer(middleware::from_fn_with_state(server.clone(), guard::check))
-        .layer(middleware::from_fn_with_state(server, envelope::wrap)))
+        .layer(middleware::from_fn_with_state(front, front::serve)))
 }
 
 /// Whether all operations of a path are pages.

@@ -11,7 +11,7 @@ use std::{
 
 use axum::{
     body::{Body, Bytes, HttpBody},
-    extract::{Request, State},
+    extract::Request,
     http::{Method, Uri},
     middleware::Next,
     response::{IntoResponse, Response},
@@ -51,7 +51,7 @@ impl Budget {
 }
 
 /// Handles a request whose body is buffered. Its memory is released with the response.
-pub(crate) async fn check(State(budget): State<Budget>, request: Request, next: Next) -> Response {
+pub(crate) async fn check(budget: &Budget, request: Request, next: Next) -> Response {
     if request.body().is_end_stream() {
         return next.run(request).await;
     }
@@ -155,7 +155,7 @@ impl HttpBody for ChargedBody {
 
 #[cfg(test)]
 mod tests {
-    use axum::{Router, middleware, routing::post};
+    use axum::{Router, extract::State, middleware, routing::post};
     use tower::ServiceExt;
 
     use super::*;
@@ -163,9 +163,14 @@ mod tests {
     #[tokio::test]
     async fn a_body_beyond_the_budget_is_refused_and_its_memory_is_released() {
         let budget = Budget::of(100);
-        let app = Router::new()
-            .route("/", post(async |body: Bytes| body.len().to_string()))
-            .layer(middleware::from_fn_with_state(budget.clone(), check));
+        let app = Router::new().route("/", post(async |body: Bytes| body.len().to_string())).layer(
+            middleware::from_fn_with_state(
+                budget.clone(),
+                async |State(budget): State<Budget>, request: Request, next: Next| {
+                    check(&budget, request, next).await
+                },
+            ),
+        );
         let send = async |bytes: usize| {
             let request = Request::post("/").body(Body::from(vec![0; bytes])).unwrap();
             app.clone().oneshot(request).await.unwrap()

@@ -1,12 +1,11 @@
 //! Adds an id, security headers and one form of errors to every response, and counts it.
 
-use std::{sync::Arc, time::Duration};
+use std::{sync::LazyLock, time::Duration};
 
 use axum::{
     body::Body,
-    extract::{MatchedPath, Request, State},
+    extract::{MatchedPath, Request},
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
-    middleware::Next,
     response::{IntoResponse, Response},
 };
 use serde_json::{Map, Value};
@@ -32,9 +31,9 @@ const PROBLEM_BYTES: usize = 64 << 10;
 
 /// Wraps the handling of one request.
 pub(crate) async fn wrap(
-    State(server): State<Arc<Server>>,
+    server: &Server,
     request: Request,
-    next: Next,
+    handle: impl AsyncFnOnce(Request) -> Response,
 ) -> Response {
     let request_id = server.request_ids.of(request.headers());
     let matched = request.extensions().get::<MatchedPath>();
@@ -50,7 +49,7 @@ pub(crate) async fn wrap(
     let waits = waits(&route, request.uri().query());
 
     let is_for_code = fetches_code(request.headers());
-    let mut response = next.run(request).await;
+    let mut response = handle(request).await;
     if is_for_code && is_sandboxed(&response) {
         let detail = "a stored file is never a script or a style of a page";
         response = Problem::of(Code::ForeignOrigin, detail).into_response();
@@ -74,7 +73,7 @@ pub(crate) async fn wrap(
     }
     if let Some(page) = response.extensions_mut().remove::<Page>() {
         let caller = response.extensions_mut().remove::<Caller>();
-        response = in_shell(&server, response, &page, (&base, &path), caller.as_ref());
+        response = in_shell(server, response, &page, (&base, &path), caller.as_ref());
     }
     if !base.is_empty() {
         redirect_below(&base, response.headers_mut());
@@ -206,6 +205,9 @@ fn redirect_below(base: &str, headers: &mut HeaderMap) {
     }
 }
 
+/// The policy of responses that are no pages.
+static NO_CODE: LazyLock<HeaderValue> = LazyLock::new(|| policy("'none'"));
+
 /// Content security policy of a page: it may load files of this server only. `code` is the source
 /// of its scripts and styles.
 fn policy(code: &str) -> HeaderValue {
@@ -249,7 +251,7 @@ fn add_headers(headers: &mut HeaderMap, request_id: &str) {
         headers.insert(request_id::HEADER, id);
     }
     // Pages and stored files have set their own. `'self'` would admit stored files as scripts.
-    headers.entry(header::CONTENT_SECURITY_POLICY).or_insert_with(|| policy("'none'"));
+    headers.entry(header::CONTENT_SECURITY_POLICY).or_insert_with(|| NO_CODE.clone());
     for (name, value) in [
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         // With `no-referrer`, a browser would send `Origin: null` with our own forms.

@@ -1,12 +1,10 @@
 //! Refuses requests of foreign web pages, and requests through a proxy while access is open.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{borrow::Cow, net::IpAddr};
 
 use axum::{
-    extract::{MatchedPath, Request, State},
+    extract::{MatchedPath, Request},
     http::{HeaderMap, Method, Version, header},
-    middleware::Next,
-    response::{IntoResponse, Response},
 };
 use steadfast_api::Code;
 use steadfast_web::Problem;
@@ -22,17 +20,10 @@ use crate::{
 const OF_PROXIES: [&str; 3] = ["forwarded", "via", "x-real-ip"];
 
 /// Refuses requests that are not for the server's own names.
-pub(crate) async fn check(
-    State(server): State<Arc<Server>>,
-    request: Request,
-    next: Next,
-) -> Response {
-    if server.policy == Policy::HostDecides {
-        return next.run(request).await;
-    }
-    match verdict(server.transport(), &request) {
-        Ok(()) => next.run(request).await,
-        Err(problem) => problem.into_response(),
+pub(crate) fn check(server: &Server, request: &Request) -> Result<(), Problem> {
+    match server.policy {
+        Policy::HostDecides => Ok(()),
+        Policy::Loopback => verdict(server.transport(), request),
     }
 }
 
@@ -53,8 +44,10 @@ fn verdict(transport: &Transport, request: &Request) -> Result<(), Problem> {
     if is_webhook && !transport.has_webhooks_port() {
         return Ok(());
     }
-    let known = request.extensions().get::<ClientInfo>().cloned();
-    let client = known.unwrap_or_else(|| ClientInfo::in_process(request.uri(), headers));
+    let client: Cow<'_, ClientInfo> = match request.extensions().get() {
+        Some(known) => Cow::Borrowed(known),
+        None => Cow::Owned(ClientInfo::in_process(request.uri(), headers)),
+    };
     let public = transport.public_url();
     let is_own = |it: &str| is_own_name(it) || public.is_some_and(|url| url.has_host(it));
     if !client.host.as_deref().is_some_and(is_own) {

@@ -13,6 +13,7 @@ mod connector;
 mod doctor;
 mod envelope;
 mod failure;
+mod front;
 #[doc(hidden)]
 pub mod fuzz;
 mod guard;

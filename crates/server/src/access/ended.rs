@@ -10,7 +10,6 @@ use axum::{
     body::{Body, Bytes, HttpBody},
     extract::Request,
     http::header,
-    middleware::Next,
     response::{IntoResponse, Response},
 };
 use hyper::body::{Frame, SizeHint};
@@ -29,15 +28,14 @@ pub(crate) const ENDED: &str = "the access of the caller ended while the request
 pub(crate) async fn answer_or_end(
     server: Arc<Server>,
     admission: Admission,
-    request: Request,
-    next: Next,
+    handled: impl Future<Output = Response>,
 ) -> Response {
     if admission.caller.principal().is_none() {
-        return next.run(request).await;
+        return handled.await;
     }
     tokio::select! {
         biased;
-        response = next.run(request) => response,
+        response = handled => response,
         () = admission.ended(server) => Problem::of(Code::TokenRevoked, ENDED).into_response(),
     }
 }

@@ -220,7 +220,7 @@ const LIMITS: &[(&str, &[Limit])] = &[
         &[
             (
                 "Body of a request, blobs and images excepted",
-                "crates/server/src/app.rs",
+                "crates/server/src/admission.rs",
                 "BODY_BYTES_MAX",
                 "`too_large`",
             ),
