@@ -20,7 +20,8 @@ use crate::{
 const FILES: usize = 500;
 const PLACES: usize = 96;
 
-/// A server with few places, behind a proxy on this machine, and a run that waits.
+/// A server with few places, behind a proxy on this machine, and a run that waits. Clients that
+/// neither send nor read stay for longer than a test takes.
 fn small() -> Server {
     let program = steadfast();
     let mut command = Command::new("sh");
@@ -30,7 +31,7 @@ fn small() -> Server {
         command.env(name, value.unwrap_or_default());
     }
     command.args(["--listen", "127.0.0.1:0", "--access", "closed"]);
-    command.args(["--trusted-proxy", "127.0.0.1"]);
+    command.args(["--trusted-proxy", "127.0.0.1", "--client-timeout", "3600"]);
     let folder = tempfile::tempdir().expect("a temporary folder");
     let server = Server::begin(command, folder).expect("it greets").logged_in();
     assert_eq!(start(&server, "", "o-1").status, 201);
@@ -107,11 +108,11 @@ fn requests_without_a_place_get_503_and_operators_and_health_checks_get_through(
     let blob = "/v1/buckets/files/objects/large";
     assert!(server.put_bytes(blob, &vec![7; 16 << 20], &[]).status < 300);
     let viewer = Holder::new(&server, &json!({ "role": "viewer" }));
-    let stuck: Vec<TcpStream> = (0..PLACES)
+    let mut stuck: Vec<TcpStream> = (0..PLACES)
         .map(|it| send(&server, &viewer.bearer, u8::try_from(it).expect("a byte"), blob))
         .collect();
     let ask = |path: &str| server.get_with(path, &[("authorization", &viewer.bearer)]);
-    until("all places are taken", || ask("/v1/queues").status == 503);
+    until("all places are taken", || answered(&mut stuck, "200") == PLACES);
     let refused = ask("/v1/queues");
     refused.assert_problem(503, "server_full");
     assert_eq!(refused.header("retry-after"), "1");
@@ -123,7 +124,9 @@ fn requests_without_a_place_get_503_and_operators_and_health_checks_get_through(
         ask("/v1/queues").assert_problem(503, "server_full");
     }
     // Requests in flight are not cut: a client that reads gets everything.
+    drop(stuck.split_off(8));
     for mut stream in stuck {
+        stream.set_nonblocking(false).expect("a socket");
         let mut received = Vec::new();
         stream.read_to_end(&mut received).expect("the whole answer");
         assert!(received.starts_with(b"HTTP/1.1 200") && 16 << 20 < received.len());
