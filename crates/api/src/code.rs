@@ -72,7 +72,7 @@ codes! {
     RoleNeeded "role_needed" 403 "Role needed",
     /// The scopes of the token do not allow this.
     ScopeNeeded "scope_needed" 403 "Scope needed",
-    /// The port speaks TLS, and the request is plain HTTP.
+    /// The request is plain HTTP, and the port speaks TLS, or serves its proxies only.
     TlsNeeded "tls_needed" 400 "TLS needed",
     /// The request came through a proxy, but access is open: only this machine may call.
     ForwardedInOpenMode "forwarded_when_open" 403 "Proxy in front of open access",

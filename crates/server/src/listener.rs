@@ -15,7 +15,7 @@ use std::{io, net::IpAddr, sync::Arc, time::Duration};
 use axum::{
     Router,
     body::Body,
-    http::{HeaderValue, Request, StatusCode, header},
+    http::{HeaderValue, Request, StatusCode, Uri, header},
 };
 use hyper::{
     body::{Body as _, Incoming},
@@ -32,13 +32,14 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt;
 
-pub(crate) use self::{peers::network_of, slots::ConnectionSlot};
 use self::{
+    handshake::tls_needed,
     peers::{PeerCounts, PeerGuard},
     slots::ConnectionSlots,
     strict::{Framing, StrictLines},
     timeouts::{ResponseBody, TimedBody, TimedStream},
 };
+pub(crate) use self::{peers::network_of, slots::ConnectionSlot};
 use crate::{open_files, transport::Transport};
 
 /// Timeout of a TLS handshake, of a request head, and of an idle connection.
@@ -286,6 +287,9 @@ async fn answer(
     is_last: bool,
 ) -> ServeResult {
     slot.has_head();
+    if let Some(refused) = in_the_clear(&served.transport, peer, request.uri()) {
+        return Ok(refused.map(|body| ResponseBody::new(body, slot)));
+    }
     let mut request = request.map(|body| {
         if body.is_end_stream() {
             return Body::empty();
@@ -303,6 +307,29 @@ async fn answer(
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     Ok(response.map(|body| ResponseBody::new(body, slot)))
+}
+
+/// Refuses a request whose credential would travel through a network in the clear. Health checks have
+/// none, and may come from a machine that is no proxy.
+fn in_the_clear(
+    transport: &Transport,
+    peer: IpAddr,
+    uri: &Uri,
+) -> Option<axum::http::Response<Body>> {
+    let is_health = matches!(uri.path(), "/healthz" | "/readyz") && uri.query().is_none();
+    if is_health || !transport.is_in_the_clear(peer) {
+        return None;
+    }
+    let detail = "this port speaks plain HTTP and serves only the proxies of --trusted-proxy: a \
+        credential would be sent in the clear; use the URL of the proxy, or start the server with \
+        --tls-cert and --tls-key";
+    let mut response = axum::http::Response::new(Body::from(tls_needed(detail)));
+    *response.status_mut() = StatusCode::BAD_REQUEST;
+    let headers = response.headers_mut();
+    let kind = HeaderValue::from_static("application/problem+json");
+    headers.insert(header::CONTENT_TYPE, kind);
+    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    Some(response)
 }
 
 type ServeResult = Result<axum::http::Response<ResponseBody<Body>>, std::convert::Infallible>;

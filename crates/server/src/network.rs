@@ -36,9 +36,15 @@ impl FromStr for Network {
         const WRONG: &str = "write an address or a network, for example 10.1.0.0/16 or fd00::/8";
         let (base, prefix) = text.split_once('/').map_or((text, None), |(it, n)| (it, Some(n)));
         let base: IpAddr = base.trim().parse().map_err(|_| WRONG)?;
+        const EVERYBODY: &str =
+            "name the addresses of proxies only: every client would be believed to be one";
         let width = if base.is_ipv4() { 32 } else { 128 };
         let prefix = prefix.map_or(Ok(width), |it| it.trim().parse().map_err(|_| WRONG))?;
-        if prefix > width { Err(WRONG) } else { Ok(Self { base, prefix }) }
+        match prefix {
+            0 => Err(EVERYBODY),
+            _ if prefix > width => Err(WRONG),
+            _ => Ok(Self { base, prefix }),
+        }
     }
 }
 
@@ -138,16 +144,24 @@ mod tests {
         check("10.1.0.0/16", "10.2.0.1", false);
         check("10.1.2.3", "10.1.2.3", true);
         check("10.1.2.3", "10.1.2.4", false);
-        check("0.0.0.0/0", "203.0.113.9", true);
-        check("0.0.0.0/0", "2001:db8::1", false);
-        check("::/0", "2001:db8::1", true);
-        check("::/0", "203.0.113.9", false);
+        check("0.0.0.0/1", "101.0.113.9", true);
+        check("0.0.0.0/1", "2001:db8::1", false);
+        check("::/1", "2001:db8::1", true);
+        check("::/1", "103.0.113.9", false);
         check("fd00::/8", "fdff::1", true);
         check("fd00::/8", "fe80::1", false);
         check("127.0.0.0/8", "::ffff:127.0.0.1", true);
-        for wrong in
-            ["", "10.0.0.0/33", "fd00::/129", "10.0.0.0/-1", "10.0.0/8", "proxy", "1.2.3.4/"]
-        {
+        for wrong in [
+            "",
+            "0.0.0.0/0",
+            "::/0",
+            "10.0.0.0/33",
+            "fd00::/129",
+            "10.0.0.0/-1",
+            "10.0.0/8",
+            "proxy",
+            "1.2.3.4/",
+        ] {
             assert!(wrong.parse::<Network>().is_err(), "{wrong}");
         }
     }

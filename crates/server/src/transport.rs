@@ -194,6 +194,11 @@ impl Transport {
         self.proxies.iter().any(|it| it.contains(address))
     }
 
+    /// Whether credentials of this peer would travel through a network unprotected.
+    pub(crate) fn is_in_the_clear(&self, peer: IpAddr) -> bool {
+        self.tls.is_none() && !peer.is_loopback() && !self.is_proxy(peer)
+    }
+
     /// Whether the peer may have any number of connections.
     pub(crate) fn is_exempt(&self, peer: IpAddr) -> bool {
         self.is_proxy(peer) || (!self.is_closed() && peer.is_loopback())

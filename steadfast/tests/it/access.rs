@@ -98,7 +98,7 @@ fn closed_access_needs_a_credential_and_the_owner_of_the_folder_has_one() {
     let who = stdout(&server.ask(&["whoami"]));
     assert!(who.contains("role          admin"), "{who}");
     let checked = stdout(&server.ask(&["doctor"]));
-    assert!(checked.contains("closed, loopback only"), "{checked}");
+    assert!(checked.contains("closed, plain HTTP for this machine"), "{checked}");
     assert_fails_with(
         &output(steadfast().args(["queues", "list", "--server", &server.url])),
         &["token_needed"],

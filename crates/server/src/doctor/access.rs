@@ -37,8 +37,14 @@ async fn mode(server: &Server) -> Check {
             Check::ok("access", detail)
         }
         Ok(true) => {
-            let is_safe = server.transport().is_safe_for_network();
-            let way = if is_safe { "TLS or a trusted proxy" } else { "loopback only" };
+            let transport = server.transport();
+            let way = if transport.tls().is_some() {
+                "TLS"
+            } else if transport.is_safe_for_network() {
+                "plain HTTP for trusted proxies and this machine"
+            } else {
+                "plain HTTP for this machine"
+            };
             Check::ok("access", format!("closed, {way}"))
         }
     }

@@ -58,7 +58,7 @@ fn is_recent(at: Option<i64>) -> bool {
 pub(crate) fn unreadable(count: u64, names: impl Iterator<Item = String>) -> String {
     let shown: Vec<String> = names.take(5).collect();
     format!(
-        "{count} blobs cannot be read as they were written: {}; restore their files from a backup, \
+        "{count} of the blobs cannot be read as they were written: {}; restore their files from a backup, \
          or write them again",
         shown.join(", ")
     )

@@ -40,10 +40,15 @@ pub(super) async fn accept(
     }
 }
 
+/// The body of the answer to plain HTTP.
+pub(super) fn tls_needed(detail: &str) -> String {
+    let problem = Problem::of(Code::TlsNeeded, detail);
+    serde_json::to_string(&problem.body("", "")).unwrap_or_default()
+}
+
 /// Tells a client of plain HTTP what to do.
 async fn refuse_plain(mut stream: TcpStream) -> io::Result<()> {
-    let problem = Problem::of(Code::TlsNeeded, "this port speaks TLS: write https:// in the URL");
-    let body = serde_json::to_string(&problem.body("", "")).unwrap_or_default();
+    let body = tls_needed("this port speaks TLS: write https:// in the URL");
     let head = format!(
         "HTTP/1.1 400 Bad Request\r\ncontent-type: application/problem+json\r\n\
          content-length: {}\r\nconnection: close\r\n\r\n",

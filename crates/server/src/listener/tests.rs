@@ -88,6 +88,28 @@ async fn a_request_is_dropped_when_its_client_disconnects() {
     assert_eq!(serving.await.unwrap(), DrainResult::All);
 }
 
+#[test]
+fn without_tls_a_request_from_a_network_is_served_only_if_its_peer_is_a_proxy() {
+    let proxied = transport(&["--trusted-proxy", "10.0.0.1"]);
+    let refused = |peer: &str, uri: &'static str| {
+        let refused = in_the_clear(&proxied, peer.parse().unwrap(), &Uri::from_static(uri));
+        refused.map(|it| it.status().as_u16())
+    };
+    for uri in ["/v1/queues", "/login", "/photos/a.png?X-Amz-Signature=1", "/healthz?a"] {
+        assert_eq!(refused("192.168.1.9", uri), Some(400), "{uri}");
+        assert_eq!(refused("2001:db8::1", uri), Some(400), "{uri}");
+        assert_eq!(refused("10.0.0.1", uri), None, "{uri}");
+        assert_eq!(refused("127.0.0.1", uri), None, "{uri}");
+    }
+    assert_eq!(refused("192.168.1.9", "/healthz"), None);
+    let folder = tempfile::tempdir().unwrap();
+    write_pair(folder.path());
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let secure = transport(&["--tls-cert", &path("cert.pem"), "--tls-key", &path("key.pem")]);
+    let uri = Uri::from_static("/v1/queues");
+    assert!(in_the_clear(&secure, "192.168.1.9".parse().unwrap(), &uri).is_none());
+}
+
 /// A server on TLS with the certificate of a folder.
 struct Secure {
     folder: tempfile::TempDir,

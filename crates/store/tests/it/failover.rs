@@ -1,6 +1,6 @@
 //! Databases that lack acknowledged commits, owners that do not answer, and slow servers.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use steadfast_store::{
     BASELINE_FORMAT, Commit, Health, ManualClock, OpenError, PostgresOptions, PostgresStore,
@@ -456,16 +456,19 @@ async fn long_silence_has_its_limits() {
     );
 }
 
+/// Opens the store on the machine that has this file.
+async fn open_on(lab: &Lab, file: PathBuf, accept_loss: bool) -> Result<PostgresStore, OpenError> {
+    let options = PostgresOptions::new(url(lab), Arc::new(lab.clock.clone()));
+    PostgresStore::open(PostgresOptions { memo: Some(file), accept_loss, ..options }).await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_older_database_is_noticed_although_its_last_owner_has_ended() {
     let lab = Lab::postgres().await;
     lab.store.close().await;
     let folder = tempfile::tempdir().unwrap();
     let open = async |accept_loss: bool, file: &str| {
-        let clock = Arc::new(lab.clock.clone());
-        let memo = Some(folder.path().join(file));
-        let options = PostgresOptions::new(url(&lab), clock);
-        PostgresStore::open(PostgresOptions { memo, accept_loss, ..options }).await
+        open_on(&lab, folder.path().join(file), accept_loss).await
     };
     let append = async |store: &PostgresStore, version| {
         let commit = Commit::append(&address("a"), version, vec![event("x")]);
@@ -494,9 +497,7 @@ async fn an_older_database_is_noticed_although_its_last_owner_has_ended() {
     // Another store is none that lacks anything.
     let other = Lab::postgres().await;
     other.store.close().await;
-    let memo = Some(folder.path().join("here"));
-    let options = PostgresOptions::new(url(&other), Arc::new(other.clock.clone()));
-    let store = PostgresStore::open(PostgresOptions { memo, ..options }).await;
+    let store = open_on(&other, folder.path().join("here"), false).await;
     store.expect("it is a new store").close().await;
 }
 
@@ -506,10 +507,7 @@ async fn a_note_of_a_machine_is_no_false_alarm_about_the_history_of_another() {
     lab.store.close().await;
     let folder = tempfile::tempdir().unwrap();
     let open = async |accept_loss: bool, file: &str| {
-        let clock = Arc::new(lab.clock.clone());
-        let memo = Some(folder.path().join(file));
-        let options = PostgresOptions::new(url(&lab), clock);
-        PostgresStore::open(PostgresOptions { memo, accept_loss, ..options }).await
+        open_on(&lab, folder.path().join(file), accept_loss).await
     };
     let append = async |store: &PostgresStore, version| {
         let commit = Commit::append(&address("a"), version, vec![event("x")]);
