@@ -15,7 +15,7 @@ use std::{io, net::IpAddr, sync::Arc, time::Duration};
 use axum::{
     Router,
     body::Body,
-    http::{HeaderValue, Request, StatusCode, Uri, header},
+    http::{HeaderValue, Method, Request, StatusCode, header},
 };
 use hyper::{
     body::{Body as _, Incoming},
@@ -287,7 +287,7 @@ async fn answer(
     is_last: bool,
 ) -> ServeResult {
     slot.has_head();
-    if let Some(refused) = in_the_clear(&served.transport, peer, request.uri()) {
+    if let Some(refused) = in_the_clear(&served.transport, peer, &request) {
         return Ok(refused.map(|body| ResponseBody::new(body, slot)));
     }
     let mut request = request.map(|body| {
@@ -309,15 +309,14 @@ async fn answer(
     Ok(response.map(|body| ResponseBody::new(body, slot)))
 }
 
-/// Refuses a request whose credential would travel through a network in the clear. Health checks have
-/// none, and may come from a machine that is no proxy.
-fn in_the_clear(
+/// Refuses a request whose credential would travel through a network in the clear. Health checks
+/// without a credential may come from a machine that is no proxy.
+fn in_the_clear<B>(
     transport: &Transport,
     peer: IpAddr,
-    uri: &Uri,
+    request: &Request<B>,
 ) -> Option<axum::http::Response<Body>> {
-    let is_health = matches!(uri.path(), "/healthz" | "/readyz") && uri.query().is_none();
-    if is_health || !transport.is_in_the_clear(peer) {
+    if !transport.is_in_the_clear(peer) || is_bare_health_check(request) {
         return None;
     }
     let detail = "this port speaks plain HTTP and serves only the proxies of --trusted-proxy: a \
@@ -330,6 +329,16 @@ fn in_the_clear(
     headers.insert(header::CONTENT_TYPE, kind);
     headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     Some(response)
+}
+
+/// Whether a request is a health check without a credential. A bucket may have the same name.
+fn is_bare_health_check<B>(request: &Request<B>) -> bool {
+    let (uri, headers) = (request.uri(), request.headers());
+    matches!(uri.path(), "/healthz" | "/readyz")
+        && uri.query().is_none()
+        && matches!(*request.method(), Method::GET | Method::HEAD)
+        && !headers.contains_key(header::AUTHORIZATION)
+        && !headers.contains_key(header::COOKIE)
 }
 
 type ServeResult = Result<axum::http::Response<ResponseBody<Body>>, std::convert::Infallible>;

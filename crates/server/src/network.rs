@@ -36,15 +36,22 @@ impl FromStr for Network {
         const WRONG: &str = "write an address or a network, for example 10.1.0.0/16 or fd00::/8";
         let (base, prefix) = text.split_once('/').map_or((text, None), |(it, n)| (it, Some(n)));
         let base: IpAddr = base.trim().parse().map_err(|_| WRONG)?;
-        const EVERYBODY: &str =
-            "name the addresses of proxies only: every client would be believed to be one";
-        let width = if base.is_ipv4() { 32 } else { 128 };
+        const EVERYBODY: &str = "name the addresses of proxies only: a network this large has \
+                                 clients, too; at least /8 for IPv4 and /7 for IPv6";
+        // The shortest private networks are 10.0.0.0/8 and fc00::/7.
+        let (shortest, width) = if base.is_ipv4() { (8, 32) } else { (7, 128) };
         let prefix = prefix.map_or(Ok(width), |it| it.trim().parse().map_err(|_| WRONG))?;
         match prefix {
-            0 => Err(EVERYBODY),
+            _ if prefix < shortest => Err(EVERYBODY),
             _ if prefix > width => Err(WRONG),
             _ => Ok(Self { base, prefix }),
         }
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.base, self.prefix)
     }
 }
 
@@ -144,10 +151,10 @@ mod tests {
         check("10.1.0.0/16", "10.2.0.1", false);
         check("10.1.2.3", "10.1.2.3", true);
         check("10.1.2.3", "10.1.2.4", false);
-        check("0.0.0.0/1", "101.0.113.9", true);
-        check("0.0.0.0/1", "2001:db8::1", false);
-        check("::/1", "2001:db8::1", true);
-        check("::/1", "103.0.113.9", false);
+        check("10.0.0.0/8", "10.255.0.1", true);
+        check("10.0.0.0/8", "2001:db8::1", false);
+        check("fc00::/7", "fdff::1", true);
+        check("fc00::/7", "103.0.113.9", false);
         check("fd00::/8", "fdff::1", true);
         check("fd00::/8", "fe80::1", false);
         check("127.0.0.0/8", "::ffff:127.0.0.1", true);
@@ -155,6 +162,11 @@ mod tests {
             "",
             "0.0.0.0/0",
             "::/0",
+            "0.0.0.0/1",
+            "128.0.0.0/1",
+            "10.0.0.0/7",
+            "8000::/1",
+            "fc00::/6",
             "10.0.0.0/33",
             "fd00::/129",
             "10.0.0.0/-1",

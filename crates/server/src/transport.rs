@@ -98,8 +98,8 @@ impl Transport {
         self.is_closed.load(Ordering::Relaxed)
     }
 
-    /// Whether credentials are protected on the way through a network: by our own TLS, or by the
-    /// TLS of a proxy.
+    /// Whether clients of a network can be served: through our own TLS, or by a named proxy. Other
+    /// peers are then refused one by one: see [`Self::is_in_the_clear`].
     pub(crate) fn is_safe_for_network(&self) -> bool {
         self.tls.is_some() || !self.proxies.is_empty()
     }
@@ -187,6 +187,11 @@ impl Transport {
     /// Whether webhooks have a port of their own.
     pub(crate) fn has_webhooks_port(&self) -> bool {
         self.has_webhooks_port
+    }
+
+    /// The networks of trusted proxies.
+    pub(crate) fn proxies(&self) -> &[Network] {
+        &self.proxies
     }
 
     /// Whether the address is one of a trusted proxy.

@@ -321,4 +321,10 @@ fn a_store_that_is_closed_needs_no_flag_to_listen_on_a_network() {
     closed.args(["serve", "--s3-listen", "none", "--data"]).arg(folder.path()).args(network);
     let Ok(server) = Server::greet(closed, folder) else { panic!("it does not start") };
     assert!(server.greeting.contains("http://0.0.0.0:"), "{}", server.greeting);
+    let (local, token) = (server.url.replace("0.0.0.0", "127.0.0.1"), admin(&server));
+    let mut doctor = steadfast();
+    doctor.args(["doctor", "--server", &local, "--token", &token]);
+    let checked = stdout(&output(&mut doctor));
+    let way = "closed, plain HTTP for this machine and the trusted proxies 10.0.0.1/32";
+    assert!(checked.contains(way), "{checked}");
 }

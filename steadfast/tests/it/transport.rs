@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{Read, Write},
-    net::TcpStream,
+    net::{TcpStream, UdpSocket},
     path::Path,
     process::Output,
 };
@@ -20,7 +20,10 @@ use tempfile::TempDir;
 
 use crate::{
     generations_runware::{ask, ended, flags, folder, free_host},
-    harness::{Server, assert_fails_with, output, run, stderr, stdout, steadfast, until},
+    harness::{
+        Server, assert_fails_with, assert_usage_error, output, run, stderr, stdout, steadfast,
+        until,
+    },
 };
 
 /// More than the connection slots of a port.
@@ -191,6 +194,57 @@ fn a_server_does_not_start_with_a_transport_that_is_not_safe() {
     let secure = ["--tls-cert", &cert, "--tls-key", &key, "--webhooks-listen", "0.0.0.0:0"];
     fails(&secure, &["--webhooks-listen 0.0.0.0:0 is open to other machines"]);
     assert!(is_empty(data.path()), "nothing was opened");
+    // Two such networks would name everybody.
+    for network in ["0.0.0.0/0", "::/0", "0.0.0.0/1,128.0.0.0/1", "::/1,8000::/1"] {
+        let told = run(&["config", "show", "--trusted-proxy", network]);
+        assert_usage_error(&told, &["--trusted-proxy", "addresses of proxies only"]);
+    }
+}
+
+/// An address of this machine in a network; `None` if it has none. Nothing is sent.
+fn network_address() -> Option<String> {
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    socket.connect("192.0.2.1:9").ok()?;
+    let address = socket.local_addr().ok()?.ip();
+    (!address.is_loopback()).then(|| address.to_string())
+}
+
+#[test]
+fn without_tls_a_client_in_a_network_gets_nothing_but_health_checks() {
+    let Some(address) = network_address() else {
+        eprintln!("this machine is in no network");
+        return;
+    };
+    let mut command = steadfast();
+    command.args(["--listen", "0.0.0.0:0", "--s3-listen", "0.0.0.0:0", "--access", "closed"]);
+    command.args(["--webhooks-listen", "0.0.0.0:0", "--trusted-proxy", "203.0.113.1"]);
+    let Ok(server) = Server::begin(command, folder()) else { panic!("it does not start") };
+    let ports = server.greeting.split_whitespace().filter_map(|it| it.split_once("://0.0.0.0:"));
+    let ports: Vec<&str> = ports.map(|it| it.1.trim_end_matches('/')).collect();
+    let ask = |port: &str, line: &str| {
+        raw(&format!("{address}:{port}"), &format!("{line} HTTP/1.1\r\nHost: localhost\r\n"))
+    };
+    let [http, s3, hooks, ..] = ports[..] else { panic!("{}", server.greeting) };
+    for (port, line) in [
+        (http, "GET /v1/queues"),
+        (http, "GET /"),
+        (http, "POST /login"),
+        (http, "GET /healthz?x"),
+        (s3, "GET /photos/a?X-Amz-Signature=0"),
+        (s3, "PUT /healthz"),
+        (hooks, "POST /webhooks/runware/g/t/secret"),
+    ] {
+        let answer = ask(port, line).to_ascii_lowercase();
+        assert!(answer.starts_with("http/1.1 400") && answer.contains("tls_needed"), "{answer}");
+        assert!(!answer.contains("set-cookie"), "{answer}");
+    }
+    for path in ["/healthz", "/readyz"] {
+        let answer = ask(http, &format!("GET {path}"));
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+    let ask = "GET /v1/queues HTTP/1.1\r\nHost: localhost\r\n";
+    let local = raw(&format!("127.0.0.1:{http}"), ask);
+    assert!(local.starts_with("HTTP/1.1 401"), "this machine is served: {local}");
 }
 
 fn is_empty(folder: &Path) -> bool {

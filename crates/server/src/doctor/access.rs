@@ -5,7 +5,7 @@ use std::time::Duration;
 use steadfast_api::{rfc3339, server::Check};
 use steadfast_store::Timestamp;
 
-use crate::server::Server;
+use crate::{network::Network, server::Server};
 
 /// Records of the audit log that are checked.
 const RECORDS: usize = 1_000;
@@ -38,14 +38,14 @@ async fn mode(server: &Server) -> Check {
         }
         Ok(true) => {
             let transport = server.transport();
-            let way = if transport.tls().is_some() {
-                "TLS"
-            } else if transport.is_safe_for_network() {
-                "plain HTTP for trusted proxies and this machine"
-            } else {
-                "plain HTTP for this machine"
+            let has_tls = transport.tls().is_some();
+            let way = if has_tls { "TLS" } else { "plain HTTP for this machine" };
+            let proxies: Vec<String> = transport.proxies().iter().map(Network::to_string).collect();
+            let proxies = match &proxies[..] {
+                [] => String::new(),
+                proxies => format!(" and the trusted proxies {}", proxies.join(", ")),
             };
-            Check::ok("access", format!("closed, {way}"))
+            Check::ok("access", format!("closed, {way}{proxies}"))
         }
     }
 }

@@ -91,8 +91,9 @@ async fn a_request_is_dropped_when_its_client_disconnects() {
 #[test]
 fn without_tls_a_request_from_a_network_is_served_only_if_its_peer_is_a_proxy() {
     let proxied = transport(&["--trusted-proxy", "10.0.0.1"]);
-    let refused = |peer: &str, uri: &'static str| {
-        let refused = in_the_clear(&proxied, peer.parse().unwrap(), &Uri::from_static(uri));
+    let get = |uri: &str| Request::get(uri).body(()).unwrap();
+    let refused = |peer: &str, uri: &str| {
+        let refused = in_the_clear(&proxied, peer.parse().unwrap(), &get(uri));
         refused.map(|it| it.status().as_u16())
     };
     for uri in ["/v1/queues", "/login", "/photos/a.png?X-Amz-Signature=1", "/healthz?a"] {
@@ -101,13 +102,20 @@ fn without_tls_a_request_from_a_network_is_served_only_if_its_peer_is_a_proxy() 
         assert_eq!(refused("10.0.0.1", uri), None, "{uri}");
         assert_eq!(refused("127.0.0.1", uri), None, "{uri}");
     }
+    let stranger = "192.168.1.9".parse().unwrap();
     assert_eq!(refused("192.168.1.9", "/healthz"), None);
+    // A bucket may have this name, and a health check a credential.
+    let put = Request::put("/healthz").body(()).unwrap();
+    assert!(in_the_clear(&proxied, stranger, &put).is_some());
+    for name in ["authorization", "cookie"] {
+        let with = Request::get("/healthz").header(name, "secret").body(()).unwrap();
+        assert!(in_the_clear(&proxied, stranger, &with).is_some(), "{name}");
+    }
     let folder = tempfile::tempdir().unwrap();
     write_pair(folder.path());
     let path = |name: &str| folder.path().join(name).display().to_string();
     let secure = transport(&["--tls-cert", &path("cert.pem"), "--tls-key", &path("key.pem")]);
-    let uri = Uri::from_static("/v1/queues");
-    assert!(in_the_clear(&secure, "192.168.1.9".parse().unwrap(), &uri).is_none());
+    assert!(in_the_clear(&secure, stranger, &get("/v1/queues")).is_none());
 }
 
 /// A server on TLS with the certificate of a folder.
