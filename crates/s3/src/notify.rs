@@ -10,7 +10,9 @@ use s3s::{
 };
 use steadfast_bucket::{EventType, Rule};
 
-use crate::{convert, errors::s3_error_of, operations::S3Operations, presign::REGION};
+use crate::{
+    access::scope_of, convert, errors::s3_error_of, operations::S3Operations, presign::REGION,
+};
 
 impl S3Operations {
     pub(crate) async fn notification_get(
@@ -19,8 +21,11 @@ impl S3Operations {
     ) -> S3Result<S3Response<GetBucketNotificationConfigurationOutput>> {
         let bucket = convert::bucket(&req.input.bucket)?;
         let found = self.buckets.bucket(&bucket).await.map_err(s3_error_of)?;
-        let account = self.buckets.account();
-        let shown: Vec<_> = found.settings.rules.iter().map(|it| shown(it, account)).collect();
+        let (account, scope) = (self.buckets.account(), scope_of(&req)?);
+        // Rules of other prefixes may be those of other organizations.
+        let own = |it: &&Rule| scope.covers_list(bucket.as_str(), &it.prefix);
+        let rules = found.settings.rules.iter().filter(own);
+        let shown: Vec<_> = rules.map(|it| shown(it, account)).collect();
         Ok(S3Response::new(GetBucketNotificationConfigurationOutput {
             queue_configurations: Some(shown).filter(|it| !it.is_empty()),
             ..GetBucketNotificationConfigurationOutput::default()

@@ -18,8 +18,14 @@ use steadfast_web::{
 };
 
 use crate::{
-    access::ended, admission::base_path, listener::ConnectionSlot, pages, request_id,
-    server::Server, transport::ClientInfo, waiting::asks_to_wait,
+    access::ended,
+    admission::base_path,
+    listener::ConnectionSlot,
+    network::{Scheme, is_own_name},
+    pages, request_id,
+    server::Server,
+    transport::ClientInfo,
+    waiting::asks_to_wait,
 };
 
 /// Length of a nonce, with 5 random bits per letter.
@@ -42,7 +48,8 @@ pub(crate) async fn wrap(
     let page = wants_page(&path, request.headers());
     let base = base_path(&request).to_owned();
 
-    let client = request.extensions().get::<ClientInfo>().map(|it| it.address);
+    let client = request.extensions().get::<ClientInfo>();
+    let (is_strict, client) = (client.is_some_and(is_strict), client.map(|it| it.address));
     let slot = request.extensions().get::<ConnectionSlot>().cloned();
     let clock = server.runtime.store().clock();
     let begun = clock.elapsed();
@@ -78,7 +85,7 @@ pub(crate) async fn wrap(
     if !base.is_empty() {
         redirect_below(&base, response.headers_mut());
     }
-    add_headers(response.headers_mut(), &request_id);
+    add_headers(response.headers_mut(), &request_id, is_strict);
     server.metrics.count_request(&route, &method, response.status());
     let took = (!waits).then(|| clock.elapsed().saturating_sub(begun));
     server.history.count_request(took, response.status().is_server_error());
@@ -246,7 +253,13 @@ fn wants_page(path: &str, headers: &HeaderMap) -> bool {
     !path.starts_with("/v1/") && accept.contains("text/html")
 }
 
-fn add_headers(headers: &mut HeaderMap, request_id: &str) {
+/// Whether browsers shall ask this host over TLS only. Every port of a name of this machine would
+/// be meant, also those of other programs.
+fn is_strict(client: &ClientInfo) -> bool {
+    client.scheme == Scheme::Https && !client.host.as_deref().is_some_and(is_own_name)
+}
+
+fn add_headers(headers: &mut HeaderMap, request_id: &str, is_strict: bool) {
     if let Ok(id) = HeaderValue::from_str(request_id) {
         headers.insert(request_id::HEADER, id);
     }
@@ -259,6 +272,10 @@ fn add_headers(headers: &mut HeaderMap, request_id: &str) {
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     ] {
         headers.entry(name).or_insert(HeaderValue::from_static(value));
+    }
+    if is_strict {
+        let year = HeaderValue::from_static("max-age=31536000");
+        headers.entry(header::STRICT_TRANSPORT_SECURITY).or_insert(year);
     }
     // Messages are private; assets set their own caching.
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));

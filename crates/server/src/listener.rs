@@ -182,8 +182,9 @@ async fn connection(accepted: Accepted, served: Served, stop: CancellationToken)
         return serve_http(stream, peer, served, &slot, &stop).await;
     };
     let timed = |stream| TimedStream::new(stream, counted, timeout);
+    let is_own_host = |host: &str| served.transport.is_own_host(host);
     let secured = tokio::select! {
-        secured = handshake::accept(stream, tls, timed) => secured,
+        secured = handshake::accept(stream, tls, timed, is_own_host) => secured,
         () = slot.evicted() => return,
         () = stop.cancelled() => return,
     };

@@ -137,6 +137,20 @@ pub(crate) fn without_port(host: &str) -> Option<&str> {
     }
 }
 
+/// Whether a `Host` header names this machine.
+pub(crate) fn is_own_name(host: &str) -> bool {
+    let Some(name) = without_port(host) else { return false };
+    if name.eq_ignore_ascii_case("localhost") {
+        return true;
+    }
+    let bare = name.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+    match bare.unwrap_or(name).parse::<IpAddr>() {
+        Ok(IpAddr::V4(address)) => bare.is_none() && address.is_loopback(),
+        Ok(IpAddr::V6(address)) => bare.is_some() && address.is_loopback(),
+        Err(_) => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,6 +189,38 @@ mod tests {
             "1.2.3.4/",
         ] {
             assert!(wrong.parse::<Network>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn only_names_of_this_machine_are_own() {
+        for own in [
+            "localhost",
+            "LOCALHOST:8787",
+            "127.0.0.1",
+            "127.0.0.1:80",
+            "127.9.9.9:1",
+            "[::1]",
+            "[::1]:8787",
+        ] {
+            assert!(is_own_name(own), "{own}");
+        }
+        for foreign in [
+            "",
+            "example.org",
+            "127.0.0.1.example.org",
+            "localhost.example.org",
+            "10.0.0.1",
+            "[::2]:80",
+            "::1",
+            "localhost:",
+            "localhost:8x",
+            "127.1",
+            "0.0.0.0",
+            "a@localhost",
+            "localhost:1:2",
+        ] {
+            assert!(!is_own_name(foreign), "{foreign}");
         }
     }
 

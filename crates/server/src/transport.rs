@@ -21,7 +21,7 @@ use self::tls::Tls;
 use crate::{
     args::TransportArgs,
     failure::Failure,
-    network::{Network, PublicUrl, Scheme},
+    network::{Network, PublicUrl, Scheme, is_own_name},
 };
 
 /// Connections of one client address to one port, by default.
@@ -176,6 +176,11 @@ impl Transport {
     /// The public URL.
     pub(crate) fn public_url(&self) -> Option<&PublicUrl> {
         self.public_url.as_ref()
+    }
+
+    /// Whether a `Host` header names this server: this machine, or the host of the public URL.
+    pub(crate) fn is_own_host(&self, host: &str) -> bool {
+        is_own_name(host) || self.public_url.as_ref().is_some_and(|it| it.has_host(host))
     }
 
     /// The URL of the S3 API for clients, if it listens at this address.

@@ -116,7 +116,18 @@ fn what_cannot_be_asked_for_says_why_and_makes_nothing() {
             .assert_problem(404, "unknown_generation");
     }
     let webhook = format!("/webhooks/runware/{unknown}/{unknown}/00");
+    let awake = || {
+        let metrics = server.get("/metrics").body;
+        let count = metrics.lines().find_map(|it| it.strip_prefix("steadfast_objects_awake "));
+        count.and_then(|it| it.parse::<u64>().ok()).expect("a number")
+    };
+    let before = awake();
     server.post_json(&webhook, "{}", &[]).assert_problem(404, "unknown_generation");
+    // Nor is its body read: it is never sent here.
+    let head = format!("POST {webhook} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
+    let answer = server.raw(&format!("{head}Content-Length: 1000000\r\n\r\n"));
+    assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
+    assert!(awake() <= before, "a wrong secret loads nobody");
     assert_eq!(server.json(GENERATIONS)["items"], json!([]));
     let made = server.json("/v1/objects/generation");
     assert_eq!(made["items"], json!([]), "nobody was made by being asked for");

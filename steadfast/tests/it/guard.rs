@@ -71,6 +71,7 @@ fn every_answer_has_the_security_headers_and_an_id() {
         assert!(policy.ends_with("frame-ancestors 'none'"), "{path}: {policy}");
         assert_eq!(answer.header("x-content-type-options"), "nosniff");
         assert_eq!(answer.header("referrer-policy"), "same-origin");
+        assert_eq!(answer.header("strict-transport-security"), "", "it came without TLS");
         assert!(!answer.header("x-request-id").is_empty());
     }
     let given = server.post("/v1/messages/99/revive", &[("x-request-id", "mine-1")]);

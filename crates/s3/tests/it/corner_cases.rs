@@ -183,6 +183,13 @@ async fn the_rules_of_a_bucket_are_its_notifications() {
     ] {
         assert!(body.contains(part), "{part}: {body}");
     }
+    let read = ("GET", "/photos?notification");
+    for (prefix, sees) in [("a&b/", true), ("a", true), ("a&b/c", false), ("other/", false)] {
+        let key = setup.key("photos", Some(prefix), true).await;
+        let body = setup.ask_as(&key, read, &[], "").await.is(200, "").body;
+        assert_eq!(body.contains("<Queue>") && body.contains("a&amp;b/"), sees, "{prefix}: {body}");
+        assert_eq!(body.contains("Queue"), sees, "{prefix}: {body}");
+    }
     setup.ask("GET", "/nowhere?notification", "").await.is(404, "NoSuchBucket");
 }
 

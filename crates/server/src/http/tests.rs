@@ -18,6 +18,7 @@ use tower::ServiceExt;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::*;
+use crate::{network::Scheme, transport::ClientInfo};
 
 const HOST: &str = "shop.example.com";
 
@@ -334,6 +335,25 @@ async fn the_port_for_webhooks_serves_no_other_route() {
         assert_eq!(found, if is_webhook { 200 } else { 404 }, "{} {path}", route.method);
     }
     assert_eq!(served, 1);
+}
+
+#[tokio::test]
+async fn a_browser_that_came_over_tls_shall_not_come_without_it() {
+    let program = App::new("host").test().await.unwrap();
+    let site = router(&program, Policy::HostDecides).unwrap();
+    for (scheme, host, expected) in [
+        (Scheme::Https, HOST, true),
+        (Scheme::Http, HOST, false),
+        (Scheme::Https, "localhost:8787", false),
+    ] {
+        let (address, host) = (std::net::Ipv4Addr::LOCALHOST.into(), Some(host.to_owned()));
+        let client = ClientInfo { address, scheme, host };
+        for path in ["/", "/healthz", "/v1/nowhere"] {
+            let response = answer(&site.clone().layer(Extension(client.clone())), path).await;
+            let header = response.headers().get(header::STRICT_TRANSPORT_SECURITY);
+            assert_eq!(header.is_some(), expected, "{path} for {client:?}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -247,6 +247,39 @@ async fn plain_http_on_a_tls_port_is_told_to_use_https() {
 }
 
 #[tokio::test]
+async fn a_browser_is_redirected_to_tls_and_a_client_with_a_credential_is_not() {
+    let (server, _) = Secure::start().await;
+    let page = "Accept: text/html,*/*\r\n";
+    let location = |it: &str| Some(format!("\r\nlocation: {it}\r\n"));
+    for (head, expected) in [
+        (format!("GET /a?b=c HTTP/1.1\r\nHost: localhost:9\r\n{page}"), {
+            location("https://localhost:9/a?b=c")
+        }),
+        (format!("HEAD // HTTP/1.1\r\nHost: [::1]\r\n{page}"), location("https://[::1]//")),
+        (format!("GET / HTTP/1.1\r\nHost: evil.example.org\r\n{page}"), None),
+        (format!("GET / HTTP/1.1\r\nHost: localhost\r\nhost: localhost\r\n{page}"), None),
+        (format!("GET http://localhost/ HTTP/1.1\r\nHost: localhost\r\n{page}"), None),
+        (format!("GET /a\nb: c HTTP/1.1\r\nHost: localhost\r\n{page}"), None),
+        (format!("POST / HTTP/1.1\r\nHost: localhost\r\n{page}"), None),
+        (format!("GET / HTTP/1.1\r\nHost: localhost\r\nauthorization: x\r\n{page}"), None),
+        (format!("GET /?X-Amz-Signature=0 HTTP/1.1\r\nHost: localhost\r\n{page}"), None),
+        ("GET / HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n".to_owned(), None),
+    ] {
+        let mut plain = TcpStream::connect(server.address).await.unwrap();
+        plain.write_all(format!("{head}\r\n").as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        plain.read_to_string(&mut answer).await.unwrap();
+        match expected {
+            Some(line) => {
+                assert!(answer.starts_with("HTTP/1.1 308") && answer.contains(&line), "{answer}");
+            }
+            None => assert!(answer.starts_with("HTTP/1.1 400"), "{head}: {answer}"),
+        }
+    }
+    server.stop.cancel();
+}
+
+#[tokio::test]
 async fn a_handshake_that_does_not_end_is_closed() {
     let (server, _) = Secure::start().await;
     let mut slow = Vec::new();
