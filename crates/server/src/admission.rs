@@ -16,9 +16,9 @@ use steadfast_web::{Caller, Problem, Role, RouteEntry, RouteTable};
 
 use crate::{
     access::{self, ended, record::Trace},
-    budget,
+    budget::{self, Budget},
     listener::Crowded,
-    server::Server,
+    server::{Policy, Server},
     waiting::{WaitPlace, asks_to_wait},
 };
 
@@ -71,7 +71,7 @@ pub(crate) async fn admit(
     parts.extensions.insert(caller.clone());
     parts.extensions.insert(admission.clone());
     let request = ended::end_body(server, &admission, Request::from_parts(parts, body));
-    let budget = server.budget.clone();
+    let budget = budget_of(server, &caller).clone();
     let handled = async move {
         if is_too_large {
             Problem::of(Code::TooLarge, "the body is larger than 2 MiB").into_response()
@@ -101,6 +101,16 @@ pub(crate) async fn admit(
         response
     });
     ended.await.unwrap_or_else(|_| panicked())
+}
+
+/// The memory for the body of a request. Requests without a credential have little, so that they
+/// never block others.
+fn budget_of<'a>(server: &'a Server, caller: &object::Caller) -> &'a Budget {
+    let needs_credential = server.policy == Policy::Loopback && !server.is_open();
+    match needs_credential && caller.principal().is_none() {
+        true => &server.anonymous_budget,
+        false => &server.budget,
+    }
 }
 
 /// The resource that a request uses, below this number of segments.

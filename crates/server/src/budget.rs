@@ -25,6 +25,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Maximum size of all bodies in bytes.
 const BYTES_MAX: usize = 256 << 20;
 
+/// Maximum size in bytes of all bodies of requests without a credential while access is closed.
+/// Other callers have a budget of their own, which those requests cannot use up.
+pub(crate) const ANONYMOUS_BYTES_MAX: usize = 16 << 20;
+
 /// The remaining memory.
 #[derive(Clone)]
 pub(crate) struct Budget {
@@ -38,7 +42,8 @@ impl Default for Budget {
 }
 
 impl Budget {
-    fn of(bytes: usize) -> Self {
+    /// A budget of this size.
+    pub(crate) fn of(bytes: usize) -> Self {
         Self { left: Arc::new(Semaphore::new(bytes)) }
     }
 

@@ -66,6 +66,9 @@ static SQL: LazyLock<Asset> =
 static LOGIN: LazyLock<Asset> =
     LazyLock::new(|| Asset::js("/assets/login.js", include_str!("../assets/login.js")));
 
+/// Maximum bytes of a login: everybody may send one.
+const LOGIN_BYTES_MAX: usize = 4 << 10;
+
 /// A route of a page. Pages are not in the OpenAPI document.
 pub(crate) struct PageRoute {
     /// The path, with `{name}` for each parameter.
@@ -108,7 +111,12 @@ fn login() -> Vec<PageRoute> {
         post("/login", Role::Viewer, login::begin),
         post("/logout", Role::Viewer, login::end),
     ];
-    all.map(|it| PageRoute { needs: Needs::NOTHING, ..it }).into()
+    let limited = |it: PageRoute| PageRoute {
+        needs: Needs::NOTHING,
+        methods: it.methods.layer(DefaultBodyLimit::max(LOGIN_BYTES_MAX)),
+        ..it
+    };
+    all.map(limited).into()
 }
 
 fn streams() -> Vec<PageRoute> {

@@ -21,7 +21,7 @@ use crate::{
         admin::{self, AdminError, AdminToken},
         rate::Rates,
     },
-    budget::Budget,
+    budget::{ANONYMOUS_BYTES_MAX, Budget},
     failure::Failure,
     history::History,
     listener::{self, network_of},
@@ -74,6 +74,8 @@ pub(crate) struct Server {
     pub(crate) request_ids: RequestIds,
     /// The memory for request bodies.
     pub(crate) budget: Budget,
+    /// The memory for bodies of requests without a credential, while access is closed.
+    pub(crate) anonymous_budget: Budget,
     /// The description of the API, set when the routes are known.
     pub(crate) openapi: OnceLock<Openapi>,
     /// Allows one examination at a time: it writes to the disk and scans tables.
@@ -120,6 +122,7 @@ impl Server {
             history: History::default(),
             request_ids: RequestIds::new(),
             budget: Budget::default(),
+            anonymous_budget: Budget::of(ANONYMOUS_BYTES_MAX),
             openapi: OnceLock::new(),
             examination: Mutex::new(()),
             waiting: WaitPlaces::new(listener::places() / 4 * 3),

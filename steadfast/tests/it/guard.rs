@@ -57,6 +57,13 @@ fn a_body_over_the_limit_is_refused_before_it_is_read() {
     assert!(answer.contains("application/problem+json"), "{answer}");
     let answer = server.raw(&(request(4) + "{}  "));
     assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
+    // Everybody may send a login.
+    let headers = [("origin", &*server.url), ("content-type", "application/x-www-form-urlencoded")];
+    let login = |bytes: usize| {
+        server.post_form("/login", &format!("token={}", "x".repeat(bytes)), &headers)
+    };
+    assert_eq!(login(4_000).status, 401);
+    login(5_000).assert_problem(413, "too_large");
 }
 
 #[test]

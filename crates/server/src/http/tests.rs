@@ -1,15 +1,22 @@
 //! The routes nested in another axum program.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    convert::Infallible,
+    future::ready,
+    sync::atomic::{AtomicUsize, Ordering},
+    task::Poll,
+};
 
 use axum::{
     Extension, Json,
-    body::{Body, to_bytes},
+    body::{Body, Bytes, to_bytes},
     extract::State,
     http::{Request, header},
     response::{IntoResponse, Response},
     routing::get,
 };
+use futures_util::{StreamExt, stream};
 use serde::{Deserialize, Serialize};
 use steadfast_core::{App, Handle, Object, Queue, Result, TokenSpec, Turn, object};
 use steadfast_store::{Commit, MemoryStore, Moment, Store, SystemClock};
@@ -311,6 +318,41 @@ async fn the_audit_log_has_changes_by_routes_of_applications_and_no_calls() {
     assert!((20..30).contains(&carts), "{carts}");
     assert_eq!(count("POST /v1/queues/{queue}/purge"), 1, "refused");
     assert_eq!(records.len(), 2 + 30 + carts);
+}
+
+#[tokio::test]
+async fn bodies_without_a_credential_have_little_memory_and_block_no_token() {
+    fn open() -> Routes {
+        Routes::new("open").post("/read", Needs::NOTHING, "Reads", async |_: Bytes| "read")
+    }
+    let program = App::new("host").routes("/open", open).test().await.unwrap();
+    let site = router(&program, Policy::Loopback).unwrap();
+    let member = program.tokens().create(TokenSpec::role(Role::Member), None).await.unwrap();
+    // The first request closes access.
+    assert_eq!(bearing(&site, "POST", "/open/read", &member.secret).await.status(), 200);
+    let waiting = Arc::new(AtomicUsize::new(0));
+    let unfinished = || {
+        let (waiting, mut is_counted) = (waiting.clone(), false);
+        let first = stream::once(ready(Ok::<_, Infallible>(vec![b'x'; 1 << 20])));
+        let rest = stream::poll_fn(move |_| {
+            let was_counted = std::mem::replace(&mut is_counted, true);
+            waiting.fetch_add(usize::from(!was_counted), Ordering::Relaxed);
+            Poll::Pending
+        });
+        Body::from_stream(first.chain(rest))
+    };
+    let send = |body: Body| {
+        let request = Request::post("/open/read").header("host", "localhost");
+        site.clone().oneshot(request.body(body).unwrap())
+    };
+    let slow: Vec<_> = (0..16).map(|_| tokio::spawn(send(unfinished()))).collect();
+    while waiting.load(Ordering::Relaxed) < slow.len() {
+        tokio::task::yield_now().await;
+    }
+    let refused = text(send(Body::from("x")).await.unwrap()).await;
+    assert!(refused.contains("\"busy\""), "{refused}");
+    assert_eq!(bearing(&site, "POST", "/open/read", &member.secret).await.status(), 200);
+    slow.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
 #[tokio::test]

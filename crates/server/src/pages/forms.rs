@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, str::FromStr};
 use axum::{
     body::Bytes,
     extract::{FromRequest, Request},
-    http::{HeaderMap, header},
+    http::{HeaderMap, StatusCode, header},
 };
 use serde::de::DeserializeOwned;
 use steadfast_api::{Code, JsonText, Operation};
@@ -94,7 +94,11 @@ impl<S: Send + Sync> FromRequest<S> for Fields {
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         let headers = request.headers().clone();
         let body = Bytes::from_request(request, state).await;
-        Self::of(&headers, &body.map_err(|error| bad(error.body_text()))?)
+        let body = body.map_err(|error| match error.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => Problem::of(Code::TooLarge, "the form is too large"),
+            _ => bad(error.body_text()),
+        })?;
+        Self::of(&headers, &body)
     }
 }
 

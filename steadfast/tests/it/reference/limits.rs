@@ -224,7 +224,14 @@ const LIMITS: &[(&str, &[Limit])] = &[
                 "BODY_BYTES_MAX",
                 "`too_large`",
             ),
+            ("Body of a login", "crates/server/src/pages.rs", "LOGIN_BYTES_MAX", "`too_large`"),
             ("Memory of all such bodies", "crates/server/src/budget.rs", "BYTES_MAX", "`busy`"),
+            (
+                "Memory of those without a credential, while access is closed",
+                "crates/server/src/budget.rs",
+                "ANONYMOUS_BYTES_MAX",
+                "`busy`",
+            ),
             ("Rows of one page", "crates/api/src/page.rs", "LIMIT_MAX", "`bad_request`"),
             (
                 "Connections of one port",
