@@ -10,7 +10,7 @@ use steadfast_core::{
     Error, Result,
     store::{Clock, SystemClock},
 };
-use steadfast_web::{Ask, Cli, escaped, print};
+use steadfast_web::{Ask, Cli, escaped, print, printable};
 use tokio::runtime::Runtime;
 
 use crate::{Shown, Status, diff::EnvDiff, envelope::SignalEnvelope, settings::CompareArgs};
@@ -48,7 +48,7 @@ pub(crate) fn compare(cli: Cli<'_>, args: CompareArgs) -> Result<ExitCode> {
             let is_blocked = args.server.is_none() && text.ends_with("(ssrf_blocked)");
             let advice = if is_blocked { ALLOW } else { "" };
             // Nobody is left to tell if stderr is closed.
-            let _ = writeln!(std::io::stderr(), "error: {text}{advice}");
+            let _ = writeln!(std::io::stderr(), "error: {}{advice}", printable(&text));
             ExitCode::from(NOT_COMPARED)
         }
     })
@@ -98,7 +98,7 @@ fn ended(program: &dyn Ask, id: &str, json: bool) -> Result<(String, Shown)> {
             && let Some(step) = &shown.step
         {
             // A closed stderr changes nothing.
-            let _ = writeln!(std::io::stderr(), "{step} …");
+            let _ = writeln!(std::io::stderr(), "{} …", printable(step));
         }
         told = shown.step;
         waiting.block_on(SystemClock.sleep(PERIOD));

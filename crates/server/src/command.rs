@@ -3,17 +3,18 @@
 use std::{ffi::OsString, io::Write, path::PathBuf, process::ExitCode};
 
 use clap::{
-    ArgMatches, Command, CommandFactory, FromArgMatches,
+    Arg, ArgMatches, Command, CommandFactory, FromArgMatches,
     error::{ContextKind, ContextValue, ErrorKind},
 };
 use steadfast_core::{App, Result, store::SealFile, tune_sqlite};
-use steadfast_web::{Ask, Cli, Verb, Web, print};
+use steadfast_web::{Ask, Cli, Verb, Web, print, printable};
 
 use crate::{
     args::{self, CommandLine, ConfigVerb, ServeArgs, Source, VerbArgs},
     cli::{self, Noun},
     failure::Failure,
     location::redacted,
+    secret_file::is_open,
     serve,
     settings::{DeclaredSettings, Program, flags_of},
 };
@@ -40,8 +41,10 @@ pub fn main<M, P: Program<M>>(program: P) -> ExitCode {
         Err(Failure::Quiet) => ExitCode::FAILURE,
         Err(Failure::Exit(code)) => code,
         Err(Failure::Message(text)) => {
+            // The text may quote a name, or the answer of a server.
+            let lines: Vec<String> = text.lines().map(printable).collect();
             // Ignore output errors: stderr may be closed.
-            let _ = writeln!(std::io::stderr(), "error: {text}");
+            let _ = writeln!(std::io::stderr(), "error: {}", lines.join("\n"));
             ExitCode::FAILURE
         }
     }
@@ -62,7 +65,7 @@ fn run<M, P: Program<M>>(program: &P, argv: &[OsString]) -> Result<(), Failure> 
         // A program that could not be declared has no verbs of its own.
         Err(error) => match app {
             Err(app) if error.kind() == ErrorKind::InvalidSubcommand => return Err(app.into()),
-            Err(_) | Ok(_) => without_secrets(error).exit(),
+            Err(_) | Ok(_) => without_secrets(error, &command).exit(),
         },
     };
     if let Some((verb, matches)) = matches.subcommand()
@@ -99,7 +102,7 @@ fn run<M, P: Program<M>>(program: &P, argv: &[OsString]) -> Result<(), Failure> 
     match line.verb {
         None | Some(VerbArgs::Serve) => {
             let args = ServeArgs::from_arg_matches(settings).unwrap_or_else(|it| it.exit());
-            let args = ServeArgs { open_secrets: declared.open_secrets(), ..args };
+            let args = ServeArgs { open_secrets: open_secrets(&declared, &args), ..args };
             serve::run(args, app?)
         }
         Some(VerbArgs::Inspect(args)) => serve::inspect(&args, name),
@@ -119,6 +122,12 @@ fn run<M, P: Program<M>>(program: &P, argv: &[OsString]) -> Result<(), Failure> 
     }
 }
 
+/// Files of secrets that other users may read.
+fn open_secrets(declared: &DeclaredSettings, args: &ServeArgs) -> Vec<String> {
+    let key = args.transport.tls_key.iter().filter(|it| is_open(it));
+    declared.open_secrets().into_iter().chain(key.map(|it| it.display().to_string())).collect()
+}
+
 /// Rejects an application with a verb of every program.
 fn without_taken_verbs(mut app: App, nouns: &[Noun]) -> App {
     let own = CommandLine::command();
@@ -132,13 +141,32 @@ fn without_taken_verbs(mut app: App, nouns: &[Noun]) -> App {
     app
 }
 
-/// The error quotes the value, which may be a URL with a password.
-fn without_secrets(mut error: clap::Error) -> clap::Error {
-    if let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue) {
-        let value = redacted(value);
-        error.insert(ContextKind::InvalidValue, ContextValue::String(value));
+/// The error quotes what was written, which may be a URL with a password, or the value of a secret
+/// setting.
+fn without_secrets(mut error: clap::Error, command: &Command) -> clap::Error {
+    let text = |error: &clap::Error, kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        Some(_) | None => None,
+    };
+    let flag = text(&error, ContextKind::InvalidArg);
+    let is_secret = flag.is_some_and(|it| {
+        let long = it.split([' ', '=']).next().and_then(|it| it.strip_prefix("--"));
+        long.is_some_and(|it| is_secret(command, it))
+    });
+    for kind in [ContextKind::InvalidArg, ContextKind::InvalidValue, ContextKind::InvalidSubcommand]
+    {
+        let Some(text) = text(&error, kind) else { continue };
+        let is_hidden = is_secret && kind == ContextKind::InvalidValue;
+        let shown = if is_hidden { "***".to_owned() } else { redacted(&text) };
+        error.insert(kind, ContextValue::String(shown));
     }
     error
+}
+
+/// Whether a flag of a command, or of one of its verbs, is a secret.
+fn is_secret(command: &Command, long: &str) -> bool {
+    let is_it = |it: &Arg| it.get_long() == Some(long) && it.is_hide_env_values_set();
+    command.get_arguments().any(is_it) || command.get_subcommands().any(|it| is_secret(it, long))
 }
 
 /// Duplicate verbs and flags would make clap panic.

@@ -84,13 +84,18 @@ const SECRET: [&str; 6] = ["pass", "token", "secret", "key", "sig", "auth"];
 /// a database URL, and parameters with secret names. Other texts stay unchanged.
 pub(crate) fn redacted(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
-    let (before, query) = rest.split_once('?').map_or((rest, None), |(it, q)| (it, Some(q)));
+    // The password of a database may contain an unescaped `?`, too.
+    let authority = rest.find('/').map_or(rest, |it| &rest[..it]);
+    let host = authority.rfind('@').filter(|_| scheme.starts_with("postgres")).unwrap_or(0);
+    let query = rest[host..].find('?').map(|it| host + it);
+    let (before, query) = query.map_or((rest, None), |it| (&rest[..it], Some(&rest[it + 1..])));
     // A password may contain an unescaped `/` or `@`: the last `@` counts.
     let before = match before.rsplit_once('@') {
         None => before.to_owned(),
         Some((user, host)) => match user.split_once(':') {
             Some((name, _)) => format!("{name}:{HIDDEN}@{host}"),
-            None if scheme.starts_with("postgres") || user.contains('/') => before.to_owned(),
+            None if scheme.starts_with("postgres") && !user.contains('?') => before.to_owned(),
+            None if user.contains('/') => before.to_owned(),
             None => format!("{HIDDEN}@{host}"),
         },
     };
@@ -118,6 +123,9 @@ mod tests {
         check("postgres://me@host:5432/db", "postgres://me@host:5432/db");
         check("postgres://me:s3cret@host/db", "postgres://me:***@host/db");
         check("postgresql://me:a@b/c@host/db?x=1", "postgresql://me:***@host/db?x=1");
+        check("postgres://me:a?b@host/db?password=p", "postgres://me:***@host/db?password=***");
+        check("postgres://host?password=a@b/db", "postgres://***@b/db");
+        check("https://host?sig=a@b", "https://host?sig=***");
         check("postgres:///db?host=/run&password=p", "postgres:///db?host=/run&password=***");
         check("https://a-token@host/x", "https://***@host/x");
         check("https://host/@me?sig=1&page=2", "https://host/@me?sig=***&page=2");

@@ -41,6 +41,10 @@ fn read(path: &Path) -> std::io::Result<(String, bool)> {
     let text = fs::read_to_string(path)?;
     let line = text.strip_suffix('\n').unwrap_or(&text);
     let line = line.strip_suffix('\r').unwrap_or(line);
-    let is_open = fs::metadata(path)?.permissions().mode() & 0o007 != 0;
-    Ok((line.to_owned(), is_open))
+    Ok((line.to_owned(), is_open(path)))
+}
+
+/// Whether users outside of its group may read a file. It is no warning if the file is not there.
+pub(crate) fn is_open(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|it| it.permissions().mode() & 0o007 != 0)
 }

@@ -16,7 +16,7 @@ use toml::Value;
 use crate::{
     failure::Failure,
     location::redacted,
-    secret_file::{SecretFile, secret_variable},
+    secret_file::{SecretFile, is_open, secret_variable},
 };
 
 /// The default settings file.
@@ -200,10 +200,26 @@ impl DeclaredSettings {
         }
     }
 
-    /// Files of secrets that other users may read.
+    /// Files of secrets that other users may read, also the settings file if it has a secret.
     pub(crate) fn open_secrets(&self) -> Vec<String> {
         let open = self.secrets.values().filter(|it| it.is_open);
-        open.map(|it| it.path.display().to_string()).collect()
+        let open = open.map(|it| it.path.display().to_string());
+        let has_secret = || self.flags.iter().any(|it| self.is_secret_in_file(it));
+        let own = (is_open(Path::new(&self.name)) && has_secret()).then(|| self.name.clone());
+        open.chain(own).collect()
+    }
+
+    /// Whether the settings file has a secret for this flag. The value of a secret setting may be a
+    /// URL without a password, or the default.
+    fn is_secret_in_file(&self, flag: &Flag) -> bool {
+        let may_be = flag.arg.is_hide_env_values_set();
+        let defaults = flag.arg.get_default_values();
+        let is_secret = |it: &String| {
+            let is_plain = it.contains("://")
+                || defaults.iter().any(|default| default.to_str() == Some(it.as_str()));
+            has_secret(it.as_ref()) || (may_be && !is_plain)
+        };
+        self.file.get(flag.name()).is_some_and(|it| it.iter().any(is_secret))
     }
 
     /// Gives a flag of a verb the variable and the file value of the setting with its name.
@@ -538,6 +554,25 @@ mod tests {
             });
             assert_eq!(!declared.open_secrets().is_empty(), is_open, "{mode:o}");
         }
+    }
+
+    #[test]
+    fn a_settings_file_with_a_secret_that_others_may_read_is_reported() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("shop.toml");
+        std::fs::write(&path, "").unwrap();
+        let is_reported = |text: &str, mode| {
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+            let declared = DeclaredSettings::new(flags_of::<Shop>(), text, &path).unwrap();
+            assert!(declared.failure.is_none(), "{:?}", declared.failure);
+            !declared.open_secrets().is_empty()
+        };
+        let (key, url) = ("[shop]\nkey = \"hush\"", "[shop]\nurl = \"https://me:hush@host/\"");
+        assert!(is_reported(key, 0o604) && is_reported(url, 0o644));
+        assert!(!is_reported(key, 0o640) && !is_reported(url, 0o600));
+        assert!(!is_reported("[shop]\ncount = 4", 0o644));
+        assert!(!is_reported("[shop]\nkey = \"https://host/\"", 0o644));
     }
 
     #[test]

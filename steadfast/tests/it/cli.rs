@@ -250,6 +250,58 @@ fn help_does_not_print_the_password_of_a_database() {
 }
 
 #[test]
+fn a_store_that_is_misspelt_is_refused_without_its_password() {
+    let texts = [
+        "postgres:/me:Hu5h@h/d",
+        "me:Hu5h@h/d",
+        "host=h password=Hu5h",
+        "postgre://me:a?Hu5h@h/d",
+        "Hu5h",
+    ];
+    let refused = |command: &mut std::process::Command| {
+        let output = output(command);
+        assert_usage_error(&output, &["--store", "write `sqlite`, or a database"]);
+        assert!(!stderr(&output).contains("Hu5h"), "{}", stderr(&output));
+    };
+    for text in texts {
+        refused(steadfast().args(["serve", "--store", text]));
+        refused(steadfast().args(["config", "show"]).env("STEADFAST_STORE", text));
+    }
+    for line in [&["postgres://me:Hu5h@h/d"][..], &["serve", "postgres://me:Hu5h@h/d"]] {
+        let text = stderr(&run(line));
+        assert!(text.contains("me:***@h/d") && !text.contains("Hu5h"), "{text}");
+    }
+}
+
+#[test]
+fn a_token_that_passes_a_network_without_tls_is_warned_of() {
+    let ask = |url: &str, token: &[&str]| {
+        let told = run(&[&["whoami", "--server", url], token].concat());
+        assert_fails_with(&told, &[url]);
+        assert!(!stderr(&told).contains("hush"), "{}", stderr(&told));
+        stderr(&told).lines().any(|it| it.starts_with("warning: ") && it.contains("in the clear"))
+    };
+    let token = ["--token", "sf_hush_hush"];
+    // It is no loopback address, and nothing listens there.
+    assert!(ask("http://0.0.0.0:1", &token));
+    assert!(!ask("http://0.0.0.0:1", &[]));
+    assert!(!ask("http://127.0.0.1:1", &token) && !ask("http://[::1]:1", &token));
+    assert!(!ask("http://localhost:1", &token) && !ask("https://0.0.0.0:1", &token));
+}
+
+#[test]
+fn a_quoted_name_cannot_control_the_terminal() {
+    let server = Server::empty();
+    for line in [&["queues", "purge"][..], &["queues", "show"]] {
+        let output = server.ask(&[line, &["a\u{1b}[2J\u{202e}b"]].concat());
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
+        assert!(line[1] == "show" || text.contains("a [2J b"), "{text:?}");
+    }
+}
+
+#[test]
 fn shells_complete_nouns_verbs_and_verbs_of_applications() {
     for shell in ["bash", "zsh", "fish"] {
         let script = stdout(&run(&["completions", shell]));

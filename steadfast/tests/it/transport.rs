@@ -4,6 +4,7 @@ use std::{
     fs,
     io::{Read, Write},
     net::{TcpStream, UdpSocket},
+    os::unix::fs::PermissionsExt,
     path::Path,
     process::Output,
 };
@@ -154,6 +155,26 @@ fn a_changed_certificate_needs_no_restart_and_a_broken_one_is_logged() {
     let told = files.ask(&server.url, "second.pem");
     assert!(told.status.success(), "{}", stderr(&told));
     assert_eq!(said().matches("changed certificate not used").count(), 1);
+}
+
+#[test]
+fn doctor_names_a_tls_key_and_settings_that_other_users_may_read() {
+    let files = Files::new();
+    let [cert, key, settings] = ["cert.pem", "key.pem", "settings.toml"].map(|it| files.path(it));
+    fs::write(&settings, "[generations]\nrunware-key = \"hush\"\n").unwrap();
+    for (mode, is_named) in [(0o644, true), (0o600, false)] {
+        for file in [&key, &settings] {
+            fs::set_permissions(file, fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let flags = ["--config", &settings, "--tls-cert", &cert, "--tls-key", &key];
+        let server = Server::with(folder(), &flags);
+        let told = run(&["doctor", "--server", &server.url, "--ca", &files.path("ca.pem")]);
+        let told = stdout(&told);
+        assert!(told.contains("seal key"), "{told}");
+        for file in [&key, &settings] {
+            assert_eq!(told.contains(file.as_str()), is_named, "{told}");
+        }
+    }
 }
 
 #[test]

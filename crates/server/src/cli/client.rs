@@ -2,9 +2,9 @@
 
 mod local;
 
-use std::io::Read;
+use std::io::{Read, Write};
 
-use axum::body::Bytes;
+use axum::{body::Bytes, http::Uri};
 use futures_util::{Stream, StreamExt, stream};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
@@ -12,7 +12,7 @@ use steadfast_api::{
     ApiError, ApiFuture, BrokenBody, Connection, Operation, Payload, connect, payload,
 };
 use steadfast_core::App;
-use steadfast_web::Ask;
+use steadfast_web::{Ask, printable};
 use tokio::runtime::Runtime;
 
 use self::local::Local;
@@ -21,6 +21,7 @@ use crate::{
     cli::{output, to_error},
     failure::Failure,
     location::redacted,
+    network::is_own_name,
 };
 
 /// Bytes per read of a file.
@@ -49,6 +50,14 @@ impl Client {
                 if !url.starts_with("http://") && !url.starts_with("https://") {
                     let (url, example) = (redacted(&url), crate::args::SERVER);
                     return Err(Failure::new(format!("--server `{url}` must be like {example}")));
+                }
+                if token.is_some() && is_in_the_clear(&url) {
+                    let url = printable(&redacted(&url));
+                    // This is advice: ignore output errors.
+                    let _ = writeln!(
+                        std::io::stderr(),
+                        "warning: the token is sent to {url} in the clear; use https://"
+                    );
                 }
                 let connection = match ca {
                     Some(ca) => connect(url).ca_file(ca),
@@ -254,6 +263,12 @@ impl Ask for Client {
         let answer = self.ask("POST", path, Some(body), json);
         answer.and_then(|it| self.text(it)).map_err(to_error)
     }
+}
+
+/// Whether requests to a URL pass a network without TLS.
+fn is_in_the_clear(url: &str) -> bool {
+    let uri = url.strip_prefix("http://").and_then(|_| url.parse::<Uri>().ok());
+    uri.is_some_and(|it| !it.authority().is_some_and(|it| is_own_name(it.as_str())))
 }
 
 /// Reads a file in pieces. Blocking is fine: nothing else runs in this process.

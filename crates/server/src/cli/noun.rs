@@ -5,6 +5,7 @@ use std::io::{IsTerminal, Write};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use serde::{Deserialize, de::IgnoredAny};
 use steadfast_api::{Operation, OperationInfo};
+use steadfast_web::printable;
 
 use super::{
     client::Client,
@@ -158,6 +159,7 @@ fn print_answer(
     print(&show(body)?)?;
     if let Ok(ListPage { next: Some(next), .. }) = serde_json::from_str(body) {
         // This is advice: ignore output errors.
+        let next = printable(&next);
         let _ = writeln!(std::io::stderr(), "more rows exist; continue with --cursor {next}");
     }
     Ok(())
@@ -180,7 +182,7 @@ fn confirm(question: &str, yes: bool) -> Result<(), Failure> {
         return Err(Failure::new(format!("{question} Add --yes to confirm")));
     }
     // Not to stdout, which may be a file.
-    write!(std::io::stderr(), "{question} [y/N] ")?;
+    write!(std::io::stderr(), "{} [y/N] ", printable(question))?;
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer)?;
     match answer.trim() {
