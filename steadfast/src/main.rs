@@ -97,6 +97,20 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn every_route_for_everybody_is_named_in_the_page_about_security() {
+        let page = include_str!("../../SECURITY.md");
+        let table = route_table(&shipped().await).expect("the routes can be together");
+        let open = table.entries().iter().filter(|it| it.needs.role().is_none());
+        for route in open {
+            let end = route.path.rsplit('.').next().unwrap_or_default();
+            let is_asset = ["css", "js", "svg"].contains(&end);
+            let name =
+                if is_asset { "static assets".to_owned() } else { format!("`{}`", route.path) };
+            assert!(page.contains(&name), "{} is for everybody", route.path);
+        }
+    }
+
+    #[tokio::test]
     async fn every_operation_of_the_openapi_document_has_a_role() {
         let runtime = shipped().await;
         let table = route_table(&runtime).expect("the routes can be together");

@@ -8,7 +8,7 @@ mod limits;
 use std::{collections::BTreeMap, fmt::Write, fs, path::PathBuf};
 
 use serde_json::Value;
-use steadfast_api::Code;
+use steadfast_api::{Code, Operation, objects::QueryObject};
 
 use crate::{harness::Server, snapshots::assert_same};
 
@@ -63,6 +63,29 @@ fn the_page_of_the_command_line_lists_every_verb_with_its_arguments() {
 #[test]
 fn the_page_of_limits_has_the_values_of_the_code() {
     assert_generated("limits.md", &limits::tables());
+}
+
+#[test]
+fn pages_about_access_say_what_the_server_does() {
+    let page = |name: &str| fs::read_to_string(root().join("docs").join(name)).expect("a page");
+    let server = Server::with(tempfile::tempdir().expect("a folder"), &["--access", "closed"]);
+    let operations = page("operations.md");
+    for file in fs::read_dir(server.folder()).expect("the data folder") {
+        let file = file.expect("an entry");
+        let slash = if file.path().is_dir() { "/" } else { "" };
+        let name = format!("`{}{slash}`", file.file_name().display());
+        assert!(operations.contains(&name), "operations.md does not name the file {name}");
+    }
+    let role = format!("role `{}`", QueryObject::NEEDS.name());
+    assert!(page("guides/sql.md").contains(&role), "the page names another role");
+    // Roles are enforced: see the matrix of all routes and credentials.
+    for (name, untrue) in [
+        ("reference/http.md", "does not enforce"),
+        ("programs.md", "not here yet"),
+        ("programs.md", "control in the routes yet"),
+    ] {
+        assert!(!page(name).contains(untrue), "{name}: {untrue}");
+    }
 }
 
 #[test]
