@@ -24,7 +24,6 @@ use serde_json::json;
 use steadfast_store::{
     self as store, EntityKind, ObjectSummary, Position, StoreError, TurnSummary,
 };
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use self::{
     changes::{Changes, RowChange, SchemaChange, SkippedTable},
@@ -35,6 +34,7 @@ pub use self::{
 use super::{
     CallError, Objects,
     objects::INSPECTED_MAX,
+    places::{Place, Places},
     storage::{HistoryError, Past, pages_at},
 };
 
@@ -141,9 +141,20 @@ impl Objects {
         name: &str,
         turn: Option<i64>,
     ) -> Result<Past, InspectError> {
+        self.look_back_for(None, class, name, turn).await
+    }
+
+    /// The same for a caller, which has at most half of the places for it.
+    #[steadfast_store::boxed]
+    pub async fn look_back_for(
+        &self,
+        caller: Option<&str>,
+        class: &str,
+        name: &str,
+        turn: Option<i64>,
+    ) -> Result<Past, InspectError> {
         let (object, _) = self.find(class, name).await?;
-        let export = self.program.inspection.exports.clone();
-        let export = in_time(export).await?;
+        let export = in_time(&self.program.inspection.exports, caller).await?;
         let permit = self.permit().await?;
         Ok(self.past(&object, turn, &permit).await?.held(export))
     }
@@ -152,8 +163,20 @@ impl Objects {
     /// after two seconds, and when the caller is dropped.
     #[steadfast_store::boxed]
     pub async fn query(&self, class: &str, name: &str, query: Query) -> Result<Rows, InspectError> {
+        self.query_for(None, class, name, query).await
+    }
+
+    /// The same for a caller, which has at most half of the places for statements.
+    #[steadfast_store::boxed]
+    pub async fn query_for(
+        &self,
+        caller: Option<&str>,
+        class: &str,
+        name: &str,
+        query: Query,
+    ) -> Result<Rows, InspectError> {
         let (object, _) = self.find(class, name).await?;
-        let place = in_time(self.program.inspection.queries.clone()).await?;
+        let place = in_time(&self.program.inspection.queries, caller).await?;
         self.ask(object, query, Arc::new(place)).await
     }
 
@@ -273,16 +296,16 @@ impl Objects {
     }
 }
 
-/// A permit, if one is free soon. A caller that would wait long gets an error instead.
-async fn in_time(places: Arc<Semaphore>) -> Result<OwnedSemaphorePermit, InspectError> {
-    match tokio::time::timeout(reader::TIME, places.acquire_owned()).await {
+/// A place, if one is free soon. A caller that would wait long gets an error instead.
+async fn in_time(places: &Places, caller: Option<&str>) -> Result<Place, InspectError> {
+    match tokio::time::timeout(reader::TIME, places.take(caller)).await {
         Ok(place) => place.map_err(|_| StoreError::Closed.into()),
         Err(_) => Err(InspectError::Busy { places: INSPECTED_MAX }),
     }
 }
 
-/// A permit, held by everything that works on one query.
-type Permit = Arc<OwnedSemaphorePermit>;
+/// A place, held by everything that works on one query.
+type Permit = Arc<Place>;
 
 /// Stops a statement when the future that waits for it is dropped.
 #[derive(Default)]

@@ -3,7 +3,7 @@
 use std::{any::type_name, sync::Arc};
 
 use steadfast_store::{self as store, EntityKind, Entropy, SeededEntropy, Store, StoreError};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 
 use super::{
     CallError, ObjectOptions,
@@ -11,6 +11,7 @@ use super::{
     effect::{Job, Perform, Performer},
     executor::{Class, Registry},
     fields::MessageView,
+    places::Places,
     request::{Reply, Request, Settle},
     scheduler::{Scheduler, ServedClass},
 };
@@ -36,11 +37,11 @@ pub(super) struct Program {
 
 /// Bounds the memory that inspection takes.
 pub(super) struct InspectionLimits {
-    pub(super) reads: Arc<Semaphore>,
-    /// Statements that users write have permits of their own: pages do not wait for them.
-    pub(super) queries: Arc<Semaphore>,
+    pub(super) reads: Places,
+    /// Statements that users write have places of their own: pages do not wait for them.
+    pub(super) queries: Places,
     /// Objects that are held while clients download them, however slowly.
-    pub(super) exports: Arc<Semaphore>,
+    pub(super) exports: Places,
 }
 
 /// Builds [`Objects`].
@@ -108,7 +109,7 @@ impl ObjectsBuilder {
         let served = workflows.map(|workflows| Arc::new(Registry { classes: names, workflows }));
         let known = |class| Arc::new(ServedClass::new(Class { served: served.clone(), ..class }));
         let classes = classes.into_iter().map(|(name, it)| (name, known(it))).collect();
-        let limit = || Arc::new(Semaphore::new(INSPECTED_MAX));
+        let limit = || Places::new(INSPECTED_MAX);
         let inspection = InspectionLimits { reads: limit(), queries: limit(), exports: limit() };
         let program = Program { classes, performers, script, inspection };
         let scheduler = Scheduler::start(store, entropy, options)?;

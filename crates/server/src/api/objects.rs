@@ -6,6 +6,7 @@ mod tests;
 use std::{convert::Infallible, sync::Arc};
 
 use axum::{
+    Extension,
     body::{Body, Bytes},
     extract::{Path, State},
     http::header,
@@ -43,7 +44,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
         .routes(operation(show))
         .routes(operation(delete))
         .routes(operation_by(call))
-        .routes(operation(query))
+        .routes(operation_by(query))
         .routes(operation(turns))
         .routes(operation(turn))
         .routes(fails_with(export_errors, needs(Role::Viewer, routes!(export))))
@@ -118,10 +119,15 @@ fn check_public(server: &Server, class: &str, message: &str) -> Result<(), CallE
     Err(CallError::UnknownClass { class })
 }
 
-pub(crate) async fn query(server: Arc<Server>, it: QueryObject) -> Result<SqlRows, Problem> {
+pub(crate) async fn query(
+    server: Arc<Server>,
+    caller: Caller,
+    it: QueryObject,
+) -> Result<SqlRows, Problem> {
     let QueryObject { class, name, sql, params, turn } = it;
     let query = Query { sql, params: params.unwrap_or_default(), turn };
-    Ok(server.runtime.objects().query(&class, &name, query).await?)
+    let (objects, token) = (server.runtime.objects(), caller.principal().map(|it| &*it.token));
+    Ok(objects.query_for(token, &class, &name, query).await?)
 }
 
 pub(crate) async fn turns(server: Arc<Server>, it: ListTurns) -> Result<Page<TurnEntry>, Problem> {
@@ -160,11 +166,13 @@ pub(crate) struct ExportParams {
 )]
 pub(crate) async fn export(
     State(server): State<Arc<Server>>,
+    Extension(caller): Extension<Caller>,
     Path((class, name)): Path<(String, String)>,
     Params(params): Params<ExportParams>,
 ) -> Result<Response, Problem> {
     let turn = params.turn.as_deref().map(id::turn).transpose()?;
-    let past = server.runtime.objects().look_back(&class, &name, turn).await?;
+    let (objects, token) = (server.runtime.objects(), caller.principal().map(|it| &*it.token));
+    let past = objects.look_back_for(token, &class, &name, turn).await?;
     let length = past.bytes_len();
     // Page by page, so that a large object is not copied as a whole.
     let pages = past.into_pages().map(|it| Ok::<_, Infallible>(Bytes::copy_from_slice(&it[..])));

@@ -356,6 +356,24 @@ async fn bodies_without_a_credential_have_little_memory_and_block_no_token() {
 }
 
 #[tokio::test]
+async fn a_token_takes_at_most_half_of_the_places_of_exports() {
+    let program = App::new("host").object(Porter).test().await.unwrap();
+    program.call(Porter::at("a"), Ask).await.unwrap();
+    let site = router(&program, Policy::Loopback).unwrap();
+    let create = async || program.tokens().create(TokenSpec::role(Role::Viewer), None).await;
+    let (one, other) = (create().await.unwrap(), create().await.unwrap());
+    let path = "/v1/objects/porter/a/export";
+    let export = async |token: &str| bearing(&site, "GET", path, token).await;
+    // A response holds its place until its body is dropped.
+    let held = [export(&one.secret).await, export(&one.secret).await];
+    assert!(held.iter().all(|it| it.status() == 200));
+    let (third, another) = tokio::join!(export(&one.secret), export(&other.secret));
+    assert_eq!((third.status().as_u16(), another.status().as_u16()), (429, 200));
+    drop(held);
+    assert_eq!(export(&one.secret).await.status(), 200);
+}
+
+#[tokio::test]
 async fn the_port_for_webhooks_serves_no_other_route() {
     fn hooks() -> Routes {
         let none = Needs::NOTHING;

@@ -29,7 +29,7 @@ impl Objects {
     }
 
     pub(super) async fn permit(&self) -> Result<Permit, InspectError> {
-        let permit = self.program.inspection.reads.clone().acquire_owned().await;
+        let permit = self.program.inspection.reads.take(None).await;
         permit.map(Arc::new).map_err(|_| InspectError::Store(StoreError::Closed))
     }
 

@@ -7,13 +7,12 @@ use steadfast_store::{
     self as store, Commit, EntityId, Expect, Outcome, Position, Store, StoreError, Write,
 };
 use steadfast_vfs::{Image, Limits, PAGE_SIZE, Page, revert};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
     checkpoint::CheckpointTail,
     restore::{self, Extent, chain},
 };
-use crate::object::CallError;
+use crate::object::{CallError, places::Place};
 
 /// Turns read at once on the way back. One may have 16 MiB.
 const PAGE: usize = 32;
@@ -60,8 +59,8 @@ pub struct Past {
     /// The turn after which it was taken.
     pub turn: i64,
     pages: Vec<Page>,
-    /// Its permit, if past states in memory are bounded.
-    place: Option<OwnedSemaphorePermit>,
+    /// Its place, if past states in memory are bounded.
+    place: Option<Place>,
 }
 
 impl Past {
@@ -88,8 +87,8 @@ impl Past {
         })
     }
 
-    /// Holds a permit until the last of its pages is dropped.
-    pub(in crate::object) fn held(self, place: OwnedSemaphorePermit) -> Self {
+    /// Holds a place until the last of its pages is dropped.
+    pub(in crate::object) fn held(self, place: Place) -> Self {
         Self { place: Some(place), ..self }
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::{
+    Extension,
     extract::{Path, State},
     http::StatusCode,
 };
@@ -13,6 +14,7 @@ use steadfast_api::{
     Code,
     objects::{QueryObject, SqlRows, TableEntry},
 };
+use steadfast_core::object::Caller;
 use steadfast_web::{
     Page, Params, Problem,
     console::{Section, console},
@@ -105,6 +107,7 @@ pub(in crate::pages) async fn sql_form(
 /// Runs a statement and shows its rows.
 pub(in crate::pages) async fn sql(
     State(server): State<Arc<Server>>,
+    Extension(caller): Extension<Caller>,
     Path((class, name)): Path<(String, String)>,
     mut form: Fields,
 ) -> Result<(StatusCode, Page), Problem> {
@@ -115,7 +118,7 @@ pub(in crate::pages) async fn sql(
     }
     let (of, named) = (class.clone(), name.clone());
     let asked = QueryObject { class: of, name: named, sql: sql.clone(), params: None, turn };
-    let (status, answer) = match api::query(server, asked).await {
+    let (status, answer) = match api::query(server, caller, asked).await {
         Ok(found) => (StatusCode::OK, answer(&found)),
         Err(problem) => refused(&problem),
     };

@@ -1,0 +1,91 @@
+//! Places for work of callers: they wait for one, and one caller has at most half of them.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Weak},
+};
+
+use parking_lot::Mutex;
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
+
+/// Places that callers share.
+pub(super) struct Places {
+    all: Arc<Semaphore>,
+    share: usize,
+    /// The shares of callers that have a place or wait for one.
+    shares: Mutex<HashMap<String, Weak<Semaphore>>>,
+}
+
+/// A place, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    _of_share: Option<OwnedSemaphorePermit>,
+    _of_all: OwnedSemaphorePermit,
+}
+
+impl Places {
+    pub(super) fn new(max: usize) -> Self {
+        let (all, share) = (Arc::new(Semaphore::new(max)), (max / 2).max(1));
+        Self { all, share, shares: Mutex::default() }
+    }
+
+    /// Waits for a place. A caller whose share is taken waits for that first, so that it is not
+    /// before others in the common queue. Without a caller there is no share.
+    pub(super) async fn take(&self, caller: Option<&str>) -> Result<Place, AcquireError> {
+        let share = caller.map(|it| self.share_of(it));
+        let of_share = match share {
+            Some(share) => Some(share.acquire_owned().await?),
+            None => None,
+        };
+        Ok(Place { _of_share: of_share, _of_all: self.all.clone().acquire_owned().await? })
+    }
+
+    fn share_of(&self, caller: &str) -> Arc<Semaphore> {
+        let mut shares = self.shares.lock();
+        if let Some(share) = shares.get(caller).and_then(Weak::upgrade) {
+            return share;
+        }
+        shares.retain(|_, it| 0 < it.strong_count());
+        let share = Arc::new(Semaphore::new(self.share));
+        shares.insert(caller.to_owned(), Arc::downgrade(&share));
+        share
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        pin::Pin,
+        task::{Context, Poll, Waker},
+    };
+
+    use super::*;
+
+    fn poll<F: Future>(future: &mut Pin<Box<F>>) -> Option<F::Output> {
+        match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(output) => Some(output),
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn a_caller_takes_half_of_the_places_and_waits_behind_no_other() {
+        let places = Places::new(4);
+        let take = |caller: Option<&'static str>| {
+            poll(&mut Box::pin(places.take(caller))).and_then(Result::ok)
+        };
+        let (first, second) = (take(Some("a")).unwrap(), take(Some("a")).unwrap());
+        let mut waiting = Box::pin(places.take(Some("a")));
+        assert!(poll(&mut waiting).is_none(), "its share is taken");
+        let (third, fourth) = (take(Some("b")).unwrap(), take(None).unwrap());
+        assert!(take(Some("c")).is_none(), "all are taken");
+        drop(fourth);
+        assert!(poll(&mut waiting).is_none());
+        let fourth = take(Some("c")).unwrap();
+        drop(first);
+        let again = poll(&mut waiting).unwrap().unwrap();
+        drop((second, third, fourth, again));
+        let _one = take(Some("d")).unwrap();
+        assert_eq!(places.shares.lock().len(), 1, "the others are forgotten");
+    }
+}
