@@ -24,7 +24,7 @@ mod wire;
 use std::sync::Arc;
 
 use steadfast_core::{
-    App, Bucket, Error, Result,
+    App, Bucket, Error, Places, Result,
     store::{SeededEntropy, SystemClock},
 };
 use steadfast_images::{Copies, ImageLimits, Pool};
@@ -89,6 +89,9 @@ pub fn app(settings: Settings) -> Result<App> {
     Ok(app.before_work(move || error.clone().map_or(Ok(()), Err)))
 }
 
+/// Images that are scaled at a time.
+const SCALED_MAX: usize = 4;
+
 /// The application, with these providers. Threads of the pool make small copies of pictures.
 pub fn with_providers(
     providers: Vec<Arc<dyn Provider>>,
@@ -101,6 +104,7 @@ pub fn with_providers(
     let providers = Arc::new(Providers::new(providers, options, bucket));
     providers.connect(move || managers.runtime().map(|it| it.objects().clone()));
     let sealed = providers.clone();
+    let places = Arc::new(Places::new(SCALED_MAX));
     with_jobs(app, &providers)
         .on_open(move |program| sealed.seal_with(program.seal().clone()))
         .object(Library)
@@ -114,6 +118,7 @@ pub fn with_providers(
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SeededEntropy::from_system()),
             pool: pool.clone(),
+            places: places.clone(),
             limits: limits.clone(),
             copies: Copies::default(),
         })

@@ -30,7 +30,9 @@ use std::{
     time::Duration,
 };
 
-use steadfast_core::{App, BlobEvent, Bucket, BucketSpec, Queue, QueueSettings, QueueSpec, Result};
+use steadfast_core::{
+    App, BlobEvent, Bucket, BucketSpec, Places, Queue, QueueSettings, QueueSpec, Result,
+};
 use steadfast_images::{Copies, ImageLimits, Pool};
 use steadfast_web::{Serve, ServerContext};
 
@@ -114,12 +116,14 @@ pub fn with_parts(Parts { classifier, patience, limits, pool, notice }: Parts) -
     let count = malformed.clone();
     let runs = move || client.runtime().map(|it| it.runs().clone());
     let image_limits = limits.clone();
+    let places = Arc::new(Places::new(2 * pool.threads()));
     let site = move |served: &ServerContext<'_>| http::Site {
         objects: served.runtime.objects().clone(),
         uploads: served.runtime.bucket(UPLOADS),
         organization: None,
         limits: image_limits.clone(),
         pool: pool.clone(),
+        places: places.clone(),
         thumbnails: Copies::default(),
         connect: served.connect.clone(),
         notice: notice.clone(),

@@ -4,12 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use steadfast_core::{
-    BucketError, Ctx, Error, Object, Result, Retry, Workflow,
+    BucketError, Ctx, Error, Object, Places, Result, Retry, Workflow,
     bucket::{Condition, GetOptions},
     store::backoff,
 };
 use steadfast_images::{ImageError, ImageFormat, ImageLimits};
-use tokio::sync::Semaphore;
 
 use crate::{
     MarkRunning, OrganizationAgent, PersistClassificationFailure, PersistClassificationSuccess,
@@ -46,8 +45,9 @@ pub struct OrganizationWorkflow {
     /// How long to wait at first for a classifier that is away; then twice as long each time, up to
     /// ten minutes.
     pub patience: Duration,
-    /// Places for images in memory: however many runs there are, only so many hold one.
-    pub places: Arc<Semaphore>,
+    /// Places for images in memory: however many runs there are, only so many hold one. One
+    /// organization has at most half of them.
+    pub places: Arc<Places>,
     /// Bytes that an image may have. Larger ones are not read.
     pub bytes_max: usize,
     probe: Arc<Probe>,
@@ -56,7 +56,7 @@ pub struct OrganizationWorkflow {
 impl OrganizationWorkflow {
     /// With places for 32 images, and the usual limits.
     pub fn new(classifier: Arc<dyn Classifier>, patience: Duration) -> Self {
-        let (places, bytes_max) = (Arc::new(Semaphore::new(32)), ImageLimits::default().bytes_max);
+        let (places, bytes_max) = (Arc::new(Places::new(32)), ImageLimits::default().bytes_max);
         Self { classifier, patience, places, bytes_max, probe: Arc::default() }
     }
 
@@ -215,7 +215,7 @@ impl OrganizationWorkflow {
         let key = format!("{}/{}", input.organization, input.name);
         let condition = Condition::version(&input.version);
         let get = GetOptions { condition, ..GetOptions::default() };
-        let place = self.places.acquire().await.map_err(Error::retryable)?;
+        let place = self.places.take(Some(&input.organization)).await;
         let image = match ctx.bucket(UPLOADS).read(&key, get).await {
             Ok(reading) if (self.bytes_max as u64) < reading.blob.size => {
                 let bytes = usize::try_from(reading.blob.size).unwrap_or(usize::MAX);

@@ -15,6 +15,7 @@ mod idempotency;
 mod name_map;
 pub mod object;
 mod open;
+mod places;
 pub mod process;
 pub mod queue;
 mod remote;
@@ -51,6 +52,7 @@ pub use self::{
         Handle, Job, LiveSocket, Object, ObjectOptions, Objects, Outcome, Perform, Sql, Turn,
     },
     open::{owner_of, program_of, refuse_foreign, refuse_foreign_database},
+    places::{Place, Places},
     queue::{
         Batch, BatchConsumer, ConsumeOptions, Consumer, Delivery, Queue, QueueError, QueueSettings,
         QueueSpec, Queues, Settled, SettledBatch,

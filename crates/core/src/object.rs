@@ -10,7 +10,7 @@
 //! actor   executor                            nor do these
 //! priority   storage   request   outgoing   effect   fields
 //! connections   call_key
-//! error   options   places
+//! error   options
 //! ```
 
 mod actor;
@@ -28,7 +28,6 @@ mod inspect;
 mod objects;
 mod options;
 mod outgoing;
-mod places;
 mod priority;
 mod request;
 mod scheduler;

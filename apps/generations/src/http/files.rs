@@ -11,7 +11,6 @@ use serde::Deserialize;
 use steadfast_core::bucket::GetOptions;
 use steadfast_images::{ImageLimits, thumbnail};
 use steadfast_web::{BlobFile, Problem};
-use tokio::sync::Semaphore;
 
 use super::{
     artifacts::{find, no_artifact},
@@ -24,9 +23,6 @@ use crate::{Artifact, blob_key};
 const EDGE_MAX: u32 = 2_048;
 /// Bytes of an image that other sizes are made of.
 const SOURCE_BYTES_MAX: u64 = 32 << 20;
-
-/// Images that are scaled at a time.
-static PLACES: Semaphore = Semaphore::const_new(4);
 
 #[derive(Deserialize)]
 pub(super) struct Size {
@@ -96,7 +92,7 @@ async fn resized(
         return Ok(made);
     }
     // A request that waits has no bytes in memory yet.
-    let _place = PLACES.acquire().await;
+    let place = site.places.take(Some(workspace.name())).await;
     let key = blob_key(workspace.name(), &artifact.id);
     let reading = site.artifacts.read(&key, GetOptions::default()).await?;
     if SOURCE_BYTES_MAX < reading.blob.size {
@@ -107,7 +103,11 @@ async fn resized(
     let bytes_max = usize::try_from(SOURCE_BYTES_MAX).unwrap_or(usize::MAX);
     let (bytes, limits) =
         (reading.bytes().await?, ImageLimits { bytes_max, ..site.limits.clone() });
-    let made = site.pool.run(|| move || thumbnail(&bytes, &limits, edge)).await;
+    let work = move || {
+        let _place = place;
+        thumbnail(&bytes, &limits, edge)
+    };
+    let made = site.pool.run(|| work).await;
     let broken = |error: String| {
         Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "artifact_undecodable", error)
     };

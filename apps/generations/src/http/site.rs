@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use steadfast_core::{
-    BucketHandle, Object, Objects,
+    BucketHandle, Object, Objects, Places,
     store::{Clock, Entropy},
 };
 use steadfast_images::{Copies, ImageLimits, Pool};
@@ -30,6 +30,8 @@ pub struct Site {
     pub entropy: Arc<dyn Entropy>,
     /// Threads that make small copies.
     pub pool: Pool,
+    /// Places for images in memory that small copies are made of. One workspace has at most half.
+    pub places: Arc<Places>,
     /// Limits of images that small copies are made of.
     pub limits: ImageLimits,
     /// Small copies that were made.

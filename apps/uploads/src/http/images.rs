@@ -74,8 +74,14 @@ async fn small(site: &Site, key: &str, version: &str) -> Result<Arc<[u8]>, Probl
     if let Some(made) = site.thumbnails.find(version) {
         return Ok(made);
     }
+    // A request that waits has no bytes in memory yet. The key begins with the organization.
+    let place = site.places.take(key.split('/').next()).await;
     let (limits, bytes) = (site.limits.clone(), load(site, key, version).await?);
-    let made = site.pool.run(|| move || small_copy(&bytes, &limits, EDGE)).await;
+    let work = move || {
+        let _place = place;
+        small_copy(&bytes, &limits, EDGE)
+    };
+    let made = site.pool.run(|| work).await;
     let made: Arc<[u8]> = made.map_err(pool_failed)?.map_err(image_refused)?.into();
     site.thumbnails.keep(version, made.clone());
     Ok(made)

@@ -97,7 +97,12 @@ pub(super) async fn store(
     let Received { name, bytes } = received;
     let (limits, bytes) = (site.limits.clone(), Arc::<[u8]>::from(bytes));
     let looked_at = bytes.clone();
-    let inspected = site.pool.run(|| move || inspect(&looked_at, &limits)).await;
+    let place = site.places.take(Some(organization)).await;
+    let work = move || {
+        let _place = place;
+        inspect(&looked_at, &limits)
+    };
+    let inspected = site.pool.run(|| work).await;
     let inspected = inspected.map_err(pool_failed)?.map_err(image_refused)?;
     let attributes = Attributes::of_type(inspected.content_type);
     let request = [name.as_bytes(), b"\0", &bytes].concat();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::{extract::FromRequestParts, http::request::Parts};
-use steadfast_core::{BucketHandle, Objects};
+use steadfast_core::{BucketHandle, Objects, Places};
 use steadfast_images::{Copies, ImageLimits, Pool};
 use steadfast_web::{Caller, Connect, Problem};
 
@@ -22,6 +22,8 @@ pub struct Site {
     pub limits: ImageLimits,
     /// Threads that inspect images before they are stored, and make small copies.
     pub pool: Pool,
+    /// Places in front of the pool. One organization has at most half of them.
+    pub places: Arc<Places>,
     /// Small copies that were made.
     pub thumbnails: Copies,
     /// How a live connection is made.

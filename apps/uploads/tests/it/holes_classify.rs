@@ -8,7 +8,7 @@ use steadfast_core::{
     test::TestApp,
 };
 use steadfast_uploads::{
-    Classification, FindLostRuns, MarkRunning, OrganizationAgent, OrganizationWorkflow,
+    Classification, FindLostRuns, GetUpload, MarkRunning, OrganizationAgent, OrganizationWorkflow,
     PersistClassificationFailure, PersistClassificationSuccess, RetryUpload, RunLookup, Status,
     UPLOAD_EVENTS_DLQ, UPLOADS, Upload, classifier::Label, event_id, workflow_id,
 };
@@ -84,6 +84,31 @@ async fn hole_4_the_same_bytes_uploaded_again_are_classified_again() {
         assert_eq!(pet.classification_label, Some(bytes.to_uppercase()));
     }
     assert_eq!((runs(&app).await, fake.calls.load(Ordering::SeqCst)), (4, 4));
+}
+
+#[tokio::test]
+async fn many_images_of_one_organization_do_not_delay_another() {
+    let fake = Fake::default();
+    let app = start(&fake, true).await;
+    for number in 0..40 {
+        put(&app, &format!("{number}.png"), "hangs").await;
+    }
+    let waits = async {
+        while fake.calls.load(Ordering::SeqCst) < 16 {
+            tokio::task::yield_now().await;
+        }
+        app.bucket(UPLOADS).put("other/cat.png", "cat").await.unwrap();
+        let label = async || {
+            let get = GetUpload { name: "cat.png".into() };
+            let found = app.call(OrganizationAgent::at("other"), get).await.unwrap();
+            found.and_then(|it| it.classification_label)
+        };
+        while label().await.is_none() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), waits).await.expect("it has its own places");
+    assert_eq!(fake.calls.load(Ordering::SeqCst), 17, "half of the places, and one");
 }
 
 #[tokio::test]

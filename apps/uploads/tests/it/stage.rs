@@ -49,6 +49,7 @@ impl Classifier for Fake {
         }
         self.answer()?;
         match text.as_str() {
+            "hangs" => std::future::pending().await,
             "down" => Err(ClassifyError::Unavailable { message }),
             "flaky" if call == 0 => Err(ClassifyError::Unavailable { message }),
             "nonsense" => Err(ClassifyError::Answer { message }),

@@ -34,9 +34,9 @@ pub use self::{
 use super::{
     CallError, Objects,
     objects::INSPECTED_MAX,
-    places::{Place, Places},
     storage::{HistoryError, Past, pages_at},
 };
+use crate::places::{Place, Places};
 
 /// Objects of a class that are counted.
 const COUNT_MAX: usize = 1_000;
@@ -155,7 +155,7 @@ impl Objects {
     ) -> Result<Past, InspectError> {
         let (object, _) = self.find(class, name).await?;
         let export = in_time(&self.program.inspection.exports, caller).await?;
-        let permit = self.permit().await?;
+        let permit = self.permit().await;
         Ok(self.past(&object, turn, &permit).await?.held(export))
     }
 
@@ -191,7 +191,7 @@ impl Objects {
         limit: usize,
     ) -> Result<Rows, InspectError> {
         let (object, _) = self.find(class, name).await?;
-        let permit = self.permit().await?;
+        let permit = self.permit().await;
         let sql = format!("SELECT * FROM \"{}\" LIMIT ? OFFSET ?", table.replace('"', "\"\""));
         let query = Query { sql, params: json!([limit, offset]), turn: None };
         self.ask(object, query, permit).await
@@ -206,7 +206,7 @@ impl Objects {
         turn: i64,
     ) -> Result<Changes, InspectError> {
         let (object, head) = self.find(class, name).await?;
-        let permit = self.permit().await?;
+        let permit = self.permit().await;
         let after = self.past(&object, Some(turn), &permit).await?;
         let before = match turn {
             1 => None,
@@ -232,7 +232,7 @@ impl Objects {
         let oldest_turn = describe::oldest(self.store(), &summary.head).await?;
         let (served, awake) = (self.serves(class), self.scheduler.table.contains(object.id()));
         let last_failure = self.scheduler.failures.of(object.id());
-        let permit = self.permit().await?;
+        let permit = self.permit().await;
         let first = self.scheduler.connections.first();
         let inside = match self.past(&object, None, &permit).await {
             Ok(past) => {
@@ -298,10 +298,8 @@ impl Objects {
 
 /// A place, if one is free soon. A caller that would wait long gets an error instead.
 async fn in_time(places: &Places, caller: Option<&str>) -> Result<Place, InspectError> {
-    match tokio::time::timeout(reader::TIME, places.take(caller)).await {
-        Ok(place) => place.map_err(|_| StoreError::Closed.into()),
-        Err(_) => Err(InspectError::Busy { places: INSPECTED_MAX }),
-    }
+    let place = tokio::time::timeout(reader::TIME, places.take(caller)).await;
+    place.map_err(|_| InspectError::Busy { places: INSPECTED_MAX })
 }
 
 /// A place, held by everything that works on one query.

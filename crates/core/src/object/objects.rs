@@ -11,11 +11,10 @@ use super::{
     effect::{Job, Perform, Performer},
     executor::{Class, Registry},
     fields::MessageView,
-    places::Places,
     request::{Reply, Request, Settle},
     scheduler::{Scheduler, ServedClass},
 };
-use crate::{name_map::NameMap, script::Script};
+use crate::{name_map::NameMap, places::Places, script::Script};
 
 /// Objects that are inspected at the same time: each may take 256 MiB.
 pub(super) const INSPECTED_MAX: usize = 4;

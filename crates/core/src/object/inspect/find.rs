@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use steadfast_store::{self as store, EntityKind, Head, Store, StoreError, TurnSummary};
+use steadfast_store::{self as store, EntityKind, Head, Store, TurnSummary};
 
 use super::{
     super::{Objects, storage::HistoryError},
@@ -28,9 +28,8 @@ impl Objects {
         &*self.scheduler.store
     }
 
-    pub(super) async fn permit(&self) -> Result<Permit, InspectError> {
-        let permit = self.program.inspection.reads.take(None).await;
-        permit.map(Arc::new).map_err(|_| InspectError::Store(StoreError::Closed))
+    pub(super) async fn permit(&self) -> Permit {
+        Arc::new(self.program.inspection.reads.take(None).await)
     }
 
     pub(super) async fn check_class(&self, class: &str) -> Result<(), InspectError> {

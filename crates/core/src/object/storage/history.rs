@@ -12,7 +12,7 @@ use super::{
     checkpoint::CheckpointTail,
     restore::{self, Extent, chain},
 };
-use crate::object::{CallError, places::Place};
+use crate::{object::CallError, places::Place};
 
 /// Turns read at once on the way back. One may have 16 MiB.
 const PAGE: usize = 32;

@@ -6,10 +6,11 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Places that callers share.
-pub(super) struct Places {
+/// Places that callers share, in the order in which they asked.
+#[derive(Debug)]
+pub struct Places {
     all: Arc<Semaphore>,
     share: usize,
     /// The shares of callers that have a place or wait for one.
@@ -18,26 +19,28 @@ pub(super) struct Places {
 
 /// A place, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub struct Place {
     _of_share: Option<OwnedSemaphorePermit>,
-    _of_all: OwnedSemaphorePermit,
+    _of_all: Option<OwnedSemaphorePermit>,
 }
 
 impl Places {
-    pub(super) fn new(max: usize) -> Self {
+    /// Places, of which one caller may have a half.
+    pub fn new(max: usize) -> Self {
         let (all, share) = (Arc::new(Semaphore::new(max)), (max / 2).max(1));
         Self { all, share, shares: Mutex::default() }
     }
 
     /// Waits for a place. A caller whose share is taken waits for that first, so that it is not
     /// before others in the common queue. Without a caller there is no share.
-    pub(super) async fn take(&self, caller: Option<&str>) -> Result<Place, AcquireError> {
-        let share = caller.map(|it| self.share_of(it));
-        let of_share = match share {
-            Some(share) => Some(share.acquire_owned().await?),
+    #[steadfast_store::boxed]
+    pub async fn take(&self, caller: Option<&str>) -> Place {
+        // Nobody closes the semaphores, so each permit comes.
+        let of_share = match caller.map(|it| self.share_of(it)) {
+            Some(share) => share.acquire_owned().await.ok(),
             None => None,
         };
-        Ok(Place { _of_share: of_share, _of_all: self.all.clone().acquire_owned().await? })
+        Place { _of_share: of_share, _of_all: self.all.clone().acquire_owned().await.ok() }
     }
 
     fn share_of(&self, caller: &str) -> Arc<Semaphore> {
@@ -71,9 +74,7 @@ mod tests {
     #[test]
     fn a_caller_takes_half_of_the_places_and_waits_behind_no_other() {
         let places = Places::new(4);
-        let take = |caller: Option<&'static str>| {
-            poll(&mut Box::pin(places.take(caller))).and_then(Result::ok)
-        };
+        let take = |caller: Option<&'static str>| poll(&mut Box::pin(places.take(caller)));
         let (first, second) = (take(Some("a")).unwrap(), take(Some("a")).unwrap());
         let mut waiting = Box::pin(places.take(Some("a")));
         assert!(poll(&mut waiting).is_none(), "its share is taken");
@@ -83,7 +84,7 @@ mod tests {
         assert!(poll(&mut waiting).is_none());
         let fourth = take(Some("c")).unwrap();
         drop(first);
-        let again = poll(&mut waiting).unwrap().unwrap();
+        let again = poll(&mut waiting).unwrap();
         drop((second, third, fourth, again));
         let _one = take(Some("d")).unwrap();
         assert_eq!(places.shares.lock().len(), 1, "the others are forgotten");
