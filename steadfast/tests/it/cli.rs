@@ -276,7 +276,7 @@ fn a_store_that_is_misspelt_is_refused_without_its_password() {
 #[test]
 fn a_token_that_passes_a_network_without_tls_is_warned_of() {
     let ask = |url: &str, token: &[&str]| {
-        let told = run(&[&["whoami", "--server", url], token].concat());
+        let told = run(&[&["whoami", "--server", url][..], token].concat());
         assert_fails_with(&told, &[url]);
         assert!(!stderr(&told).contains("hush"), "{}", stderr(&told));
         stderr(&told).lines().any(|it| it.starts_with("warning: ") && it.contains("in the clear"))

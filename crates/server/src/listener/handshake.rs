@@ -78,8 +78,8 @@ async fn refuse_plain(mut stream: TcpStream, is_own_host: impl Fn(&str) -> bool)
     Ok(())
 }
 
-/// The URL over TLS of a navigation of a browser. A request with a credential is none: its sender
-/// must learn that it was sent in the clear.
+/// The URL over TLS of a navigation of a browser. A request with a token or a signature is none:
+/// its sender must learn that it was sent in the clear.
 fn navigation(head: &[u8], is_own_host: impl Fn(&str) -> bool) -> Option<String> {
     let (head, _) = std::str::from_utf8(head).ok()?.split_once("\r\n\r\n")?;
     let mut lines = head.split("\r\n");
