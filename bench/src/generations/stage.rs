@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use axum::{Router, http::StatusCode, response::IntoResponse};
 use serde_json::{Value, json};
 use steadfast_core::{
-    App, ConnectParams, Object, ObjectOptions, Runtime, background_threads, object,
+    App, ConnectParams, Object, ObjectOptions, Places, Runtime, background_threads, object,
     store::{SeededEntropy, SqliteOptions, SqliteStore, Store, SystemClock},
 };
 use steadfast_generations::{
@@ -83,6 +83,7 @@ impl Stage {
             pool: Pool::for_this_machine("images").expect("threads"),
             limits: ImageLimits::default(),
             copies: Copies::default(),
+            places: Arc::new(Places::new(4)),
         });
         let anybody = steadfast_web::Caller::new(&app, object::Caller::Anonymous);
         let routes = routes.layer(axum::Extension(anybody));

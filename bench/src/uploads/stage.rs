@@ -9,7 +9,7 @@ use std::{
 
 use axum::{Router, http::StatusCode, response::IntoResponse};
 use steadfast_core::{
-    App, ConnectParams, Object, Runtime, object,
+    App, ConnectParams, Object, Places, Runtime, object,
     store::{SqliteOptions, SqliteStore, Store, SystemClock},
 };
 use steadfast_images::{Copies, ImageLimits, Pool};
@@ -89,6 +89,7 @@ impl Stage {
             limits,
             pool: Pool::for_this_machine("images").expect("threads"),
             thumbnails: Copies::default(),
+            places: Arc::new(Places::new(4)),
             connect,
             notice: Arc::new(|| None),
         });
