@@ -5,6 +5,7 @@ pub(crate) mod ended;
 pub(crate) mod rate;
 pub(crate) mod record;
 mod resource;
+pub(crate) mod url_keys;
 
 use std::sync::Arc;
 

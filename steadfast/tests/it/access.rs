@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tungstenite::{client::IntoClientRequest, http::HeaderValue};
 
-use crate::harness::{Answer, Server, assert_fails_with, output, stdout, steadfast};
+use crate::harness::{Answer, Server, assert_fails_with, get_url, output, stdout, steadfast};
 
 const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
 
@@ -198,6 +198,35 @@ fn a_revoked_token_ends_its_sockets_and_streams() {
     };
     assert_eq!(u16::from(closed.code), 1008);
     assert!(lines.any(|it| it.contains("revoked or has expired")), "the stream says why");
+}
+
+#[test]
+fn presigned_urls_end_with_the_token_that_made_them() {
+    let server = closed().logged_in();
+    assert_eq!(server.put_json("/v1/buckets/files", &json!({})).status, 200);
+    let blob = server.put_bytes("/v1/buckets/files/objects/a", b"bytes", &[]);
+    assert_eq!(blob.status, 200, "{}", blob.body);
+    let presign = |holder: &Holder<'_>, seconds: u32| {
+        let body = json!({ "key": "a", "expiresSeconds": seconds });
+        holder.post("/v1/buckets/files/presign", &body)
+    };
+    let url =
+        |holder: &Holder<'_>| presign(holder, 60).json()["url"].as_str().expect("a URL").to_owned();
+    let member = || Holder::new(&server, &json!({ "role": "member" }));
+    let (revoked, rotated, last) = (member(), member(), member());
+    let urls = [url(&revoked), url(&rotated), url(&last)];
+    assert!(urls.iter().all(|it| get_url(it).body == "bytes"));
+    revoked.revoke();
+    let rotate = format!("/v1/tokens/{}/rotate", rotated.id);
+    assert_eq!(Holder::admin(&server).post(&rotate, &json!({})).status, 201);
+    assert_eq!(urls.each_ref().map(|it| get_url(it).status), [403, 403, 200]);
+    // A URL cannot be signed anew for another token: the ids are no secrets, the keys are.
+    let forged = urls[0].replace(&revoked.id, &last.id);
+    assert_eq!(get_url(&forged).status, 403);
+    let too_long = presign(&last, 24 * 60 * 60 + 1);
+    too_long.assert_problem(400, "invalid_input");
+    assert!(too_long.body.contains("24 hours"), "{}", too_long.body);
+    assert_eq!(presign(&Holder::admin(&server), 7 * 24 * 60 * 60).status, 200);
 }
 
 #[test]
