@@ -119,7 +119,7 @@ pub struct Token {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(format = DateTime)]
     pub revoked_at: Option<String>,
-    /// The id of the token that created it.
+    /// The id of the token that created it, or `this machine` for that of `admin.token`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_by: Option<String>,
     /// When it was last used, to the minute.

@@ -82,6 +82,8 @@ pub(crate) struct Server {
     waiting: Arc<WaitPlaces>,
     /// Ends long-lived connections.
     pub(crate) stopping: CancellationToken,
+    /// One change of the admin token at a time.
+    renewal: Mutex<()>,
     /// Set if the store is read-only.
     pub(crate) is_read_only: OnceLock<()>,
     /// Files of secret settings that other users may read.
@@ -124,6 +126,7 @@ impl Server {
             examination: Mutex::new(()),
             waiting: WaitPlaces::new(listener::places() / 4 * 3),
             stopping: CancellationToken::new(),
+            renewal: Mutex::new(()),
             is_read_only: OnceLock::new(),
             open_secrets: OnceLock::new(),
             unserved: OnceLock::new(),
@@ -197,9 +200,10 @@ impl Server {
     }
 
     /// Applies closed access: proxies are believed, and the data folder, if there is one, has a
-    /// valid admin token.
+    /// valid admin token that lasts for weeks.
     pub(crate) async fn close_access(&self) -> Result<Option<AdminToken>, AdminError> {
         self.transport().close();
+        let _one_at_a_time = self.renewal.lock().await;
         match self.data.get() {
             Some(data) => admin::ensure(&self.runtime, data).await.map(Some),
             None => Ok(None),

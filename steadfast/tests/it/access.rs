@@ -110,6 +110,23 @@ fn closed_access_needs_a_credential_and_the_owner_of_the_folder_has_one() {
 }
 
 #[test]
+fn a_deleted_admin_token_is_revoked_when_the_server_writes_another_one() {
+    let server = closed();
+    let deleted = admin(&server);
+    let folder = server.kill();
+    std::fs::remove_file(folder.path().join("admin.token")).expect("it is deleted");
+    let server = Server::on(folder);
+    let bearer = format!("Bearer {deleted}");
+    let old = server.get_with("/v1/queues", &[("authorization", &bearer)]);
+    old.assert_problem(401, "token_revoked");
+    let tokens = Holder::admin(&server).get("/v1/tokens").json();
+    let items = tokens["items"].as_array().expect("tokens").iter();
+    let living: Vec<_> = items.filter(|it| it["revokedAt"].is_null()).collect();
+    assert_eq!(living.len(), 1, "{living:?}");
+    assert!(living[0]["expiresAt"].is_string(), "{living:?}");
+}
+
+#[test]
 fn the_first_token_closes_access_at_once_and_revoking_it_does_not_open_it() {
     let server = Server::empty();
     assert!(server.greeting.contains("access       open"), "{}", server.greeting);

@@ -75,7 +75,7 @@ pub struct Token {
     pub expires_at: Option<Timestamp>,
     /// When it was revoked.
     pub revoked_at: Option<Timestamp>,
-    /// The id of the token that created it.
+    /// The id of the token that created it, or `this machine` for that of `admin.token`.
     pub created_by: Option<String>,
     /// When it was last used, to the minute.
     pub last_used_at: Option<Timestamp>,
@@ -343,16 +343,30 @@ impl Tokens {
         Ok(listed)
     }
 
+    /// Valid tokens, in no order. They have no time of use.
+    #[steadfast_store::boxed]
+    pub async fn valid(&self) -> Result<Vec<Token>, TokenError> {
+        let (tokens, now) = (self.tokens().await?, self.store.clock().now());
+        let valid = tokens.by_hash.values().filter(|it| it.principal(now).is_ok());
+        Ok(valid.cloned().collect())
+    }
+
     /// Valid tokens that expire within this time, the first one first.
     #[steadfast_store::boxed]
     pub async fn expiring(&self, within: Duration) -> Result<Vec<Token>, TokenError> {
-        let (tokens, now) = (self.tokens().await?, self.store.clock().now());
-        let is_soon = |it: &&Token| {
-            it.principal(now).is_ok() && it.expires_at.is_some_and(|at| at <= now.after(within))
-        };
-        let mut soon: Vec<Token> = tokens.by_hash.values().filter(is_soon).cloned().collect();
+        let (mut soon, until) = (self.valid().await?, self.store.clock().now().after(within));
+        soon.retain(|it| it.expires_at.is_some_and(|at| at <= until));
         sort_by_key(&mut soon, |it| it.expires_at);
         Ok(soon)
+    }
+
+    /// The valid token with this secret. It does not count as a use.
+    #[steadfast_store::boxed]
+    pub async fn by_secret(&self, secret: &str) -> Result<Token, TokenError> {
+        let (tokens, now) = (self.tokens().await?, self.store.clock().now());
+        let token = tokens.by_hash.get(&hash(secret)).ok_or(Denied::Unknown)?;
+        token.principal(now)?;
+        Ok(token.clone())
     }
 
     /// Finds the principal of a credential.

@@ -13,12 +13,14 @@ pub(super) const AREAS: &[Area] = &[
         tried: &["close", "create", "revoke", "rotate"],
         others: &[
             "authenticate",
+            "by_secret",
             "ended",
             "expiring",
             "is_closed",
             "is_closed",
             "list",
             "principal",
+            "valid",
         ],
     },
     Area {
