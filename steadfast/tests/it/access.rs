@@ -2,6 +2,7 @@
 
 use std::{
     io::{BufRead, BufReader, Write},
+    net::TcpStream,
     os::unix::fs::PermissionsExt,
 };
 
@@ -188,15 +189,42 @@ fn a_login_does_not_take_over_a_planted_session_and_leads_only_to_this_server() 
     server.post("/v1/queues/q/pause", &crossed).assert_problem(403, "foreign_origin");
 }
 
+/// A WebSocket to a chat.
+fn socket(holder: &Holder<'_>) -> tungstenite::WebSocket<TcpStream> {
+    let url = format!("ws://{}/v1/objects/chat/lobby/connect?name=ann", holder.server.host());
+    let mut request = url.into_client_request().expect("a request");
+    let bearer = HeaderValue::from_str(&holder.bearer).expect("a header");
+    request.headers_mut().insert("authorization", bearer);
+    tungstenite::client(request, holder.server.connect()).expect("it is accepted").0
+}
+
+#[test]
+fn texts_beyond_the_rate_of_a_token_are_refused_and_later_ones_are_not() {
+    let server = Server::with(folder(), &["--access", "closed", "--rate-limit", "50"]);
+    let holder = Holder::new(&server, &json!({ "role": "member" }));
+    let mut socket = socket(&holder);
+    for _ in 0..300 {
+        socket.send("ping".into()).expect("it is sent");
+    }
+    let mut read_to = |part: &str| {
+        loop {
+            socket.send("ping".into()).expect("it is sent");
+            let frame = socket.read().expect("the connection is open");
+            if frame.is_text() && frame.to_text().expect("a text").contains(part) {
+                return;
+            }
+        }
+    };
+    read_to("pong");
+    read_to("rate_limited");
+    read_to("pong");
+}
+
 #[test]
 fn a_revoked_token_ends_its_sockets_and_streams() {
     let server = closed();
     let holder = Holder::new(&server, &json!({ "role": "member" }));
-    let url = format!("ws://{}/v1/objects/chat/lobby/connect?name=ann", server.host());
-    let mut request = url.into_client_request().expect("a request");
-    let bearer = HeaderValue::from_str(&holder.bearer).expect("a header");
-    request.headers_mut().insert("authorization", bearer);
-    let (mut socket, _) = tungstenite::client(request, server.connect()).expect("it is accepted");
+    let mut socket = socket(&holder);
     let mut stream = server.connect();
     let ask = format!(
         "GET /v1/objects/chat/lobby/connect?name=bob HTTP/1.1\r\nHost: {}\r\nAuthorization: {}\r\n\
