@@ -4,6 +4,7 @@ pub(crate) mod admin;
 pub(crate) mod ended;
 pub(crate) mod rate;
 pub(crate) mod record;
+pub(crate) mod refused;
 mod resource;
 pub(crate) mod url_keys;
 
@@ -158,6 +159,7 @@ pub(crate) async fn authorize(
         Some(Credential::Token(secret)) => tokens.authenticate(secret).await,
         Some(Credential::Session(secret)) => server.runtime.sessions().find(secret).await,
     };
+    note_refused(server, route, request, found.as_ref().err());
     let Some(needed) = route.and_then(|it| it.needs.role()) else {
         let principal = found.ok().map(|it| object::Caller::Principal(Arc::new(it)));
         let caller = principal.unwrap_or(object::Caller::Anonymous);
@@ -181,6 +183,23 @@ pub(crate) async fn authorize(
         check(&principal, needed, is_for_organizations, resource).map_err(refuse)?;
     }
     Ok(Admission { caller: object::Caller::Principal(principal), session })
+}
+
+/// Notes a wrong token. The cookie of a session that has ended is nothing unusual.
+fn note_refused(
+    server: &Server,
+    route: Option<&RouteEntry>,
+    request: &Parts,
+    error: Option<&TokenError>,
+) {
+    let Some(TokenError::Denied(denied)) = error else { return };
+    if *denied == Denied::Missing || !request.headers.contains_key(header::AUTHORIZATION) {
+        return;
+    }
+    let client = request.extensions.get::<ClientInfo>();
+    let client = client.map_or("-".into(), |it| it.address.to_string());
+    // The path itself may have secrets, as that of a webhook.
+    server.refused.note(&client, code_of(*denied).tag(), route.map_or("-", |it| &it.path));
 }
 
 /// Compares a principal with the needs of a route.
@@ -233,13 +252,19 @@ fn refuse(problem: Problem) -> Response {
     response
 }
 
+fn code_of(denied: Denied) -> Code {
+    match denied {
+        Denied::Missing => Code::TokenNeeded,
+        Denied::Unknown => Code::TokenUnknown,
+        Denied::Expired => Code::TokenExpired,
+        Denied::Revoked => Code::TokenRevoked,
+    }
+}
+
 /// The problem of a refused credential.
 pub(crate) fn problem(error: TokenError) -> Problem {
     let code = match &error {
-        TokenError::Denied(Denied::Missing) => Code::TokenNeeded,
-        TokenError::Denied(Denied::Unknown) => Code::TokenUnknown,
-        TokenError::Denied(Denied::Expired) => Code::TokenExpired,
-        TokenError::Denied(Denied::Revoked) => Code::TokenRevoked,
+        TokenError::Denied(denied) => code_of(*denied),
         TokenError::Store(error) => return error.clone().into(),
         TokenError::Repeated { .. } | TokenError::KeyReused { .. } => Code::KeyReused,
         TokenError::Organization { .. } => Code::InvalidName,

@@ -12,7 +12,7 @@ use axum::{
 };
 use steadfast_bucket::{AccessKey, BucketError};
 use steadfast_core::AuditEvent;
-use steadfast_s3::{Host, Permission, Refusal, S3Api, S3Use};
+use steadfast_s3::{Host, Permission, Refusal, S3Api, S3Use, S3WrongCredential};
 
 use crate::{
     access::url_keys,
@@ -94,6 +94,9 @@ async fn answer(server: &Server, api: &S3Api, request: Request) -> Response {
         }
         Some(response) => response,
     };
+    if let Some(S3WrongCredential { code }) = response.extensions().get() {
+        server.refused.note(&origin.client, code, "S3");
+    }
     let Some(used) = response.extensions().get::<S3Use>().cloned() else { return response };
     let S3Use { key, operation, outcome, request_id, .. } = &used;
     let Origin { client, target } = &origin;
@@ -223,8 +226,12 @@ mod tests {
         assert_eq!(port.ask(&reader, "PUT", "/photos/b").await, 403);
         // A request without a valid signature has no principal.
         assert_eq!(port.send("PUT", "/photos/b", &[]).await, 403);
+        assert_eq!(port.server.refused.count(), 0);
         let forged = signed(&all, "PUT", "/photos/b").replace("/photos/b", "/photos/c");
         assert_eq!(port.send("PUT", &forged, &[]).await, 403);
+        let unknown = AccessKey { id: "SFUNKNOWN".into(), ..all.clone() };
+        assert_eq!(port.ask(&unknown, "PUT", "/photos/b").await, 403);
+        assert_eq!(port.server.refused.count(), 2, "wrong credentials are counted");
         let records = port.records().await;
         let shown: Vec<_> = records
             .iter()

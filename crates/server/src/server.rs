@@ -20,6 +20,7 @@ use crate::{
     access::{
         admin::{self, AdminError, AdminToken},
         rate::Rates,
+        refused::RefusedCredentials,
     },
     budget::Budget,
     failure::Failure,
@@ -64,6 +65,8 @@ pub(crate) struct Server {
     /// TLS, proxies and limits of connections, if it listens.
     transport: OnceLock<Arc<Transport>>,
     rates: OnceLock<Rates>,
+    /// Requests with a wrong credential, on all ports.
+    pub(crate) refused: RefusedCredentials,
     /// The location of the store.
     pub(crate) location: Location,
     /// Counters of this process.
@@ -116,6 +119,7 @@ impl Server {
             s3_address: OnceLock::new(),
             data: OnceLock::new(),
             rates: OnceLock::new(),
+            refused: RefusedCredentials::default(),
             transport: OnceLock::new(),
             location,
             metrics: Metrics::new(),

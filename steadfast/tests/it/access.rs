@@ -1,7 +1,7 @@
 //! Closed access: credentials, sessions, links, tenants and the audit log.
 
 use std::{
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader, Read, Seek, Write},
     net::TcpStream,
     os::unix::fs::PermissionsExt,
 };
@@ -139,6 +139,29 @@ fn the_first_token_closes_access_at_once_and_revoking_it_does_not_open_it() {
     let id = made.json()["id"].as_str().expect("an id").to_owned();
     assert!(server.ask(&["tokens", "revoke", &id, "--yes"]).status.success());
     server.get("/v1/queues").assert_problem(401, "token_needed");
+}
+
+#[test]
+fn wrong_tokens_are_counted_and_logged_without_their_text() {
+    let (folder, mut log) = (folder(), tempfile::tempfile().expect("a temporary file"));
+    let mut command = steadfast();
+    command.args(["--listen", "127.0.0.1:0", "--access", "closed", "--data"]).arg(folder.path());
+    let own = log.try_clone().expect("a file");
+    let Ok(server) = Server::greet_logging(command, folder, own.into()) else {
+        panic!("it does not start")
+    };
+    for _ in 0..3 {
+        let wrong = [("authorization", "Bearer sf_AAAAAAAAAA_hush")];
+        server.get_with("/v1/queues", &wrong).assert_problem(401, "token_unknown");
+    }
+    server.get("/v1/queues").assert_problem(401, "token_needed");
+    let metrics = Holder::admin(&server).get("/metrics").body;
+    assert!(metrics.contains("\nsteadfast_credentials_refused_total 3\n"), "{metrics}");
+    let mut text = String::new();
+    log.rewind().and_then(|()| log.read_to_string(&mut text)).expect("it is read");
+    let line = text.lines().find(|it| it.contains("token_unknown")).expect(&text);
+    assert!(line.contains("127.0.0.1") && line.contains("/v1/queues"), "{line}");
+    assert!(!text.contains("hush"), "{text}");
 }
 
 #[test]
