@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// Routes of the server that every principal may use, also those of organizations.
-const FOR_ALL: [&str; 2] = ["/v1/whoami", "/v1/login-links"];
+const FOR_ALL: [&str; 4] = ["/v1/whoami", "/v1/login-links", "/v1/sessions", "/v1/sessions/{id}"];
 
 /// Routes that answer while the store cannot be read, also to a caller with a credential.
 const HEALTH: [&str; 2] = ["/healthz", "/readyz"];

@@ -61,12 +61,13 @@ impl<'a> Holder<'a> {
         self.server.post_json(path, &body.to_string(), &headers)
     }
 
+    fn delete(&self, path: &str) -> Answer {
+        self.server.delete_with(path, &[("authorization", &self.bearer)])
+    }
+
     pub(crate) fn revoke(&self) {
-        let admin = Holder::admin(self.server);
-        let path = format!("{}/v1/tokens/{}", self.server.url, self.id);
-        let agent: ureq::Agent = ureq::Agent::config_builder().proxy(None).build().into();
-        let gone = agent.delete(path).header("authorization", &admin.bearer).call();
-        assert_eq!(gone.expect("it is revoked").status(), 200);
+        let gone = Holder::admin(self.server).delete(&format!("/v1/tokens/{}", self.id));
+        assert_eq!(gone.status, 200, "{}", gone.body);
     }
 }
 
@@ -190,6 +191,35 @@ fn a_login_link_works_once_and_a_session_ends_with_its_token() {
     assert_eq!(server.get_with("/v1/queues", &[("cookie", &cookie)]).status, 200);
     holder.revoke();
     server.get_with("/v1/queues", &[("cookie", &cookie)]).assert_problem(401, "token_revoked");
+}
+
+#[test]
+fn sessions_are_listed_and_one_of_them_is_ended() {
+    let server = closed();
+    let viewer = Holder::new(&server, &json!({ "role": "viewer" }));
+    let (secret, foreign) = (viewer.bearer.trim_start_matches("Bearer "), admin(&server));
+    let [one, other] = [secret, secret].map(|it| cookie_of(&log_in(&server, it, None)));
+    let of_admin = cookie_of(&log_in(&server, &foreign, None));
+    let status = |cookie: &str| server.get_with("/v1/queues", &[("cookie", cookie)]).status;
+    let list = |holder: &Holder<'_>| holder.get("/v1/sessions").json()["items"].clone();
+    let ids = |items: &Value| -> Vec<String> {
+        let items = items.as_array().expect("sessions").iter();
+        items.map(|it| it["id"].as_str().expect("an id").to_owned()).collect()
+    };
+    let (own, all) = (ids(&list(&viewer)), ids(&list(&Holder::admin(&server))));
+    assert_eq!((own.len(), all.len()), (2, 3));
+    let of_others = all.iter().find(|it| !own.contains(it)).expect("that of the admin");
+    let refused = viewer.delete(&format!("/v1/sessions/{of_others}"));
+    refused.assert_problem(404, "session_not_found");
+    assert_eq!(viewer.delete(&format!("/v1/sessions/{}", own[0])).status, 200);
+    let mut left = [status(&one), status(&other)];
+    left.sort_unstable();
+    assert_eq!((left, status(&of_admin)), ([200, 401], 200));
+    let ended = server.ask(&["sessions", "end", &own[1]]);
+    assert!(stdout(&ended).contains("ended session"), "{}", stdout(&ended));
+    assert_eq!([status(&one), status(&other)], [401, 401]);
+    let log = Holder::admin(&server).get("/v1/audit").body;
+    assert!(log.contains("DELETE /v1/sessions/{id}"), "{log}");
 }
 
 #[test]

@@ -124,6 +124,8 @@ const ROUTES: &[&str] = &[
     "/v1/tokens/{id}",
     "/v1/tokens/{id}/rotate",
     "/v1/login-links",
+    "/v1/sessions",
+    "/v1/sessions/{id}",
     "/v1/whoami",
     "/v1/audit",
     "/v1/quotas",

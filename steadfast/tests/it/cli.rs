@@ -209,6 +209,8 @@ const VERBS: &[&[&str]] = &[
     &["tokens", "list"],
     &["tokens", "rotate"],
     &["tokens", "revoke"],
+    &["sessions", "list"],
+    &["sessions", "end"],
     &["audit", "tail"],
     &["quotas", "list"],
     &["quotas", "show"],

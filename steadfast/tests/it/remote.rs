@@ -12,7 +12,7 @@ use steadfast::{
     api::{
         ApiError, Code, Connection, Operation, audit as au, buckets as b, connect, keys as k,
         objects as o, payload, processes as p, queues as q, quotas as qu, runs as r, server as d,
-        streams as s, tokens as t,
+        sessions as se, streams as s, tokens as t,
     },
     store::StoreError,
     workflow::Status,
@@ -345,6 +345,8 @@ impl Walk {
         let me = self.send::<t::WhoAmI>(&[], json!({})).await;
         assert_eq!((&*me.access, &*me.role), ("closed", "admin"));
         self.send::<t::CreateLoginLink>(&[], json!({})).await;
+        assert!(self.send::<se::ListSessions>(&[], json!({})).await.items.is_empty());
+        self.refused::<se::EndSession>(&["nothing"], Code::SessionNotFound).await;
         self.send::<au::ListAudit>(&[], json!({})).await;
     }
 }

@@ -192,6 +192,43 @@ async fn a_session_ends_when_it_is_idle_too_old_left_or_without_its_token() {
 }
 
 #[tokio::test]
+async fn sessions_are_listed_by_token_and_ended_by_id() {
+    let world = World::new();
+    let mut tokens = Vec::new();
+    for role in [Role::Viewer, Role::Admin] {
+        tokens.push(world.tokens.create(TokenSpec::role(role), None).await.unwrap());
+    }
+    let [viewer, admin] = &tokens[..] else { panic!("two tokens") };
+    let (one, other) = (
+        world.sessions.begin(&viewer.secret).await.unwrap().secret,
+        world.sessions.begin(&admin.secret).await.unwrap().secret,
+    );
+    let ids = async |token: Option<&str>| {
+        let (listed, next) = world.sessions.list(token, None, 9).await.unwrap();
+        assert_eq!(next, None);
+        listed.into_iter().map(|it| it.id).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(None).await.len(), 2);
+    let own = ids(Some(&viewer.token.id)).await;
+    assert_eq!(own, [hash::hash(&one)]);
+    let (first, next) = world.sessions.list(None, None, 1).await.unwrap();
+    assert_eq!(next.as_deref(), Some(&*first[0].id));
+    let (second, _) = world.sessions.list(None, next.as_deref(), 1).await.unwrap();
+    assert!(first[0].id < second[0].id);
+    assert_eq!(first[0].ends_at.0 - first[0].begun_at.0, 12 * 60 * 60 * 1_000);
+    // Only its own, not that of the other token.
+    let foreign = hash::hash(&other);
+    assert!(!world.sessions.end_by_id(&foreign, Some(&viewer.token.id)).await.unwrap());
+    assert!(!world.sessions.end_by_id("nothing", None).await.unwrap());
+    assert_eq!(world.session_denied(&other).await, None);
+    assert!(world.sessions.end_by_id(&own[0], Some(&viewer.token.id)).await.unwrap());
+    assert!(!world.sessions.end_by_id(&own[0], None).await.unwrap());
+    assert_eq!(world.session_denied(&one).await, Some(Denied::Unknown));
+    world.tokens.revoke(&admin.token.id).await.unwrap();
+    assert!(ids(None).await.is_empty(), "its token has ended");
+}
+
+#[tokio::test]
 async fn a_use_does_not_revive_a_session_that_another_process_has_ended() {
     let world = World::new();
     let made = world.tokens.create(TokenSpec::role(Role::Viewer), None).await.unwrap();

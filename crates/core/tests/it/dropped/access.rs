@@ -25,8 +25,8 @@ pub(super) const AREAS: &[Area] = &[
     },
     Area {
         file: "access/sessions.rs",
-        tried: &["begin", "begin_with_link", "end", "find", "link"],
-        others: &["ended"],
+        tried: &["begin", "begin_with_link", "end", "end_by_id", "find", "link"],
+        others: &["ended", "list"],
     },
     Area { file: "access/audit.rs", tried: &["record"], others: &["broken", "list"] },
 ];
@@ -129,6 +129,17 @@ async fn a_session_has_ended_if_the_store_says_so(lab: Lab) {
         app.sessions().find(&begun.secret).await.unwrap();
         let ended = dropped(polls, app.sessions().end(&begun.secret)).await;
         agree(&app, program, async |app| session(app, &begun.secret).await).await;
+        app.sessions().end(&begun.secret).await.unwrap();
+        ended
+    })
+    .await;
+    each(async |polls| {
+        let begun = app.sessions().begin(&token.secret).await.unwrap();
+        app.sessions().find(&begun.secret).await.unwrap();
+        let listed = app.sessions().list(None, None, 9).await.unwrap().0;
+        let ended = dropped(polls, app.sessions().end_by_id(&listed[0].id, None)).await;
+        agree(&app, program, async |app| session(app, &begun.secret).await).await;
+        app.sessions().end(&begun.secret).await.unwrap();
         ended
     })
     .await;
