@@ -57,11 +57,18 @@ requests! {
         id: String,
     } => RevokedToken, Delete "/v1/tokens/{id}", Admin, errors [TokenNotFound];
 
-    /// Give a token a new secret. The old one is refused from now on.
+    /// Give a token a new secret. The old one is refused from now on. With an overlap, a new token
+    /// with the same limits and expiry is created, and the old token ends after the overlap.
     plain RotateToken {
         /// Id of the token
         id: String,
-    } => NewToken, Post "/v1/tokens/{id}/rotate", Admin, status 201, errors [TokenNotFound];
+    } with {
+        /// Hours in which the old token stays valid, at most 720
+        #[arg(long, env = "STEADFAST_OVERLAP_HOURS", value_name = "HOURS")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub overlap_hours: Option<u32>,
+    } => NewToken, Post "/v1/tokens/{id}/rotate", Admin, status 201,
+        errors [TokenNotFound, InvalidInput];
 
     /// Create a link that logs a browser in once, within ten minutes, with this token.
     plain CreateLoginLink {} => LoginLink, Post "/v1/login-links", Viewer, status 201,

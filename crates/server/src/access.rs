@@ -2,6 +2,7 @@
 
 pub(crate) mod admin;
 pub(crate) mod ended;
+pub(crate) mod key_uses;
 pub(crate) mod rate;
 pub(crate) mod record;
 pub(crate) mod refused;

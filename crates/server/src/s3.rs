@@ -99,6 +99,7 @@ async fn answer(server: &Server, api: &S3Api, request: Request) -> Response {
     }
     let Some(used) = response.extensions().get::<S3Use>().cloned() else { return response };
     let S3Use { key, operation, outcome, request_id, .. } = &used;
+    server.key_uses.note(server.runtime.store(), key);
     let Origin { client, target } = &origin;
     tracing::debug!(request_id, key, operation = operation.name, target, client, outcome, "S3");
     let Some(event) = origin.event(server, used) else { return response };
@@ -148,7 +149,7 @@ impl Origin {
 mod tests {
     use std::time::Duration;
 
-    use steadfast_bucket::{Scope, create_key};
+    use steadfast_bucket::{Scope, create_key, list_keys};
     use steadfast_core::{App, Bucket, test::TestApp};
     use steadfast_s3::presign_path;
     use steadfast_store::{Clock, SystemClock};
@@ -255,6 +256,14 @@ mod tests {
     async fn a_blob_is_written_with_the_same_commits_while_access_is_closed() {
         let port = Port::open().await;
         let key = port.key(Scope::default()).await;
+        let store = port.program.store();
+        let last_use = async || list_keys(&**store, None, 9).await.unwrap()[0].last_used_at;
+        assert_eq!(last_use().await, None);
+        assert_eq!(port.ask(&key, "GET", "/photos").await, 200);
+        // A task of its own writes it, at most once a minute.
+        while last_use().await.is_none() {
+            tokio::task::yield_now().await;
+        }
         let commits = async |path: &str| {
             let before = port.program.store().activity().commits;
             assert_eq!(port.ask(&key, "PUT", path).await, 200);

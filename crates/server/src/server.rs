@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     access::{
         admin::{self, AdminError, AdminToken},
+        key_uses::KeyUses,
         rate::Rates,
         refused::RefusedCredentials,
     },
@@ -65,6 +66,8 @@ pub(crate) struct Server {
     /// TLS, proxies and limits of connections, if it listens.
     transport: OnceLock<Arc<Transport>>,
     rates: OnceLock<Rates>,
+    /// The last uses of access keys.
+    pub(crate) key_uses: KeyUses,
     /// Requests with a wrong credential, on all ports.
     pub(crate) refused: RefusedCredentials,
     /// The location of the store.
@@ -119,6 +122,7 @@ impl Server {
             s3_address: OnceLock::new(),
             data: OnceLock::new(),
             rates: OnceLock::new(),
+            key_uses: KeyUses::default(),
             refused: RefusedCredentials::default(),
             transport: OnceLock::new(),
             location,

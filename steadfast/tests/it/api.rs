@@ -81,6 +81,7 @@ const ROUTES: &[&str] = &[
     "/v1/queues/{queue}/redrive",
     "/v1/keys",
     "/v1/keys/{id}",
+    "/v1/keys/{id}/rotate",
     "/v1/buckets",
     "/v1/buckets/{bucket}",
     "/v1/buckets/{bucket}/rules",

@@ -204,6 +204,7 @@ const VERBS: &[&[&str]] = &[
     &["buckets", "lifecycle", "delete"],
     &["keys", "create"],
     &["keys", "list"],
+    &["keys", "rotate"],
     &["keys", "revoke"],
     &["tokens", "create"],
     &["tokens", "list"],

@@ -306,6 +306,7 @@ impl Walk {
     async fn rest(&mut self) {
         let key = self.send::<k::CreateKey>(&[], json!({})).await.key.access_key_id;
         self.send::<k::ListKeys>(&[], json!({})).await;
+        self.send::<k::RotateKey>(&[&key], json!({"overlapHours": 1})).await;
         self.send::<k::RevokeKey>(&[&key], json!({})).await;
         self.send::<qu::SetQuota>(&["acme"], json!({"bytes": 9})).await;
         self.send::<qu::ListQuotas>(&[], json!({})).await;

@@ -215,8 +215,8 @@ impl Sessions {
         Ok(())
     }
 
-    /// Sessions behind an id, in the order of their ids: those of one token, or all. The second value
-    /// is the id behind which others may follow; a list may be shorter than its limit then.
+    /// Sessions behind an id, in the order of their ids: those of one token, or all. The second
+    /// value is the id behind which others may follow; a list may be shorter than its limit then.
     #[steadfast_store::boxed]
     pub async fn list(
         &self,
@@ -252,8 +252,8 @@ impl Sessions {
         Ok((listed, last.filter(|_| is_full)))
     }
 
-    /// Ends the session with this id, if it is one of the token, or of any token. `false` if there is
-    /// none.
+    /// Ends the session with this id, if it is one of the token, or of any token. `false` if there
+    /// is none.
     #[steadfast_store::boxed]
     pub async fn end_by_id(&self, id: &str, token: Option<&str>) -> Result<bool, TokenError> {
         let id = SessionId(id.to_owned());

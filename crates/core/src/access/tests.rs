@@ -81,6 +81,31 @@ async fn a_token_expires_and_a_rotated_one_has_a_new_secret() {
 }
 
 #[tokio::test]
+async fn a_replaced_token_is_valid_during_the_overlap_and_not_after_it() {
+    let world = World::new();
+    let scopes = vec!["queue:mail:send".parse().unwrap()];
+    let spec = TokenSpec { scopes: scopes.clone(), ..TokenSpec::role(Role::Member) };
+    let old = world.tokens.create(spec, None).await.unwrap();
+    let session = world.sessions.begin(&old.secret).await.unwrap().secret;
+    let hour = Duration::from_hours(1);
+    let by = Some("ADMINTOKEN".to_owned());
+    let new = world.tokens.replace(&old.token.id, hour, by.clone()).await.unwrap().unwrap();
+    assert_ne!(new.token.id, old.token.id);
+    assert_eq!((new.token.role, new.token.scopes.clone()), (Role::Member, scopes));
+    assert_eq!((new.token.created_by.clone(), new.token.expires_at), (by, None));
+    // A second overlap does not make the first one longer.
+    world.tokens.replace(&old.token.id, 2 * hour, None).await.unwrap().unwrap();
+    world.clock.advance(hour - Duration::from_secs(1));
+    assert_eq!([world.denied(&old.secret).await, world.denied(&new.secret).await], [None, None]);
+    assert_eq!(world.session_denied(&session).await, None);
+    world.clock.advance(Duration::from_secs(1));
+    assert_eq!(world.denied(&old.secret).await, Some(Denied::Expired));
+    assert_eq!(world.session_denied(&session).await, Some(Denied::Expired));
+    assert_eq!(world.denied(&new.secret).await, None);
+    assert!(world.tokens.replace(&old.token.id, hour, None).await.unwrap().is_none());
+}
+
+#[tokio::test]
 async fn valid_tokens_that_expire_soon_are_listed() {
     let world = World::new();
     let day = Duration::from_hours(24);

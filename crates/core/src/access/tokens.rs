@@ -303,6 +303,35 @@ impl Tokens {
         }
     }
 
+    /// Creates a token with the limits and the expiry of another one, which ends after an overlap
+    /// at the latest. `None` if there is no such token, or it has ended.
+    #[steadfast_store::boxed]
+    pub async fn replace(
+        &self,
+        id: &str,
+        overlap: Duration,
+        created_by: Option<String>,
+    ) -> Result<Option<NewToken>, TokenError> {
+        loop {
+            let Some((entry, mut old, revision)) = self.find(id).await? else { return Ok(None) };
+            let now = self.store.clock().now();
+            if old.token().principal(now).is_err() {
+                return Ok(None);
+            }
+            let (id, created_by) = (secret_text(10, LETTERS)?, created_by.clone());
+            let stored = Stored { id, created_at: now.0, created_by, ..old.clone() };
+            let (new, commit) = new_secret(stored)?;
+            let ends = now.after(overlap).0;
+            old.expires_at = Some(old.expires_at.map_or(ends, |it| it.min(ends)));
+            let value = Some(Json::of(&old)?);
+            let put = Put { entry: entry.clone(), value, reference: None, expires: None };
+            let commit = commit.expect(Expect::Revision { entry, revision }).write(Write::Put(put));
+            if let Outcome::Committed(_) = self.change(commit).await? {
+                return Ok(Some(new));
+            }
+        }
+    }
+
     /// Revokes a token. `false` if there is none of this id, or it is revoked already.
     #[steadfast_store::boxed]
     pub async fn revoke(&self, id: &str) -> Result<bool, TokenError> {

@@ -19,12 +19,15 @@ use crate::{
     server::Server,
 };
 
+/// Maximum overlap of a rotation.
+const OVERLAP_HOURS_MAX: u32 = 30 * 24;
+
 pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
     OpenApiRouter::default()
         .routes(operation_by(create))
         .routes(operation(list))
         .routes(operation(revoke))
-        .routes(operation(rotate))
+        .routes(operation_by(rotate))
         .routes(operation_by(link))
         .routes(operation_by(whoami))
 }
@@ -81,8 +84,28 @@ async fn whoami(server: Arc<Server>, caller: Caller, _: WhoAmI) -> Result<WhoAmI
     })
 }
 
-async fn rotate(server: Arc<Server>, RotateToken { id }: RotateToken) -> Result<NewToken, Problem> {
-    match server.runtime.tokens().rotate(&id).await.map_err(problem)? {
+/// The time in which an old credential stays valid beside the new one.
+pub(super) fn overlap(hours: Option<u32>) -> Result<Duration, Problem> {
+    let hours = hours.unwrap_or_default();
+    if OVERLAP_HOURS_MAX < hours {
+        let detail = format!("an overlap lasts at most {OVERLAP_HOURS_MAX} hours, not {hours}");
+        return Err(Problem::of(Code::InvalidInput, detail));
+    }
+    Ok(Duration::from_hours(hours.into()))
+}
+
+async fn rotate(
+    server: Arc<Server>,
+    caller: Caller,
+    RotateToken { id, overlap_hours }: RotateToken,
+) -> Result<NewToken, Problem> {
+    let (tokens, overlap) = (server.runtime.tokens(), overlap(overlap_hours)?);
+    let rotated = if overlap.is_zero() {
+        tokens.rotate(&id).await
+    } else {
+        tokens.replace(&id, overlap, caller.principal().map(|it| it.token.clone())).await
+    };
+    match rotated.map_err(problem)? {
         Some(new) => Ok(NewToken { entry: new.token.into(), token: new.secret }),
         None => Err(not_found(&id)),
     }

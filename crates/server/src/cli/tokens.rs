@@ -19,7 +19,11 @@ pub(super) fn noun() -> Noun {
             |_, it| created(it),
         )
         .verb::<ListTokens>("list", &["tokens list"], |_, page| list(page))
-        .verb::<RotateToken>("rotate", &["tokens rotate ABCDEFGHIJ"], |_, it| created(it))
+        .verb::<RotateToken>(
+            "rotate",
+            &["tokens rotate ABCDEFGHIJ", "tokens rotate ABCDEFGHIJ --overlap-hours 24"],
+            |_, it| created(it),
+        )
         .destroys::<RevokeToken>(
             "revoke",
             &["tokens revoke ABCDEFGHIJ --yes"],

@@ -10,7 +10,7 @@ use crate::lab::Lab;
 pub(super) const AREAS: &[Area] = &[
     Area {
         file: "access/tokens.rs",
-        tried: &["close", "create", "revoke", "rotate"],
+        tried: &["close", "create", "replace", "revoke", "rotate"],
         others: &[
             "authenticate",
             "by_secret",
@@ -92,6 +92,15 @@ async fn a_rotated_token_has_the_secret_that_the_store_has(lab: Lab) {
         let rotated = dropped(polls, app.tokens().rotate(&made.token.id)).await;
         agree(&app, program, async |app| tokens(app, &made.secret).await).await;
         rotated
+    })
+    .await;
+    each(async |polls| {
+        let made = app.tokens().create(spec(), None).await.unwrap();
+        app.tokens().authenticate(&made.secret).await.unwrap();
+        let hour = Duration::from_hours(1);
+        let replaced = dropped(polls, app.tokens().replace(&made.token.id, hour, None)).await;
+        agree(&app, program, async |app| tokens(app, &made.secret).await).await;
+        replaced
     })
     .await;
     app.stop().await;
