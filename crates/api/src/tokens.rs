@@ -78,6 +78,29 @@ requests! {
     plain WhoAmI {} => WhoAmIAnswer, Get "/v1/whoami", Viewer, errors [];
 }
 
+/// Revoke every token and access key that was created or rotated before a time, with their sessions
+/// and URLs, also the token of this request. A restored backup revives those that were revoked
+/// since.
+#[derive(Clone, Debug, Args, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RevokeOlder {
+    /// Time, as in 2026-10-05T12:00:00Z
+    #[arg(value_name = "TIME")]
+    pub before: String,
+}
+operation!(RevokeOlder => RevokedOlder, Post "/v1/tokens/revoke-older" (), Admin,
+    errors [InvalidInput]);
+
+/// The numbers of credentials that were revoked.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RevokedOlder {
+    /// Tokens.
+    pub tokens: usize,
+    /// Access keys of S3.
+    pub access_keys: usize,
+}
+
 /// A link that logs a browser in once.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 pub struct LoginLink {

@@ -18,7 +18,7 @@ const USED: &str = "access-key-used";
 /// A use is forgotten after this time.
 const USE_KEPT: Duration = Duration::from_hours(400 * 24);
 
-/// Keys that are read at a time to seal them.
+/// Keys that are read at a time to change them.
 const PAGE: usize = 100;
 
 /// The permissions of a key.
@@ -262,6 +262,27 @@ pub async fn delete_key(store: &dyn Store, id: &str) -> Result<bool, BucketError
     let put = Put { entry, value: None, reference: None, expires };
     store.commit(Commit::of(Write::Put(put))).await?;
     Ok(true)
+}
+
+/// Revokes the access keys that were created before a time, each in a commit of its own. Returns
+/// their number.
+#[steadfast_store::boxed]
+pub async fn delete_older_keys(store: &dyn Store, before: Timestamp) -> Result<usize, BucketError> {
+    let (mut after, mut count) = (None, 0);
+    loop {
+        let page = entries(store, after.as_deref(), PAGE).await?;
+        for found in &page {
+            let Some(row) = row_of(found)? else { continue };
+            let key = info_of(found, row);
+            if key.created_at < before {
+                count += usize::from(delete_key(store, &key.id).await?);
+            }
+        }
+        match page.last() {
+            Some(last) if page.len() == PAGE => after = Some(last.entry.key().to_vec()),
+            Some(_) | None => return Ok(count),
+        }
+    }
 }
 
 /// Seals again the secrets that an earlier key sealed, each in a commit of its own. Returns their

@@ -4,6 +4,7 @@ use std::{
     io::{BufRead, BufReader, Read, Seek, Write},
     net::TcpStream,
     os::unix::fs::PermissionsExt,
+    path::Path,
 };
 
 use serde_json::{Value, json};
@@ -126,6 +127,49 @@ fn a_deleted_admin_token_is_revoked_when_the_server_writes_another_one() {
     let living: Vec<_> = items.filter(|it| it["revokedAt"].is_null()).collect();
     assert_eq!(living.len(), 1, "{living:?}");
     assert!(living[0]["expiresAt"].is_string(), "{living:?}");
+}
+
+#[test]
+fn a_restored_backup_revives_credentials_until_all_that_are_older_are_revoked() {
+    let server = closed().logged_in();
+    assert_eq!(server.put_json("/v1/buckets/files", &json!({})).status, 200);
+    assert_eq!(server.put_bytes("/v1/buckets/files/objects/a", b"bytes", &[]).status, 200);
+    let (leaked, key) = {
+        let leaked = Holder::new(&server, &json!({ "role": "viewer" }));
+        let key = Holder::admin(&server).post("/v1/keys", &json!({})).json();
+        ((leaked.bearer.clone(), leaked.id.clone()), key["accessKeyId"].clone())
+    };
+    let (folder, backup) = (server.kill(), self::folder());
+    let copy = |from: &Path, to: &Path| {
+        for name in ["steadfast.db", "steadfast.db-wal", "steadfast.db-shm"] {
+            let _ = std::fs::remove_file(to.join(name));
+            if from.join(name).exists() {
+                std::fs::copy(from.join(name), to.join(name)).expect("it is copied");
+            }
+        }
+    };
+    copy(folder.path(), backup.path());
+    let server = Server::on(folder).logged_in();
+    assert_eq!(server.delete(&format!("/v1/tokens/{}", leaked.1)).status, 200);
+    assert_eq!(server.delete(&format!("/v1/keys/{}", key.as_str().expect("an id"))).status, 200);
+    // A second start, so that the blobs do not belong to the session after the backup.
+    let folder = Server::on(server.kill()).kill();
+    copy(backup.path(), folder.path());
+    let server = Server::on(folder);
+    let old = format!("Bearer {}", admin(&server));
+    let status = |bearer: &str| server.get_with("/v1/queues", &[("authorization", bearer)]).status;
+    assert_eq!([status(&leaked.0), status(&old)], [200, 200], "they are valid again");
+    let found = stdout(&server.ask(&["doctor"]));
+    let (_, rest) = found.split_once("`steadfast tokens revoke-older ").expect(&found);
+    let time = rest.split('`').next().expect("a time").to_owned();
+    assert!(!server.ask(&["tokens", "revoke-older", "yesterday", "--yes"]).status.success());
+    let revoked = stdout(&server.ask(&["tokens", "revoke-older", &time, "--yes"]));
+    assert_eq!(revoked, "revoked 2 tokens and 1 access keys\n");
+    assert_eq!([status(&leaked.0), status(&old)], [401, 401]);
+    let owner = Holder::admin(&server);
+    assert_eq!(owner.get("/v1/keys").json()["items"], json!([]));
+    let found = stdout(&server.ask(&["doctor"]));
+    assert!(found.contains("older tokens and access keys are revoked"), "{found}");
 }
 
 #[test]

@@ -124,6 +124,7 @@ const ROUTES: &[&str] = &[
     "/v1/tokens",
     "/v1/tokens/{id}",
     "/v1/tokens/{id}/rotate",
+    "/v1/tokens/revoke-older",
     "/v1/login-links",
     "/v1/sessions",
     "/v1/sessions/{id}",

@@ -210,6 +210,7 @@ const VERBS: &[&[&str]] = &[
     &["tokens", "list"],
     &["tokens", "rotate"],
     &["tokens", "revoke"],
+    &["tokens", "revoke-older"],
     &["sessions", "list"],
     &["sessions", "end"],
     &["audit", "tail"],

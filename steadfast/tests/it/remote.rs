@@ -343,6 +343,8 @@ impl Walk {
         self.send::<t::ListTokens>(&[], json!({})).await;
         self.send::<t::RotateToken>(&[&token], json!({})).await;
         self.send::<t::RevokeToken>(&[&token], json!({})).await;
+        let none = json!({"before": "1970-01-01T00:00:00Z"});
+        assert_eq!(self.send::<t::RevokeOlder>(&[], none).await.tokens, 0);
         let me = self.send::<t::WhoAmI>(&[], json!({})).await;
         assert_eq!((&*me.access, &*me.role), ("closed", "admin"));
         self.send::<t::CreateLoginLink>(&[], json!({})).await;

@@ -3,10 +3,12 @@
 use std::{fs, path::Path, time::Duration};
 
 use steadfast_bucket::{
-    BucketError, Scope, create_key, delete_key, find_key, list_keys, note_key_use, rotate_key,
-    seal_keys,
+    BucketError, Scope, create_key, delete_key, delete_older_keys, find_key, list_keys,
+    note_key_use, rotate_key, seal_keys,
 };
-use steadfast_store::{Commit, EntryKey, Json, Put, Seal, SealError, SealFile, Store, Write};
+use steadfast_store::{
+    Commit, EntryKey, Json, Put, Seal, SealError, SealFile, Store, Timestamp, Write,
+};
 
 use crate::setup::{START, Setup};
 
@@ -107,6 +109,10 @@ async fn a_rotated_key_is_found_during_the_overlap_and_uses_are_listed(setup: Se
     let listed = list_keys(store, None, 10).await.unwrap();
     assert_eq!(listed.len(), 3);
     assert!(listed.iter().all(|it| it.last_used_at.is_some() == (it.id == new.id)), "{listed:?}");
+    // The time of creation counts, also of a key whose row was changed since.
+    assert_eq!(delete_older_keys(store, old.created_at).await.unwrap(), 0);
+    assert_eq!(delete_older_keys(store, Timestamp::MAX).await.unwrap(), 3);
+    assert!(list_keys(store, None, 10).await.unwrap().is_empty());
 }
 
 fn entry(id: &str) -> EntryKey {

@@ -3,12 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use steadfast_api::{
-    Code, Page,
+    Code, Page, read_time,
     tokens::{
-        CreateLoginLink, CreateToken, ListTokens, LoginLink, NewToken, RevokeToken, RevokedToken,
-        RotateToken, Token, WhoAmI, WhoAmIAnswer,
+        CreateLoginLink, CreateToken, ListTokens, LoginLink, NewToken, RevokeOlder, RevokeToken,
+        RevokedOlder, RevokedToken, RotateToken, Token, WhoAmI, WhoAmIAnswer,
     },
 };
+use steadfast_bucket::delete_older_keys;
 use steadfast_core::{Role, TokenSpec, object::Caller};
 use steadfast_web::Problem;
 use utoipa_axum::router::OpenApiRouter;
@@ -28,6 +29,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
         .routes(operation(list))
         .routes(operation(revoke))
         .routes(operation_by(rotate))
+        .routes(operation(revoke_older))
         .routes(operation_by(link))
         .routes(operation_by(whoami))
 }
@@ -128,6 +130,31 @@ async fn revoke(
         return Ok(RevokedToken { id });
     }
     Err(not_found(&id))
+}
+
+async fn revoke_older(
+    server: Arc<Server>,
+    RevokeOlder { before }: RevokeOlder,
+) -> Result<RevokedOlder, Problem> {
+    let time = read_time(&before).ok_or_else(|| {
+        let detail = format!("`{before}` is not a time; write it as in 2026-10-05T12:00:00Z");
+        Problem::of(Code::InvalidInput, detail)
+    })?;
+    let access_keys = delete_older_keys(&**server.runtime.store(), time).await?;
+    let mut revoked = RevokedOlder { tokens: 0, access_keys };
+    let tokens = server.runtime.tokens();
+    for token in tokens.valid().await.map_err(problem)? {
+        if token.created_at < time {
+            let is_revoked = tokens.revoke(&token.id).await.map_err(problem)?;
+            revoked.tokens += usize::from(is_revoked);
+        }
+    }
+    if tokens.is_closed().await.map_err(problem)? {
+        // The owner of the machine keeps access, with another token.
+        let ensured = server.close_access().await;
+        ensured.map_err(|error| Problem::of(Code::Internal, error.to_string()))?;
+    }
+    Ok(revoked)
 }
 
 fn not_found(id: &str) -> Problem {

@@ -2,7 +2,10 @@
 
 use steadfast_api::{
     Page,
-    tokens::{CreateToken, ListTokens, NewToken, RevokeToken, RevokedToken, RotateToken, Token},
+    tokens::{
+        CreateToken, ListTokens, NewToken, RevokeOlder, RevokeToken, RevokedOlder, RevokedToken,
+        RotateToken, Token,
+    },
 };
 
 use super::{noun::Noun, table::Table};
@@ -30,6 +33,16 @@ pub(super) fn noun() -> Noun {
             (
                 |it| format!("Revoke token {}?", it.id),
                 |_, RevokedToken { id }| format!("revoked token {id}\n"),
+            ),
+        )
+        .destroys::<RevokeOlder>(
+            "revoke-older",
+            &["tokens revoke-older 2026-10-05T12:00:00Z --yes"],
+            (
+                |it| format!("Revoke all tokens and access keys from before {}?", it.before),
+                |_, RevokedOlder { tokens, access_keys }| {
+                    format!("revoked {tokens} tokens and {access_keys} access keys\n")
+                },
             ),
         )
 }
