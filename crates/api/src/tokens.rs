@@ -13,7 +13,8 @@ use crate::{
     rfc3339,
 };
 
-/// Create a token. It is shown once. From the first token on, every request needs one.
+/// Create a token. It is shown once. From the first token on, every request needs one. An admin of
+/// an organization creates tokens of that organization.
 #[derive(Clone, Debug, Args, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CreateToken {
@@ -41,14 +42,14 @@ pub struct CreateToken {
     pub idempotency_key: Option<String>,
 }
 operation!(CreateToken => NewToken, Post "/v1/tokens" (), Admin, status 201, key idempotency_key,
-    errors [InvalidName, InvalidInput]);
+    errors [InvalidName, InvalidInput, Conflict]);
 
 fn member() -> Role {
     Role::Member
 }
 
 requests! {
-    /// List the tokens, without their secrets.
+    /// List the tokens, without their secrets. An admin of an organization sees those of it.
     paged ListTokens {} => Page<Token>, Get "/v1/tokens", Admin, errors [];
 
     /// Revoke a token at once.
@@ -68,7 +69,7 @@ requests! {
         #[serde(skip_serializing_if = "Option::is_none")]
         pub overlap_hours: Option<u32>,
     } => NewToken, Post "/v1/tokens/{id}/rotate", Admin, status 201,
-        errors [TokenNotFound, InvalidInput];
+        errors [TokenNotFound, InvalidInput, Conflict];
 
     /// Create a link that logs a browser in once, within ten minutes, with this token.
     plain CreateLoginLink {} => LoginLink, Post "/v1/login-links", Viewer, status 201,

@@ -19,7 +19,7 @@ use steadfast_api::{Code, Role};
 use steadfast_core::{Denied, Principal, Resource, SessionId, TokenError, object};
 use steadfast_web::{Problem, RouteEntry, escaped};
 
-pub(crate) use self::resource::resource;
+pub(crate) use self::resource::{of_route, resource};
 use crate::{
     network::Scheme,
     server::{Policy, Server},
@@ -28,6 +28,10 @@ use crate::{
 
 /// Routes of the server that every principal may use, also those of organizations.
 const FOR_ALL: [&str; 4] = ["/v1/whoami", "/v1/login-links", "/v1/sessions", "/v1/sessions/{id}"];
+
+/// Routes of the server for admins of organizations. Their handlers show them the tokens of the
+/// organization only.
+const OF_ORGANIZATIONS: [&str; 3] = ["/v1/tokens", "/v1/tokens/{id}", "/v1/tokens/{id}/rotate"];
 
 /// Routes that answer while the store cannot be read, also to a caller with a credential.
 const HEALTH: [&str; 2] = ["/healthz", "/readyz"];
@@ -78,6 +82,11 @@ enum Credential<'a> {
 /// Whether a route answers while the store cannot be read, and while the server is full.
 pub(crate) fn is_health(route: &RouteEntry) -> bool {
     HEALTH.contains(&&*route.path)
+}
+
+/// Whether principals of organizations may use a route, if they have its role.
+fn is_for_organizations(route: &RouteEntry) -> bool {
+    route.needs.is_for_organizations() || OF_ORGANIZATIONS.contains(&&*route.path)
 }
 
 /// The name of the session cookie. Cookies ignore ports, so the port is part of the name; under TLS
@@ -133,8 +142,7 @@ pub(crate) async fn authorize(
             && let Some(needed) = route.needs.role()
             && !FOR_ALL.contains(&&*route.path)
         {
-            let is_for_organizations = route.needs.is_for_organizations();
-            check(principal, needed, is_for_organizations, resource)
+            check(principal, needed, is_for_organizations(route), resource)
                 .map_err(Problem::into_response)?;
         }
         return Ok(Admission::of(known));
@@ -180,7 +188,7 @@ pub(crate) async fn authorize(
     };
     server.rates().check(&principal.token).map_err(refuse)?;
     if !route.is_some_and(|it| FOR_ALL.contains(&&*it.path)) {
-        let is_for_organizations = route.is_some_and(|it| it.needs.is_for_organizations());
+        let is_for_organizations = route.is_some_and(is_for_organizations);
         check(&principal, needed, is_for_organizations, resource).map_err(refuse)?;
     }
     Ok(Admission { caller: object::Caller::Principal(principal), session })

@@ -389,6 +389,79 @@ fn scopes_limit_a_token_to_its_resources() {
 }
 
 #[test]
+fn scopes_limit_a_token_of_an_organization_to_its_routes() {
+    let server = closed();
+    let spec = |role: &str, scope: &str| {
+        Holder::new(&server, &json!({ "organization": "acme", "role": role, "scopes": [scope] }))
+    };
+    let reader = spec("member", "route:api/organizations/acme/uploads*:read");
+    let uploads = |organization: &str| format!("/api/organizations/{organization}/uploads");
+    assert_eq!(reader.get(&uploads("acme")).status, 200);
+    reader.post(&uploads("acme"), &json!({})).assert_problem(403, "scope_needed");
+    reader.get(&uploads("other")).assert_problem(403, "scope_needed");
+    reader.get("/api/organizations/acme%2Fuploads/uploads").assert_problem(403, "scope_needed");
+    reader.get("/api/artifacts").assert_problem(403, "scope_needed");
+    reader.get("/v1/queues").assert_problem(403, "role_needed");
+    // A scope for everything reaches nothing of another organization.
+    let wide = spec("member", "route:*:*");
+    assert_eq!(wide.get(&uploads("acme")).status, 200);
+    assert_eq!(wide.get(&uploads("other")).status, 404);
+    wide.get("/").assert_problem(403, "role_needed");
+    // On the platform it limits a token to pages, as a token for metrics.
+    let metrics = json!({ "role": "viewer", "scopes": ["route:metrics:read"] });
+    let metrics = Holder::new(&server, &metrics);
+    assert_eq!(metrics.get("/metrics").status, 200);
+    metrics.get("/openapi.json").assert_problem(403, "scope_needed");
+    metrics.get("/v1/queues").assert_problem(403, "scope_needed");
+}
+
+#[test]
+fn an_admin_of_an_organization_manages_its_tokens_and_nothing_else() {
+    let server = closed();
+    let acme = Holder::new(&server, &json!({ "organization": "acme", "role": "admin" }));
+    let other = Holder::new(&server, &json!({ "organization": "other" }));
+    let platform = Holder::new(&server, &json!({ "role": "viewer" }));
+    let operator = acme.post("/v1/tokens", &json!({ "role": "operator" }));
+    operator.assert_problem(400, "invalid_input");
+    let foreign = acme.post("/v1/tokens", &json!({ "organization": "other" }));
+    foreign.assert_problem(403, "role_needed");
+    let made = acme.post("/v1/tokens", &json!({ "role": "viewer" }));
+    assert_eq!((made.status, &made.json()["organization"]), (201, &json!("acme")), "{}", made.body);
+    let made = made.json()["id"].as_str().expect("an id").to_owned();
+    let listed = acme.get("/v1/tokens").json()["items"].clone();
+    let listed = listed.as_array().expect("tokens").iter();
+    let mut listed: Vec<_> = listed.map(|it| it["id"].as_str().expect("an id")).collect();
+    listed.sort_unstable();
+    let mut own = [&*made, &*acme.id];
+    own.sort_unstable();
+    assert_eq!(listed, own);
+    for foreign in [&other.id, &platform.id] {
+        let path = format!("/v1/tokens/{foreign}");
+        acme.delete(&path).assert_problem(404, "token_not_found");
+        let rotate = format!("{path}/rotate");
+        acme.post(&rotate, &json!({})).assert_problem(404, "token_not_found");
+        let overlap = json!({ "overlapHours": 1 });
+        acme.post(&rotate, &overlap).assert_problem(404, "token_not_found");
+    }
+    assert_eq!(platform.get("/v1/queues").status, 200, "its secret is the same");
+    let rotated = acme.post(&format!("/v1/tokens/{made}/rotate"), &json!({ "overlapHours": 1 }));
+    assert_eq!((rotated.status, &rotated.json()["organization"]), (201, &json!("acme")));
+    assert_eq!(acme.delete(&format!("/v1/tokens/{made}")).status, 200);
+    let older = json!({ "before": "2100-01-01T00:00:00Z" });
+    acme.post("/v1/tokens/revoke-older", &older).assert_problem(403, "role_needed");
+    for path in ["/v1/keys", "/v1/audit", "/v1/quotas", "/v1/queues", "/"] {
+        acme.get(path).assert_problem(403, "role_needed");
+    }
+    acme.post("/v1/keys", &json!({})).assert_problem(403, "role_needed");
+    other.get("/v1/tokens").assert_problem(403, "role_needed");
+    let scopes = json!({ "organization": "acme", "role": "admin", "scopes": ["route:*:*"] });
+    let limited = Holder::new(&server, &scopes);
+    limited.post("/v1/tokens", &json!({})).assert_problem(403, "scope_needed");
+    let log = Holder::admin(&server).get("/v1/audit").body;
+    assert!(log.contains(&acme.id) && log.contains("POST /v1/tokens/{id}/rotate"), "{log}");
+}
+
+#[test]
 fn two_tokens_have_their_own_idempotency_keys() {
     let server = closed();
     let holder = |name: &str| {

@@ -185,8 +185,11 @@ pub enum TokenError {
         /// The text that was given.
         organization: String,
     },
-    /// An operator or admin would be limited to an organization.
-    #[error("role {} is for the whole platform; leave the organization out", role.name())]
+    /// An operator would be limited to an organization.
+    #[error(
+        "role {} is for the whole platform; leave the organization out, or use role admin",
+        role.name()
+    )]
     RoleOfOrganization {
         /// The role.
         role: Role,
@@ -355,9 +358,23 @@ impl Tokens {
     /// Tokens behind an id, in the order of their ids.
     #[steadfast_store::boxed]
     pub async fn list(&self, after: Option<&str>, limit: usize) -> Result<Vec<Token>, TokenError> {
+        self.list_of(None, after, limit).await
+    }
+
+    /// The same for the tokens of an organization, if it is given.
+    #[steadfast_store::boxed]
+    pub async fn list_of(
+        &self,
+        organization: Option<&str>,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Token>, TokenError> {
         let tokens = self.tokens().await?;
-        let behind = |it: &&Token| after.is_none_or(|after| after < it.id.as_str());
-        let mut all: Vec<&Token> = tokens.by_hash.values().filter(behind).collect();
+        let is_listed = |it: &&Token| {
+            after.is_none_or(|after| after < it.id.as_str())
+                && (organization.is_none() || it.organization.as_deref() == organization)
+        };
+        let mut all: Vec<&Token> = tokens.by_hash.values().filter(is_listed).collect();
         sort_by_key(&mut all, |it| &it.id);
         let mut listed = Vec::new();
         for token in all.into_iter().take(limit) {
@@ -370,6 +387,14 @@ impl Tokens {
             listed.push(token);
         }
         Ok(listed)
+    }
+
+    /// The number of tokens of an organization, with those that have ended and are still listed.
+    #[steadfast_store::boxed]
+    pub async fn count_of(&self, organization: &str) -> Result<usize, TokenError> {
+        let tokens = self.tokens().await?;
+        let is_own = |it: &&Token| it.organization.as_deref() == Some(organization);
+        Ok(tokens.by_hash.values().filter(is_own).count())
     }
 
     /// Valid tokens, in no order. They have no time of use.
@@ -592,7 +617,7 @@ fn check(spec: &TokenSpec) -> Result<(), TokenError> {
         if !is_organization(organization) {
             return Err(TokenError::Organization { organization: organization.clone() });
         }
-        if Role::Operator <= spec.role {
+        if spec.role == Role::Operator {
             return Err(TokenError::RoleOfOrganization { role: spec.role });
         }
     }

@@ -10,7 +10,7 @@ use steadfast_api::{
     },
 };
 use steadfast_bucket::delete_older_keys;
-use steadfast_core::{Role, TokenSpec, object::Caller};
+use steadfast_core::{Role, TokenError, TokenSpec, object::Caller};
 use steadfast_web::Problem;
 use utoipa_axum::router::OpenApiRouter;
 
@@ -20,14 +20,17 @@ use crate::{
     server::Server,
 };
 
+/// Tokens of an organization whose admin creates another one.
+const TOKENS_MAX: usize = 1_000;
+
 /// Maximum overlap of a rotation.
 const OVERLAP_HOURS_MAX: u32 = 30 * 24;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
     OpenApiRouter::default()
         .routes(operation_by(create))
-        .routes(operation(list))
-        .routes(operation(revoke))
+        .routes(operation_by(list))
+        .routes(operation_by(revoke))
         .routes(operation_by(rotate))
         .routes(operation(revoke_older))
         .routes(operation_by(link))
@@ -36,8 +39,14 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
 
 async fn create(server: Arc<Server>, caller: Caller, it: CreateToken) -> Result<NewToken, Problem> {
     let key = request_key(&it)?;
+    let own = own(&caller);
+    if own.is_some() && it.organization.is_some() && it.organization.as_deref() != own {
+        let detail = "an admin of an organization creates tokens of that organization only";
+        return Err(Problem::of(Code::RoleNeeded, detail));
+    }
+    check_room(&server, &caller).await?;
     let spec = TokenSpec {
-        organization: it.organization,
+        organization: it.organization.or_else(|| own.map(str::to_owned)),
         role: it.role,
         scopes: it.scopes,
         expires_in: it.expires_days.map(|days| Duration::from_hours(24 * u64::from(days))),
@@ -48,6 +57,35 @@ async fn create(server: Arc<Server>, caller: Caller, it: CreateToken) -> Result<
     let ensured = server.close_access().await;
     ensured.map_err(|error| Problem::of(Code::Internal, error.to_string()))?;
     Ok(NewToken { entry: new.token.into(), token: new.secret })
+}
+
+/// The organization whose tokens a caller manages; `None` for all tokens.
+fn own(caller: &Caller) -> Option<&str> {
+    caller.principal()?.organization.as_deref()
+}
+
+/// Refuses an admin of an organization the tokens of others: they do not exist for it.
+async fn check_own(server: &Server, caller: &Caller, id: &str) -> Result<(), Problem> {
+    let Some(own) = own(caller) else { return Ok(()) };
+    match server.runtime.tokens().principal(id).await {
+        Ok(found) if found.organization.as_deref() == Some(own) => Ok(()),
+        Ok(_) | Err(TokenError::Denied(_)) => Err(not_found(id)),
+        Err(error) => Err(problem(error)),
+    }
+}
+
+/// Refuses an admin of an organization more tokens than the memory of the server should hold.
+async fn check_room(server: &Server, caller: &Caller) -> Result<(), Problem> {
+    let Some(own) = own(caller) else { return Ok(()) };
+    let count = server.runtime.tokens().count_of(own).await.map_err(problem)?;
+    if count < TOKENS_MAX {
+        return Ok(());
+    }
+    let detail = format!(
+        "organization `{own}` has {count} tokens, with those that have ended lately; revoked ones \
+         count for 30 days"
+    );
+    Err(Problem::of(Code::Conflict, detail))
 }
 
 async fn link(
@@ -102,9 +140,11 @@ async fn rotate(
     RotateToken { id, overlap_hours }: RotateToken,
 ) -> Result<NewToken, Problem> {
     let (tokens, overlap) = (server.runtime.tokens(), overlap(overlap_hours)?);
+    check_own(&server, &caller, &id).await?;
     let rotated = if overlap.is_zero() {
         tokens.rotate(&id).await
     } else {
+        check_room(&server, &caller).await?;
         tokens.replace(&id, overlap, caller.principal().map(|it| it.token.clone())).await
     };
     match rotated.map_err(problem)? {
@@ -113,9 +153,10 @@ async fn rotate(
     }
 }
 
-async fn list(server: Arc<Server>, it: ListTokens) -> Result<Page<Token>, Problem> {
+async fn list(server: Arc<Server>, caller: Caller, it: ListTokens) -> Result<Page<Token>, Problem> {
     let (after, limit) = (it.cursor.as_deref(), it.limit.rows());
-    let mut found = server.runtime.tokens().list(after, limit + 1).await.map_err(problem)?;
+    let found = server.runtime.tokens().list_of(own(&caller), after, limit + 1).await;
+    let mut found = found.map_err(problem)?;
     let is_more = limit < found.len();
     found.truncate(limit);
     let next = found.last().filter(|_| is_more).map(|it| it.id.clone());
@@ -124,8 +165,10 @@ async fn list(server: Arc<Server>, it: ListTokens) -> Result<Page<Token>, Proble
 
 async fn revoke(
     server: Arc<Server>,
+    caller: Caller,
     RevokeToken { id }: RevokeToken,
 ) -> Result<RevokedToken, Problem> {
+    check_own(&server, &caller, &id).await?;
     if server.runtime.tokens().revoke(&id).await.map_err(problem)? {
         return Ok(RevokedToken { id });
     }

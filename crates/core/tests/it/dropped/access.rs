@@ -14,11 +14,13 @@ pub(super) const AREAS: &[Area] = &[
         others: &[
             "authenticate",
             "by_secret",
+            "count_of",
             "ended",
             "expiring",
             "is_closed",
             "is_closed",
             "list",
+            "list_of",
             "principal",
             "valid",
         ],
