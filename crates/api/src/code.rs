@@ -116,6 +116,8 @@ codes! {
     KeyNotFound "key_not_found" 404 "Key not found",
     /// No such token.
     TokenNotFound "token_not_found" 404 "Token not found",
+    /// No such session, or it is one of another token.
+    SessionNotFound "session_not_found" 404 "Session not found",
     /// The organization has no quota.
     QuotaNotFound "quota_not_found" 404 "Quota not found",
     /// The route has no such method.

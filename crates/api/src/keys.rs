@@ -1,4 +1,4 @@
-//! Access keys of the S3 API: create, list, revoke.
+//! Access keys of the S3 API: create, list, rotate, revoke.
 
 use clap::{Args, builder::FalseyValueParser};
 use serde::{Deserialize, Serialize};
@@ -43,6 +43,19 @@ requests! {
     /// List the access keys of the S3 API, without their secrets.
     paged ListKeys {} => Page<Key>, Get "/v1/keys", Admin, errors [];
 
+    /// Create an access key with the scope and the expiry of another one, which ends at once, or
+    /// after an overlap.
+    plain RotateKey {
+        /// Id of the key
+        id: String,
+    } with {
+        /// Hours in which the old key stays valid, at most 720
+        #[arg(long, env = "STEADFAST_OVERLAP_HOURS", value_name = "HOURS")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub overlap_hours: Option<u32>,
+    } => NewKey, Post "/v1/keys/{id}/rotate", Admin, status 201,
+        errors [KeyNotFound, InvalidInput, SealKeyMissing];
+
     /// Revoke an access key at once. The S3 API refuses its signatures, presigned URLs included.
     plain RevokeKey {
         /// Id of the key
@@ -70,6 +83,9 @@ pub struct Key {
     /// When it expires; null for never.
     #[schema(format = DateTime)]
     pub expires_at: Option<String>,
+    /// When it was last used, to the minute; null for never, and for a new key.
+    #[schema(format = DateTime)]
+    pub last_used_at: Option<String>,
 }
 
 /// A new access key. The secret cannot be read again.
@@ -113,7 +129,10 @@ impl std::fmt::Debug for NewKey {
 
 impl From<KeyInfo> for Key {
     fn from(key: KeyInfo) -> Self {
-        Self::of(key.id, key.scope, key.created_at)
+        Self {
+            last_used_at: key.last_used_at.map(rfc3339),
+            ..Self::of(key.id, key.scope, key.created_at)
+        }
     }
 }
 
@@ -122,7 +141,16 @@ impl Key {
         let Scope { bucket, prefix, read_only, organization, expires_at } = scope;
         let expires_at = expires_at.map(|it| rfc3339(Timestamp(it)));
         let created_at = rfc3339(created_at);
-        Self { access_key_id, bucket, prefix, read_only, organization, created_at, expires_at }
+        Self {
+            access_key_id,
+            bucket,
+            prefix,
+            read_only,
+            organization,
+            created_at,
+            expires_at,
+            last_used_at: None,
+        }
     }
 }
 

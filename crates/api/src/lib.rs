@@ -23,6 +23,7 @@ pub mod quotas;
 mod remote;
 pub mod runs;
 pub mod server;
+pub mod sessions;
 pub mod streams;
 mod time;
 pub mod tokens;

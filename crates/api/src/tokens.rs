@@ -13,7 +13,8 @@ use crate::{
     rfc3339,
 };
 
-/// Create a token. It is shown once. From the first token on, every request needs one.
+/// Create a token. It is shown once. From the first token on, every request needs one. An admin of
+/// an organization creates tokens of that organization.
 #[derive(Clone, Debug, Args, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CreateToken {
@@ -41,14 +42,14 @@ pub struct CreateToken {
     pub idempotency_key: Option<String>,
 }
 operation!(CreateToken => NewToken, Post "/v1/tokens" (), Admin, status 201, key idempotency_key,
-    errors [InvalidName, InvalidInput]);
+    errors [InvalidName, InvalidInput, Conflict]);
 
 fn member() -> Role {
     Role::Member
 }
 
 requests! {
-    /// List the tokens, without their secrets.
+    /// List the tokens, without their secrets. An admin of an organization sees those of it.
     paged ListTokens {} => Page<Token>, Get "/v1/tokens", Admin, errors [];
 
     /// Revoke a token at once.
@@ -57,11 +58,18 @@ requests! {
         id: String,
     } => RevokedToken, Delete "/v1/tokens/{id}", Admin, errors [TokenNotFound];
 
-    /// Give a token a new secret. The old one is refused from now on.
+    /// Give a token a new secret. The old one is refused from now on. With an overlap, a new token
+    /// with the same limits and expiry is created, and the old token ends after the overlap.
     plain RotateToken {
         /// Id of the token
         id: String,
-    } => NewToken, Post "/v1/tokens/{id}/rotate", Admin, status 201, errors [TokenNotFound];
+    } with {
+        /// Hours in which the old token stays valid, at most 720
+        #[arg(long, env = "STEADFAST_OVERLAP_HOURS", value_name = "HOURS")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub overlap_hours: Option<u32>,
+    } => NewToken, Post "/v1/tokens/{id}/rotate", Admin, status 201,
+        errors [TokenNotFound, InvalidInput, Conflict];
 
     /// Create a link that logs a browser in once, within ten minutes, with this token.
     plain CreateLoginLink {} => LoginLink, Post "/v1/login-links", Viewer, status 201,
@@ -69,6 +77,29 @@ requests! {
 
     /// Show the principal of this request.
     plain WhoAmI {} => WhoAmIAnswer, Get "/v1/whoami", Viewer, errors [];
+}
+
+/// Revoke every token and access key that was created or rotated before a time, with their sessions
+/// and URLs, also the token of this request. A restored backup revives those that were revoked
+/// since.
+#[derive(Clone, Debug, Args, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RevokeOlder {
+    /// Time, as in 2026-10-05T12:00:00Z
+    #[arg(value_name = "TIME")]
+    pub before: String,
+}
+operation!(RevokeOlder => RevokedOlder, Post "/v1/tokens/revoke-older" (), Admin,
+    errors [InvalidInput]);
+
+/// The numbers of credentials that were revoked.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RevokedOlder {
+    /// Tokens.
+    pub tokens: usize,
+    /// Access keys of S3.
+    pub access_keys: usize,
 }
 
 /// A link that logs a browser in once.
@@ -119,7 +150,7 @@ pub struct Token {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(format = DateTime)]
     pub revoked_at: Option<String>,
-    /// The id of the token that created it.
+    /// The id of the token that created it, or `this machine` for that of `admin.token`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_by: Option<String>,
     /// When it was last used, to the minute.

@@ -1,5 +1,7 @@
 //! Access keys of the S3 port.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use steadfast_store::{
     Commit, Entry, EntryKey, EntryRange, Expect, Json, Outcome, Put, Rejection, Remember, Seal,
@@ -10,7 +12,13 @@ use crate::{BucketError, BucketName, KEY_BYTES_MAX};
 
 const KEYS: &str = "access-key";
 
-/// Keys that are read at a time to seal them.
+/// Last uses, by the id of the key. Apart from the keys, so that a use changes no key.
+const USED: &str = "access-key-used";
+
+/// A use is forgotten after this time.
+const USE_KEPT: Duration = Duration::from_hours(400 * 24);
+
+/// Keys that are read at a time to change them.
 const PAGE: usize = 100;
 
 /// The permissions of a key.
@@ -100,9 +108,11 @@ pub struct KeyInfo {
     pub scope: Scope,
     /// Time of creation.
     pub created_at: Timestamp,
+    /// When it was last used, if that is listed.
+    pub last_used_at: Option<Timestamp>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 struct KeyRow {
     /// Sealed.
     secret: String,
@@ -123,11 +133,7 @@ pub async fn create_key(
     once: Option<Remember>,
 ) -> Result<AccessKey, BucketError> {
     scope.check()?;
-    let id = format!("SF{}", secret_text(18, b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")?);
-    let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let secret = secret_text(40, letters)?;
-    let entry = EntryKey::new(KEYS, id.as_bytes())?;
-    let sealed = seal.seal(&identity_of(&entry), &secret)?;
+    let NewSecret { id, secret, entry, sealed } = new_secret(seal)?;
     let stored = KeyRow { secret: sealed, scope: scope.clone(), created_at: None };
     let expect = Expect::Revision { entry: entry.clone(), revision: 0 };
     let put = Put { entry, value: Some(Json::of(&stored)?), reference: None, expires: None };
@@ -149,6 +155,66 @@ pub async fn create_key(
     }
 }
 
+/// The id and the secret of a new key.
+struct NewSecret {
+    id: String,
+    secret: String,
+    entry: EntryKey,
+    sealed: String,
+}
+
+fn new_secret(seal: &Seal) -> Result<NewSecret, BucketError> {
+    let id = format!("SF{}", secret_text(18, b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")?);
+    let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let secret = secret_text(40, letters)?;
+    let entry = EntryKey::new(KEYS, id.as_bytes())?;
+    let sealed = seal.seal(&identity_of(&entry), &secret)?;
+    Ok(NewSecret { id, secret, entry, sealed })
+}
+
+/// Creates an access key with the scope and the expiry of another one, which ends after an overlap
+/// at the latest. `None` if there is no such key, or it has expired.
+#[steadfast_store::boxed]
+pub async fn rotate_key(
+    store: &dyn Store,
+    seal: &Seal,
+    id: &str,
+    overlap: Duration,
+) -> Result<Option<AccessKey>, BucketError> {
+    let Ok(old) = EntryKey::new(KEYS, id.as_bytes()) else { return Ok(None) };
+    loop {
+        let Some(found) = store.entry(&old).await? else { return Ok(None) };
+        let Some(mut row) = row_of(&found)? else { return Ok(None) };
+        let (now, expires_at) = (store.clock().now(), row.scope.expires_at);
+        if expires_at.is_some_and(|it| it <= now.0) {
+            return Ok(None);
+        }
+        let NewSecret { id, secret, entry, sealed } = new_secret(seal)?;
+        let scope = row.scope.clone();
+        let new = KeyRow { secret: sealed, created_at: None, ..row.clone() };
+        let new = Put { entry, value: Some(Json::of(&new)?), reference: None, expires: None };
+        let ends = now.after(overlap).0;
+        row.scope.expires_at = Some(expires_at.map_or(ends, |it| it.min(ends)));
+        row.created_at = Some(row.created_at.unwrap_or(found.changed_at.0));
+        let expect = Expect::Revision { entry: old.clone(), revision: found.revision };
+        let value = Some(Json::of(&row)?);
+        let ending = Put { entry: old.clone(), value, reference: None, expires: None };
+        let commit = Commit::of(Write::Put(new)).write(Write::Put(ending)).expect(expect);
+        if let Outcome::Committed(it) = store.commit(commit).await? {
+            return Ok(Some(AccessKey { id, secret: secret.into(), scope, created_at: it.at }));
+        }
+    }
+}
+
+/// Writes that a key was used now.
+#[steadfast_store::boxed]
+pub async fn note_key_use(store: &dyn Store, id: &str) -> Result<(), BucketError> {
+    let (entry, value) = (EntryKey::new(USED, id.as_bytes())?, Some(Json::of(&true)?));
+    let put = Put { entry, value, reference: None, expires: Some(USE_KEPT) };
+    store.commit(Commit::of(Write::Put(put))).await?;
+    Ok(())
+}
+
 /// An access key; `None` if it does not exist or has expired.
 #[steadfast_store::boxed]
 pub async fn find_key(
@@ -168,16 +234,21 @@ pub async fn find_key(
     Ok(Some(AccessKey { id, secret, scope, created_at }))
 }
 
-/// Access keys in the order of their ids, after one of them.
+/// Access keys in the order of their ids, after one of them, with their last uses.
 #[steadfast_store::boxed]
 pub async fn list_keys(
     store: &dyn Store,
     after: Option<&str>,
     limit: usize,
 ) -> Result<Vec<KeyInfo>, BucketError> {
-    let entries = entries(store, after.map(str::as_bytes), limit).await?;
-    let read = |it: &Entry| Ok(row_of(it)?.map(|row| info_of(it, row)));
-    entries.iter().filter_map(|it| read(it).transpose()).collect()
+    let mut listed = Vec::new();
+    for found in entries(store, after.map(str::as_bytes), limit).await? {
+        let Some(row) = row_of(&found)? else { continue };
+        let used = store.entry(&EntryKey::new(USED, found.entry.key())?).await?;
+        let last_used_at = used.map(|it| it.changed_at);
+        listed.push(KeyInfo { last_used_at, ..info_of(&found, row) });
+    }
+    Ok(listed)
 }
 
 /// Revokes an access key. Returns `false` if it does not exist.
@@ -187,10 +258,31 @@ pub async fn delete_key(store: &dyn Store, id: &str) -> Result<bool, BucketError
     if store.entry(&entry).await?.is_none_or(|it| it.value.is_none()) {
         return Ok(false);
     }
-    let expires = Some(std::time::Duration::ZERO);
+    let expires = Some(Duration::ZERO);
     let put = Put { entry, value: None, reference: None, expires };
     store.commit(Commit::of(Write::Put(put))).await?;
     Ok(true)
+}
+
+/// Revokes the access keys that were created before a time, each in a commit of its own. Returns
+/// their number.
+#[steadfast_store::boxed]
+pub async fn delete_older_keys(store: &dyn Store, before: Timestamp) -> Result<usize, BucketError> {
+    let (mut after, mut count) = (None, 0);
+    loop {
+        let page = entries(store, after.as_deref(), PAGE).await?;
+        for found in &page {
+            let Some(row) = row_of(found)? else { continue };
+            let key = info_of(found, row);
+            if key.created_at < before {
+                count += usize::from(delete_key(store, &key.id).await?);
+            }
+        }
+        match page.last() {
+            Some(last) if page.len() == PAGE => after = Some(last.entry.key().to_vec()),
+            Some(_) | None => return Ok(count),
+        }
+    }
 }
 
 /// Seals again the secrets that an earlier key sealed, each in a commit of its own. Returns their
@@ -263,5 +355,6 @@ fn info_of(entry: &Entry, row: KeyRow) -> KeyInfo {
         id: String::from_utf8_lossy(entry.entry.key()).into_owned(),
         created_at: row.created_at.map_or(entry.changed_at, Timestamp),
         scope: row.scope,
+        last_used_at: None,
     }
 }

@@ -13,7 +13,7 @@ pub use self::{
     principal::Principal,
     role::Role,
     scope::{Resource, ResourceKind, Scope, ScopeError, Verb},
-    sessions::{NewSession, SESSION_IDLE, SESSION_MAX, SessionId, Sessions},
+    sessions::{NewSession, SESSION_IDLE, SESSION_MAX, Session, SessionId, Sessions},
     tokens::{Denied, NewToken, Token, TokenError, TokenSpec, Tokens, is_closed, is_organization},
 };
 

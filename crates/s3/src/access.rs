@@ -1,5 +1,7 @@
 //! Compares the scope of an access key with the permission of an operation.
 
+use std::sync::Arc;
+
 use http::{HeaderMap, Uri};
 use s3s::{
     S3Request, S3Result,
@@ -13,12 +15,18 @@ use s3s::{
 };
 use steadfast_bucket::Scope;
 
-use crate::{auth, operations::operation, permission::Permission, unsupported};
+use crate::{
+    auth::{self, Host},
+    operations::operation,
+    permission::Permission,
+    unsupported,
+};
 
 /// Checks permissions against the scope of the access key.
 pub(crate) struct Permissions {
     /// The owner of every bucket.
     pub(crate) account: String,
+    pub(crate) host: Option<Arc<dyn Host>>,
 }
 
 /// Refuses a request that expects another owner of the bucket.
@@ -44,7 +52,13 @@ impl S3Access for Permissions {
             let text = "sign the request with an access key; `steadfast keys create` makes one";
             return Err(s3_error!(AccessDenied, "{text}"));
         };
-        let scope = auth::scope_of_signer(&credentials.access_key)?;
+        let key = &credentials.access_key;
+        let scope = auth::scope_of_signer(key)?;
+        // Before the operation is noted: the audit log has no request beyond the rate.
+        if self.host.as_ref().is_some_and(|it| !it.may_send(key)) {
+            let text = "this access key sends too many requests per second; try again in a second";
+            return Err(s3_error!(SlowDown, "{text}"));
+        }
         let name = cx.s3_op().name();
         let Some(operation) = operation(name) else {
             return Err(s3_error!(NotImplemented, "{name} is not supported"));

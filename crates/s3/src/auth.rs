@@ -11,10 +11,10 @@ use s3s::{
     auth::{S3Auth, SecretKey},
     s3_error,
 };
-use steadfast_bucket::{AccessKey, Scope, find_key};
+use steadfast_bucket::{AccessKey, BucketError, Scope, find_key};
 use steadfast_store::{Seal, Store};
 
-use crate::{errors::s3_error_of, permission::Operation};
+use crate::{errors::s3_error_of, permission::Operation, presign::URL_KEY_PREFIX};
 
 tokio::task_local! {
     static REQUEST: SignedRequest;
@@ -64,22 +64,40 @@ pub(crate) fn note_refusal() {
     let _ = REQUEST.try_with(|it| it.is_refused.set(true));
 }
 
+/// The program around the API: it has the keys that sign URLs, and limits the requests of all keys.
+#[async_trait::async_trait]
+pub trait Host: Send + Sync + 'static {
+    /// The key with this id, which begins with [`URL_KEY_PREFIX`]; `None` if it is not valid now.
+    async fn url_key(&self, id: &str) -> Result<Option<AccessKey>, BucketError>;
+
+    /// Whether a key may send a request now. It is asked after the signature was verified: ids of
+    /// keys are no secrets, so others must not use up its rate.
+    fn may_send(&self, key: &str) -> bool;
+}
+
 pub(crate) struct Keys {
     store: Arc<dyn Store>,
     seal: Seal,
+    host: Option<Arc<dyn Host>>,
 }
 
 impl Keys {
-    pub(crate) fn new(store: Arc<dyn Store>, seal: Seal) -> Self {
-        Self { store, seal }
+    pub(crate) fn new(store: Arc<dyn Store>, seal: Seal, host: Option<Arc<dyn Host>>) -> Self {
+        Self { store, seal, host }
+    }
+
+    async fn find(&self, id: &str) -> Result<Option<AccessKey>, BucketError> {
+        match &self.host {
+            Some(host) if id.starts_with(URL_KEY_PREFIX) => host.url_key(id).await,
+            Some(_) | None => find_key(&*self.store, &self.seal, id).await,
+        }
     }
 }
 
 #[async_trait::async_trait]
 impl S3Auth for Keys {
     async fn get_secret_key(&self, access_key: &str) -> S3Result<SecretKey> {
-        let found = find_key(&*self.store, &self.seal, access_key).await.map_err(s3_error_of)?;
-        let key = found.ok_or_else(unknown)?;
+        let key = self.find(access_key).await.map_err(s3_error_of)?.ok_or_else(unknown)?;
         let secret = SecretKey::from(key.secret.expose());
         // Outside of a request there is no place for it, and nothing reads it.
         let _ = REQUEST.try_with(|it| drop(it.key.set(key)));

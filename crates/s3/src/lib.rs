@@ -31,8 +31,11 @@ mod unsupported;
 mod versions;
 
 pub use self::{
+    auth::Host,
     operations::OPERATIONS,
     permission::{Operation, Permission},
-    presign::{PRESIGN_MAX, PresignError, PresignMethod, presign, presign_path},
-    service::{Refusal, S3Api, S3Use},
+    presign::{
+        PRESIGN_MAX, PresignError, PresignMethod, URL_KEY_PREFIX, presign, presign_path, url_key,
+    },
+    service::{Refusal, S3Api, S3Use, S3WrongCredential},
 };

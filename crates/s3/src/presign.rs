@@ -6,8 +6,8 @@ use data_encoding::HEXLOWER;
 use hmac::{Hmac, KeyInit, Mac};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::{Digest, Sha256};
-use steadfast_bucket::{AccessKey, BlobKey, BucketName};
-use steadfast_store::{DateTime, Timestamp};
+use steadfast_bucket::{AccessKey, BlobKey, BucketName, Scope};
+use steadfast_store::{DateTime, Seal, SealError, Timestamp};
 
 /// Maximum lifetime of a presigned URL, as in S3.
 pub const PRESIGN_MAX: Duration = Duration::from_hours(7 * 24);
@@ -40,6 +40,23 @@ pub enum PresignError {
     /// The clock shows a time that a signature cannot contain.
     #[error("the time {0} cannot be written in a signature")]
     Time(i64),
+}
+
+/// The ids of keys that sign URLs begin with this; no stored key has such an id.
+pub const URL_KEY_PREFIX: &str = "SP";
+
+/// The key that signs the URLs of a token. It is derived from the seal key, so nothing is stored,
+/// and it changes when the token gets a new secret.
+pub fn url_key(seal: &Seal, token: &str, issued_at: Timestamp) -> Result<AccessKey, SealError> {
+    let keys = seal.derived("presigned URLs")?;
+    let missing = || SealError::KeyMissing { reason: "there is no key that signs URLs".into() };
+    let secret = mac(keys.first().ok_or_else(missing)?, &format!("{token} {}", issued_at.0));
+    Ok(AccessKey {
+        id: format!("{URL_KEY_PREFIX}{token}"),
+        secret: HEXLOWER.encode(&secret).into(),
+        scope: Scope::default(),
+        created_at: issued_at,
+    })
 }
 
 /// A URL below `endpoint` (as in `http://127.0.0.1:8788`), valid from `at` on.
@@ -122,8 +139,6 @@ fn mac(secret: &[u8], text: &str) -> [u8; 32] {
 
 #[cfg(test)]
 mod tests {
-    use steadfast_bucket::Scope;
-
     use super::*;
 
     const EXAMPLE: Timestamp = Timestamp(1_369_353_600_000);
@@ -158,6 +173,19 @@ mod tests {
         let endpoint = "http://127.0.0.1:8788/";
         let url = presign(endpoint, &key(), PresignMethod::Put, blob, minute, EXAMPLE).unwrap();
         assert!(url.starts_with("http://127.0.0.1:8788/b-1/a%20b/%C3%BC%2B%3F.txt?X-Amz-Alg"));
+    }
+
+    #[test]
+    fn each_token_and_each_of_its_secrets_signs_urls_with_another_key() {
+        let sealed = Seal::of_key([1; 32]);
+        let key = |seal: &Seal, token: &str, at| url_key(seal, token, Timestamp(at)).unwrap();
+        let first = key(&sealed, "A", 1);
+        assert_eq!((&*first.id, &first), ("SPA", &key(&sealed, "A", 1)));
+        let other = Seal::of_key([2; 32]);
+        for key in [key(&sealed, "B", 1), key(&sealed, "A", 2), key(&other, "A", 1)] {
+            assert_ne!(key.secret, first.secret);
+        }
+        assert!(url_key(&Seal::none(), "A", Timestamp(1)).is_err());
     }
 
     #[test]

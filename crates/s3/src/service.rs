@@ -18,7 +18,7 @@ use steadfast_store::{Entropy, Seal, SeededEntropy, Store};
 
 use crate::{
     access::Permissions,
-    auth::{Keys, Signer, with_signer},
+    auth::{Host, Keys, Signer, with_signer},
     chunks, errors, guard,
     operations::S3Operations,
     permission::Operation,
@@ -42,6 +42,25 @@ pub struct S3Api {
 impl S3Api {
     /// Serves these buckets; `store` holds their access keys, and `seal` opens them.
     pub fn new(buckets: Buckets, store: Arc<dyn Store>, seal: Seal) -> Self {
+        Self::build(buckets, store, seal, None)
+    }
+
+    /// The same, with the keys and the limits of a host.
+    pub fn with_host(
+        buckets: Buckets,
+        store: Arc<dyn Store>,
+        seal: Seal,
+        host: Arc<dyn Host>,
+    ) -> Self {
+        Self::build(buckets, store, seal, Some(host))
+    }
+
+    fn build(
+        buckets: Buckets,
+        store: Arc<dyn Store>,
+        seal: Seal,
+        host: Option<Arc<dyn Host>>,
+    ) -> Self {
         let mut config = S3Config::default();
         config.xml_max_body_size = guard::XML_BYTES_MAX;
         // Forms are refused earlier; this limit is the second check.
@@ -52,13 +71,14 @@ impl S3Api {
         let account = buckets.account().to_owned();
         let mut builder = S3ServiceBuilder::new(S3Operations::new(buckets));
         builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
-        builder.set_auth(Keys::new(store, seal));
-        builder.set_access(Permissions { account });
+        builder.set_auth(Keys::new(store, seal, host.clone()));
+        builder.set_access(Permissions { account, host });
         Self { service: builder.build(), ids: Arc::new(RequestIds::new()) }
     }
 
     /// Handles a request. It runs to completion even if the client disconnects; an incomplete body
-    /// ends it. The extensions of the response have an [`S3Use`] if the signature was right.
+    /// ends it. The extensions of the response have an [`S3Use`] if the signature was right, and an
+    /// [`S3WrongCredential`] if it was wrong.
     pub async fn answer<B>(&self, request: Request<B>) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
@@ -73,12 +93,13 @@ impl S3Api {
             Err(error) => (errors::response(error), None),
         };
         let mut answer = named(answer, &id).await;
+        let code = answer.extensions_mut().remove::<errors::ErrorCode>().map(|it| it.0);
         if let Some(Signer { key, operation, is_refused }) = signer {
-            let code = answer.extensions_mut().remove::<errors::ErrorCode>();
-            let status = || answer.status().as_u16().to_string();
-            let outcome = code.map_or_else(status, |it| it.0);
+            let outcome = code.unwrap_or_else(|| answer.status().as_u16().to_string());
             let used = S3Use { key, operation, is_refused, outcome, request_id: id };
             answer.extensions_mut().insert(used);
+        } else if let Some(code) = code.filter(|it| WRONG_CREDENTIALS.contains(&&**it)) {
+            answer.extensions_mut().insert(S3WrongCredential { code });
         }
         if let Some(warning) = ignored_acl
             && answer.status().is_success()
@@ -186,6 +207,15 @@ pub struct S3Use {
     /// The id of the request.
     pub request_id: String,
 }
+
+/// A request with an unknown access key or a wrong signature.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct S3WrongCredential {
+    /// The code of the error.
+    pub code: String,
+}
+
+const WRONG_CREDENTIALS: [&str; 2] = ["InvalidAccessKeyId", "SignatureDoesNotMatch"];
 
 /// Adds the headers that every response has.
 async fn named(answer: Response<Body>, id: &str) -> Response<Body> {

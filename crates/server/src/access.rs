@@ -2,9 +2,12 @@
 
 pub(crate) mod admin;
 pub(crate) mod ended;
+pub(crate) mod key_uses;
 pub(crate) mod rate;
 pub(crate) mod record;
+pub(crate) mod refused;
 mod resource;
+pub(crate) mod url_keys;
 
 use std::sync::Arc;
 
@@ -16,7 +19,7 @@ use steadfast_api::{Code, Role};
 use steadfast_core::{Denied, Principal, Resource, SessionId, TokenError, object};
 use steadfast_web::{Problem, RouteEntry, escaped};
 
-pub(crate) use self::resource::resource;
+pub(crate) use self::resource::{of_route, resource};
 use crate::{
     network::Scheme,
     server::{Policy, Server},
@@ -24,7 +27,11 @@ use crate::{
 };
 
 /// Routes of the server that every principal may use, also those of organizations.
-const FOR_ALL: [&str; 2] = ["/v1/whoami", "/v1/login-links"];
+const FOR_ALL: [&str; 4] = ["/v1/whoami", "/v1/login-links", "/v1/sessions", "/v1/sessions/{id}"];
+
+/// Routes of the server for admins of organizations. Their handlers show them the tokens of the
+/// organization only.
+const OF_ORGANIZATIONS: [&str; 3] = ["/v1/tokens", "/v1/tokens/{id}", "/v1/tokens/{id}/rotate"];
 
 /// Routes that answer while the store cannot be read, also to a caller with a credential.
 const HEALTH: [&str; 2] = ["/healthz", "/readyz"];
@@ -75,6 +82,11 @@ enum Credential<'a> {
 /// Whether a route answers while the store cannot be read, and while the server is full.
 pub(crate) fn is_health(route: &RouteEntry) -> bool {
     HEALTH.contains(&&*route.path)
+}
+
+/// Whether principals of organizations may use a route, if they have its role.
+fn is_for_organizations(route: &RouteEntry) -> bool {
+    route.needs.is_for_organizations() || OF_ORGANIZATIONS.contains(&&*route.path)
 }
 
 /// The name of the session cookie. Cookies ignore ports, so the port is part of the name; under TLS
@@ -130,8 +142,7 @@ pub(crate) async fn authorize(
             && let Some(needed) = route.needs.role()
             && !FOR_ALL.contains(&&*route.path)
         {
-            let is_for_organizations = route.needs.is_for_organizations();
-            check(principal, needed, is_for_organizations, resource)
+            check(principal, needed, is_for_organizations(route), resource)
                 .map_err(Problem::into_response)?;
         }
         return Ok(Admission::of(known));
@@ -157,6 +168,7 @@ pub(crate) async fn authorize(
         Some(Credential::Token(secret)) => tokens.authenticate(secret).await,
         Some(Credential::Session(secret)) => server.runtime.sessions().find(secret).await,
     };
+    note_refused(server, route, request, found.as_ref().err());
     let Some(needed) = route.and_then(|it| it.needs.role()) else {
         let principal = found.ok().map(|it| object::Caller::Principal(Arc::new(it)));
         let caller = principal.unwrap_or(object::Caller::Anonymous);
@@ -176,10 +188,27 @@ pub(crate) async fn authorize(
     };
     server.rates().check(&principal.token).map_err(refuse)?;
     if !route.is_some_and(|it| FOR_ALL.contains(&&*it.path)) {
-        let is_for_organizations = route.is_some_and(|it| it.needs.is_for_organizations());
+        let is_for_organizations = route.is_some_and(is_for_organizations);
         check(&principal, needed, is_for_organizations, resource).map_err(refuse)?;
     }
     Ok(Admission { caller: object::Caller::Principal(principal), session })
+}
+
+/// Notes a wrong token. The cookie of a session that has ended is nothing unusual.
+fn note_refused(
+    server: &Server,
+    route: Option<&RouteEntry>,
+    request: &Parts,
+    error: Option<&TokenError>,
+) {
+    let Some(TokenError::Denied(denied)) = error else { return };
+    if *denied == Denied::Missing || !request.headers.contains_key(header::AUTHORIZATION) {
+        return;
+    }
+    let client = request.extensions.get::<ClientInfo>();
+    let client = client.map_or("-".into(), |it| it.address.to_string());
+    // The path itself may have secrets, as that of a webhook.
+    server.refused.note(&client, code_of(*denied).tag(), route.map_or("-", |it| &it.path));
 }
 
 /// Compares a principal with the needs of a route.
@@ -232,13 +261,19 @@ fn refuse(problem: Problem) -> Response {
     response
 }
 
+fn code_of(denied: Denied) -> Code {
+    match denied {
+        Denied::Missing => Code::TokenNeeded,
+        Denied::Unknown => Code::TokenUnknown,
+        Denied::Expired => Code::TokenExpired,
+        Denied::Revoked => Code::TokenRevoked,
+    }
+}
+
 /// The problem of a refused credential.
 pub(crate) fn problem(error: TokenError) -> Problem {
     let code = match &error {
-        TokenError::Denied(Denied::Missing) => Code::TokenNeeded,
-        TokenError::Denied(Denied::Unknown) => Code::TokenUnknown,
-        TokenError::Denied(Denied::Expired) => Code::TokenExpired,
-        TokenError::Denied(Denied::Revoked) => Code::TokenRevoked,
+        TokenError::Denied(denied) => code_of(*denied),
         TokenError::Store(error) => return error.clone().into(),
         TokenError::Repeated { .. } | TokenError::KeyReused { .. } => Code::KeyReused,
         TokenError::Organization { .. } => Code::InvalidName,

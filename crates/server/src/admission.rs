@@ -56,7 +56,7 @@ pub(crate) async fn admit(
     let is_limited = !is_large && route.is_some_and(|it| it.owner.is_none());
     let is_too_large = is_limited && BODY_BYTES_MAX < request.body().size_hint().lower();
     let (mut parts, body) = request.into_parts();
-    let resource = || resource_of(&parts, base);
+    let resource = || resource_of(&parts, base, route.is_some_and(|it| it.is_stream));
     let trace = Trace::of(server, route, &parts);
     let admission = match access::authorize(server, route, &resource, &parts).await {
         Ok(admission) => admission,
@@ -114,8 +114,11 @@ fn budget_of<'a>(server: &'a Server, caller: &object::Caller) -> &'a Budget {
 }
 
 /// The resource that a request uses, below this number of segments.
-fn resource_of(parts: &Parts, base: usize) -> Option<Resource<'static>> {
+fn resource_of(parts: &Parts, base: usize, is_stream: bool) -> Option<Resource<'static>> {
     let path = below(parts.extensions.get::<MatchedPath>()?.as_str(), base);
+    if !path.starts_with("/v1/") {
+        return Some(access::of_route(parts, is_stream));
+    }
     let values = values(path, parts.uri.path());
     let values: Vec<(&str, &str)> = values.iter().map(|it| (it.0, &*it.1)).collect();
     access::resource(parts.method.as_str(), path, &values).map(Resource::into_owned)

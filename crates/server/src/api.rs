@@ -12,6 +12,7 @@ pub(crate) mod queues;
 pub(crate) mod quotas;
 pub(crate) mod runs;
 mod server;
+mod sessions;
 pub(crate) mod streams;
 pub(crate) mod tokens;
 
@@ -45,6 +46,7 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Server>> {
         .merge(buckets::routes())
         .merge(keys::routes())
         .merge(tokens::routes())
+        .merge(sessions::routes())
         .merge(audit::routes())
         .merge(quotas::routes())
 }

@@ -100,7 +100,7 @@ pub(crate) struct ServeArgs {
     /// Closed for good from the first token on
     #[arg(long, env = "STEADFAST_ACCESS", default_value = "open", value_name = "MODE")]
     pub(crate) access: Access,
-    /// Requests that one token may send per second; 0 for no limit
+    /// Requests that one token or access key may send per second; 0 for no limit
     #[arg(long, env = "STEADFAST_RATE_LIMIT", default_value = "1000", value_name = "REQUESTS")]
     pub(crate) rate_limit: u32,
     #[command(flatten)]

@@ -13,6 +13,7 @@ mod processes;
 mod queues;
 mod quotas;
 mod runs;
+mod sessions;
 mod streams;
 mod table;
 mod tokens;
@@ -38,6 +39,7 @@ pub(crate) fn nouns() -> Vec<Noun> {
         buckets::noun(),
         keys::noun(),
         tokens::noun(),
+        sessions::noun(),
         audit::noun(),
         quotas::noun(),
     ]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use axum::{
     Router,
     body::Body,
@@ -9,10 +10,12 @@ use axum::{
     http::{Method, Uri, request::Parts},
     response::Response,
 };
+use steadfast_bucket::{AccessKey, BucketError};
 use steadfast_core::AuditEvent;
-use steadfast_s3::{Permission, Refusal, S3Api, S3Use};
+use steadfast_s3::{Host, Permission, Refusal, S3Api, S3Use, S3WrongCredential};
 
 use crate::{
+    access::url_keys,
     budget, envelope, guard,
     listener::{ConnectionSlot, Crowded},
     server::Server,
@@ -25,7 +28,7 @@ pub(crate) fn router(server: &Arc<Server>) -> Router {
     let Ok(buckets) = server.buckets() else { return Router::new() };
     let api = {
         let (store, seal) = (server.runtime.store().clone(), server.runtime.seal().clone());
-        S3Api::new(buckets.clone(), store, seal)
+        S3Api::with_host(buckets.clone(), store, seal, Arc::new(OfServer(server.clone())))
     };
     Router::new().fallback(async move |request: Request| -> Response {
         if !may_change_bucket(request.method(), request.uri()) {
@@ -38,6 +41,21 @@ pub(crate) fn router(server: &Arc<Server>) -> Router {
             Err(_) => api.refuse(Refusal::Failed).await.map(Body::new),
         }
     })
+}
+
+/// The server as the host of its S3 API.
+struct OfServer(Arc<Server>);
+
+#[async_trait]
+impl Host for OfServer {
+    async fn url_key(&self, id: &str) -> Result<Option<AccessKey>, BucketError> {
+        url_keys::find(&self.0, id).await
+    }
+
+    fn may_send(&self, key: &str) -> bool {
+        // While access is open, nothing else has a rate either.
+        self.0.is_open() || self.0.rates().check(key).is_ok()
+    }
 }
 
 /// Whether a request may be one that the audit log records in any case: an unsafe one about a
@@ -76,8 +94,12 @@ async fn answer(server: &Server, api: &S3Api, request: Request) -> Response {
         }
         Some(response) => response,
     };
+    if let Some(S3WrongCredential { code }) = response.extensions().get() {
+        server.refused.note(&origin.client, code, "S3");
+    }
     let Some(used) = response.extensions().get::<S3Use>().cloned() else { return response };
     let S3Use { key, operation, outcome, request_id, .. } = &used;
+    server.key_uses.note(server.runtime.store(), key);
     let Origin { client, target } = &origin;
     tracing::debug!(request_id, key, operation = operation.name, target, client, outcome, "S3");
     let Some(event) = origin.event(server, used) else { return response };
@@ -127,7 +149,7 @@ impl Origin {
 mod tests {
     use std::time::Duration;
 
-    use steadfast_bucket::{AccessKey, Scope, create_key};
+    use steadfast_bucket::{Scope, create_key, list_keys};
     use steadfast_core::{App, Bucket, test::TestApp};
     use steadfast_s3::presign_path;
     use steadfast_store::{Clock, SystemClock};
@@ -205,8 +227,12 @@ mod tests {
         assert_eq!(port.ask(&reader, "PUT", "/photos/b").await, 403);
         // A request without a valid signature has no principal.
         assert_eq!(port.send("PUT", "/photos/b", &[]).await, 403);
+        assert_eq!(port.server.refused.count(), 0);
         let forged = signed(&all, "PUT", "/photos/b").replace("/photos/b", "/photos/c");
         assert_eq!(port.send("PUT", &forged, &[]).await, 403);
+        let unknown = AccessKey { id: "SFUNKNOWN".into(), ..all.clone() };
+        assert_eq!(port.ask(&unknown, "PUT", "/photos/b").await, 403);
+        assert_eq!(port.server.refused.count(), 2, "wrong credentials are counted");
         let records = port.records().await;
         let shown: Vec<_> = records
             .iter()
@@ -230,6 +256,14 @@ mod tests {
     async fn a_blob_is_written_with_the_same_commits_while_access_is_closed() {
         let port = Port::open().await;
         let key = port.key(Scope::default()).await;
+        let store = port.program.store();
+        let last_use = async || list_keys(&**store, None, 9).await.unwrap()[0].last_used_at;
+        assert_eq!(last_use().await, None);
+        assert_eq!(port.ask(&key, "GET", "/photos").await, 200);
+        // A task of its own writes it, at most once a minute.
+        while last_use().await.is_none() {
+            tokio::task::yield_now().await;
+        }
         let commits = async |path: &str| {
             let before = port.program.store().activity().commits;
             assert_eq!(port.ask(&key, "PUT", path).await, 200);
@@ -238,6 +272,27 @@ mod tests {
         let open = commits("/photos/a").await;
         port.server.transport().close();
         assert_eq!(commits("/photos/b").await, open);
+    }
+
+    #[tokio::test]
+    async fn a_key_beyond_its_rate_is_refused_and_others_are_not() {
+        let port = Port::open().await;
+        port.server.set_rate(2);
+        let (one, other) = (port.key(Scope::default()).await, port.key(Scope::default()).await);
+        for _ in 0..20 {
+            assert_eq!(port.ask(&one, "PUT", "/photos/a").await, 200, "access is open");
+        }
+        port.server.transport().close();
+        let mut answers = Vec::new();
+        for _ in 0..20 {
+            answers.push(port.ask(&one, "GET", "/photos/a").await);
+            // Its id is no secret: without its secret nobody uses up its rate.
+            let forged = signed(&other, "GET", "/photos/a").replace("/photos/a", "/photos/b");
+            assert_eq!(port.send("GET", &forged, &[]).await, 403);
+        }
+        assert_eq!(answers[..4], [200; 4]);
+        assert!(answers[4..].contains(&503), "{answers:?}");
+        assert_eq!(port.ask(&other, "GET", "/photos/a").await, 200);
     }
 
     #[tokio::test]

@@ -40,6 +40,9 @@ const HEALTH_PERIOD: Duration = Duration::from_secs(1);
 /// Interval of clock checks, and of attempts to write to a degraded store.
 const WATCH_PERIOD: Duration = Duration::from_secs(1);
 
+/// Interval of looks at the admin token.
+const RENEWAL_PERIOD: Duration = Duration::from_hours(1);
+
 /// Serves until a signal or until the store fails.
 pub(crate) fn run(args: ServeArgs, app: App) -> Result<(), Failure> {
     logging::start(args.log);
@@ -149,6 +152,7 @@ async fn serve_on(
         () = watch(store.as_ref()) => None,
         () = server.history.measure(store.as_ref(), clock.as_ref()) => None,
         () = transport.watch(clock.as_ref()) => None,
+        () = renew(&server) => None,
     };
     server.drain();
     stop.cancel();
@@ -168,6 +172,18 @@ async fn serve_on(
     }
     tracing::info!("stopped");
     failed.map_or(Ok(()), |reason| Err(Failure::new(format!("the store failed: {reason}"))))
+}
+
+/// Renews the admin token of the machine in time, and writes it again if it was deleted.
+async fn renew(server: &Server) {
+    loop {
+        server.runtime.store().clock().sleep(RENEWAL_PERIOD).await;
+        if !server.is_open()
+            && let Err(error) = server.close_access().await
+        {
+            tracing::warn!(%error, "the admin token cannot be renewed; see `steadfast doctor`");
+        }
+    }
 }
 
 /// Determines the mode of access. From the first token on it is closed, and the data folder has an

@@ -19,7 +19,9 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     access::{
         admin::{self, AdminError, AdminToken},
+        key_uses::KeyUses,
         rate::Rates,
+        refused::RefusedCredentials,
     },
     budget::{ANONYMOUS_BYTES_MAX, Budget},
     failure::Failure,
@@ -64,6 +66,10 @@ pub(crate) struct Server {
     /// TLS, proxies and limits of connections, if it listens.
     transport: OnceLock<Arc<Transport>>,
     rates: OnceLock<Rates>,
+    /// The last uses of access keys.
+    pub(crate) key_uses: KeyUses,
+    /// Requests with a wrong credential, on all ports.
+    pub(crate) refused: RefusedCredentials,
     /// The location of the store.
     pub(crate) location: Location,
     /// Counters of this process.
@@ -84,6 +90,8 @@ pub(crate) struct Server {
     waiting: Arc<WaitPlaces>,
     /// Ends long-lived connections.
     pub(crate) stopping: CancellationToken,
+    /// One change of the admin token at a time.
+    renewal: Mutex<()>,
     /// Set if the store is read-only.
     pub(crate) is_read_only: OnceLock<()>,
     /// Files of secret settings that other users may read.
@@ -116,6 +124,8 @@ impl Server {
             s3_address: OnceLock::new(),
             data: OnceLock::new(),
             rates: OnceLock::new(),
+            key_uses: KeyUses::default(),
+            refused: RefusedCredentials::default(),
             transport: OnceLock::new(),
             location,
             metrics: Metrics::new(),
@@ -127,6 +137,7 @@ impl Server {
             examination: Mutex::new(()),
             waiting: WaitPlaces::new(listener::places() / 4 * 3),
             stopping: CancellationToken::new(),
+            renewal: Mutex::new(()),
             is_read_only: OnceLock::new(),
             open_secrets: OnceLock::new(),
             unserved: OnceLock::new(),
@@ -200,9 +211,10 @@ impl Server {
     }
 
     /// Applies closed access: proxies are believed, and the data folder, if there is one, has a
-    /// valid admin token.
+    /// valid admin token that lasts for weeks.
     pub(crate) async fn close_access(&self) -> Result<Option<AdminToken>, AdminError> {
         self.transport().close();
+        let _one_at_a_time = self.renewal.lock().await;
         match self.data.get() {
             Some(data) => admin::ensure(&self.runtime, data).await.map(Some),
             None => Ok(None),

@@ -1,15 +1,17 @@
 //! Closed access: credentials, sessions, links, tenants and the audit log.
 
 use std::{
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader, Read, Seek, Write},
+    net::TcpStream,
     os::unix::fs::PermissionsExt,
+    path::Path,
 };
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tungstenite::{client::IntoClientRequest, http::HeaderValue};
 
-use crate::harness::{Answer, Server, assert_fails_with, output, stdout, steadfast};
+use crate::harness::{Answer, Server, assert_fails_with, get_url, output, stdout, steadfast};
 
 const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
 
@@ -60,12 +62,13 @@ impl<'a> Holder<'a> {
         self.server.post_json(path, &body.to_string(), &headers)
     }
 
+    fn delete(&self, path: &str) -> Answer {
+        self.server.delete_with(path, &[("authorization", &self.bearer)])
+    }
+
     pub(crate) fn revoke(&self) {
-        let admin = Holder::admin(self.server);
-        let path = format!("{}/v1/tokens/{}", self.server.url, self.id);
-        let agent: ureq::Agent = ureq::Agent::config_builder().proxy(None).build().into();
-        let gone = agent.delete(path).header("authorization", &admin.bearer).call();
-        assert_eq!(gone.expect("it is revoked").status(), 200);
+        let gone = Holder::admin(self.server).delete(&format!("/v1/tokens/{}", self.id));
+        assert_eq!(gone.status, 200, "{}", gone.body);
     }
 }
 
@@ -110,6 +113,66 @@ fn closed_access_needs_a_credential_and_the_owner_of_the_folder_has_one() {
 }
 
 #[test]
+fn a_deleted_admin_token_is_revoked_when_the_server_writes_another_one() {
+    let server = closed();
+    let deleted = admin(&server);
+    let folder = server.kill();
+    std::fs::remove_file(folder.path().join("admin.token")).expect("it is deleted");
+    let server = Server::on(folder);
+    let bearer = format!("Bearer {deleted}");
+    let old = server.get_with("/v1/queues", &[("authorization", &bearer)]);
+    old.assert_problem(401, "token_revoked");
+    let tokens = Holder::admin(&server).get("/v1/tokens").json();
+    let items = tokens["items"].as_array().expect("tokens").iter();
+    let living: Vec<_> = items.filter(|it| it["revokedAt"].is_null()).collect();
+    assert_eq!(living.len(), 1, "{living:?}");
+    assert!(living[0]["expiresAt"].is_string(), "{living:?}");
+}
+
+#[test]
+fn a_restored_backup_revives_credentials_until_all_that_are_older_are_revoked() {
+    let server = closed().logged_in();
+    assert_eq!(server.put_json("/v1/buckets/files", &json!({})).status, 200);
+    assert_eq!(server.put_bytes("/v1/buckets/files/objects/a", b"bytes", &[]).status, 200);
+    let (leaked, key) = {
+        let leaked = Holder::new(&server, &json!({ "role": "viewer" }));
+        let key = Holder::admin(&server).post("/v1/keys", &json!({})).json();
+        ((leaked.bearer.clone(), leaked.id.clone()), key["accessKeyId"].clone())
+    };
+    let (folder, backup) = (server.kill(), self::folder());
+    let copy = |from: &Path, to: &Path| {
+        for name in ["steadfast.db", "steadfast.db-wal", "steadfast.db-shm"] {
+            let _ = std::fs::remove_file(to.join(name));
+            if from.join(name).exists() {
+                std::fs::copy(from.join(name), to.join(name)).expect("it is copied");
+            }
+        }
+    };
+    copy(folder.path(), backup.path());
+    let server = Server::on(folder).logged_in();
+    assert_eq!(server.delete(&format!("/v1/tokens/{}", leaked.1)).status, 200);
+    assert_eq!(server.delete(&format!("/v1/keys/{}", key.as_str().expect("an id"))).status, 200);
+    // A second start, so that the blobs do not belong to the session after the backup.
+    let folder = Server::on(server.kill()).kill();
+    copy(backup.path(), folder.path());
+    let server = Server::on(folder);
+    let old = format!("Bearer {}", admin(&server));
+    let status = |bearer: &str| server.get_with("/v1/queues", &[("authorization", bearer)]).status;
+    assert_eq!([status(&leaked.0), status(&old)], [200, 200], "they are valid again");
+    let found = stdout(&server.ask(&["doctor"]));
+    let (_, rest) = found.split_once("`steadfast tokens revoke-older ").expect(&found);
+    let time = rest.split('`').next().expect("a time").to_owned();
+    assert!(!server.ask(&["tokens", "revoke-older", "yesterday", "--yes"]).status.success());
+    let revoked = stdout(&server.ask(&["tokens", "revoke-older", &time, "--yes"]));
+    assert_eq!(revoked, "revoked 2 tokens and 1 access keys\n");
+    assert_eq!([status(&leaked.0), status(&old)], [401, 401]);
+    let owner = Holder::admin(&server);
+    assert_eq!(owner.get("/v1/keys").json()["items"], json!([]));
+    let found = stdout(&server.ask(&["doctor"]));
+    assert!(found.contains("older tokens and access keys are revoked"), "{found}");
+}
+
+#[test]
 fn the_first_token_closes_access_at_once_and_revoking_it_does_not_open_it() {
     let server = Server::empty();
     assert!(server.greeting.contains("access       open"), "{}", server.greeting);
@@ -121,6 +184,29 @@ fn the_first_token_closes_access_at_once_and_revoking_it_does_not_open_it() {
     let id = made.json()["id"].as_str().expect("an id").to_owned();
     assert!(server.ask(&["tokens", "revoke", &id, "--yes"]).status.success());
     server.get("/v1/queues").assert_problem(401, "token_needed");
+}
+
+#[test]
+fn wrong_tokens_are_counted_and_logged_without_their_text() {
+    let (folder, mut log) = (folder(), tempfile::tempfile().expect("a temporary file"));
+    let mut command = steadfast();
+    command.args(["--listen", "127.0.0.1:0", "--access", "closed", "--data"]).arg(folder.path());
+    let own = log.try_clone().expect("a file");
+    let Ok(server) = Server::greet_logging(command, folder, own.into()) else {
+        panic!("it does not start")
+    };
+    for _ in 0..3 {
+        let wrong = [("authorization", "Bearer sf_AAAAAAAAAA_hush")];
+        server.get_with("/v1/queues", &wrong).assert_problem(401, "token_unknown");
+    }
+    server.get("/v1/queues").assert_problem(401, "token_needed");
+    let metrics = Holder::admin(&server).get("/metrics").body;
+    assert!(metrics.contains("\nsteadfast_credentials_refused_total 3\n"), "{metrics}");
+    let mut text = String::new();
+    log.rewind().and_then(|()| log.read_to_string(&mut text)).expect("it is read");
+    let line = text.lines().find(|it| it.contains("token_unknown")).expect(&text);
+    assert!(line.contains("127.0.0.1") && line.contains("/v1/queues"), "{line}");
+    assert!(!text.contains("hush"), "{text}");
 }
 
 #[test]
@@ -152,6 +238,35 @@ fn a_login_link_works_once_and_a_session_ends_with_its_token() {
 }
 
 #[test]
+fn sessions_are_listed_and_one_of_them_is_ended() {
+    let server = closed();
+    let viewer = Holder::new(&server, &json!({ "role": "viewer" }));
+    let (secret, foreign) = (viewer.bearer.trim_start_matches("Bearer "), admin(&server));
+    let [one, other] = [secret, secret].map(|it| cookie_of(&log_in(&server, it, None)));
+    let of_admin = cookie_of(&log_in(&server, &foreign, None));
+    let status = |cookie: &str| server.get_with("/v1/queues", &[("cookie", cookie)]).status;
+    let list = |holder: &Holder<'_>| holder.get("/v1/sessions").json()["items"].clone();
+    let ids = |items: &Value| -> Vec<String> {
+        let items = items.as_array().expect("sessions").iter();
+        items.map(|it| it["id"].as_str().expect("an id").to_owned()).collect()
+    };
+    let (own, all) = (ids(&list(&viewer)), ids(&list(&Holder::admin(&server))));
+    assert_eq!((own.len(), all.len()), (2, 3));
+    let of_others = all.iter().find(|it| !own.contains(it)).expect("that of the admin");
+    let refused = viewer.delete(&format!("/v1/sessions/{of_others}"));
+    refused.assert_problem(404, "session_not_found");
+    assert_eq!(viewer.delete(&format!("/v1/sessions/{}", own[0])).status, 200);
+    let mut left = [status(&one), status(&other)];
+    left.sort_unstable();
+    assert_eq!((left, status(&of_admin)), ([200, 401], 200));
+    let ended = server.ask(&["sessions", "end", &own[1]]);
+    assert!(stdout(&ended).contains("ended session"), "{}", stdout(&ended));
+    assert_eq!([status(&one), status(&other)], [401, 401]);
+    let log = Holder::admin(&server).get("/v1/audit").body;
+    assert!(log.contains("DELETE /v1/sessions/{id}"), "{log}");
+}
+
+#[test]
 fn a_login_does_not_take_over_a_planted_session_and_leads_only_to_this_server() {
     let server = closed();
     let name = format!("steadfast-{}", server.host().rsplit(':').next().expect("a port"));
@@ -171,15 +286,42 @@ fn a_login_does_not_take_over_a_planted_session_and_leads_only_to_this_server() 
     server.post("/v1/queues/q/pause", &crossed).assert_problem(403, "foreign_origin");
 }
 
+/// A WebSocket to a chat.
+fn socket(holder: &Holder<'_>) -> tungstenite::WebSocket<TcpStream> {
+    let url = format!("ws://{}/v1/objects/chat/lobby/connect?name=ann", holder.server.host());
+    let mut request = url.into_client_request().expect("a request");
+    let bearer = HeaderValue::from_str(&holder.bearer).expect("a header");
+    request.headers_mut().insert("authorization", bearer);
+    tungstenite::client(request, holder.server.connect()).expect("it is accepted").0
+}
+
+#[test]
+fn texts_beyond_the_rate_of_a_token_are_refused_and_later_ones_are_not() {
+    let server = Server::with(folder(), &["--access", "closed", "--rate-limit", "50"]);
+    let holder = Holder::new(&server, &json!({ "role": "member" }));
+    let mut socket = socket(&holder);
+    for _ in 0..300 {
+        socket.send("ping".into()).expect("it is sent");
+    }
+    let mut read_to = |part: &str| {
+        loop {
+            socket.send("ping".into()).expect("it is sent");
+            let frame = socket.read().expect("the connection is open");
+            if frame.is_text() && frame.to_text().expect("a text").contains(part) {
+                return;
+            }
+        }
+    };
+    read_to("pong");
+    read_to("rate_limited");
+    read_to("pong");
+}
+
 #[test]
 fn a_revoked_token_ends_its_sockets_and_streams() {
     let server = closed();
     let holder = Holder::new(&server, &json!({ "role": "member" }));
-    let url = format!("ws://{}/v1/objects/chat/lobby/connect?name=ann", server.host());
-    let mut request = url.into_client_request().expect("a request");
-    let bearer = HeaderValue::from_str(&holder.bearer).expect("a header");
-    request.headers_mut().insert("authorization", bearer);
-    let (mut socket, _) = tungstenite::client(request, server.connect()).expect("it is accepted");
+    let mut socket = socket(&holder);
     let mut stream = server.connect();
     let ask = format!(
         "GET /v1/objects/chat/lobby/connect?name=bob HTTP/1.1\r\nHost: {}\r\nAuthorization: {}\r\n\
@@ -201,6 +343,35 @@ fn a_revoked_token_ends_its_sockets_and_streams() {
 }
 
 #[test]
+fn presigned_urls_end_with_the_token_that_made_them() {
+    let server = closed().logged_in();
+    assert_eq!(server.put_json("/v1/buckets/files", &json!({})).status, 200);
+    let blob = server.put_bytes("/v1/buckets/files/objects/a", b"bytes", &[]);
+    assert_eq!(blob.status, 200, "{}", blob.body);
+    let presign = |holder: &Holder<'_>, seconds: u32| {
+        let body = json!({ "key": "a", "expiresSeconds": seconds });
+        holder.post("/v1/buckets/files/presign", &body)
+    };
+    let url =
+        |holder: &Holder<'_>| presign(holder, 60).json()["url"].as_str().expect("a URL").to_owned();
+    let member = || Holder::new(&server, &json!({ "role": "member" }));
+    let (revoked, rotated, last) = (member(), member(), member());
+    let urls = [url(&revoked), url(&rotated), url(&last)];
+    assert!(urls.iter().all(|it| get_url(it).body == "bytes"));
+    revoked.revoke();
+    let rotate = format!("/v1/tokens/{}/rotate", rotated.id);
+    assert_eq!(Holder::admin(&server).post(&rotate, &json!({})).status, 201);
+    assert_eq!(urls.each_ref().map(|it| get_url(it).status), [403, 403, 200]);
+    // A URL cannot be signed anew for another token: the ids are no secrets, the keys are.
+    let forged = urls[0].replace(&revoked.id, &last.id);
+    assert_eq!(get_url(&forged).status, 403);
+    let too_long = presign(&last, 24 * 60 * 60 + 1);
+    too_long.assert_problem(400, "invalid_input");
+    assert!(too_long.body.contains("24 hours"), "{}", too_long.body);
+    assert_eq!(presign(&Holder::admin(&server), 7 * 24 * 60 * 60).status, 200);
+}
+
+#[test]
 fn scopes_limit_a_token_to_its_resources() {
     let server = closed();
     let scopes = json!({ "role": "member", "scopes": ["queue:mail:send", "object:chat/*:call"] });
@@ -215,6 +386,79 @@ fn scopes_limit_a_token_to_its_resources() {
     tricked.assert_problem(403, "scope_needed");
     let wrong = Holder::admin(&server).post("/v1/tokens", &json!({ "scopes": ["mail:send"] }));
     assert_eq!(wrong.status, 400, "{}", wrong.body);
+}
+
+#[test]
+fn scopes_limit_a_token_of_an_organization_to_its_routes() {
+    let server = closed();
+    let spec = |role: &str, scope: &str| {
+        Holder::new(&server, &json!({ "organization": "acme", "role": role, "scopes": [scope] }))
+    };
+    let reader = spec("member", "route:api/organizations/acme/uploads*:read");
+    let uploads = |organization: &str| format!("/api/organizations/{organization}/uploads");
+    assert_eq!(reader.get(&uploads("acme")).status, 200);
+    reader.post(&uploads("acme"), &json!({})).assert_problem(403, "scope_needed");
+    reader.get(&uploads("other")).assert_problem(403, "scope_needed");
+    reader.get("/api/organizations/acme%2Fuploads/uploads").assert_problem(403, "scope_needed");
+    reader.get("/api/artifacts").assert_problem(403, "scope_needed");
+    reader.get("/v1/queues").assert_problem(403, "role_needed");
+    // A scope for everything reaches nothing of another organization.
+    let wide = spec("member", "route:*:*");
+    assert_eq!(wide.get(&uploads("acme")).status, 200);
+    assert_eq!(wide.get(&uploads("other")).status, 404);
+    wide.get("/").assert_problem(403, "role_needed");
+    // On the platform it limits a token to pages, as a token for metrics.
+    let metrics = json!({ "role": "viewer", "scopes": ["route:metrics:read"] });
+    let metrics = Holder::new(&server, &metrics);
+    assert_eq!(metrics.get("/metrics").status, 200);
+    metrics.get("/openapi.json").assert_problem(403, "scope_needed");
+    metrics.get("/v1/queues").assert_problem(403, "scope_needed");
+}
+
+#[test]
+fn an_admin_of_an_organization_manages_its_tokens_and_nothing_else() {
+    let server = closed();
+    let acme = Holder::new(&server, &json!({ "organization": "acme", "role": "admin" }));
+    let other = Holder::new(&server, &json!({ "organization": "other" }));
+    let platform = Holder::new(&server, &json!({ "role": "viewer" }));
+    let operator = acme.post("/v1/tokens", &json!({ "role": "operator" }));
+    operator.assert_problem(400, "invalid_input");
+    let foreign = acme.post("/v1/tokens", &json!({ "organization": "other" }));
+    foreign.assert_problem(403, "role_needed");
+    let made = acme.post("/v1/tokens", &json!({ "role": "viewer" }));
+    assert_eq!((made.status, &made.json()["organization"]), (201, &json!("acme")), "{}", made.body);
+    let made = made.json()["id"].as_str().expect("an id").to_owned();
+    let listed = acme.get("/v1/tokens").json()["items"].clone();
+    let listed = listed.as_array().expect("tokens").iter();
+    let mut listed: Vec<_> = listed.map(|it| it["id"].as_str().expect("an id")).collect();
+    listed.sort_unstable();
+    let mut own = [&*made, &*acme.id];
+    own.sort_unstable();
+    assert_eq!(listed, own);
+    for foreign in [&other.id, &platform.id] {
+        let path = format!("/v1/tokens/{foreign}");
+        acme.delete(&path).assert_problem(404, "token_not_found");
+        let rotate = format!("{path}/rotate");
+        acme.post(&rotate, &json!({})).assert_problem(404, "token_not_found");
+        let overlap = json!({ "overlapHours": 1 });
+        acme.post(&rotate, &overlap).assert_problem(404, "token_not_found");
+    }
+    assert_eq!(platform.get("/v1/queues").status, 200, "its secret is the same");
+    let rotated = acme.post(&format!("/v1/tokens/{made}/rotate"), &json!({ "overlapHours": 1 }));
+    assert_eq!((rotated.status, &rotated.json()["organization"]), (201, &json!("acme")));
+    assert_eq!(acme.delete(&format!("/v1/tokens/{made}")).status, 200);
+    let older = json!({ "before": "2100-01-01T00:00:00Z" });
+    acme.post("/v1/tokens/revoke-older", &older).assert_problem(403, "role_needed");
+    for path in ["/v1/keys", "/v1/audit", "/v1/quotas", "/v1/queues", "/"] {
+        acme.get(path).assert_problem(403, "role_needed");
+    }
+    acme.post("/v1/keys", &json!({})).assert_problem(403, "role_needed");
+    other.get("/v1/tokens").assert_problem(403, "role_needed");
+    let scopes = json!({ "organization": "acme", "role": "admin", "scopes": ["route:*:*"] });
+    let limited = Holder::new(&server, &scopes);
+    limited.post("/v1/tokens", &json!({})).assert_problem(403, "scope_needed");
+    let log = Holder::admin(&server).get("/v1/audit").body;
+    assert!(log.contains(&acme.id) && log.contains("POST /v1/tokens/{id}/rotate"), "{log}");
 }
 
 #[test]

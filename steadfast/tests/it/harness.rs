@@ -271,6 +271,15 @@ impl Server {
         Answer::try_of(self.agent().delete(format!("{}{path}", self.url)).call())
     }
 
+    /// Sends DELETE with these headers.
+    pub(crate) fn delete_with(&self, path: &str, headers: &[(&str, &str)]) -> Answer {
+        let mut request = self.agent().delete(format!("{}{path}", self.url));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        Answer::of(request.call())
+    }
+
     /// Sends POST without a body.
     pub(crate) fn post(&self, path: &str, headers: &[(&str, &str)]) -> Answer {
         let mut request = self.agent().post(format!("{}{path}", self.url));

@@ -162,8 +162,9 @@ fn every_post(server: Server) {
     uploads(&mut walk);
     // From here on every request needs a token.
     secrets(&mut walk);
-    // A repetition gives another secret or link.
-    walk.tried.extend(["/v1/tokens/{id}/rotate", "/v1/login-links"]);
+    // A repetition gives another secret or link, or revokes nothing more.
+    walk.tried.extend(["/v1/tokens/{id}/rotate", "/v1/keys/{id}/rotate", "/v1/login-links"]);
+    walk.tried.insert("/v1/tokens/revoke-older");
     // Providers may repeat callbacks freely: a task ends once.
     walk.tried.insert("/webhooks/{provider}/{generation}/{task}/{token}");
     let described = walk.json("/openapi.json");
@@ -176,6 +177,8 @@ fn every_post(server: Server) {
         "/v1/objects/{class}/{name}/sql",
         "/v1/buckets/{bucket}/presign",
         "/v1/tokens/{id}/rotate",
+        "/v1/tokens/revoke-older",
+        "/v1/keys/{id}/rotate",
         "/v1/login-links",
         "/webhooks/{provider}/{generation}/{task}/{token}",
     ];

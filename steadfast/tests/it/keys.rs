@@ -40,6 +40,15 @@ fn a_key_is_created_listed_without_its_secret_and_revoked() {
     let rest = json_of(&server.get(&format!("/v1/keys?limit=1&cursor={next}")).body);
     assert_ne!(page["items"], rest["items"]);
     assert_eq!(rest["next"], Value::Null);
+    let rotated = server.ask(&["keys", "rotate", id, "--overlap-hours", "1", "--json"]);
+    let rotated = json_of(&stdout(&rotated));
+    assert_eq!((&rotated["prefix"], &rotated["expiresAt"]), (&json!("2026/"), &Value::Null));
+    assert_ne!(rotated["accessKeyId"], made["accessKeyId"]);
+    let items = json_of(&server.get("/v1/keys").body)["items"].clone();
+    let old = items.as_array().unwrap().iter().find(|it| it["accessKeyId"] == id).unwrap();
+    assert!(old["expiresAt"].is_string() && old["lastUsedAt"].is_null(), "{old}");
+    let long = server.ask(&["keys", "rotate", id, "--overlap-hours", "721"]);
+    assert_fails_with(&long, &["720 hours", "invalid_input"]);
     assert_fails_with(&server.ask(&["keys", "revoke", id]), &[id, "--yes"]);
     let revoke = || server.ask(&["keys", "revoke", id, "--yes"]);
     assert_eq!(stdout(&revoke()), format!("revoked access key {id}\n"));

@@ -12,7 +12,7 @@ use steadfast::{
     api::{
         ApiError, Code, Connection, Operation, audit as au, buckets as b, connect, keys as k,
         objects as o, payload, processes as p, queues as q, quotas as qu, runs as r, server as d,
-        streams as s, tokens as t,
+        sessions as se, streams as s, tokens as t,
     },
     store::StoreError,
     workflow::Status,
@@ -306,6 +306,7 @@ impl Walk {
     async fn rest(&mut self) {
         let key = self.send::<k::CreateKey>(&[], json!({})).await.key.access_key_id;
         self.send::<k::ListKeys>(&[], json!({})).await;
+        self.send::<k::RotateKey>(&[&key], json!({"overlapHours": 1})).await;
         self.send::<k::RevokeKey>(&[&key], json!({})).await;
         self.send::<qu::SetQuota>(&["acme"], json!({"bytes": 9})).await;
         self.send::<qu::ListQuotas>(&[], json!({})).await;
@@ -342,9 +343,13 @@ impl Walk {
         self.send::<t::ListTokens>(&[], json!({})).await;
         self.send::<t::RotateToken>(&[&token], json!({})).await;
         self.send::<t::RevokeToken>(&[&token], json!({})).await;
+        let none = json!({"before": "1970-01-01T00:00:00Z"});
+        assert_eq!(self.send::<t::RevokeOlder>(&[], none).await.tokens, 0);
         let me = self.send::<t::WhoAmI>(&[], json!({})).await;
         assert_eq!((&*me.access, &*me.role), ("closed", "admin"));
         self.send::<t::CreateLoginLink>(&[], json!({})).await;
+        assert!(self.send::<se::ListSessions>(&[], json!({})).await.items.is_empty());
+        self.refused::<se::EndSession>(&["nothing"], Code::SessionNotFound).await;
         self.send::<au::ListAudit>(&[], json!({})).await;
     }
 }

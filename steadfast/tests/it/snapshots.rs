@@ -227,6 +227,7 @@ fn provocations() -> Vec<(Code, Provocation)> {
         (Code::StreamNotFound, ask("GET /v1/streams/stream/a/nothing")),
         (Code::KeyNotFound, ask("DELETE /v1/keys/nothing")),
         (Code::TokenNotFound, ask("DELETE /v1/tokens/nothing")),
+        (Code::SessionNotFound, ask("DELETE /v1/sessions/nothing")),
         (Code::WrongMethod, ask("PATCH /v1/queues")),
         (Code::Conflict, ask(&format!("DELETE {photos}"))),
         (Code::WrongStatus, ask("POST /v1/workflows/order/runs/o-1/restart")),

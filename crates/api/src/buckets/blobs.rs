@@ -45,8 +45,8 @@ operation!(DeleteBlob => DeletedBlob, Delete "/v1/buckets/{bucket}/objects/{*key
     blob.key), Operator,
     errors [InvalidName, BucketNotFound, InvalidKey, BlobNotFound, PreconditionFailed]);
 
-/// Create a URL that reads or writes one blob without a key until it expires. The server signs it
-/// with an access key that it creates for this purpose; revoking that key revokes all such URLs.
+/// Create a URL that reads or writes one blob without a key until it expires. It also ends when the
+/// token that made it is revoked, rotated or expires.
 #[derive(Clone, Debug, Args, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PresignBlob {
@@ -59,8 +59,8 @@ pub struct PresignBlob {
     #[arg(long, env = "STEADFAST_METHOD", default_value = "get")]
     #[serde(default)]
     pub method: PresignMethod,
-    /// Lifetime, at most 7 days.
-    #[arg(help = "Lifetime, at most 7d: a number with s, m, h or d")]
+    /// Lifetime, at most 7 days; for role member, 24 hours.
+    #[arg(help = "Lifetime, at most 7d, for role member 24h: a number with s, m, h or d")]
     #[arg(long = "expires", env = "STEADFAST_EXPIRES", default_value = "1h",
         value_name = "TIME", value_parser = seconds)]
     #[serde(default = "an_hour")]

@@ -7,9 +7,10 @@ use std::{collections::BTreeSet, fs, time::Duration};
 use steadfast_bucket::{
     Attributes, BucketError, BucketName, BucketSettings, Buckets, Condition, CopyOptions,
     EventType, ExpectedContent, GetOptions, LifecycleRule, ListOptions, PartTag, PutOptions, Quota,
-    Rule, Scope, create_key, delete_key, find_key, list_keys, seal_keys,
+    Rule, Scope, create_key, delete_key, delete_older_keys, find_key, list_keys, note_key_use,
+    rotate_key, seal_keys,
 };
-use steadfast_store::{Commit, Remember, Seal, SealFile, queue_address};
+use steadfast_store::{Commit, Remember, Seal, SealFile, Timestamp, queue_address};
 
 use crate::{
     dropping::{ATTEMPTS, Area, check_areas, dropped, each},
@@ -54,7 +55,14 @@ const AREAS: &[Area] = &[
     Area { file: "delete.rs", tried: &["delete"], others: &[] },
     Area {
         file: "keys.rs",
-        tried: &["create_key", "delete_key", "seal_keys"],
+        tried: &[
+            "create_key",
+            "delete_key",
+            "delete_older_keys",
+            "note_key_use",
+            "rotate_key",
+            "seal_keys",
+        ],
         others: &["find_key", "list_keys"],
     },
     Area {
@@ -389,6 +397,24 @@ async fn access_keys_are_those_of_the_store(setup: Setup) {
         store.commit(Commit::default()).await.unwrap();
         are_found(&setup, &seal).await;
         deleted
+    })
+    .await;
+    each(async |polls| {
+        create_key(store, &seal, Scope::default(), None).await.unwrap();
+        let deleted = dropped(polls, delete_older_keys(store, Timestamp::MAX)).await;
+        store.commit(Commit::default()).await.unwrap();
+        are_found(&setup, &seal).await;
+        deleted
+    })
+    .await;
+    each(async |polls| {
+        let made = create_key(store, &seal, Scope::default(), None).await.unwrap();
+        let used = dropped(polls, note_key_use(store, &made.id)).await;
+        let hour = Duration::from_hours(1);
+        let rotated = dropped(polls, rotate_key(store, &seal, &made.id, hour)).await;
+        store.commit(Commit::default()).await.unwrap();
+        are_found(&setup, &seal).await;
+        used.and(rotated)
     })
     .await;
     let seal = load(&[&second, &first]).await;

@@ -3,14 +3,18 @@
 use std::{fs, path::Path, time::Duration};
 
 use steadfast_bucket::{
-    BucketError, Scope, create_key, delete_key, find_key, list_keys, seal_keys,
+    BucketError, Scope, create_key, delete_key, delete_older_keys, find_key, list_keys,
+    note_key_use, rotate_key, seal_keys,
 };
-use steadfast_store::{Commit, EntryKey, Json, Put, Seal, SealError, SealFile, Store, Write};
+use steadfast_store::{
+    Commit, EntryKey, Json, Put, Seal, SealError, SealFile, Store, Timestamp, Write,
+};
 
 use crate::setup::{START, Setup};
 
 laws!(
     access_keys_are_found_until_they_are_revoked,
+    a_rotated_key_is_found_during_the_overlap_and_uses_are_listed,
     the_stored_secret_is_sealed,
     a_new_seal_key_seals_all_secrets_once,
     a_sealed_secret_is_refused_in_the_row_of_another_key,
@@ -80,6 +84,35 @@ async fn access_keys_are_found_until_they_are_revoked(setup: Setup) {
     assert!(!delete_key(&*setup.store, &one.id).await.unwrap());
     assert_eq!(find_key(&*setup.store, &seal, &one.id).await.unwrap(), None);
     assert_eq!(list(None, 10).await, [all.id]);
+}
+
+async fn a_rotated_key_is_found_during_the_overlap_and_uses_are_listed(setup: Setup) {
+    let (store, seal) = (&*setup.store, Seal::of_key([1; 32]));
+    let scope = Scope { bucket: Some("photos".into()), read_only: true, ..Scope::default() };
+    let old = create_key(store, &seal, scope.clone(), None).await.unwrap();
+    let hour = Duration::from_hours(1);
+    let new = rotate_key(store, &seal, &old.id, hour).await.unwrap().unwrap();
+    assert_ne!((&new.id, &new.secret), (&old.id, &old.secret));
+    assert_eq!(find_key(store, &seal, &new.id).await.unwrap().as_ref(), Some(&new));
+    assert_eq!(new.scope, scope);
+    let ending = find_key(store, &seal, &old.id).await.unwrap().unwrap();
+    let ends = ending.scope.expires_at.unwrap() - store.clock().now().0;
+    assert!((1..=3_600_000).contains(&ends), "{ends}");
+    assert_eq!((ending.secret, ending.created_at), (old.secret, old.created_at));
+    // Without an overlap it ends at once, and cannot be rotated again.
+    rotate_key(store, &seal, &old.id, Duration::ZERO).await.unwrap().unwrap();
+    assert_eq!(find_key(store, &seal, &old.id).await.unwrap(), None);
+    for gone in [&*old.id, "SFNOTHING", "", &"x".repeat(2_000)] {
+        assert!(rotate_key(store, &seal, gone, hour).await.unwrap().is_none(), "{gone}");
+    }
+    note_key_use(store, &new.id).await.unwrap();
+    let listed = list_keys(store, None, 10).await.unwrap();
+    assert_eq!(listed.len(), 3);
+    assert!(listed.iter().all(|it| it.last_used_at.is_some() == (it.id == new.id)), "{listed:?}");
+    // The time of creation counts, also of a key whose row was changed since.
+    assert_eq!(delete_older_keys(store, old.created_at).await.unwrap(), 0);
+    assert_eq!(delete_older_keys(store, Timestamp::MAX).await.unwrap(), 3);
+    assert!(list_keys(store, None, 10).await.unwrap().is_empty());
 }
 
 fn entry(id: &str) -> EntryKey {

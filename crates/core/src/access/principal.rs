@@ -23,6 +23,11 @@ impl Principal {
         role <= self.role
     }
 
+    /// Whether the principal is an admin of the whole platform, without limits.
+    pub fn is_admin_of_platform(&self) -> bool {
+        self.has(Role::Admin) && self.organization.is_none() && self.scopes.is_empty()
+    }
+
     /// Whether the scopes of the token allow a request. A token with scopes allows nothing that
     /// names no resource.
     pub fn allows(&self, resource: Option<&Resource<'_>>) -> bool {

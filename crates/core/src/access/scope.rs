@@ -19,6 +19,9 @@ pub enum ResourceKind {
     Queue,
     /// A bucket: `name`, or its blobs: `name/key`.
     Bucket,
+    /// A route outside of `/v1`, of an application or of the console: its path without the first
+    /// slash, as it is in the URL.
+    Route,
 }
 
 steadfast_store::texts! {
@@ -29,6 +32,7 @@ steadfast_store::texts! {
         Stream = "stream",
         Queue = "queue",
         Bucket = "bucket",
+        Route = "route",
     }
 }
 
@@ -229,6 +233,16 @@ mod tests {
             &["bucket:photos2/x:write"],
         );
         check("object:chat/lobby:*", &["object:chat/lobby:read"], &["object:chat/lobby2:read"]);
+        check(
+            "route:api/organizations/acme/uploads/:read",
+            &["route:api/organizations/acme/uploads/a.png:read"],
+            &[
+                "route:api/organizations/acme/uploads/a.png:write",
+                "route:api/organizations/acme/uploads:read",
+                "route:api/organizations/acme2/uploads/a.png:read",
+                "object:api/organizations/acme/uploads/a.png:read",
+            ],
+        );
     }
 
     #[test]

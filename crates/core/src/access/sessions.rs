@@ -6,8 +6,8 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use steadfast_store::{
-    Commit, EntryKey, Expect, InvalidInput, Json, Outcome, Put, Store, StoreError, Timestamp,
-    Write, secret_text,
+    Commit, EntryKey, EntryRange, Expect, InvalidInput, Json, Outcome, Put, Store, StoreError,
+    Timestamp, Write, secret_text,
 };
 use tokio::sync::watch;
 
@@ -28,6 +28,9 @@ const USE_WRITTEN: Duration = Duration::from_mins(5);
 const LINK_VALID: Duration = Duration::from_mins(10);
 /// Sessions kept in memory. Others are read from the store.
 const CACHED_MAX: usize = 10_000;
+
+/// Sessions that one list reads.
+const LIST_READS: usize = 1_000;
 
 /// Length of a secret, with 5 random bits per letter.
 const SECRET_LEN: usize = 52;
@@ -69,6 +72,19 @@ pub struct NewSession {
     pub secret: String,
     /// The principal.
     pub principal: Principal,
+}
+
+/// A session that lasts, without its secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// The id: the hash of the secret, which is no credential.
+    pub id: String,
+    /// The id of the token that it stands for.
+    pub token: String,
+    /// When it began.
+    pub begun_at: Timestamp,
+    /// When it ends if it is not used again.
+    pub ends_at: Timestamp,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -199,10 +215,68 @@ impl Sessions {
         Ok(())
     }
 
+    /// Sessions behind an id, in the order of their ids: those of one token, or all. The second
+    /// value is the id behind which others may follow; a list may be shorter than its limit then.
+    #[steadfast_store::boxed]
+    pub async fn list(
+        &self,
+        token: Option<&str>,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<(Vec<Session>, Option<String>), TokenError> {
+        let range = EntryRange::prefix(b"");
+        let range = match after {
+            Some(after) => range.after(after.as_bytes()),
+            None => range,
+        };
+        let page = self.store.entries(SPACE, range, LIST_READS).await?;
+        let (mut listed, mut last, now) = (Vec::new(), None, self.store.clock().now().0);
+        let is_full = page.len() == LIST_READS;
+        for entry in page {
+            if listed.len() == limit {
+                return Ok((listed, last));
+            }
+            let id = String::from_utf8_lossy(entry.entry.key()).into_owned();
+            last = Some(id.clone());
+            let Some(stored) = entry.value.map(|it| parse::<Stored>(&it)).transpose()? else {
+                continue;
+            };
+            let is_listed = token.is_none_or(|it| it == stored.token) && now < stored.end();
+            // A session whose token has ended has ended, too.
+            if is_listed && self.principal(&stored.token, stored.issued_at).await.is_ok() {
+                let begun_at = Timestamp(stored.ends_at.saturating_sub(millis(SESSION_MAX)));
+                let ends_at = Timestamp(stored.end());
+                listed.push(Session { id, token: stored.token, begun_at, ends_at });
+            }
+        }
+        Ok((listed, last.filter(|_| is_full)))
+    }
+
+    /// Ends the session with this id, if it is one of the token, or of any token. `false` if there
+    /// is none.
+    #[steadfast_store::boxed]
+    pub async fn end_by_id(&self, id: &str, token: Option<&str>) -> Result<bool, TokenError> {
+        let id = SessionId(id.to_owned());
+        let Ok(entry) = id.entry() else { return Ok(false) };
+        let found = self.store.entry(&entry).await?.and_then(|it| it.value);
+        let Some(found) = found else { return Ok(false) };
+        let (stored, now): (Stored, _) = (parse(&found)?, self.store.clock().now().0);
+        if stored.end() <= now || token.is_some_and(|it| it != stored.token) {
+            return Ok(false);
+        }
+        self.end_it(id).await.map(|()| true)
+    }
+
     /// Ends a session.
     #[steadfast_store::boxed]
     pub async fn end(&self, secret: &str) -> Result<(), TokenError> {
-        let Some(id) = SessionId::of(secret) else { return Ok(()) };
+        match SessionId::of(secret) {
+            Some(id) => self.end_it(id).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn end_it(&self, id: SessionId) -> Result<(), TokenError> {
         let expires = Some(Duration::ZERO);
         let gone = Put { entry: id.entry()?, value: None, reference: None, expires };
         let sessions = self.clone();

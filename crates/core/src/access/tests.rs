@@ -81,6 +81,31 @@ async fn a_token_expires_and_a_rotated_one_has_a_new_secret() {
 }
 
 #[tokio::test]
+async fn a_replaced_token_is_valid_during_the_overlap_and_not_after_it() {
+    let world = World::new();
+    let scopes = vec!["queue:mail:send".parse().unwrap()];
+    let spec = TokenSpec { scopes: scopes.clone(), ..TokenSpec::role(Role::Member) };
+    let old = world.tokens.create(spec, None).await.unwrap();
+    let session = world.sessions.begin(&old.secret).await.unwrap().secret;
+    let hour = Duration::from_hours(1);
+    let by = Some("ADMINTOKEN".to_owned());
+    let new = world.tokens.replace(&old.token.id, hour, by.clone()).await.unwrap().unwrap();
+    assert_ne!(new.token.id, old.token.id);
+    assert_eq!((new.token.role, new.token.scopes.clone()), (Role::Member, scopes));
+    assert_eq!((new.token.created_by.clone(), new.token.expires_at), (by, None));
+    // A second overlap does not make the first one longer.
+    world.tokens.replace(&old.token.id, 2 * hour, None).await.unwrap().unwrap();
+    world.clock.advance(hour - Duration::from_secs(1));
+    assert_eq!([world.denied(&old.secret).await, world.denied(&new.secret).await], [None, None]);
+    assert_eq!(world.session_denied(&session).await, None);
+    world.clock.advance(Duration::from_secs(1));
+    assert_eq!(world.denied(&old.secret).await, Some(Denied::Expired));
+    assert_eq!(world.session_denied(&session).await, Some(Denied::Expired));
+    assert_eq!(world.denied(&new.secret).await, None);
+    assert!(world.tokens.replace(&old.token.id, hour, None).await.unwrap().is_none());
+}
+
+#[tokio::test]
 async fn valid_tokens_that_expire_soon_are_listed() {
     let world = World::new();
     let day = Duration::from_hours(24);
@@ -189,6 +214,43 @@ async fn a_session_ends_when_it_is_idle_too_old_left_or_without_its_token() {
     world.tokens.revoke(&made.token.id).await.unwrap();
     assert_eq!(world.session_denied(&last).await, Some(Denied::Revoked));
     assert!(!world.store.dump().await.unwrap().rows.join("\n").contains(&last));
+}
+
+#[tokio::test]
+async fn sessions_are_listed_by_token_and_ended_by_id() {
+    let world = World::new();
+    let mut tokens = Vec::new();
+    for role in [Role::Viewer, Role::Admin] {
+        tokens.push(world.tokens.create(TokenSpec::role(role), None).await.unwrap());
+    }
+    let [viewer, admin] = &tokens[..] else { panic!("two tokens") };
+    let (one, other) = (
+        world.sessions.begin(&viewer.secret).await.unwrap().secret,
+        world.sessions.begin(&admin.secret).await.unwrap().secret,
+    );
+    let ids = async |token: Option<&str>| {
+        let (listed, next) = world.sessions.list(token, None, 9).await.unwrap();
+        assert_eq!(next, None);
+        listed.into_iter().map(|it| it.id).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(None).await.len(), 2);
+    let own = ids(Some(&viewer.token.id)).await;
+    assert_eq!(own, [hash::hash(&one)]);
+    let (first, next) = world.sessions.list(None, None, 1).await.unwrap();
+    assert_eq!(next.as_deref(), Some(&*first[0].id));
+    let (second, _) = world.sessions.list(None, next.as_deref(), 1).await.unwrap();
+    assert!(first[0].id < second[0].id);
+    assert_eq!(first[0].ends_at.0 - first[0].begun_at.0, 12 * 60 * 60 * 1_000);
+    // Only its own, not that of the other token.
+    let foreign = hash::hash(&other);
+    assert!(!world.sessions.end_by_id(&foreign, Some(&viewer.token.id)).await.unwrap());
+    assert!(!world.sessions.end_by_id("nothing", None).await.unwrap());
+    assert_eq!(world.session_denied(&other).await, None);
+    assert!(world.sessions.end_by_id(&own[0], Some(&viewer.token.id)).await.unwrap());
+    assert!(!world.sessions.end_by_id(&own[0], None).await.unwrap());
+    assert_eq!(world.session_denied(&one).await, Some(Denied::Unknown));
+    world.tokens.revoke(&admin.token.id).await.unwrap();
+    assert!(ids(None).await.is_empty(), "its token has ended");
 }
 
 #[tokio::test]

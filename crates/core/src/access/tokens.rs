@@ -75,7 +75,7 @@ pub struct Token {
     pub expires_at: Option<Timestamp>,
     /// When it was revoked.
     pub revoked_at: Option<Timestamp>,
-    /// The id of the token that created it.
+    /// The id of the token that created it, or `this machine` for that of `admin.token`.
     pub created_by: Option<String>,
     /// When it was last used, to the minute.
     pub last_used_at: Option<Timestamp>,
@@ -185,8 +185,11 @@ pub enum TokenError {
         /// The text that was given.
         organization: String,
     },
-    /// An operator or admin would be limited to an organization.
-    #[error("role {} is for the whole platform; leave the organization out", role.name())]
+    /// An operator would be limited to an organization.
+    #[error(
+        "role {} is for the whole platform; leave the organization out, or use role admin",
+        role.name()
+    )]
     RoleOfOrganization {
         /// The role.
         role: Role,
@@ -303,6 +306,35 @@ impl Tokens {
         }
     }
 
+    /// Creates a token with the limits and the expiry of another one, which ends after an overlap
+    /// at the latest. `None` if there is no such token, or it has ended.
+    #[steadfast_store::boxed]
+    pub async fn replace(
+        &self,
+        id: &str,
+        overlap: Duration,
+        created_by: Option<String>,
+    ) -> Result<Option<NewToken>, TokenError> {
+        loop {
+            let Some((entry, mut old, revision)) = self.find(id).await? else { return Ok(None) };
+            let now = self.store.clock().now();
+            if old.token().principal(now).is_err() {
+                return Ok(None);
+            }
+            let (id, created_by) = (secret_text(10, LETTERS)?, created_by.clone());
+            let stored = Stored { id, created_at: now.0, created_by, ..old.clone() };
+            let (new, commit) = new_secret(stored)?;
+            let ends = now.after(overlap).0;
+            old.expires_at = Some(old.expires_at.map_or(ends, |it| it.min(ends)));
+            let value = Some(Json::of(&old)?);
+            let put = Put { entry: entry.clone(), value, reference: None, expires: None };
+            let commit = commit.expect(Expect::Revision { entry, revision }).write(Write::Put(put));
+            if let Outcome::Committed(_) = self.change(commit).await? {
+                return Ok(Some(new));
+            }
+        }
+    }
+
     /// Revokes a token. `false` if there is none of this id, or it is revoked already.
     #[steadfast_store::boxed]
     pub async fn revoke(&self, id: &str) -> Result<bool, TokenError> {
@@ -326,9 +358,23 @@ impl Tokens {
     /// Tokens behind an id, in the order of their ids.
     #[steadfast_store::boxed]
     pub async fn list(&self, after: Option<&str>, limit: usize) -> Result<Vec<Token>, TokenError> {
+        self.list_of(None, after, limit).await
+    }
+
+    /// The same for the tokens of an organization, if it is given.
+    #[steadfast_store::boxed]
+    pub async fn list_of(
+        &self,
+        organization: Option<&str>,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Token>, TokenError> {
         let tokens = self.tokens().await?;
-        let behind = |it: &&Token| after.is_none_or(|after| after < it.id.as_str());
-        let mut all: Vec<&Token> = tokens.by_hash.values().filter(behind).collect();
+        let is_listed = |it: &&Token| {
+            after.is_none_or(|after| after < it.id.as_str())
+                && (organization.is_none() || it.organization.as_deref() == organization)
+        };
+        let mut all: Vec<&Token> = tokens.by_hash.values().filter(is_listed).collect();
         sort_by_key(&mut all, |it| &it.id);
         let mut listed = Vec::new();
         for token in all.into_iter().take(limit) {
@@ -343,16 +389,38 @@ impl Tokens {
         Ok(listed)
     }
 
+    /// The number of tokens of an organization, with those that have ended and are still listed.
+    #[steadfast_store::boxed]
+    pub async fn count_of(&self, organization: &str) -> Result<usize, TokenError> {
+        let tokens = self.tokens().await?;
+        let is_own = |it: &&Token| it.organization.as_deref() == Some(organization);
+        Ok(tokens.by_hash.values().filter(is_own).count())
+    }
+
+    /// Valid tokens, in no order. They have no time of use.
+    #[steadfast_store::boxed]
+    pub async fn valid(&self) -> Result<Vec<Token>, TokenError> {
+        let (tokens, now) = (self.tokens().await?, self.store.clock().now());
+        let valid = tokens.by_hash.values().filter(|it| it.principal(now).is_ok());
+        Ok(valid.cloned().collect())
+    }
+
     /// Valid tokens that expire within this time, the first one first.
     #[steadfast_store::boxed]
     pub async fn expiring(&self, within: Duration) -> Result<Vec<Token>, TokenError> {
-        let (tokens, now) = (self.tokens().await?, self.store.clock().now());
-        let is_soon = |it: &&Token| {
-            it.principal(now).is_ok() && it.expires_at.is_some_and(|at| at <= now.after(within))
-        };
-        let mut soon: Vec<Token> = tokens.by_hash.values().filter(is_soon).cloned().collect();
+        let (mut soon, until) = (self.valid().await?, self.store.clock().now().after(within));
+        soon.retain(|it| it.expires_at.is_some_and(|at| at <= until));
         sort_by_key(&mut soon, |it| it.expires_at);
         Ok(soon)
+    }
+
+    /// The valid token with this secret. It does not count as a use.
+    #[steadfast_store::boxed]
+    pub async fn by_secret(&self, secret: &str) -> Result<Token, TokenError> {
+        let (tokens, now) = (self.tokens().await?, self.store.clock().now());
+        let token = tokens.by_hash.get(&hash(secret)).ok_or(Denied::Unknown)?;
+        token.principal(now)?;
+        Ok(token.clone())
     }
 
     /// Finds the principal of a credential.
@@ -549,7 +617,7 @@ fn check(spec: &TokenSpec) -> Result<(), TokenError> {
         if !is_organization(organization) {
             return Err(TokenError::Organization { organization: organization.clone() });
         }
-        if Role::Operator <= spec.role {
+        if spec.role == Role::Operator {
             return Err(TokenError::RoleOfOrganization { role: spec.role });
         }
     }

@@ -6,14 +6,24 @@ use std::{
     io::{self, Read, Write},
     net::{IpAddr, SocketAddr},
     path::Path,
+    time::Duration,
 };
 
 use axum::http::Uri;
-use steadfast_core::{AuditEvent, Role, Runtime, TokenError, TokenSpec};
+use steadfast_core::{AuditEvent, Role, Runtime, Token, TokenError, TokenSpec};
 use steadfast_store::{Secret, private};
 
 /// The name of the file.
 pub(crate) const FILE: &str = "admin.token";
+
+/// The creator of the tokens of the machine, of which one lives at a time.
+const MACHINE: &str = "this machine";
+
+/// Lifetime of the token. A server that runs renews it in time.
+const LIFETIME: Duration = Duration::from_hours(90 * 24);
+
+/// A token that lasts no longer than this is renewed.
+const RENEWED: Duration = Duration::from_hours(30 * 24);
 
 /// The file with the address of the server that has the folder open.
 const ADDRESS: &str = "address";
@@ -78,20 +88,19 @@ pub(crate) struct AdminToken {
     pub(crate) is_new: bool,
 }
 
-/// Has the data folder hold a valid admin token.
+/// Has the data folder hold a valid admin token, and revokes the others of the machine. Calls must
+/// follow each other.
 pub(crate) async fn ensure(runtime: &Runtime, data: &Path) -> Result<AdminToken, AdminError> {
-    if let Some(secret) = read(data) {
-        match runtime.tokens().authenticate(secret.expose()).await {
-            Ok(principal) if principal.role == Role::Admin => {
-                return Ok(AdminToken { id: principal.token, is_new: false });
-            }
-            Ok(_) | Err(TokenError::Denied(_)) => {}
-            Err(error) => return Err(error.into()),
-        }
+    if let Some(id) = in_file(runtime, data).await? {
+        revoke_others(runtime, &id).await?;
+        return Ok(AdminToken { id, is_new: false });
     }
-    // A crash between the two leaves a token that nobody has; the next start creates another one.
-    let new = runtime.tokens().create(TokenSpec::role(Role::Admin), None).await?;
+    let (expires_in, created_by) = (Some(LIFETIME), Some(MACHINE.to_owned()));
+    let spec = TokenSpec { expires_in, created_by, ..TokenSpec::role(Role::Admin) };
+    let new = runtime.tokens().create(spec, None).await?;
+    // After a crash the next start finds the token of the file, and revokes the others.
     write(data, FILE, &new.secret)?;
+    revoke_others(runtime, &new.token.id).await?;
     let event = AuditEvent {
         token: Some(new.token.id.clone()),
         client: "this machine".into(),
@@ -102,6 +111,32 @@ pub(crate) async fn ensure(runtime: &Runtime, data: &Path) -> Result<AdminToken,
     };
     runtime.audit().record(event).await.map_err(TokenError::from)?;
     Ok(AdminToken { id: new.token.id, is_new: true })
+}
+
+/// The id of the token in the file, if it is one of an admin and lasts long enough.
+async fn in_file(runtime: &Runtime, data: &Path) -> Result<Option<String>, TokenError> {
+    let Some(secret) = read(data) else { return Ok(None) };
+    let found = match runtime.tokens().by_secret(secret.expose()).await {
+        Ok(found) => found,
+        Err(TokenError::Denied(_)) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let Token { id, organization, role, scopes, expires_at, .. } = found;
+    let is_admin = role == Role::Admin && organization.is_none() && scopes.is_empty();
+    let renewed_at = runtime.store().clock().now().after(RENEWED);
+    let lasts = expires_at.is_none_or(|it| renewed_at < it);
+    Ok((is_admin && lasts).then_some(id))
+}
+
+/// Revokes the tokens of the machine, except one. A deleted file leaves such a token, and so does a
+/// crash before the file was written.
+async fn revoke_others(runtime: &Runtime, id: &str) -> Result<(), TokenError> {
+    for token in runtime.tokens().valid().await? {
+        if token.created_by.as_deref() == Some(MACHINE) && token.id != id {
+            runtime.tokens().revoke(&token.id).await?;
+        }
+    }
+    Ok(())
 }
 
 fn write(data: &Path, name: &str, text: &str) -> io::Result<()> {
@@ -126,7 +161,45 @@ pub(crate) enum AdminError {
 
 #[cfg(test)]
 mod tests {
+    use steadfast_core::App;
+
     use super::*;
+
+    #[tokio::test]
+    async fn the_machine_has_one_admin_token_which_is_renewed_before_it_expires() {
+        let (data, app) = (tempfile::tempdir().unwrap(), App::new("host").test().await.unwrap());
+        let secret = || read(data.path()).unwrap().expose().to_owned();
+        let is_new = async || ensure(&app, data.path()).await.unwrap().is_new;
+        let count = async || app.tokens().valid().await.unwrap().len();
+        assert!(is_new().await && !is_new().await);
+        let day = Duration::from_hours(24);
+        // The file is deleted, as after a leak, or holds something else.
+        let deleted = secret();
+        std::fs::remove_file(data.path().join(FILE)).unwrap();
+        assert!(is_new().await);
+        assert!(app.tokens().authenticate(&deleted).await.is_err());
+        // A crash before the file was written leaves a token.
+        let created_by = Some(MACHINE.into());
+        let left = TokenSpec { created_by, ..TokenSpec::role(Role::Admin) };
+        app.tokens().create(left, None).await.unwrap();
+        assert!(!is_new().await);
+        assert_eq!(count().await, 1);
+        app.advance(59 * day).await;
+        assert!(!is_new().await);
+        let old = secret();
+        app.advance(2 * day).await;
+        assert!(is_new().await && secret() != old);
+        assert!(app.tokens().authenticate(&old).await.is_err());
+        app.tokens().authenticate(&secret()).await.unwrap();
+        assert_eq!(count().await, 1);
+        // A token with limits is not one of the machine.
+        let scopes = vec!["queue:mail:send".parse().unwrap()];
+        let limited = TokenSpec { scopes, ..TokenSpec::role(Role::Admin) };
+        let limited = app.tokens().create(limited, None).await.unwrap();
+        write(data.path(), FILE, &limited.secret).unwrap();
+        assert!(is_new().await && secret() != limited.secret);
+        assert_eq!(count().await, 2, "it is not revoked");
+    }
 
     #[test]
     fn the_token_is_for_the_server_of_its_folder_only() {

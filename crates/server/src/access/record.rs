@@ -31,7 +31,8 @@ impl Trace {
         }
         let path = parts.uri.path();
         let is_change = !matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
-        let begins_session = matches!(path, "/login" | "/logout" | "/v1/login-links");
+        let begins_session = matches!(path, "/login" | "/logout" | "/v1/login-links")
+            || path.starts_with("/v1/sessions/");
         // Calls, sends, starts and blobs of members are data: streams and events are their record.
         let is_recorded = |it: &RouteEntry| it.owner.is_some() && !it.needs.is_unrecorded();
         let is_of_application = needed.is_some() && route.is_some_and(is_recorded);

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use axum::http::{Method, header, request::Parts};
 use steadfast_core::{Resource, ResourceKind, Verb};
 
 /// The resource of a request: by its method, the path of its route, and the values of the path.
@@ -76,6 +77,21 @@ pub(crate) fn resource<'a>(
     Some(Resource { kind, name, verb })
 }
 
+/// The resource of a request to a route outside of `/v1`, which may be for live connections. The
+/// path is that of the URL: an escaped slash must not lead out of the pattern of a scope.
+pub(crate) fn of_route(request: &Parts, is_stream: bool) -> Resource<'static> {
+    let verb = match request.method {
+        // Texts over a WebSocket are calls. Other routes ignore the header.
+        Method::GET if is_stream && request.headers.contains_key(header::UPGRADE) => Verb::Call,
+        Method::GET | Method::HEAD => Verb::Read,
+        Method::DELETE => Verb::Delete,
+        _ => Verb::Write,
+    };
+    let name = request.uri.path();
+    let name = name.strip_prefix('/').unwrap_or(name).to_owned().into();
+    Resource { kind: ResourceKind::Route, name, verb }
+}
+
 fn joined<'a>(first: &'a str, second: Option<&'a str>) -> Cow<'a, str> {
     match second {
         Some(second) => format!("{first}/{second}").into(),
@@ -91,6 +107,24 @@ mod tests {
     fn check(method: &str, route: &str, values: &[(&str, &str)], expected: Option<&str>) {
         let found = resource(method, route, values).map(|it| it.to_string());
         assert_eq!(found.as_deref(), expected, "{method} {route}");
+    }
+
+    #[test]
+    fn a_route_is_a_resource_with_the_path_of_the_url() {
+        let check = |method: &str, path: &str, upgrade: bool, expected: &str| {
+            let request = axum::http::Request::builder().method(method).uri(path);
+            let request = if upgrade { request.header("upgrade", "websocket") } else { request };
+            let (parts, ()) = request.body(()).unwrap().into_parts();
+            assert_eq!(of_route(&parts, true).to_string(), expected);
+            let ignored = expected.replace(":call", ":read");
+            assert_eq!(of_route(&parts, false).to_string(), ignored);
+        };
+        check("GET", "/api/acme/a?x=y", false, "route:api/acme/a:read");
+        check("GET", "/api/acme/a", true, "route:api/acme/a:call");
+        check("HEAD", "/api/acme/a", false, "route:api/acme/a:read");
+        check("POST", "/api/acme%2F../a", false, "route:api/acme%2F../a:write");
+        check("DELETE", "/api", false, "route:api:delete");
+        check("GET", "/", false, "route::read");
     }
 
     #[test]

@@ -16,20 +16,22 @@ use steadfast_api::{
     },
     rfc3339,
 };
-use steadfast_bucket::{
-    AccessKey, BucketError, BucketName, BucketSettings, ListOptions, Scope, create_key, delete_key,
-    find_key,
-};
+use steadfast_bucket::{BucketError, BucketName, BucketSettings, ListOptions};
+use steadfast_core::{Role, object::Caller};
 use steadfast_s3::presign as sign;
-use steadfast_store::{
-    Clock, Commit, DueCursor, EntryKey, Expect, Json, Outcome, Put, Recorded, Seal, State, Store,
-    SystemClock, Write, queue_address,
-};
+use steadfast_store::{Clock, DueCursor, Recorded, State, SystemClock, queue_address};
 use steadfast_web::{Cursor, PageRequest, Problem, bad_cursor};
 use utoipa_axum::router::OpenApiRouter;
 
 use self::blobs::names;
-use crate::{operation::operation, server::Server};
+use crate::{
+    access::url_keys,
+    operation::{operation, operation_by},
+    server::Server,
+};
+
+/// Maximum lifetime of a URL that a member presigns. Others may use that of S3.
+const MEMBER_URL_MAX: Duration = Duration::from_hours(24);
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
     OpenApiRouter::default()
@@ -47,7 +49,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
         .routes(operation(delete_lifecycle))
         .routes(operation(list_blobs))
         .routes(operation(list_events))
-        .routes(operation(presign))
+        .routes(operation_by(presign))
 }
 
 pub(crate) async fn list(server: Arc<Server>, it: ListBuckets) -> Result<Page<Bucket>, Problem> {
@@ -223,8 +225,22 @@ async fn queue_of(server: &Server, message: &Recorded) -> Result<String, Problem
     Ok(sent_to)
 }
 
-pub(crate) async fn presign(server: Arc<Server>, it: PresignBlob) -> Result<PresignedUrl, Problem> {
+pub(crate) async fn presign(
+    server: Arc<Server>,
+    caller: Caller,
+    it: PresignBlob,
+) -> Result<PresignedUrl, Problem> {
     let (bucket, key) = names(&it.blob.bucket, &it.blob.key)?;
+    let expires = Duration::from_secs(it.expires_seconds);
+    let is_member = caller.principal().is_some_and(|it| !it.has(Role::Operator));
+    if is_member && MEMBER_URL_MAX < expires {
+        let detail = format!(
+            "a URL that role member presigns is valid for 24 hours at most, not for {} seconds; \
+             ask for less, or ask an operator for it",
+            it.expires_seconds
+        );
+        return Err(Problem::of(Code::InvalidInput, detail));
+    }
     server.buckets()?.bucket(&bucket).await?;
     let method = match it.method {
         PresignMethod::Get => {
@@ -240,37 +256,8 @@ pub(crate) async fn presign(server: Arc<Server>, it: PresignBlob) -> Result<Pres
         Problem::of(Code::Conflict, detail)
     })?;
     let (endpoint, now) = (server.transport().s3_url(*address), SystemClock.now());
-    let expires = Duration::from_secs(it.expires_seconds);
-    let signer = signer(&**server.runtime.store(), server.runtime.seal()).await?;
+    let signer = url_keys::of_caller(&server, &caller).map_err(BucketError::from)?;
     let url = sign(&endpoint, &signer, method, (&bucket, &key), expires, now)
         .map_err(|error| Problem::of(Code::InvalidInput, error.to_string()))?;
     Ok(PresignedUrl { url, expires_at: rfc3339(now.after(expires)) })
-}
-
-/// The key that signs URLs. An entry of the store has its id. It is created on first use, and again
-/// after a revocation.
-async fn signer(store: &dyn Store, seal: &Seal) -> Result<AccessKey, BucketError> {
-    let entry = EntryKey::new("system", b"presign-key")?;
-    loop {
-        let found = store.entry(&entry).await?;
-        let id = found.as_ref().and_then(|it| it.value.as_ref());
-        let id = id.and_then(|it| serde_json::from_str::<String>(it.as_str()).ok());
-        if let Some(id) = id
-            && let Some(key) = find_key(store, seal, &id).await?
-        {
-            return Ok(key);
-        }
-        let key = create_key(store, seal, Scope::default(), None).await?;
-        let value = Some(Json::of(&key.id)?);
-        let put = Put { entry: entry.clone(), value, reference: None, expires: None };
-        let revision = found.map_or(0, |it| it.revision);
-        let expect = Expect::Revision { entry: entry.clone(), revision };
-        match store.commit(Commit::of(Write::Put(put)).expect(expect)).await? {
-            Outcome::Committed(_) => return Ok(key),
-            // Another request was first: use its key.
-            Outcome::Rejected(_) | Outcome::Duplicate(_) => {
-                delete_key(store, &key.id).await?;
-            }
-        }
-    }
 }

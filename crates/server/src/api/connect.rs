@@ -61,7 +61,8 @@ const READ_BYTES: usize = 4 << 10;
         (status = 101, description = "A WebSocket; closed with 1001 when the server stops or the \
              object is deleted, 1003 after binary data, 1009 after a text of more than 1 MiB, 1011 \
              when something failed, 1013 when it read too slowly or the object has no time: \
-             connect again. A text that the object refuses is answered with `{\"problem\": …}`"),
+             connect again. A text that the object refuses, or beyond the rate of the token, is \
+             answered with `{\"problem\": …}`"),
         (status = 200, body = String, content_type = "text/event-stream",
             description = "Server-sent events; the last one is `closed`"),
     ),
@@ -84,7 +85,9 @@ pub(crate) async fn connect_to(
     query: Vec<(String, String)>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let arrival = arrival(query, request.headers())?.by(caller_of(request.extensions()));
+    let caller = caller_of(request.extensions());
+    let token = caller.principal().map(|it| it.token.clone());
+    let arrival = arrival(query, request.headers())?.by(caller);
     let access_ended = access_ended(server, request.extensions())?;
     let id = server.request_ids.of(request.headers());
     let wants_events = accepts_events(request.headers());
@@ -96,13 +99,19 @@ pub(crate) async fn connect_to(
             let live = server.runtime.objects().connect(class, name, arrival).await?;
             let clock: Arc<dyn Clock> = Arc::new(SystemClock);
             let asked = Asked { path: parts.uri.path().into(), id };
+            // Each text is a request of the token.
+            let of_rates = server.clone();
+            let check_rate = Box::new(move || {
+                token.as_ref().map_or(Ok(()), |token| of_rates.rates().check(token))
+            });
             let upgrade = upgrade
                 .read_buffer_size(READ_BYTES)
                 .write_buffer_size(0)
                 .max_message_size(2 * TEXT_BYTES_MAX)
                 .max_frame_size(2 * TEXT_BYTES_MAX);
-            Ok(upgrade
-                .on_upgrade(|socket| websocket::serve(socket, live, clock, asked, access_ended)))
+            Ok(upgrade.on_upgrade(|socket| {
+                websocket::serve(socket, live, clock, asked, check_rate, access_ended)
+            }))
         }
         Err(_) if wants_events => {
             let live = server.runtime.objects().connect(class, name, arrival).await?;

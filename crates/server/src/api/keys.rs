@@ -4,13 +4,14 @@ use std::{sync::Arc, time::Duration};
 
 use steadfast_api::{
     Code, Page,
-    keys::{CreateKey, Key, ListKeys, NewKey, RevokeKey, RevokedKey},
+    keys::{CreateKey, Key, ListKeys, NewKey, RevokeKey, RevokedKey, RotateKey},
 };
-use steadfast_bucket::{BucketError, Scope, create_key, delete_key, list_keys};
+use steadfast_bucket::{BucketError, Scope, create_key, delete_key, list_keys, rotate_key};
 use steadfast_core::RequestKey;
 use steadfast_web::Problem;
 use utoipa_axum::router::OpenApiRouter;
 
+use super::tokens::overlap;
 use crate::{
     operation::{operation, request_key},
     server::Server,
@@ -20,6 +21,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
     OpenApiRouter::default()
         .routes(operation(create))
         .routes(operation(list))
+        .routes(operation(rotate))
         .routes(operation(revoke))
 }
 
@@ -50,10 +52,24 @@ async fn list(server: Arc<Server>, it: ListKeys) -> Result<Page<Key>, Problem> {
     Ok(Page { items: found.into_iter().map(Key::from).collect(), next })
 }
 
+async fn rotate(
+    server: Arc<Server>,
+    RotateKey { id, overlap_hours }: RotateKey,
+) -> Result<NewKey, Problem> {
+    let (store, seal) = (server.runtime.store(), server.runtime.seal());
+    let rotated = rotate_key(&**store, seal, &id, overlap(overlap_hours)?).await?;
+    rotated.map(NewKey::from).ok_or_else(|| not_found(&id))
+}
+
 async fn revoke(server: Arc<Server>, RevokeKey { id }: RevokeKey) -> Result<RevokedKey, Problem> {
     if delete_key(&**server.runtime.store(), &id).await? {
         return Ok(RevokedKey { access_key_id: id });
     }
-    let detail = format!("access key `{id}` does not exist; see `steadfast keys list`");
-    Err(Problem::of(Code::KeyNotFound, detail))
+    Err(not_found(&id))
+}
+
+fn not_found(id: &str) -> Problem {
+    let detail =
+        format!("access key `{id}` does not exist or has expired; see `steadfast keys list`");
+    Problem::of(Code::KeyNotFound, detail)
 }

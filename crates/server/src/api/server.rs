@@ -79,14 +79,18 @@ fn counters(server: &Server) -> Vec<(&'static str, &'static str, u64)> {
     let web = server.runtime.extension::<Web>();
     let counters = web.map_or(&[][..], |it| &it.counters);
     let refused = server.transport().refused();
-    let own = ("connections_refused", "Connections refused: their peer had too many", refused);
+    let wrong = "Requests refused: their token, access key or signature was wrong";
+    let own = [
+        ("connections_refused", "Connections refused: their peer had too many", refused),
+        ("credentials_refused", wrong, server.refused.count()),
+    ];
     let of_applications = counters.iter().map(|it| (it.name, it.help, (it.value)()));
     let (checked, unreadable) = server.buckets().map_or((0, 0), |it| it.check_counts());
     let of_blobs = [
         ("blobs_checked", "Blobs read by checks of all contents", checked),
         ("blobs_unreadable", "Reads of blobs that were damaged or missing", unreadable),
     ];
-    std::iter::once(own).chain(of_blobs).chain(of_applications).collect()
+    own.into_iter().chain(of_blobs).chain(of_applications).collect()
 }
 
 /// The queues with metrics, and whether others exist: the consumed ones, then those with messages

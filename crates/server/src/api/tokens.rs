@@ -3,13 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use steadfast_api::{
-    Code, Page,
+    Code, Page, read_time,
     tokens::{
-        CreateLoginLink, CreateToken, ListTokens, LoginLink, NewToken, RevokeToken, RevokedToken,
-        RotateToken, Token, WhoAmI, WhoAmIAnswer,
+        CreateLoginLink, CreateToken, ListTokens, LoginLink, NewToken, RevokeOlder, RevokeToken,
+        RevokedOlder, RevokedToken, RotateToken, Token, WhoAmI, WhoAmIAnswer,
     },
 };
-use steadfast_core::{Role, TokenSpec, object::Caller};
+use steadfast_bucket::delete_older_keys;
+use steadfast_core::{Role, TokenError, TokenSpec, object::Caller};
 use steadfast_web::Problem;
 use utoipa_axum::router::OpenApiRouter;
 
@@ -19,20 +20,33 @@ use crate::{
     server::Server,
 };
 
+/// Tokens of an organization whose admin creates another one.
+const TOKENS_MAX: usize = 1_000;
+
+/// Maximum overlap of a rotation.
+const OVERLAP_HOURS_MAX: u32 = 30 * 24;
+
 pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
     OpenApiRouter::default()
         .routes(operation_by(create))
-        .routes(operation(list))
-        .routes(operation(revoke))
-        .routes(operation(rotate))
+        .routes(operation_by(list))
+        .routes(operation_by(revoke))
+        .routes(operation_by(rotate))
+        .routes(operation(revoke_older))
         .routes(operation_by(link))
         .routes(operation_by(whoami))
 }
 
 async fn create(server: Arc<Server>, caller: Caller, it: CreateToken) -> Result<NewToken, Problem> {
     let key = request_key(&it)?;
+    let own = own(&caller);
+    if own.is_some() && it.organization.is_some() && it.organization.as_deref() != own {
+        let detail = "an admin of an organization creates tokens of that organization only";
+        return Err(Problem::of(Code::RoleNeeded, detail));
+    }
+    check_room(&server, &caller).await?;
     let spec = TokenSpec {
-        organization: it.organization,
+        organization: it.organization.or_else(|| own.map(str::to_owned)),
         role: it.role,
         scopes: it.scopes,
         expires_in: it.expires_days.map(|days| Duration::from_hours(24 * u64::from(days))),
@@ -43,6 +57,35 @@ async fn create(server: Arc<Server>, caller: Caller, it: CreateToken) -> Result<
     let ensured = server.close_access().await;
     ensured.map_err(|error| Problem::of(Code::Internal, error.to_string()))?;
     Ok(NewToken { entry: new.token.into(), token: new.secret })
+}
+
+/// The organization whose tokens a caller manages; `None` for all tokens.
+fn own(caller: &Caller) -> Option<&str> {
+    caller.principal()?.organization.as_deref()
+}
+
+/// Refuses an admin of an organization the tokens of others: they do not exist for it.
+async fn check_own(server: &Server, caller: &Caller, id: &str) -> Result<(), Problem> {
+    let Some(own) = own(caller) else { return Ok(()) };
+    match server.runtime.tokens().principal(id).await {
+        Ok(found) if found.organization.as_deref() == Some(own) => Ok(()),
+        Ok(_) | Err(TokenError::Denied(_)) => Err(not_found(id)),
+        Err(error) => Err(problem(error)),
+    }
+}
+
+/// Refuses an admin of an organization more tokens than the memory of the server should hold.
+async fn check_room(server: &Server, caller: &Caller) -> Result<(), Problem> {
+    let Some(own) = own(caller) else { return Ok(()) };
+    let count = server.runtime.tokens().count_of(own).await.map_err(problem)?;
+    if count < TOKENS_MAX {
+        return Ok(());
+    }
+    let detail = format!(
+        "organization `{own}` has {count} tokens, with those that have ended lately; revoked ones \
+         count for 30 days"
+    );
+    Err(Problem::of(Code::Conflict, detail))
 }
 
 async fn link(
@@ -81,16 +124,39 @@ async fn whoami(server: Arc<Server>, caller: Caller, _: WhoAmI) -> Result<WhoAmI
     })
 }
 
-async fn rotate(server: Arc<Server>, RotateToken { id }: RotateToken) -> Result<NewToken, Problem> {
-    match server.runtime.tokens().rotate(&id).await.map_err(problem)? {
+/// The time in which an old credential stays valid beside the new one.
+pub(super) fn overlap(hours: Option<u32>) -> Result<Duration, Problem> {
+    let hours = hours.unwrap_or_default();
+    if OVERLAP_HOURS_MAX < hours {
+        let detail = format!("an overlap lasts at most {OVERLAP_HOURS_MAX} hours, not {hours}");
+        return Err(Problem::of(Code::InvalidInput, detail));
+    }
+    Ok(Duration::from_hours(hours.into()))
+}
+
+async fn rotate(
+    server: Arc<Server>,
+    caller: Caller,
+    RotateToken { id, overlap_hours }: RotateToken,
+) -> Result<NewToken, Problem> {
+    let (tokens, overlap) = (server.runtime.tokens(), overlap(overlap_hours)?);
+    check_own(&server, &caller, &id).await?;
+    let rotated = if overlap.is_zero() {
+        tokens.rotate(&id).await
+    } else {
+        check_room(&server, &caller).await?;
+        tokens.replace(&id, overlap, caller.principal().map(|it| it.token.clone())).await
+    };
+    match rotated.map_err(problem)? {
         Some(new) => Ok(NewToken { entry: new.token.into(), token: new.secret }),
         None => Err(not_found(&id)),
     }
 }
 
-async fn list(server: Arc<Server>, it: ListTokens) -> Result<Page<Token>, Problem> {
+async fn list(server: Arc<Server>, caller: Caller, it: ListTokens) -> Result<Page<Token>, Problem> {
     let (after, limit) = (it.cursor.as_deref(), it.limit.rows());
-    let mut found = server.runtime.tokens().list(after, limit + 1).await.map_err(problem)?;
+    let found = server.runtime.tokens().list_of(own(&caller), after, limit + 1).await;
+    let mut found = found.map_err(problem)?;
     let is_more = limit < found.len();
     found.truncate(limit);
     let next = found.last().filter(|_| is_more).map(|it| it.id.clone());
@@ -99,12 +165,39 @@ async fn list(server: Arc<Server>, it: ListTokens) -> Result<Page<Token>, Proble
 
 async fn revoke(
     server: Arc<Server>,
+    caller: Caller,
     RevokeToken { id }: RevokeToken,
 ) -> Result<RevokedToken, Problem> {
+    check_own(&server, &caller, &id).await?;
     if server.runtime.tokens().revoke(&id).await.map_err(problem)? {
         return Ok(RevokedToken { id });
     }
     Err(not_found(&id))
+}
+
+async fn revoke_older(
+    server: Arc<Server>,
+    RevokeOlder { before }: RevokeOlder,
+) -> Result<RevokedOlder, Problem> {
+    let time = read_time(&before).ok_or_else(|| {
+        let detail = format!("`{before}` is not a time; write it as in 2026-10-05T12:00:00Z");
+        Problem::of(Code::InvalidInput, detail)
+    })?;
+    let access_keys = delete_older_keys(&**server.runtime.store(), time).await?;
+    let mut revoked = RevokedOlder { tokens: 0, access_keys };
+    let tokens = server.runtime.tokens();
+    for token in tokens.valid().await.map_err(problem)? {
+        if token.created_at < time {
+            let is_revoked = tokens.revoke(&token.id).await.map_err(problem)?;
+            revoked.tokens += usize::from(is_revoked);
+        }
+    }
+    if tokens.is_closed().await.map_err(problem)? {
+        // The owner of the machine keeps access, with another token.
+        let ensured = server.close_access().await;
+        ensured.map_err(|error| Problem::of(Code::Internal, error.to_string()))?;
+    }
+    Ok(revoked)
 }
 
 fn not_found(id: &str) -> Problem {

@@ -2,7 +2,7 @@
 
 use steadfast_api::{
     Page,
-    keys::{CreateKey, Key, ListKeys, NewKey, RevokeKey, RevokedKey},
+    keys::{CreateKey, Key, ListKeys, NewKey, RevokeKey, RevokedKey, RotateKey},
 };
 
 use super::{
@@ -11,13 +11,18 @@ use super::{
 };
 
 pub(super) fn noun() -> Noun {
-    Noun::new("keys", "Create, list and revoke access keys of the S3 API")
+    Noun::new("keys", "Create, list, rotate and revoke access keys of the S3 API")
         .verb::<CreateKey>(
             "create",
             &["keys create", "keys create --bucket photos --prefix 2026/ --read-only --json"],
             |_, new| create(new),
         )
         .verb::<ListKeys>("list", &["keys list"], |_, page| list(page))
+        .verb::<RotateKey>(
+            "rotate",
+            &["keys rotate SFABCDEFGHIJKLMNOPQR --overlap-hours 24"],
+            |_, new| create(new),
+        )
         .destroys::<RevokeKey>(
             "revoke",
             &["keys revoke SFABCDEFGHIJKLMNOPQR --yes"],
@@ -47,14 +52,16 @@ fn list(page: &Page<Key>) -> String {
     if page.items.is_empty() {
         return "no access keys; create one with `steadfast keys create`\n".into();
     }
-    let headers = ["KEY", "ALLOWS", "BUCKET", "PREFIX", "ORGANIZATION", "CREATED", "EXPIRES"];
+    let headers =
+        ["KEY", "ALLOWS", "BUCKET", "PREFIX", "ORGANIZATION", "CREATED", "LAST USED", "EXPIRES"];
     let mut table = Table::new(&headers);
     for it in &page.items {
         let (bucket, prefix) = (or_dash(it.bucket.as_deref()), or_dash(it.prefix.as_deref()));
         let (id, created) = (it.access_key_id.clone(), it.created_at.clone());
         let organization = or_dash(it.organization.as_deref());
         let expires = or_dash(it.expires_at.as_deref());
-        table.row([id, access(it).into(), bucket, prefix, organization, created, expires]);
+        let used = or_dash(it.last_used_at.as_deref());
+        table.row([id, access(it).into(), bucket, prefix, organization, created, used, expires]);
     }
     table.write()
 }

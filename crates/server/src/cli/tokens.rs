@@ -2,7 +2,10 @@
 
 use steadfast_api::{
     Page,
-    tokens::{CreateToken, ListTokens, NewToken, RevokeToken, RevokedToken, RotateToken, Token},
+    tokens::{
+        CreateToken, ListTokens, NewToken, RevokeOlder, RevokeToken, RevokedOlder, RevokedToken,
+        RotateToken, Token,
+    },
 };
 
 use super::{noun::Noun, table::Table};
@@ -19,13 +22,27 @@ pub(super) fn noun() -> Noun {
             |_, it| created(it),
         )
         .verb::<ListTokens>("list", &["tokens list"], |_, page| list(page))
-        .verb::<RotateToken>("rotate", &["tokens rotate ABCDEFGHIJ"], |_, it| created(it))
+        .verb::<RotateToken>(
+            "rotate",
+            &["tokens rotate ABCDEFGHIJ", "tokens rotate ABCDEFGHIJ --overlap-hours 24"],
+            |_, it| created(it),
+        )
         .destroys::<RevokeToken>(
             "revoke",
             &["tokens revoke ABCDEFGHIJ --yes"],
             (
                 |it| format!("Revoke token {}?", it.id),
                 |_, RevokedToken { id }| format!("revoked token {id}\n"),
+            ),
+        )
+        .destroys::<RevokeOlder>(
+            "revoke-older",
+            &["tokens revoke-older 2026-10-05T12:00:00Z --yes"],
+            (
+                |it| format!("Revoke all tokens and access keys from before {}?", it.before),
+                |_, RevokedOlder { tokens, access_keys }| {
+                    format!("revoked {tokens} tokens and {access_keys} access keys\n")
+                },
             ),
         )
 }

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use steadfast_api::{rfc3339, server::Check};
+use steadfast_bucket::list_keys;
 use steadfast_store::Timestamp;
 
+use super::blobs::is_recent;
 use crate::{network::Network, server::Server};
 
 /// Records of the audit log that are checked.
@@ -12,6 +14,9 @@ const RECORDS: usize = 1_000;
 
 /// Expiry is reported this long before.
 const NOTICE: Duration = Duration::from_hours(14 * 24);
+
+/// Access keys whose age is checked.
+const KEYS: usize = 1_000;
 
 /// Tokens that are named.
 const SHOWN: usize = 5;
@@ -25,6 +30,7 @@ pub(super) async fn checks(server: &Server) -> Vec<Check> {
         checks.push(tokens(server).await);
         checks.push(audit(server).await);
     }
+    checks.extend(restored(server).await);
     checks
 }
 
@@ -82,6 +88,28 @@ async fn tokens(server: &Server) -> Check {
         shown.join(", ")
     );
     Check::warning(name, detail)
+}
+
+/// Warns of credentials that a restored backup may have revived. `None` if no backup was restored
+/// lately.
+async fn restored(server: &Server) -> Option<Check> {
+    let record = server.buckets().ok()?.check_record().await.ok()?;
+    let restored_at = record.restored_at.filter(|it| is_recent(Some(*it)))?;
+    let (name, at) = ("restored backup", Timestamp(restored_at));
+    let tokens = server.runtime.tokens().valid().await.ok()?;
+    let keys = list_keys(&**server.runtime.store(), None, KEYS).await.ok()?;
+    let mut created = tokens.iter().map(|it| it.created_at);
+    let is_older = created.any(|it| it < at) || keys.iter().any(|it| it.created_at < at);
+    let at = rfc3339(at);
+    if !is_older {
+        return Some(Check::ok(name, format!("{at}; older tokens and access keys are revoked")));
+    }
+    let detail = format!(
+        "this store may be an older copy, put back at {at}: tokens and access keys that were \
+         revoked after it was taken are valid again; `steadfast tokens revoke-older {at}` revokes \
+         all that are older"
+    );
+    Some(Check::warning(name, detail))
 }
 
 async fn audit(server: &Server) -> Check {

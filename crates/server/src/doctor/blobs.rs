@@ -50,7 +50,7 @@ pub(super) async fn check(server: &Server) -> Option<Check> {
 }
 
 /// An operator who restored a backup knows it after a week.
-fn is_recent(at: Option<i64>) -> bool {
+pub(super) fn is_recent(at: Option<i64>) -> bool {
     at.is_some_and(|at| SystemClock.now() < Timestamp(at).after(Duration::from_hours(7 * 24)))
 }
 

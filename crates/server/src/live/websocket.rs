@@ -37,15 +37,20 @@ pub(crate) struct Request {
     pub(crate) id: String,
 }
 
+/// Counts a text of the caller, or refuses it.
+type CheckRate = dyn Fn() -> Result<(), Problem> + Send + Sync;
+
 /// Serves a connection until its end.
 pub(crate) async fn serve(
     mut socket: WebSocket,
     live: LiveSocket,
     clock: Arc<dyn Clock>,
     request: Request,
+    check_rate: Box<CheckRate>,
     access_ended: impl Future<Output = ()>,
 ) {
-    let open = OpenSocket { live: &live, clock: &*clock, request: &request };
+    let open =
+        OpenSocket { live: &live, clock: &*clock, request: &request, check_rate: &*check_rate };
     let end = tokio::select! {
         ended = open.run(&mut socket) => match ended {
             Ok(never) => match never {},
@@ -84,6 +89,7 @@ struct OpenSocket<'a> {
     live: &'a LiveSocket,
     clock: &'a dyn Clock,
     request: &'a Request,
+    check_rate: &'a CheckRate,
 }
 
 enum Never {}
@@ -110,7 +116,10 @@ impl OpenSocket<'_> {
                 frame = socket.recv(), if !is_sending => {
                     is_alive = true;
                     if let Some(text) = self.take(frame)? {
-                        sending = Some(self.send(text));
+                        match (self.check_rate)() {
+                            Ok(()) => sending = Some(self.send(text)),
+                            Err(problem) => self.write_problem(socket, &problem).await?,
+                        }
                     }
                 }
                 () = &mut beat => {
@@ -160,11 +169,7 @@ impl OpenSocket<'_> {
             | CallError::Malformed { .. }
             | CallError::RolledBack { .. }
             | CallError::Migration { .. }
-            | CallError::Panicked { .. } => {
-                let problem = Problem::from(error);
-                let body = problem.body(&self.request.path, &self.request.id);
-                self.write(socket, &json!({ "problem": body }).to_string()).await
-            }
+            | CallError::Panicked { .. } => self.write_problem(socket, &Problem::from(error)).await,
             CallError::UnknownClass { .. }
             | CallError::UnknownMessage { .. }
             | CallError::Name(_)
@@ -184,6 +189,11 @@ impl OpenSocket<'_> {
                 Err(End::Ours(Closed::new(code, reason)))
             }
         }
+    }
+
+    async fn write_problem(&self, socket: &mut WebSocket, problem: &Problem) -> Result<(), End> {
+        let body = problem.body(&self.request.path, &self.request.id);
+        self.write(socket, &json!({ "problem": body }).to_string()).await
     }
 
     async fn write(&self, socket: &mut WebSocket, text: &str) -> Result<(), End> {
@@ -248,8 +258,9 @@ mod tests {
         let handler = async move |upgrade: WebSocketUpgrade| {
             let live = live.lock().expect("a lock").take().expect("one connection");
             let request = Request { path: "/".into(), id: "r".into() };
-            let forever = std::future::pending();
-            upgrade.on_upgrade(move |it| serve(it, live, Arc::new(time.clone()), request, forever))
+            let (time, forever) = (Arc::new(time.clone()), std::future::pending());
+            let unlimited = Box::new(|| Ok::<(), Problem>(()));
+            upgrade.on_upgrade(move |it| serve(it, live, time, request, unlimited, forever))
         };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");

@@ -211,6 +211,12 @@ const LIMITS: &[(&str, &[Limit])] = &[
             ("Largest part", BLOBS, "PART_BYTES_MAX", "`too_large`"),
             ("Rules of a bucket, and lifecycle rules", BLOBS, "RULES_MAX", "`invalid_input`"),
             ("Lifetime of a presigned URL", S3, "PRESIGN_MAX", "`invalid_input`"),
+            (
+                "Lifetime of a URL that role member presigns",
+                "crates/server/src/api/buckets.rs",
+                "MEMBER_URL_MAX",
+                "`invalid_input`",
+            ),
             ("Keys of one `DeleteObjects`", S3, "KEYS_MAX", "`MalformedXML`"),
             ("XML body", S3, "XML_BYTES_MAX", "refused"),
         ],

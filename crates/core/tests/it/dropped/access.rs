@@ -10,21 +10,25 @@ use crate::lab::Lab;
 pub(super) const AREAS: &[Area] = &[
     Area {
         file: "access/tokens.rs",
-        tried: &["close", "create", "revoke", "rotate"],
+        tried: &["close", "create", "replace", "revoke", "rotate"],
         others: &[
             "authenticate",
+            "by_secret",
+            "count_of",
             "ended",
             "expiring",
             "is_closed",
             "is_closed",
             "list",
+            "list_of",
             "principal",
+            "valid",
         ],
     },
     Area {
         file: "access/sessions.rs",
-        tried: &["begin", "begin_with_link", "end", "find", "link"],
-        others: &["ended"],
+        tried: &["begin", "begin_with_link", "end", "end_by_id", "find", "link"],
+        others: &["ended", "list"],
     },
     Area { file: "access/audit.rs", tried: &["record"], others: &["broken", "list"] },
 ];
@@ -92,6 +96,15 @@ async fn a_rotated_token_has_the_secret_that_the_store_has(lab: Lab) {
         rotated
     })
     .await;
+    each(async |polls| {
+        let made = app.tokens().create(spec(), None).await.unwrap();
+        app.tokens().authenticate(&made.secret).await.unwrap();
+        let hour = Duration::from_hours(1);
+        let replaced = dropped(polls, app.tokens().replace(&made.token.id, hour, None)).await;
+        agree(&app, program, async |app| tokens(app, &made.secret).await).await;
+        replaced
+    })
+    .await;
     app.stop().await;
 }
 
@@ -127,6 +140,17 @@ async fn a_session_has_ended_if_the_store_says_so(lab: Lab) {
         app.sessions().find(&begun.secret).await.unwrap();
         let ended = dropped(polls, app.sessions().end(&begun.secret)).await;
         agree(&app, program, async |app| session(app, &begun.secret).await).await;
+        app.sessions().end(&begun.secret).await.unwrap();
+        ended
+    })
+    .await;
+    each(async |polls| {
+        let begun = app.sessions().begin(&token.secret).await.unwrap();
+        app.sessions().find(&begun.secret).await.unwrap();
+        let listed = app.sessions().list(None, None, 9).await.unwrap().0;
+        let ended = dropped(polls, app.sessions().end_by_id(&listed[0].id, None)).await;
+        agree(&app, program, async |app| session(app, &begun.secret).await).await;
+        app.sessions().end(&begun.secret).await.unwrap();
         ended
     })
     .await;

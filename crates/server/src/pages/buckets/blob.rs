@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::{
+    Extension,
     extract::{Path, State},
     response::Redirect,
 };
@@ -13,6 +14,7 @@ use steadfast_api::{
     buckets::{Blob, BlobPath, PresignBlob, PresignMethod, PresignedUrl},
 };
 use steadfast_bucket::{ByteRange, Condition, GetOptions};
+use steadfast_core::object::Caller;
 use steadfast_web::{
     Page, Params, Problem,
     console::{Section, console},
@@ -70,6 +72,7 @@ pub(in crate::pages) async fn blob(
 pub(in crate::pages) async fn presign(
     State(server): State<Arc<Server>>,
     Path(bucket): Path<String>,
+    Extension(caller): Extension<Caller>,
     mut form: Fields,
 ) -> Result<Page, Problem> {
     let key = key_in(&mut form)?;
@@ -77,7 +80,7 @@ pub(in crate::pages) async fn presign(
     form.end()?;
     let blob = BlobPath { bucket: bucket.clone(), key: key.clone() };
     let request = PresignBlob { blob, method: PresignMethod::Get, expires_seconds };
-    let url = api::presign(server.clone(), request).await?;
+    let url = api::presign(server.clone(), caller, request).await?;
     blob_page(&server, &bucket, &key, Some(url)).await
 }
 

@@ -1,0 +1,27 @@
+//! `steadfast sessions …`.
+
+use steadfast_api::{
+    Page,
+    sessions::{EndSession, EndedSession, ListSessions, Session},
+};
+
+use super::{noun::Noun, table::Table};
+
+pub(super) fn noun() -> Noun {
+    Noun::new("sessions", "List and end sessions of browsers")
+        .verb::<ListSessions>("list", &["sessions list"], |_, page| list(page))
+        .verb::<EndSession>("end", &["sessions end 0a1b2c…"], |_, EndedSession { id }| {
+            format!("ended session {id}\n")
+        })
+}
+
+fn list(page: &Page<Session>) -> String {
+    if page.items.is_empty() {
+        return "no sessions; `steadfast login` prints a link that begins one\n".into();
+    }
+    let mut table = Table::new(&["SESSION", "TOKEN", "BEGUN", "ENDS"]);
+    for it in &page.items {
+        table.row([it.id.clone(), it.token.clone(), it.begun_at.clone(), it.ends_at.clone()]);
+    }
+    table.write()
+}
