@@ -24,8 +24,11 @@ pub struct AuditEntry {
     /// When it was written.
     #[schema(format = DateTime)]
     pub at: String,
-    /// The id of the token; none without a valid credential.
+    /// The id of the token or access key; none without a valid credential.
     pub token: Option<String>,
+    /// The name that the token or access key had then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// The address of the client.
     pub client: String,
     /// The method and the route.
@@ -34,6 +37,12 @@ pub struct AuditEntry {
     pub target: String,
     /// The status of the response, or the code of the refusal.
     pub outcome: String,
+    /// Facts that the path does not have, such as the role of a token that was created.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    /// Refusals of the same token or client before this one that have no record of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeated: Option<u64>,
     /// The id of the request.
     pub request_id: String,
     /// The hash of this record.
@@ -49,13 +58,25 @@ impl From<AuditRecord> for AuditEntry {
             number,
             at: rfc3339(at),
             token: event.token,
+            name: event.name,
             client: event.client,
             action: event.action,
             target: event.target,
             outcome: event.outcome,
+            detail: event.detail,
+            repeated: event.repeated,
             request_id: event.request_id,
             hash,
             previous,
         }
+    }
+}
+
+impl AuditEntry {
+    /// The detail, and the number of refusals that the record stands for, for people.
+    pub fn facts(&self) -> String {
+        let repeated = self.repeated.map(|it| format!("{it} more refusals before"));
+        let facts: Vec<String> = self.detail.clone().into_iter().chain(repeated).collect();
+        facts.join(", ")
     }
 }

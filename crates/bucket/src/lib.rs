@@ -60,7 +60,9 @@ pub use self::{
     events::SentEvent,
     extra_checksums::{ExtraChecksums, ExtraHashes},
     files::FileBlobs,
-    keys::{AccessKey, KeyInfo, Scope, create_key, delete_key, find_key, list_keys, seal_keys},
+    keys::{
+        AccessKey, KeyInfo, Scope, create_key, delete_key, find_key, is_label, list_keys, seal_keys,
+    },
     limits::{
         BLOB_BYTES_MAX, KEY_BYTES_MAX, METADATA_BYTES_MAX, PART_BYTES_MAX, PART_BYTES_MIN,
         PARTS_MAX,

@@ -73,11 +73,11 @@ impl S3Api {
             Err(error) => (errors::response(error), None),
         };
         let mut answer = named(answer, &id).await;
-        if let Some(Signer { key, operation, is_refused }) = signer {
+        if let Some(Signer { key, name, operation, is_refused }) = signer {
             let code = answer.extensions_mut().remove::<errors::ErrorCode>();
             let status = || answer.status().as_u16().to_string();
             let outcome = code.map_or_else(status, |it| it.0);
-            let used = S3Use { key, operation, is_refused, outcome, request_id: id };
+            let used = S3Use { key, name, operation, is_refused, outcome, request_id: id };
             answer.extensions_mut().insert(used);
         }
         if let Some(warning) = ignored_acl
@@ -177,6 +177,8 @@ pub enum Refusal {
 pub struct S3Use {
     /// The id of the access key.
     pub key: String,
+    /// Its name.
+    pub name: Option<String>,
     /// The operation.
     pub operation: &'static Operation,
     /// Whether the scope of the key refused the request, or a part of it.

@@ -241,7 +241,7 @@ pub(crate) fn problem(error: TokenError) -> Problem {
         TokenError::Denied(Denied::Revoked) => Code::TokenRevoked,
         TokenError::Store(error) => return error.clone().into(),
         TokenError::Repeated { .. } | TokenError::KeyReused { .. } => Code::KeyReused,
-        TokenError::Organization { .. } => Code::InvalidName,
+        TokenError::Organization { .. } | TokenError::Name { .. } => Code::InvalidName,
         TokenError::RoleOfOrganization { .. } | TokenError::Scopes { .. } => Code::InvalidInput,
     };
     Problem::of(code, error.to_string())

@@ -295,6 +295,45 @@ fn the_audit_log_has_who_did_what_and_notices_changes() {
 }
 
 #[test]
+fn records_have_the_name_of_the_token_and_what_was_created_and_no_secret() {
+    let server = closed().logged_in();
+    let ann = Holder::new(&server, &json!({ "role": "member", "name": "ann of sales" }));
+    assert!(server.put_json("/v1/buckets/photos", &json!({})).status < 300);
+    assert!(server.put_bytes("/v1/buckets/photos/objects/a", b"a cat", &[]).status < 300);
+    let link = ann.post("/v1/buckets/photos/presign", &json!({ "key": "a" }));
+    assert_eq!(link.status, 200, "{}", link.body);
+    let admin = Holder::admin(&server);
+    let spec = json!({ "name": "backup", "bucket": "photos", "readOnly": true });
+    let key = admin.post("/v1/keys", &spec).json();
+    let rotated = admin.post(&format!("/v1/tokens/{}/rotate", ann.id), &json!({})).json();
+    ann.revoke();
+    let log = admin.get("/v1/audit").json();
+    let items = log["items"].as_array().expect("records");
+    let shows = |action: &str, facts: &[&str]| {
+        let record = items.iter().find(|it| it["action"] == action).expect("a record");
+        let detail = record["detail"].as_str().unwrap_or_default();
+        assert!(facts.iter().all(|it| detail.contains(it)), "{record}");
+        record.clone()
+    };
+    let token = ["token", &ann.id, "role member", "name ann of sales"];
+    shows("POST /v1/tokens", &token);
+    shows("POST /v1/tokens/{id}/rotate", &token);
+    let id = key["accessKeyId"].as_str().expect("an id");
+    shows("POST /v1/keys", &[id, "reads", "bucket photos", "name backup"]);
+    let minted = shows("POST /v1/buckets/{bucket}/presign", &["GET photos/a, until 20"]);
+    assert_eq!((&minted["token"], &minted["name"]), (&json!(ann.id), &json!("ann of sales")));
+    let (all, text) = (log.to_string(), |it: &Value| it.as_str().expect("a text").to_owned());
+    let secrets = [text(&key["secretAccessKey"]), text(&rotated["token"]), ann.bearer.clone()];
+    let secrets = secrets.iter().map(|it| it.trim_start_matches("Bearer "));
+    assert!(secrets.clone().all(|it| !all.contains(it)) && !all.contains("X-Amz-"), "{all}");
+    for (verb, name) in [("audit tail", "ann of sales"), ("tokens list", "ann of sales")] {
+        let shown = stdout(&server.ask(&verb.split(' ').collect::<Vec<_>>()));
+        assert!(shown.contains(name), "{shown}");
+    }
+    assert!(stdout(&server.ask(&["keys", "list"])).contains("backup"));
+}
+
+#[test]
 fn a_network_address_needs_closed_access_and_a_safe_way() {
     let serve = |flags: &[&str]| {
         let folder = folder();

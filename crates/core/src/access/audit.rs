@@ -43,12 +43,15 @@ struct Waiting {
 }
 
 /// An action, for the audit log.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditEvent {
-    /// The id of the token; none if there was no valid credential.
+    /// The id of the token or access key; none if there was no valid credential.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
+    /// The name that the token or access key had then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// The address of the client.
     pub client: String,
     /// The method and the route.
@@ -57,6 +60,12 @@ pub struct AuditEvent {
     pub target: String,
     /// The status of the response, or the code of the refusal.
     pub outcome: String,
+    /// Facts that the path does not have, such as the role of a token that was created.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    /// Refusals of the same token or client before this one that have no record of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeated: Option<u64>,
     /// The id of the request.
     pub request_id: String,
 }
@@ -254,6 +263,7 @@ mod tests {
             target: "/v1/queues/mail/purge".into(),
             outcome: outcome.into(),
             request_id: "r1".into(),
+            ..AuditEvent::default()
         }
     }
 

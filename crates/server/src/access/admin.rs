@@ -98,7 +98,7 @@ pub(crate) async fn ensure(runtime: &Runtime, data: &Path) -> Result<AdminToken,
         action: "create the admin token".into(),
         target: FILE.into(),
         outcome: "created".into(),
-        request_id: String::new(),
+        ..AuditEvent::default()
     };
     runtime.audit().record(event).await.map_err(TokenError::from)?;
     Ok(AdminToken { id: new.token.id, is_new: true })

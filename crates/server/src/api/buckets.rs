@@ -29,7 +29,7 @@ use steadfast_web::{Cursor, PageRequest, Problem, bad_cursor};
 use utoipa_axum::router::OpenApiRouter;
 
 use self::blobs::names;
-use crate::{operation::operation, server::Server};
+use crate::{access::record, operation::operation, server::Server};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
     OpenApiRouter::default()
@@ -226,13 +226,13 @@ async fn queue_of(server: &Server, message: &Recorded) -> Result<String, Problem
 pub(crate) async fn presign(server: Arc<Server>, it: PresignBlob) -> Result<PresignedUrl, Problem> {
     let (bucket, key) = names(&it.blob.bucket, &it.blob.key)?;
     server.buckets()?.bucket(&bucket).await?;
-    let method = match it.method {
+    let (method, verb) = match it.method {
         PresignMethod::Get => {
             // A URL of a missing blob is a mistake: report it now.
             server.buckets()?.head(&bucket, &key).await?;
-            steadfast_s3::PresignMethod::Get
+            (steadfast_s3::PresignMethod::Get, "GET")
         }
-        PresignMethod::Put => steadfast_s3::PresignMethod::Put,
+        PresignMethod::Put => (steadfast_s3::PresignMethod::Put, "PUT"),
     };
     let address = server.s3_address.get().ok_or_else(|| {
         let detail = "a presigned URL needs the S3 API, which is not open here; ask a server \
@@ -244,7 +244,9 @@ pub(crate) async fn presign(server: Arc<Server>, it: PresignBlob) -> Result<Pres
     let signer = signer(&**server.runtime.store(), server.runtime.seal()).await?;
     let url = sign(&endpoint, &signer, method, (&bucket, &key), expires, now)
         .map_err(|error| Problem::of(Code::InvalidInput, error.to_string()))?;
-    Ok(PresignedUrl { url, expires_at: rfc3339(now.after(expires)) })
+    let expires_at = rfc3339(now.after(expires));
+    record::describe(&format!("{verb} {bucket}/{key}, until {expires_at}"));
+    Ok(PresignedUrl { url, expires_at })
 }
 
 /// The key that signs URLs. An entry of the store has its id. It is created on first use, and again

@@ -23,20 +23,24 @@ pub(super) async fn list(
         column("Number"),
         times("When"),
         column("Token"),
+        column("Name"),
         column("Client"),
         column("Action"),
         column("Target"),
         column("Outcome"),
+        column("Detail"),
     ];
     let row = |it: &AuditEntry| {
         vec![
             text(it.number),
             time(&it.at),
             optional(it.token.as_deref()),
+            optional(it.name.as_deref()),
             text(&it.client),
             text(&it.action),
             text(&it.target),
             text(&it.outcome),
+            text(it.facts()),
         ]
     };
     let content = html! {

@@ -174,12 +174,12 @@ async fn the_audit_log_has_no_gap(lab: Lab) {
     let app = start(&lab).await;
     let text = || String::from("test");
     let event = || AuditEvent {
-        token: None,
         client: text(),
         action: text(),
         target: text(),
         outcome: text(),
         request_id: text(),
+        ..AuditEvent::default()
     };
     each(async |polls| {
         let recorded = dropped(polls, app.audit().record(event())).await;
