@@ -11,8 +11,22 @@ use crate::{
 };
 
 requests! {
-    /// List the audit log, newest first: logins, refused requests, and changes.
-    paged ListAudit {} => Page<AuditEntry>, Get "/v1/audit", Operator, errors [];
+    /// List the audit log, newest first: logins, refused requests, and changes. With a filter a
+    /// page may have fewer rows than its limit, or none, and a next one.
+    paged ListAudit {} with {
+        /// Filter by the id or name of a token or access key, or the address of a client
+        #[arg(long, env = "STEADFAST_ACTOR", value_name = "ACTOR")]
+        pub actor: Option<String>,
+        /// Filter by a part of the action, as in `DELETE` or `/v1/tokens`
+        #[arg(long, env = "STEADFAST_ACTION", value_name = "TEXT")]
+        pub action: Option<String>,
+        /// Only records of this time or later, as in 2026-11-15T12:30:00Z
+        #[arg(long, env = "STEADFAST_SINCE", value_name = "TIME")]
+        pub since: Option<String>,
+        /// Only records before this time
+        #[arg(long, env = "STEADFAST_UNTIL", value_name = "TIME")]
+        pub until: Option<String>,
+    } => Page<AuditEntry>, Get "/v1/audit", Operator, errors [];
 }
 
 /// A record of the audit log.

@@ -326,11 +326,25 @@ fn records_have_the_name_of_the_token_and_what_was_created_and_no_secret() {
     let secrets = [text(&key["secretAccessKey"]), text(&rotated["token"]), ann.bearer.clone()];
     let secrets = secrets.iter().map(|it| it.trim_start_matches("Bearer "));
     assert!(secrets.clone().all(|it| !all.contains(it)) && !all.contains("X-Amz-"), "{all}");
-    for (verb, name) in [("audit tail", "ann of sales"), ("tokens list", "ann of sales")] {
+    for (verb, name) in
+        [("audit tail", "ann of sales"), ("tokens list", "ann of sales"), ("keys list", "backup")]
+    {
         let shown = stdout(&server.ask(&verb.split(' ').collect::<Vec<_>>()));
         assert!(shown.contains(name), "{shown}");
     }
-    assert!(stdout(&server.ask(&["keys", "list"])).contains("backup"));
+    let of_ann = stdout(&server.ask(&["audit", "tail", "--actor", &ann.id]));
+    assert!(of_ann.contains("presign") && !of_ann.contains("POST /v1/keys"), "{of_ann}");
+    let page = admin.get("/audit?actor=ann+of+sales&action=&since=&until=");
+    assert!(page.body.contains("presign") && !page.body.contains("POST /v1/keys"));
+    // Each line is the record before the one above.
+    let lines = stdout(&server.ask(&["audit", "export"]));
+    let lines: Vec<Value> = lines.lines().map(|it| it.parse().expect("JSON")).collect();
+    assert_eq!(lines.last().expect("a record")["number"], 1);
+    let follows = |it: &[Value]| {
+        let number = |it: &Value| it["number"].as_i64().expect("a number");
+        number(&it[0]) == number(&it[1]) + 1 && it[0]["previous"] == it[1]["hash"]
+    };
+    assert!(items.len() <= lines.len() && lines.windows(2).all(follows), "{lines:?}");
 }
 
 #[test]
