@@ -67,7 +67,7 @@ pub struct AuditEntry {
 
 impl From<AuditRecord> for AuditEntry {
     fn from(it: AuditRecord) -> Self {
-        let AuditRecord { number, at, event, previous, hash } = it;
+        let AuditRecord { number, at, event, previous, hash, .. } = it;
         Self {
             number,
             at: rfc3339(at),

@@ -2,6 +2,7 @@
 
 pub(crate) mod admin;
 pub(crate) mod ended;
+pub(crate) mod head;
 pub(crate) mod rate;
 pub(crate) mod record;
 mod resource;

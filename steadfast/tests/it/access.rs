@@ -5,6 +5,7 @@ use std::{
     os::unix::fs::PermissionsExt,
 };
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tungstenite::{client::IntoClientRequest, http::HeaderValue};
@@ -345,6 +346,54 @@ fn records_have_the_name_of_the_token_and_what_was_created_and_no_secret() {
         number(&it[0]) == number(&it[1]) + 1 && it[0]["previous"] == it[1]["hash"]
     };
     assert!(items.len() <= lines.len() && lines.windows(2).all(follows), "{lines:?}");
+}
+
+#[test]
+fn an_older_log_that_was_put_back_is_noticed_by_its_head_in_the_data_folder() {
+    let stop = |mut server: Server| {
+        server.signal(Signal::TERM);
+        assert_eq!(server.wait(), Some(0));
+        server.into_folder()
+    };
+    let change = |server: &Server| {
+        let paused = Holder::admin(server).post("/v1/queues/mail/pause", &json!({}));
+        assert_eq!(paused.status, 200, "{}", paused.body);
+    };
+    let check = |server: &Server, query: &str| {
+        let doctor = Holder::admin(server).get(&format!("/v1/doctor{query}")).json();
+        let checks = doctor["checks"].as_array().expect("checks").iter();
+        let check = checks.clone().find(|it| it["name"] == "audit log").expect("a check");
+        (check["status"].as_str().unwrap_or_default().to_owned(), check["detail"].to_string())
+    };
+    let (server, elsewhere) = (closed(), folder());
+    change(&server);
+    let data = stop(server);
+    let (store, older) = (data.path().join("steadfast.db"), elsewhere.path().join("older.db"));
+    std::fs::copy(&store, &older).expect("it is copied");
+    let server = Server::on(data);
+    change(&server);
+    change(&server);
+    assert_eq!(check(&server, "").0, "ok");
+    let data = stop(server);
+    std::fs::copy(&older, &store).expect("it is copied");
+    let server = Server::on(data);
+    let (status, detail) = check(&server, "");
+    assert!(status == "failed" && detail.contains("audit-head"), "{status} {detail}");
+    // New records do not hide it.
+    for _ in 0..3 {
+        change(&server);
+    }
+    let data = stop(server);
+    let head = data.path().join("audit-head");
+    let server = Server::on(data);
+    assert_eq!(check(&server, "").0, "failed");
+    // An operator who has restored the store says so.
+    let data = stop(server);
+    std::fs::remove_file(&head).expect("it is there");
+    let server = Server::on(data);
+    let (status, detail) = check(&server, "?deep=true");
+    assert!(status == "ok" && detail.contains("all records follow"), "{status} {detail}");
+    assert!(head.exists());
 }
 
 #[test]

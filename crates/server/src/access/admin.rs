@@ -104,7 +104,8 @@ pub(crate) async fn ensure(runtime: &Runtime, data: &Path) -> Result<AdminToken,
     Ok(AdminToken { id: new.token.id, is_new: true })
 }
 
-fn write(data: &Path, name: &str, text: &str) -> io::Result<()> {
+/// Writes a small private file; a crash leaves the old text or the new one.
+pub(super) fn write(data: &Path, name: &str, text: &str) -> io::Result<()> {
     let part = data.join(format!("{name}.part"));
     let mut file = private::open_file(&part)?;
     file.set_len(0)?;

@@ -26,7 +26,11 @@ pub(super) const AREAS: &[Area] = &[
         tried: &["begin", "begin_with_link", "end", "find", "link"],
         others: &["ended"],
     },
-    Area { file: "access/audit.rs", tried: &["record"], others: &["broken", "list"] },
+    Area {
+        file: "access/audit.rs",
+        tried: &["record"],
+        others: &["broken", "has", "list", "stored_head"],
+    },
 ];
 
 laws!(on sqlite, postgres:
