@@ -112,9 +112,10 @@ impl Origin {
             return None;
         }
         let Self { client, target } = self;
-        // Refused clients must not fill the disk.
+        // Requests without an effect must not fill the disk. The outcome of others is a status.
+        let had_no_effect = is_refused || outcome.parse::<u16>().is_err();
         let before =
-            if is_refused { server.rates().record_refusal(Some(&key), &client)? } else { 0 };
+            if had_no_effect { server.rates().record_refusal(Some(&key), &client)? } else { 0 };
         let action = format!("S3 {}", operation.name);
         // A list of keys to delete is answered with 200 and an error for each refused key.
         let outcome = if is_refused { "AccessDenied".into() } else { outcome };

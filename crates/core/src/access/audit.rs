@@ -1,7 +1,7 @@
 //! The audit log: who did what, from where, and how it ended. Each record has the hash of the one
 //! before it. The head has that of the newest one, and an authentication code with a key that is
-//! not in the store. So a record that was changed or removed is noticed, and a chain that was
-//! written anew as well. An older head with its code is noticed by those who know a newer one.
+//! not in the store. A record that was changed or removed is noticed, and a chain that was written
+//! anew as well. An older head with its code is noticed by those that know a newer one.
 
 use std::{sync::Arc, time::Duration};
 

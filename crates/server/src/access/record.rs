@@ -35,7 +35,7 @@ tokio::task_local! {
 /// Describes the effect of this request in its record: facts that the path does not have, and never
 /// a secret.
 pub(crate) fn describe(detail: &str) {
-    let detail = detail.chars().take(DETAIL_MAX).collect();
+    let detail: String = detail.chars().take(DETAIL_MAX).collect();
     // Without a place there is no record.
     let _ = DETAIL.try_with(|it| it.replace(Some(detail)));
 }
@@ -56,6 +56,7 @@ pub(crate) struct Trace {
     event: AuditEvent,
     /// The network of the client, which has a budget for refusals.
     network: String,
+    is_of_application: bool,
     is_always: bool,
 }
 
@@ -86,7 +87,7 @@ impl Trace {
             ..AuditEvent::default()
         };
         let network = client.map(ClientInfo::network).unwrap_or_default();
-        Some(Self { event, network, is_always })
+        Some(Self { event, network, is_of_application, is_always })
     }
 
     /// Adds the detail of the request.
@@ -124,12 +125,14 @@ impl Trace {
         if kind == Some(Code::RateLimited) || !is_known || !(self.is_always || is_refused) {
             return None;
         }
-        // Other errors may have had an effect: a form with a bad image stores the good ones.
-        let found_nothing =
-            matches!(response.status(), StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
+        let had_no_effect = match response.status() {
+            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => true,
+            // A form with a bad image stores the good ones.
+            status => !self.is_of_application && status.is_client_error(),
+        };
         // A logout needs no session, and has no rate.
         let is_logout = self.event.action == LOGOUT;
-        if is_refused || is_failed_login || is_logout || found_nothing {
+        if is_refused || is_failed_login || is_logout || had_no_effect {
             let before =
                 server.rates().record_refusal(self.event.token.as_deref(), &self.network)?;
             self.event.repeated = Some(before).filter(|it| 0 < *it);
