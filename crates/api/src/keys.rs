@@ -16,6 +16,9 @@ use crate::{
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct CreateKey {
+    /// Name of the key, for lists and the audit log
+    #[arg(long, env = "STEADFAST_NAME", value_name = "NAME")]
+    pub name: Option<String>,
     /// Allow only this bucket
     #[arg(long, env = "STEADFAST_BUCKET", value_name = "BUCKET")]
     pub bucket: Option<String>,
@@ -69,6 +72,8 @@ requests! {
 pub struct Key {
     /// Its id.
     pub access_key_id: String,
+    /// Its name; null for none.
+    pub name: Option<String>,
     /// The only bucket that it allows; null for all.
     pub bucket: Option<String>,
     /// Prefix of the keys that it allows; null for all.
@@ -111,6 +116,7 @@ impl From<CreateKey> for Scope {
     fn from(it: CreateKey) -> Self {
         let own = it.organization.as_ref().map(|it| format!("{it}/"));
         Self {
+            name: it.name,
             bucket: it.bucket,
             prefix: it.prefix.or(own),
             read_only: it.read_only,
@@ -138,11 +144,12 @@ impl From<KeyInfo> for Key {
 
 impl Key {
     fn of(access_key_id: String, scope: Scope, created_at: Timestamp) -> Self {
-        let Scope { bucket, prefix, read_only, organization, expires_at } = scope;
+        let Scope { name, bucket, prefix, read_only, organization, expires_at } = scope;
         let expires_at = expires_at.map(|it| rfc3339(Timestamp(it)));
         let created_at = rfc3339(created_at);
         Self {
             access_key_id,
+            name,
             bucket,
             prefix,
             read_only,

@@ -23,6 +23,10 @@ pub struct CreateToken {
     #[serde(default = "member")]
     #[schema(value_type = String, example = "member")]
     pub role: Role,
+    /// Name of the token, for lists and the audit log
+    #[arg(long, env = "STEADFAST_NAME", value_name = "NAME")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// Organization that the token is limited to; leave it out for the whole platform
     #[arg(long, env = "STEADFAST_ORGANIZATION", value_name = "ORG")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -131,6 +135,9 @@ pub struct WhoAmIAnswer {
 pub struct Token {
     /// Its id.
     pub id: String,
+    /// Its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// The organization that it is limited to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub organization: Option<String>,
@@ -195,6 +202,7 @@ impl From<steadfast_core::Token> for Token {
     fn from(it: steadfast_core::Token) -> Self {
         Self {
             id: it.id,
+            name: it.name,
             organization: it.organization,
             role: it.role.name().into(),
             scopes: it.scopes.iter().map(Scope::to_string).collect(),

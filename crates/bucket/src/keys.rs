@@ -21,10 +21,23 @@ const USE_KEPT: Duration = Duration::from_hours(400 * 24);
 /// Keys that are read at a time to change them.
 const PAGE: usize = 100;
 
-/// The permissions of a key.
+/// Characters of the name of an access key or a token.
+const LABEL_MAX: usize = 100;
+
+/// Whether a text can be the name of an access key or a token: 1 to 100 letters, digits, spaces
+/// and ASCII punctuation.
+pub fn is_label(text: &str) -> bool {
+    let fits = |it: char| it.is_alphanumeric() || it.is_ascii_graphic() || it == ' ';
+    (1..=LABEL_MAX).contains(&text.chars().count()) && text.trim() == text && text.chars().all(fits)
+}
+
+/// The permissions of a key, and its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Scope {
+    /// The name, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// Limits the key to this bucket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bucket: Option<String>,
@@ -45,7 +58,8 @@ pub struct Scope {
 impl Scope {
     /// Whether the key has no limits.
     pub fn is_all(&self) -> bool {
-        *self == Scope { expires_at: self.expires_at, ..Scope::default() }
+        let Scope { name, expires_at, .. } = self.clone();
+        *self == Scope { name, expires_at, ..Scope::default() }
     }
 
     /// Whether the key may list a bucket with this prefix.
@@ -60,6 +74,10 @@ impl Scope {
     }
 
     fn check(&self) -> Result<(), BucketError> {
+        if self.name.as_ref().is_some_and(|it| !is_label(it)) {
+            let rule = "must be 1 to 100 letters, digits, spaces and ASCII punctuation".into();
+            return Err(BucketError::Argument { field: "name", rule });
+        }
         if let Some(bucket) = &self.bucket {
             BucketName::new(bucket)?;
         }

@@ -61,8 +61,8 @@ pub use self::{
     extra_checksums::{ExtraChecksums, ExtraHashes},
     files::FileBlobs,
     keys::{
-        AccessKey, KeyInfo, Scope, create_key, delete_key, delete_older_keys, find_key, list_keys,
-        note_key_use, rotate_key, seal_keys,
+        AccessKey, KeyInfo, Scope, create_key, delete_key, delete_older_keys, find_key, is_label,
+        list_keys, note_key_use, rotate_key, seal_keys,
     },
     limits::{
         BLOB_BYTES_MAX, KEY_BYTES_MAX, METADATA_BYTES_MAX, PART_BYTES_MAX, PART_BYTES_MIN,

@@ -35,6 +35,8 @@ struct SignedRequest {
 pub(crate) struct Signer {
     /// The id of the access key.
     pub(crate) key: String,
+    /// Its name.
+    pub(crate) name: Option<String>,
     pub(crate) operation: &'static Operation,
     /// Whether the scope of the key refused the request, or a part of it.
     pub(crate) is_refused: bool,
@@ -49,8 +51,9 @@ pub(crate) async fn with_signer<T>(answer: impl Future<Output = T>) -> (T, Optio
 
 impl SignedRequest {
     fn signer(&self) -> Option<Signer> {
-        let (key, operation) = (self.key.get()?.id.clone(), self.operation.get()?);
-        Some(Signer { key, operation, is_refused: self.is_refused.get() })
+        let (key, operation) = (self.key.get()?, self.operation.get()?);
+        let (key, name) = (key.id.clone(), key.scope.name.clone());
+        Some(Signer { key, name, operation, is_refused: self.is_refused.get() })
     }
 }
 

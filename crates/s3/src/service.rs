@@ -94,9 +94,9 @@ impl S3Api {
         };
         let mut answer = named(answer, &id).await;
         let code = answer.extensions_mut().remove::<errors::ErrorCode>().map(|it| it.0);
-        if let Some(Signer { key, operation, is_refused }) = signer {
+        if let Some(Signer { key, name, operation, is_refused }) = signer {
             let outcome = code.unwrap_or_else(|| answer.status().as_u16().to_string());
-            let used = S3Use { key, operation, is_refused, outcome, request_id: id };
+            let used = S3Use { key, name, operation, is_refused, outcome, request_id: id };
             answer.extensions_mut().insert(used);
         } else if let Some(code) = code.filter(|it| WRONG_CREDENTIALS.contains(&&**it)) {
             answer.extensions_mut().insert(S3WrongCredential { code });
@@ -198,6 +198,8 @@ pub enum Refusal {
 pub struct S3Use {
     /// The id of the access key.
     pub key: String,
+    /// Its name.
+    pub name: Option<String>,
     /// The operation.
     pub operation: &'static Operation,
     /// Whether the scope of the key refused the request, or a part of it.

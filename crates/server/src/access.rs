@@ -2,6 +2,7 @@
 
 pub(crate) mod admin;
 pub(crate) mod ended;
+pub(crate) mod head;
 pub(crate) mod key_uses;
 pub(crate) mod rate;
 pub(crate) mod record;
@@ -276,7 +277,7 @@ pub(crate) fn problem(error: TokenError) -> Problem {
         TokenError::Denied(denied) => code_of(*denied),
         TokenError::Store(error) => return error.clone().into(),
         TokenError::Repeated { .. } | TokenError::KeyReused { .. } => Code::KeyReused,
-        TokenError::Organization { .. } => Code::InvalidName,
+        TokenError::Organization { .. } | TokenError::Name { .. } => Code::InvalidName,
         TokenError::RoleOfOrganization { .. } | TokenError::Scopes { .. } => Code::InvalidInput,
     };
     Problem::of(code, error.to_string())

@@ -15,7 +15,10 @@ use steadfast_core::{Resource, object};
 use steadfast_web::{Caller, Problem, Role, RouteEntry, RouteTable};
 
 use crate::{
-    access::{self, ended, record::Trace},
+    access::{
+        self, ended,
+        record::{self, Trace},
+    },
     budget::{self, Budget},
     listener::Crowded,
     server::{Policy, Server},
@@ -94,8 +97,9 @@ pub(crate) async fn admit(
     // A client that goes away must not prevent the record of what it did.
     let server = server.clone();
     let ended = tokio::spawn(async move {
-        let response = handled.await;
+        let (response, detail) = record::described(handled).await;
         drop(place);
+        let trace = trace.map(|it| it.detailed(detail));
         let mut response = recorded(&server, trace, Some(&caller), response).await;
         response.extensions_mut().insert(caller);
         response

@@ -23,7 +23,7 @@ pub(crate) async fn examine(server: &Server, deep: bool) -> Examination {
         checks.push(work::wake_ups(&server.runtime).await);
     }
     checks.push(work::unserved(&server.runtime).await);
-    checks.extend(access::checks(server).await);
+    checks.extend(access::checks(server, deep).await);
     checks.extend(quotas::check(server).await);
     checks.extend(blobs::check(server).await);
     checks.push(clock::check(&store.clock().report()));

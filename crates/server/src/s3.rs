@@ -128,20 +128,22 @@ impl Origin {
     /// The record of a request, if it changed a bucket or its key may not do that. The audit log
     /// has no changes of blobs: each would need a second commit. It begins when access is closed.
     fn event(self, server: &Server, used: S3Use) -> Option<AuditEvent> {
-        let S3Use { key, operation, is_refused, outcome, request_id } = used;
+        let S3Use { key, name, operation, is_refused, outcome, request_id } = used;
         let is_change = operation.needs == Permission::Everything;
         if server.is_open() || !(is_change || is_refused) {
             return None;
         }
-        // Refused clients must not fill the disk.
-        if is_refused && !server.rates().may_record(&key) {
-            return None;
-        }
         let Self { client, target } = self;
+        // Requests without an effect must not fill the disk. The outcome of others is a status.
+        let had_no_effect = is_refused || outcome.parse::<u16>().is_err();
+        let before =
+            if had_no_effect { server.rates().record_refusal(Some(&key), &client)? } else { 0 };
         let action = format!("S3 {}", operation.name);
         // A list of keys to delete is answered with 200 and an error for each refused key.
         let outcome = if is_refused { "AccessDenied".into() } else { outcome };
-        Some(AuditEvent { token: Some(key), client, action, target, outcome, request_id })
+        let (token, repeated) = (Some(key), Some(before).filter(|it| 0 < *it));
+        let event = AuditEvent { token, name, repeated, request_id, ..AuditEvent::default() };
+        Some(AuditEvent { client, action, target, outcome, ..event })
     }
 }
 
@@ -211,7 +213,8 @@ mod tests {
     async fn changes_of_buckets_and_refusals_are_recorded_with_the_id_of_the_key() {
         let port = Port::open().await;
         let all = port.key(Scope::default()).await;
-        let reader = port.key(Scope { read_only: true, ..Scope::default() }).await;
+        let name = Some("reader".to_owned());
+        let reader = port.key(Scope { name, read_only: true, ..Scope::default() }).await;
         assert_eq!(port.ask(&all, "PUT", "/before").await, 200);
         assert!(port.records().await.is_empty(), "access is open");
         port.server.transport().close();
@@ -245,6 +248,7 @@ mod tests {
         ];
         assert_eq!(shown, expected);
         assert!(records.iter().all(|it| !it.request_id.is_empty()), "{records:?}");
+        assert_eq!((&records[0].name, records[2].name.as_deref()), (&None, Some("reader")));
         for _ in 0..30 {
             assert_eq!(port.ask(&reader, "PUT", "/photos/b").await, 403);
         }

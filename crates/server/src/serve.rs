@@ -18,7 +18,10 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    access::admin::{self, AddressFile, AdminToken},
+    access::{
+        admin::{self, AddressFile, AdminToken},
+        head::HeadFile,
+    },
     app,
     args::{Access, InspectArgs, S3Listen, SERVER, ServeArgs},
     failure::Failure,
@@ -140,6 +143,7 @@ async fn serve_on(
         // A full disk does not prevent the start.
         tracing::warn!(%error, "address not written: commands need --token-file");
     });
+    let mut head = HeadFile::open(server.runtime.audit(), &data).await;
     let scheme = transport.scheme();
     print_greeting(&greeting(&name, &server.location, (scheme, ports.addresses), &login));
     let stop = CancellationToken::new();
@@ -153,6 +157,7 @@ async fn serve_on(
         () = server.history.measure(store.as_ref(), clock.as_ref()) => None,
         () = transport.watch(clock.as_ref()) => None,
         () = renew(&server) => None,
+        () = head.keep(clock.as_ref()) => None,
     };
     server.drain();
     stop.cancel();
@@ -162,6 +167,7 @@ async fn serve_on(
         let (drained, ()) = tokio::join!(serving, server.runtime.hang_up());
         log_drained(&drained);
         server.runtime.clone().stop().await;
+        head.end().await;
         if tokio::time::timeout(CLOSE_TIMEOUT, store.close()).await.is_err() {
             tracing::warn!("store not closed in time");
         }

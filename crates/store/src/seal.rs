@@ -217,6 +217,22 @@ impl Seal {
         Ok(self.0.keys.iter().map(|it| derive(&it.bytes, &format!("derived {purpose}"))).collect())
     }
 
+    /// The authentication code of a text for a purpose, in hexadecimal, with the current key.
+    pub fn mac(&self, purpose: &str, text: &str) -> Result<String, SealError> {
+        let key = derive(&self.key()?.bytes, &format!("derived {purpose}"));
+        let failed = || SealError::Failed { reason: "the key has a wrong length".into() };
+        let mac = authenticator(&key, text).ok_or_else(failed)?;
+        Ok(HEXLOWER.encode(&mac.finalize().into_bytes()))
+    }
+
+    /// Whether one of the keys made this authentication code of a text for a purpose.
+    pub fn is_mac(&self, purpose: &str, text: &str, mac: &str) -> bool {
+        let Ok(mac) = HEXLOWER.decode(mac.as_bytes()) else { return false };
+        let keys = self.derived(purpose).unwrap_or_default();
+        let mut all = keys.iter().filter_map(|key| authenticator(key, text));
+        all.any(|it| it.verify_slice(&mac).is_ok())
+    }
+
     /// Records the key that seals as the key of the store.
     #[crate::boxed]
     pub async fn record(&self, store: &dyn Store) -> Result<(), StoreError> {
@@ -288,6 +304,12 @@ fn derive(key: &[u8; KEY_BYTES], purpose: &str) -> [u8; KEY_BYTES] {
     mac.update(b"steadfast seal 1 ");
     mac.update(purpose.as_bytes());
     mac.finalize().into_bytes().into()
+}
+
+fn authenticator(key: &[u8; KEY_BYTES], text: &str) -> Option<Hmac<Sha256>> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).ok()?;
+    mac.update(text.as_bytes());
+    Some(mac)
 }
 
 impl fmt::Debug for Seal {

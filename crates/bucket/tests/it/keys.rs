@@ -50,6 +50,7 @@ async fn a_key_of_an_organization_is_for_its_blobs_and_expires(setup: Setup) {
 async fn access_keys_are_found_until_they_are_revoked(setup: Setup) {
     let seal = Seal::of_key([1; 32]);
     let scope = Scope {
+        name: Some("uploads of the shop".into()),
         bucket: Some("photos".into()),
         prefix: Some("in/".into()),
         read_only: true,
@@ -65,6 +66,11 @@ async fn access_keys_are_found_until_they_are_revoked(setup: Setup) {
         assert_eq!(find_key(&*setup.store, &seal, unknown).await.unwrap(), None, "{unknown}");
     }
     assert!(all.scope.is_all() && !scope.is_all());
+    let named = |it: &str| Scope { name: Some(it.into()), ..Scope::default() };
+    assert!(named("backup").is_all(), "a name is no limit");
+    for name in ["", " a", "a\nb", "a\u{202e}b", &"x".repeat(101)] {
+        assert!(create_key(&*setup.store, &seal, named(name), None).await.is_err(), "{name:?}");
+    }
     assert!(scope.covers_blob("photos", "in/a") && scope.covers_list("photos", "in/a/"));
     for (bucket, at) in [("photos", "out"), ("photos", "in"), ("other", "in/a"), ("photos", "")] {
         assert!(!scope.covers_blob(bucket, at) && !scope.covers_list(bucket, at), "{bucket} {at}");

@@ -7,6 +7,8 @@ use super::{Resource, Role, Scope, hash::hash};
 pub struct Principal {
     /// The id of the token.
     pub token: String,
+    /// The name of the token, for people.
+    pub name: Option<String>,
     /// The organization, if the token is for one.
     pub organization: Option<String>,
     /// The role.

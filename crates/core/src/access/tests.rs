@@ -162,8 +162,24 @@ async fn the_last_use_of_a_token_is_listed() {
 }
 
 #[tokio::test]
+async fn a_token_keeps_its_name() {
+    let world = World::new();
+    let spec = TokenSpec { name: Some("ann of sales".into()), ..TokenSpec::role(Role::Viewer) };
+    let made = world.tokens.create(spec, None).await.unwrap();
+    let rotated = world.tokens.rotate(&made.token.id).await.unwrap().unwrap();
+    let principal = world.tokens.authenticate(&rotated.secret).await.unwrap();
+    assert_eq!(principal.name.as_deref(), Some("ann of sales"));
+    assert_eq!(world.tokens.list(None, 9).await.unwrap()[0].name, principal.name);
+}
+
+#[tokio::test]
 async fn a_token_that_cannot_be_is_refused() {
     let world = World::new();
+    for name in ["", " ann", "ann\n", "\u{202e}nna", &"x".repeat(101)] {
+        let spec = TokenSpec { name: Some(name.into()), ..TokenSpec::role(Role::Viewer) };
+        let error = world.tokens.create(spec, None).await.err().unwrap();
+        assert!(matches!(error, TokenError::Name { .. }), "{name:?}");
+    }
     for bad in ["", ".", "a/b", "a b", &"x".repeat(101)] {
         let error = world.tokens.create(TokenSpec::member(bad), None).await.err().unwrap();
         assert!(matches!(error, TokenError::Organization { .. }), "{bad}");

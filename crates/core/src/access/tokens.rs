@@ -4,6 +4,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use parking_lot::{Mutex, RwLock};
 use serde::{Deserialize, Serialize};
+use steadfast_bucket::is_label;
 use steadfast_store::{
     Commit, EntryKey, EntryRange, Expect, InvalidInput, Json, Outcome, Put, Rejection, Store,
     StoreError, Timestamp, Write, futures::FutureExt, secret_text, sort::sort_by_key,
@@ -63,6 +64,8 @@ struct TokenMap {
 pub struct Token {
     /// The id. It is part of the token and is no secret.
     pub id: String,
+    /// The name, for people.
+    pub name: Option<String>,
     /// The organization, if the token is for one.
     pub organization: Option<String>,
     /// The role.
@@ -92,6 +95,7 @@ impl Token {
         }
         Ok(Principal {
             token: self.id.clone(),
+            name: self.name.clone(),
             organization: self.organization.clone(),
             role: self.role,
             scopes: self.scopes.clone(),
@@ -103,6 +107,8 @@ impl Token {
 /// A token to be created.
 #[derive(Clone, Debug)]
 pub struct TokenSpec {
+    /// The name, for people.
+    pub name: Option<String>,
     /// The organization; tokens without one are for the whole platform.
     pub organization: Option<String>,
     /// The role.
@@ -118,7 +124,8 @@ pub struct TokenSpec {
 impl TokenSpec {
     /// A token of a role for the whole platform.
     pub fn role(role: Role) -> Self {
-        Self { organization: None, role, scopes: Vec::new(), expires_in: None, created_by: None }
+        let (name, organization, expires_in, created_by) = (None, None, None, None);
+        Self { name, organization, role, scopes: Vec::new(), expires_in, created_by }
     }
 
     /// A token for a member of an organization.
@@ -141,6 +148,8 @@ pub struct NewToken {
 #[serde(rename_all = "camelCase")]
 struct Stored {
     id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     organization: Option<String>,
     role: Role,
@@ -184,6 +193,15 @@ pub enum TokenError {
     Organization {
         /// The text that was given.
         organization: String,
+    },
+    /// Not the name of a token.
+    #[error(
+        "`{name}` cannot be the name of a token: 1 to 100 letters, digits, spaces and ASCII \
+         punctuation"
+    )]
+    Name {
+        /// The text that was given.
+        name: String,
     },
     /// An operator would be limited to an organization.
     #[error(
@@ -254,11 +272,12 @@ impl Tokens {
     ) -> Result<NewToken, TokenError> {
         check(&spec)?;
         let (id, now) = (secret_text(10, LETTERS)?, self.store.clock().now());
-        let TokenSpec { organization, role, scopes, expires_in, created_by } = spec;
+        let TokenSpec { name, organization, role, scopes, expires_in, created_by } = spec;
         let expires_at = expires_in.map(|it| now.after(it).0);
         let created_at = now.0;
         let stored = Stored {
             id,
+            name,
             organization,
             role,
             scopes,
@@ -585,9 +604,10 @@ impl Tokens {
 
 impl Stored {
     fn token(&self) -> Token {
-        let Self { id, organization, role, scopes, .. } = self.clone();
+        let Self { id, name, organization, role, scopes, .. } = self.clone();
         Token {
             id,
+            name,
             organization,
             role,
             scopes,
@@ -613,6 +633,9 @@ fn new_secret(stored: Stored) -> Result<(NewToken, Commit), TokenError> {
 }
 
 fn check(spec: &TokenSpec) -> Result<(), TokenError> {
+    if let Some(name) = spec.name.as_ref().filter(|it| !is_label(it)) {
+        return Err(TokenError::Name { name: name.clone() });
+    }
     if let Some(organization) = &spec.organization {
         if !is_organization(organization) {
             return Err(TokenError::Organization { organization: organization.clone() });

@@ -91,7 +91,7 @@ impl App {
         };
         let parts = Parts {
             name,
-            audit: Audit::new(store.clone()),
+            audit: Audit::new(store.clone(), seal.clone()),
             sessions: Sessions::new(session_store, tokens.clone()),
             tokens,
             seal,

@@ -31,7 +31,7 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Seals secrets again that an earlier key sealed.
+    /// Seals secrets again that an earlier key sealed, and authenticates the audit log again.
     pub(crate) async fn seal_secrets(&self) -> Result<(), BucketError> {
         let (store, seal) = (&*self.store, &self.seal);
         if seal.fingerprint().is_err() {
@@ -41,6 +41,7 @@ impl Parts {
         if 0 < count {
             tracing::info!(count, "access keys are sealed with the new key");
         }
+        self.audit.seal_head().await?;
         Ok(seal.record(store).await?)
     }
 

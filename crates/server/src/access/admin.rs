@@ -107,7 +107,7 @@ pub(crate) async fn ensure(runtime: &Runtime, data: &Path) -> Result<AdminToken,
         action: "create the admin token".into(),
         target: FILE.into(),
         outcome: "created".into(),
-        request_id: String::new(),
+        ..AuditEvent::default()
     };
     runtime.audit().record(event).await.map_err(TokenError::from)?;
     Ok(AdminToken { id: new.token.id, is_new: true })
@@ -139,7 +139,8 @@ async fn revoke_others(runtime: &Runtime, id: &str) -> Result<(), TokenError> {
     Ok(())
 }
 
-fn write(data: &Path, name: &str, text: &str) -> io::Result<()> {
+/// Writes a small private file; a crash leaves the old text or the new one.
+pub(super) fn write(data: &Path, name: &str, text: &str) -> io::Result<()> {
     let part = data.join(format!("{name}.part"));
     let mut file = private::open_file(&part)?;
     file.set_len(0)?;

@@ -1,4 +1,4 @@
-//! The rate of requests that a token may send.
+//! The rate of requests that a token may send, of logins, and of refusals that are recorded.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -16,10 +16,21 @@ const LOGINS: u32 = 20;
 /// Refusals of one client or token at once that are recorded, and then one per second.
 const REFUSALS: u32 = 20;
 
-/// Limits the requests of each token, and logins.
+/// Refusals of all clients without a token that are recorded at once, and those of all tokens.
+const REFUSALS_IN_TOTAL: u32 = 1_000;
+
+/// Then one in this time: 1,000 a day, so that the log of 400 days stays small.
+const REFUSAL_INTERVAL: Duration = Duration::from_secs(86);
+
+/// Limits the requests of each token, logins, and the records of refusals.
 pub(crate) struct Rates {
     logins: RateLimiter,
     refusals: RateLimiter,
+    /// One bucket for the refusals of all tokens, and one for those of clients without a token, so
+    /// that strangers do not use up the records of tokens.
+    refusals_in_total: RateLimiter,
+    /// Refusals that were not recorded, by token or client.
+    unrecorded: Mutex<HashMap<String, u64>>,
     per_second: u32,
     requests: Option<RateLimiter>,
 }
@@ -27,13 +38,20 @@ pub(crate) struct Rates {
 impl Rates {
     /// At most this many requests of a token per second, and twice as many at once; 0 is no limit.
     pub(crate) fn per_second(per_second: u32) -> Self {
-        let requests =
-            (0 < per_second).then(|| RateLimiter::new(per_second, per_second.saturating_mul(2)));
-        let logins = RateLimiter::new(LOGINS, LOGINS);
-        Self { logins, refusals: RateLimiter::new(1, REFUSALS), per_second, requests }
+        let second = Duration::from_secs(1);
+        let requests = (0 < per_second)
+            .then(|| RateLimiter::new(second / per_second, per_second.saturating_mul(2)));
+        Self {
+            logins: RateLimiter::new(second / LOGINS, LOGINS),
+            refusals: RateLimiter::new(second, REFUSALS),
+            refusals_in_total: RateLimiter::new(REFUSAL_INTERVAL, REFUSALS_IN_TOTAL),
+            unrecorded: Mutex::default(),
+            per_second,
+            requests,
+        }
     }
 
-    /// Counts a login of a client, or refuses it.
+    /// Counts a login of a client, or refuses it. The client is the text of its network.
     pub(crate) fn check_login(&self, client: &str) -> Result<(), Problem> {
         if self.logins.allows(client) {
             return Ok(());
@@ -42,9 +60,26 @@ impl Rates {
         Err(Problem::of(Code::RateLimited, detail))
     }
 
-    /// Whether a refusal of this client or token is recorded.
-    pub(crate) fn may_record(&self, by: &str) -> bool {
-        self.refusals.allows(by)
+    /// Counts a refusal of a token or, without one, of a client. If it is to be recorded, returns
+    /// the number of those before it that were not.
+    pub(crate) fn record_refusal(&self, token: Option<&str>, client: &str) -> Option<u64> {
+        let (by, all) = token.map_or((client, "clients"), |it| (it, "tokens"));
+        // First the total: beyond it, no memory is needed for each of many clients.
+        let is_recorded = self.refusals_in_total.has_room(all)
+            && self.refusals.allows(by)
+            && self.refusals_in_total.allows(all);
+        let mut unrecorded = self.unrecorded.lock();
+        if is_recorded {
+            let own = unrecorded.remove(by).unwrap_or_default();
+            return Some(own.saturating_add(unrecorded.remove(OTHERS).unwrap_or_default()));
+        }
+        if KEYS_MAX <= unrecorded.len() && !unrecorded.contains_key(by) {
+            let sum = unrecorded.drain().fold(0, |sum: u64, (_, it)| sum.saturating_add(it));
+            unrecorded.insert(OTHERS.to_owned(), sum);
+        }
+        let count = unrecorded.entry(by.to_owned()).or_default();
+        *count = count.saturating_add(1);
+        None
     }
 
     /// Counts a request of a token, or refuses it.
@@ -61,6 +96,10 @@ impl Rates {
     }
 }
 
+/// The key of unrecorded refusals whose tokens and clients were forgotten, because they were too
+/// many. The next record has their number.
+const OTHERS: &str = "";
+
 /// A token bucket for each key (generic cell rate algorithm): one time is its whole state.
 struct RateLimiter {
     /// The time in which a bucket gets one more.
@@ -72,10 +111,15 @@ struct RateLimiter {
 }
 
 impl RateLimiter {
-    fn new(per_second: u32, burst: u32) -> Self {
-        let interval = Duration::from_secs(1) / per_second;
+    fn new(interval: Duration, burst: u32) -> Self {
         let burst = interval * burst.saturating_sub(1);
         Self { interval, burst, full_at: Mutex::default() }
+    }
+
+    /// Whether a request with this key would be allowed.
+    fn has_room(&self, key: &str) -> bool {
+        let full_at = self.full_at.lock().get(key).copied();
+        full_at.is_none_or(|it| it.saturating_duration_since(Instant::now()) <= self.burst)
     }
 
     fn allows(&self, key: &str) -> bool {
@@ -106,14 +150,37 @@ mod tests {
         assert!(rates.check("b").is_ok());
         assert!((0..20).all(|_| rates.check_login("c").is_ok()));
         assert!(rates.check_login("c").is_err() && rates.check_login("d").is_ok());
-        assert!((0..20).all(|_| rates.may_record("c")) && !rates.may_record("c"));
         let unlimited = Rates::per_second(0);
         assert!((0..1_000).all(|_| unlimited.check("a").is_ok()));
     }
 
+    #[test]
+    fn refusals_that_are_not_recorded_are_counted_with_the_next_record() {
+        let rates = Rates::per_second(1);
+        assert!((0..20).all(|_| rates.record_refusal(None, "c") == Some(0)));
+        assert!((0..30).all(|_| rates.record_refusal(None, "c").is_none()));
+        assert_eq!(rates.record_refusal(None, "d"), Some(0), "another client");
+        rates.refusals.full_at.lock().clear();
+        assert_eq!(rates.record_refusal(None, "c"), Some(30));
+        assert_eq!(rates.record_refusal(None, "c"), Some(0));
+    }
+
+    #[test]
+    fn refusals_have_a_quota_in_total_and_clients_do_not_use_up_that_of_tokens() {
+        let rates = Rates::per_second(1);
+        let of_clients = (0..30_000).filter_map(|it| rates.record_refusal(None, &it.to_string()));
+        assert_eq!(of_clients.count(), REFUSALS_IN_TOTAL as usize);
+        assert_eq!(rates.refusals.full_at.lock().len(), REFUSALS_IN_TOTAL as usize);
+        assert!(rates.unrecorded.lock().len() <= KEYS_MAX, "the memory is bounded");
+        // The number of those that were forgotten is with the next record of any.
+        assert!(rates.record_refusal(Some("a"), "c").is_some_and(|it| 10_000 < it));
+        let of_tokens = (0..2_000).filter_map(|it| rates.record_refusal(Some(&it.to_string()), ""));
+        assert_eq!(of_tokens.count(), REFUSALS_IN_TOTAL as usize - 1);
+    }
+
     #[tokio::test]
     async fn a_bucket_fills_again_at_its_rate_and_full_ones_are_forgotten() {
-        let limiter = RateLimiter::new(10, 3);
+        let limiter = RateLimiter::new(Duration::from_millis(100), 3);
         let back = |tenths: u32| {
             let mut full_at = limiter.full_at.lock();
             full_at.values_mut().for_each(|it| *it -= Duration::from_millis(100) * tenths);

@@ -1,5 +1,7 @@
 //! Decides which requests the audit log records, and records them before their responses.
 
+use std::cell::RefCell;
+
 use axum::{
     http::{Method, StatusCode, request::Parts},
     response::Response,
@@ -13,9 +15,49 @@ use crate::{
     transport::ClientInfo,
 };
 
+/// Routes that begin or end a session, or make a URL that needs no credential.
+const OF_CREDENTIALS: [&str; 5] = [
+    "/login",
+    "/logout",
+    "/v1/login-links",
+    "/v1/sessions/{id}",
+    "/v1/buckets/{bucket}/presign",
+    "/buckets/{b}/blob/link",
+];
+
+/// Characters of a detail.
+const DETAIL_MAX: usize = 4_000;
+
+tokio::task_local! {
+    /// The detail of a request that is recorded in any case.
+    static DETAIL: RefCell<Option<String>>;
+}
+
+/// Describes the effect of this request in its record: facts that the path does not have, and never
+/// a secret.
+pub(crate) fn describe(detail: &str) {
+    let detail: String = detail.chars().take(DETAIL_MAX).collect();
+    // Without a place there is no record.
+    let _ = DETAIL.try_with(|it| it.replace(Some(detail)));
+}
+
+/// Handles a request, with a place for the detail of its record. Returns that, too.
+pub(crate) async fn described(
+    handled: impl Future<Output = Response>,
+) -> (Response, Option<String>) {
+    let handled = async {
+        let response = handled.await;
+        (response, DETAIL.with(RefCell::take))
+    };
+    DETAIL.scope(RefCell::default(), handled).await
+}
+
 /// The part of a request that the audit log shows.
 pub(crate) struct Trace {
     event: AuditEvent,
+    /// The network of the client, which has a budget for refusals.
+    network: String,
+    is_of_application: bool,
     is_always: bool,
 }
 
@@ -31,23 +73,28 @@ impl Trace {
         }
         let path = parts.uri.path();
         let is_change = !matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
-        let begins_session = matches!(path, "/login" | "/logout" | "/v1/login-links")
-            || path.starts_with("/v1/sessions/");
+        let is_of_credentials = route.is_some_and(|it| OF_CREDENTIALS.contains(&&*it.path));
         // Calls, sends, starts and blobs of members are data: streams and events are their record.
         let is_recorded = |it: &RouteEntry| it.owner.is_some() && !it.needs.is_unrecorded();
         let is_of_application = needed.is_some() && route.is_some_and(is_recorded);
         let is_administration = is_of_application || Some(Role::Operator) <= needed;
-        let is_always = is_change && (begins_session || is_administration);
+        let is_always = is_change && (is_of_credentials || is_administration);
         let client = parts.extensions.get::<ClientInfo>();
         let event = AuditEvent {
-            token: None,
             client: client.map_or("-".into(), |it| it.address.to_string()),
             action: format!("{} {}", parts.method, route.map_or(path, |it| &it.path)),
             target: path.to_owned(),
-            outcome: String::new(),
             request_id: server.request_ids.of(&parts.headers),
+            ..AuditEvent::default()
         };
-        Some(Self { event, is_always })
+        let network = client.map(ClientInfo::network).unwrap_or_default();
+        Some(Self { event, network, is_of_application, is_always })
+    }
+
+    /// Adds the detail of the request.
+    pub(crate) fn detailed(mut self, detail: Option<String>) -> Self {
+        self.event.detail = detail;
+        self
     }
 
     /// Whether the outcome is recorded in any case, even if the client has gone.
@@ -56,8 +103,8 @@ impl Trace {
     }
 
     /// The record of a request, if its outcome matters: changes by operators or through routes of
-    /// applications, logins, and requests that are refused to a known principal. Requests without
-    /// an effect have a budget, so that they do not fill the disk.
+    /// applications, credentials, and requests that are refused to a known principal. Requests
+    /// without an effect have a budget, so that they do not fill the disk.
     pub(crate) fn end(
         mut self,
         server: &Server,
@@ -71,21 +118,25 @@ impl Trace {
         let kind = problem.and_then(Problem::kind);
         let caller = response.extensions().get::<Caller>().or(caller);
         if let Some(Caller::Principal(it)) = caller {
-            self.event.token = Some(it.token.clone());
+            (self.event.token, self.event.name) = (Some(it.token.clone()), it.name.clone());
         }
         let is_refused = matches!(kind, Some(Code::RoleNeeded | Code::ScopeNeeded));
-        let is_failed_login = self.event.action == LOGIN && self.event.token.is_none();
+        let is_failed_login = self.event.action == LOGIN && !response.status().is_redirection();
         let is_known = self.event.token.is_some() || is_failed_login;
         if kind == Some(Code::RateLimited) || !is_known || !(self.is_always || is_refused) {
             return None;
         }
-        let by = self.event.token.as_ref().unwrap_or(&self.event.client);
-        // Other errors may have had an effect: a form with a bad image stores the good ones.
-        let found_nothing =
-            matches!(response.status(), StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
-        let had_no_effect = is_refused || is_failed_login || found_nothing;
-        if had_no_effect && !server.rates().may_record(by) {
-            return None;
+        let had_no_effect = match response.status() {
+            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => true,
+            // A form with a bad image stores the good ones.
+            status => !self.is_of_application && status.is_client_error(),
+        };
+        // A logout needs no session, and has no rate.
+        let is_logout = self.event.action == LOGOUT;
+        if is_refused || is_failed_login || is_logout || had_no_effect {
+            let before =
+                server.rates().record_refusal(self.event.token.as_deref(), &self.network)?;
+            self.event.repeated = Some(before).filter(|it| 0 < *it);
         }
         let status = response.status().as_u16().to_string();
         self.event.outcome = problem.map_or(status, |it| it.code().to_owned());
@@ -94,3 +145,4 @@ impl Trace {
 }
 
 const LOGIN: &str = "POST /login";
+const LOGOUT: &str = "POST /logout";

@@ -25,7 +25,7 @@ use utoipa_axum::router::OpenApiRouter;
 
 use self::blobs::names;
 use crate::{
-    access::url_keys,
+    access::{record, url_keys},
     operation::{operation, operation_by},
     server::Server,
 };
@@ -242,13 +242,13 @@ pub(crate) async fn presign(
         return Err(Problem::of(Code::InvalidInput, detail));
     }
     server.buckets()?.bucket(&bucket).await?;
-    let method = match it.method {
+    let (method, verb) = match it.method {
         PresignMethod::Get => {
             // A URL of a missing blob is a mistake: report it now.
             server.buckets()?.head(&bucket, &key).await?;
-            steadfast_s3::PresignMethod::Get
+            (steadfast_s3::PresignMethod::Get, "GET")
         }
-        PresignMethod::Put => steadfast_s3::PresignMethod::Put,
+        PresignMethod::Put => (steadfast_s3::PresignMethod::Put, "PUT"),
     };
     let address = server.s3_address.get().ok_or_else(|| {
         let detail = "a presigned URL needs the S3 API, which is not open here; ask a server \
@@ -259,5 +259,7 @@ pub(crate) async fn presign(
     let signer = url_keys::of_caller(&server, &caller).map_err(BucketError::from)?;
     let url = sign(&endpoint, &signer, method, (&bucket, &key), expires, now)
         .map_err(|error| Problem::of(Code::InvalidInput, error.to_string()))?;
-    Ok(PresignedUrl { url, expires_at: rfc3339(now.after(expires)) })
+    let expires_at = rfc3339(now.after(expires));
+    record::describe(&format!("{verb} {bucket}/{key}, until {expires_at}"));
+    Ok(PresignedUrl { url, expires_at })
 }

@@ -5,14 +5,19 @@ use std::{sync::Arc, time::Duration};
 use steadfast_api::{
     Code, Page,
     keys::{CreateKey, Key, ListKeys, NewKey, RevokeKey, RevokedKey, RotateKey},
+    rfc3339,
 };
-use steadfast_bucket::{BucketError, Scope, create_key, delete_key, list_keys, rotate_key};
+use steadfast_bucket::{
+    AccessKey, BucketError, Scope, create_key, delete_key, list_keys, rotate_key,
+};
 use steadfast_core::RequestKey;
+use steadfast_store::Timestamp;
 use steadfast_web::Problem;
 use utoipa_axum::router::OpenApiRouter;
 
 use super::tokens::overlap;
 use crate::{
+    access::record,
     operation::{operation, request_key},
     server::Server,
 };
@@ -39,8 +44,29 @@ async fn create(server: Arc<Server>, it: CreateKey) -> Result<NewKey, Problem> {
             );
             Err(Problem::of(Code::KeyReused, detail))
         }
-        created => Ok(created?.into()),
+        created => {
+            let created = created?;
+            record::describe(&facts(&created));
+            Ok(created.into())
+        }
     }
+}
+
+/// The facts about a key for the audit log.
+fn facts(it: &AccessKey) -> String {
+    let Scope { name, bucket, prefix, read_only, organization, expires_at } = &it.scope;
+    let mut facts = vec![format!("key {}", it.id)];
+    facts.push(if *read_only { "reads" } else { "reads and writes" }.to_owned());
+    for (fact, text) in [
+        ("bucket", bucket),
+        ("prefix", prefix),
+        ("organization", organization),
+        ("name", name),
+        ("until", &expires_at.map(|it| rfc3339(Timestamp(it)))),
+    ] {
+        facts.extend(text.as_ref().map(|it| format!("{fact} {it}")));
+    }
+    facts.join(", ")
 }
 
 async fn list(server: Arc<Server>, it: ListKeys) -> Result<Page<Key>, Problem> {

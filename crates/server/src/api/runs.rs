@@ -23,7 +23,7 @@ use steadfast_core::{
         HistoryEntry, RunItem, RunQuery, RunView, StartOutcome, StartedRecord, Status, Time,
     },
 };
-use steadfast_store::{Entropy, SeededEntropy};
+use steadfast_store::{Entropy, SeededEntropy, Timestamp};
 use steadfast_web::{Params, Problem, Role, bad_cursor, needs};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
@@ -68,8 +68,8 @@ pub(crate) async fn list(server: Arc<Server>, it: ListRuns) -> Result<Page<RunIt
         workflow: it.workflow,
         status: it.status,
         prefix: it.prefix.unwrap_or_default(),
-        since: given(it.since).map(|it| parse_time("since", &it)).transpose()?,
-        until: given(it.until).map(|it| parse_time("until", &it)).transpose()?,
+        since: parse_time("since", it.since)?.map(Time),
+        until: parse_time("until", it.until)?.map(Time),
         after: given(it.cursor),
         limit: it.limit.rows(),
     };
@@ -85,15 +85,17 @@ pub(crate) async fn list(server: Arc<Server>, it: ListRuns) -> Result<Page<RunIt
 }
 
 /// An empty field of a form counts as left out.
-fn given(text: Option<String>) -> Option<String> {
+pub(super) fn given(text: Option<String>) -> Option<String> {
     text.filter(|it| !it.is_empty())
 }
 
-fn parse_time(name: &str, text: &str) -> Result<Time, Problem> {
-    read_time(text).map(Time).ok_or_else(|| {
+pub(super) fn parse_time(name: &str, text: Option<String>) -> Result<Option<Timestamp>, Problem> {
+    let Some(text) = given(text) else { return Ok(None) };
+    let time = read_time(&text).ok_or_else(|| {
         let detail = format!("`{name}` must be a time like 2026-11-15T12:30:00Z, not `{text}`");
         Problem::of(Code::BadRequest, detail).at(name)
-    })
+    })?;
+    Ok(Some(time))
 }
 
 async fn start(server: Arc<Server>, it: StartRun) -> Result<StartedRun, Problem> {

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use steadfast_api::{
-    Code, Page, read_time,
+    Code, Page, read_time, rfc3339,
     tokens::{
         CreateLoginLink, CreateToken, ListTokens, LoginLink, NewToken, RevokeOlder, RevokeToken,
         RevokedOlder, RevokedToken, RotateToken, Token, WhoAmI, WhoAmIAnswer,
@@ -15,7 +15,7 @@ use steadfast_web::Problem;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::{
-    access::problem,
+    access::{problem, record},
     operation::{operation, operation_by, request_key},
     server::Server,
 };
@@ -46,6 +46,7 @@ async fn create(server: Arc<Server>, caller: Caller, it: CreateToken) -> Result<
     }
     check_room(&server, &caller).await?;
     let spec = TokenSpec {
+        name: it.name,
         organization: it.organization.or_else(|| own.map(str::to_owned)),
         role: it.role,
         scopes: it.scopes,
@@ -53,6 +54,7 @@ async fn create(server: Arc<Server>, caller: Caller, it: CreateToken) -> Result<
         created_by: caller.principal().map(|it| it.token.clone()),
     };
     let new = server.runtime.tokens().create(spec, key.as_ref()).await.map_err(problem)?;
+    record::describe(&facts(&new.token));
     // The first token closes access: the owner of the machine keeps it.
     let ensured = server.close_access().await;
     ensured.map_err(|error| Problem::of(Code::Internal, error.to_string()))?;
@@ -99,6 +101,7 @@ async fn link(
         return Err(Problem::of(Code::Conflict, detail));
     };
     let code = server.runtime.sessions().link(&principal.token).await.map_err(problem)?;
+    record::describe("a link that logs in once, within ten minutes");
     Ok(LoginLink { path: format!("/login#{code}") })
 }
 
@@ -148,7 +151,10 @@ async fn rotate(
         tokens.replace(&id, overlap, caller.principal().map(|it| it.token.clone())).await
     };
     match rotated.map_err(problem)? {
-        Some(new) => Ok(NewToken { entry: new.token.into(), token: new.secret }),
+        Some(new) => {
+            record::describe(&facts(&new.token));
+            Ok(NewToken { entry: new.token.into(), token: new.secret })
+        }
         None => Err(not_found(&id)),
     }
 }
@@ -198,6 +204,16 @@ async fn revoke_older(
         ensured.map_err(|error| Problem::of(Code::Internal, error.to_string()))?;
     }
     Ok(revoked)
+}
+
+/// The facts about a token for the audit log.
+fn facts(it: &steadfast_core::Token) -> String {
+    let mut facts = vec![format!("token {}", it.id), format!("role {}", it.role.name())];
+    facts.extend(it.organization.as_ref().map(|it| format!("organization {it}")));
+    facts.extend(it.name.as_ref().map(|it| format!("name {it}")));
+    facts.extend(it.expires_at.map(|it| format!("until {}", rfc3339(it))));
+    facts.extend(it.scopes.iter().map(|it| format!("scope {it}")));
+    facts.join(", ")
 }
 
 fn not_found(id: &str) -> Problem {

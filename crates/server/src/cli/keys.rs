@@ -14,7 +14,10 @@ pub(super) fn noun() -> Noun {
     Noun::new("keys", "Create, list, rotate and revoke access keys of the S3 API")
         .verb::<CreateKey>(
             "create",
-            &["keys create", "keys create --bucket photos --prefix 2026/ --read-only --json"],
+            &[
+                "keys create --name backup",
+                "keys create --bucket photos --prefix 2026/ --read-only --json",
+            ],
             |_, new| create(new),
         )
         .verb::<ListKeys>("list", &["keys list"], |_, page| list(page))
@@ -52,16 +55,25 @@ fn list(page: &Page<Key>) -> String {
     if page.items.is_empty() {
         return "no access keys; create one with `steadfast keys create`\n".into();
     }
-    let headers =
-        ["KEY", "ALLOWS", "BUCKET", "PREFIX", "ORGANIZATION", "CREATED", "LAST USED", "EXPIRES"];
+    let headers = [
+        "KEY",
+        "NAME",
+        "ALLOWS",
+        "BUCKET",
+        "PREFIX",
+        "ORGANIZATION",
+        "CREATED",
+        "LAST USED",
+        "EXPIRES",
+    ];
     let mut table = Table::new(&headers);
     for it in &page.items {
         let (bucket, prefix) = (or_dash(it.bucket.as_deref()), or_dash(it.prefix.as_deref()));
         let (id, created) = (it.access_key_id.clone(), it.created_at.clone());
         let organization = or_dash(it.organization.as_deref());
-        let expires = or_dash(it.expires_at.as_deref());
-        let used = or_dash(it.last_used_at.as_deref());
-        table.row([id, access(it).into(), bucket, prefix, organization, created, used, expires]);
+        let (name, expires) = (or_dash(it.name.as_deref()), or_dash(it.expires_at.as_deref()));
+        let (access, used) = (access(it).into(), or_dash(it.last_used_at.as_deref()));
+        table.row([id, name, access, bucket, prefix, organization, created, used, expires]);
     }
     table.write()
 }

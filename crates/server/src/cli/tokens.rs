@@ -15,7 +15,7 @@ pub(super) fn noun() -> Noun {
         .verb::<CreateToken>(
             "create",
             &[
-                "tokens create --role admin",
+                "tokens create --role admin --name ann",
                 "tokens create --organization acme --expires-days 90",
                 "tokens create --scope queue:mail:send --json",
             ],
@@ -63,7 +63,8 @@ fn list(page: &Page<Token>) -> String {
     if page.items.is_empty() {
         return "no tokens; create one with `steadfast tokens create`\n".into();
     }
-    let headers = ["TOKEN", "ROLE", "ORGANIZATION", "SCOPES", "CREATED", "LAST USED", "ENDS"];
+    let headers =
+        ["TOKEN", "NAME", "ROLE", "ORGANIZATION", "SCOPES", "CREATED", "LAST USED", "ENDS"];
     let mut table = Table::new(&headers);
     let or_dash = |it: &Option<String>| it.clone().unwrap_or_else(|| "-".into());
     for it in &page.items {
@@ -73,6 +74,7 @@ fn list(page: &Page<Token>) -> String {
         };
         table.row([
             it.id.clone(),
+            or_dash(&it.name),
             it.role.clone(),
             or_dash(&it.organization),
             if it.scopes.is_empty() { "-".into() } else { it.scopes.join(" ") },

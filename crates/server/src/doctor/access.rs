@@ -1,15 +1,15 @@
 //! Access, transport and the audit log.
 
-use std::time::Duration;
+use std::{fmt::Display, io, time::Duration};
 
 use steadfast_api::{rfc3339, server::Check};
 use steadfast_bucket::list_keys;
 use steadfast_store::Timestamp;
 
 use super::blobs::is_recent;
-use crate::{network::Network, server::Server};
+use crate::{access::head, location::Location, network::Network, server::Server};
 
-/// Records of the audit log that are checked.
+/// Records of the audit log that are checked, unless all are.
 const RECORDS: usize = 1_000;
 
 /// Expiry is reported this long before.
@@ -22,13 +22,13 @@ const KEYS: usize = 1_000;
 const SHOWN: usize = 5;
 
 /// Checks the mode of access, expired credentials and the audit log.
-pub(super) async fn checks(server: &Server) -> Vec<Check> {
+pub(super) async fn checks(server: &Server, deep: bool) -> Vec<Check> {
     let mut checks = vec![mode(server).await];
     let now = server.runtime.store().clock().now();
     checks.extend(server.transport().certificate_expires_at().map(|it| certificate(it, now)));
     if let Ok(true) = server.runtime.tokens().is_closed().await {
         checks.push(tokens(server).await);
-        checks.push(audit(server).await);
+        checks.push(audit(server, deep).await);
     }
     checks.extend(restored(server).await);
     checks
@@ -112,19 +112,47 @@ async fn restored(server: &Server) -> Option<Check> {
     Some(Check::warning(name, detail))
 }
 
-async fn audit(server: &Server) -> Check {
+async fn audit(server: &Server, deep: bool) -> Check {
     let name = "audit log";
-    match server.runtime.audit().broken(RECORDS).await {
-        Ok(None) => Check::ok(name, format!("the last {RECORDS} records follow each other")),
-        Ok(Some(number)) => {
+    let unreadable =
+        |error: &dyn Display| Check::failed(name, format!("it cannot be read: {error}"));
+    // The file first: the records that it names were written before.
+    let has_copy = match copied_head(server) {
+        Ok(None) => Ok(true),
+        Ok(Some(head)) => server.runtime.audit().has(&head).await,
+        Err(error) => return unreadable(&error),
+    };
+    let limit = if deep { usize::MAX } else { RECORDS };
+    match (server.runtime.audit().broken(limit).await, has_copy) {
+        (Err(error), _) | (_, Err(error)) => unreadable(&error),
+        (Ok(Some(number)), _) => {
             let detail = format!(
                 "record {number} does not follow the one before it, or is not the one that was \
-                 written last: a record was changed or removed; compare with a backup"
+                 written last, or was written without the seal key: records were changed or \
+                 removed; compare with a backup"
             );
             Check::failed(name, detail)
         }
-        Err(error) => Check::failed(name, format!("it cannot be read: {error}")),
+        (Ok(None), Ok(false)) => Check::failed(name, head::MISSING),
+        (Ok(None), Ok(true)) => {
+            let checked = if deep { "all".to_owned() } else { format!("the last {RECORDS}") };
+            let checked = format!("{checked} records follow each other");
+            if server.runtime.seal().fingerprint().is_ok() {
+                return Check::ok(name, checked);
+            }
+            let detail = format!("{checked}; without the seal key nobody can say who wrote them");
+            Check::warning(name, detail)
+        }
     }
+}
+
+/// The copy of the head in the data folder, if there is one.
+fn copied_head(server: &Server) -> io::Result<Option<String>> {
+    let folder = match &server.location {
+        Location::Folder(folder) => Some(folder),
+        Location::Database(_) | Location::Host => server.data.get(),
+    };
+    folder.map_or(Ok(None), |it| head::read(it))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::{
     future::ready,
     sync::atomic::{AtomicUsize, Ordering},
     task::Poll,
+    time::Duration,
 };
 
 use axum::{
@@ -371,6 +372,58 @@ async fn a_token_takes_at_most_half_of_the_places_of_exports() {
     assert_eq!((third.status().as_u16(), another.status().as_u16()), (429, 200));
     drop(held);
     assert_eq!(export(&one.secret).await.status(), 200);
+}
+
+#[tokio::test]
+async fn refusals_of_one_network_share_a_budget_and_displace_no_change() {
+    fn shop() -> Routes {
+        Routes::new("shop").delete("/things/{id}", Role::Operator, "Deletes", async || "")
+    }
+    let program = App::new("host").routes("/shop", shop).test().await.unwrap();
+    let runtime = (*program).clone();
+    let server = Arc::new(Server::new(runtime, Location::Host, Policy::Loopback));
+    let site = app::router(server.clone()).unwrap();
+    let admin = program.tokens().create(TokenSpec::role(Role::Admin), None).await.unwrap();
+    // The first request closes access.
+    assert_eq!(bearing(&site, "GET", "/v1/queues", &admin.secret).await.status(), 200);
+    let log_in = async |address: &str| {
+        let request = Request::post("/login").header("host", "localhost");
+        let request = request.header("content-type", "application/x-www-form-urlencoded");
+        let mut request = request.body(Body::from("token=wrong")).unwrap();
+        let peer = address.parse().unwrap();
+        let client = ClientInfo::direct(peer, Scheme::Http, request.uri(), request.headers());
+        request.extensions_mut().insert(client);
+        ask(&site, request).await.status().as_u16()
+    };
+    let records = async || {
+        let records = program.audit().list(None, 999).await.unwrap();
+        records.into_iter().map(|it| it.event).collect::<Vec<_>>()
+    };
+    let wait = async || {
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(90)).await;
+        tokio::time::resume();
+    };
+    // A client has all addresses of an IPv6 network. One record has the number of the others.
+    let lost = |_| u64::from(server.rates().record_refusal(None, "2001:db8::").is_none());
+    let lost: u64 = (0..60).map(lost).sum();
+    wait().await;
+    assert_eq!(log_in("2001:db8::7").await, 401);
+    assert_eq!(records().await[0].repeated, Some(lost));
+    // Nothing is left for refusals. A change is recorded.
+    for it in 0..1_000 {
+        server.rates().record_refusal(None, &it.to_string());
+        server.rates().record_refusal(Some(&it.to_string()), "");
+    }
+    for _ in 0..3 {
+        assert_eq!(log_in("203.0.113.9").await, 401);
+    }
+    assert_eq!(bearing(&site, "DELETE", "/shop/things/t-1", &admin.secret).await.status(), 200);
+    let known = records().await;
+    assert_eq!((known.len(), &*known[0].action), (2, "DELETE /shop/things/{id}"));
+    wait().await;
+    assert_eq!(log_in("203.0.113.9").await, 401);
+    assert_eq!(records().await[0].repeated, Some(3));
 }
 
 #[tokio::test]

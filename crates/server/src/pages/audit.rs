@@ -10,7 +10,7 @@ use steadfast_web::{
     console::{Section, console},
 };
 
-use super::components::{column, empty, optional, pager, table, text, time, times};
+use super::components::{column, empty, field, filters, optional, pager, table, text, time, times};
 use crate::{api, server::Server};
 
 /// Lists the records, the newest first.
@@ -18,25 +18,31 @@ pub(super) async fn list(
     State(server): State<Arc<Server>>,
     Params(query): Params<ListAudit>,
 ) -> Result<Page, Problem> {
-    let found = api::audit::list(server, query).await?;
+    let found = api::audit::list(server, query.clone()).await?;
+    let filters = filters(&ListAudit { cursor: None, ..query.clone() });
+    let given = |value: &Option<String>| value.clone().unwrap_or_default();
     let columns = [
         column("Number"),
         times("When"),
         column("Token"),
+        column("Name"),
         column("Client"),
         column("Action"),
         column("Target"),
         column("Outcome"),
+        column("Detail"),
     ];
     let row = |it: &AuditEntry| {
         vec![
             text(it.number),
             time(&it.at),
             optional(it.token.as_deref()),
+            optional(it.name.as_deref()),
             text(&it.client),
             text(&it.action),
             text(&it.target),
             text(&it.outcome),
+            text(it.facts()),
         ]
     };
     let content = html! {
@@ -45,12 +51,23 @@ pub(super) async fn list(
             "Logins, refused requests and changes while access is closed. Each record "
             "has the hash of the one before it; " code { "steadfast doctor" } " checks them."
         }
-        @if found.items.is_empty() {
+        form.search method="get" action="/audit" role="search" {
+            (field("Token, name or client", "actor", &given(&query.actor), ""))
+            (field("Action contains", "action", &given(&query.action), "DELETE"))
+            (field("From", "since", &given(&query.since), "2026-11-15T12:30"))
+            (field("before (UTC)", "until", &given(&query.until), "2026-11-16"))
+            button.button { "Find" }
+        }
+        @if !found.items.is_empty() {
+            (table(&columns, found.items.iter().map(row)))
+        } @else if filters.is_empty() {
             (empty("Nothing is recorded.", &html! { "Records begin when access is closed." }))
         } @else {
-            (table(&columns, found.items.iter().map(row)))
-            (pager("/audit", "", found.next.as_deref()))
+            (empty("No record matches the filter.", &html! {
+                @if found.next.is_some() { "Older records were not searched yet." }
+            }))
         }
+        (pager("/audit", &filters, found.next.as_deref()))
     };
     Ok(console("Audit log", Section::None, content))
 }

@@ -5,7 +5,9 @@
 use std::borrow::Cow;
 
 use maud::{Markup, html};
+use serde::Serialize;
 use serde_json::Value;
+use steadfast_api::Limit;
 use steadfast_web::{
     Page,
     console::{Section, console},
@@ -230,6 +232,14 @@ pub(super) fn empty(fact: &str, next: &Markup) -> Markup {
 /// A command that a reader can copy.
 pub(super) fn command(about: &str, command: &str) -> Markup {
     html! { p { (about) } pre { code { (command) } } }
+}
+
+/// The filters of a list as a query, from its request without the cursor.
+pub(super) fn filters(request: &impl Serialize) -> String {
+    let query = serde_urlencoded::to_string(request).unwrap_or_default();
+    let limit = format!("limit={}", Limit::default());
+    let is_filter = |it: &&str| **it != *limit && !it.ends_with('=');
+    query.split('&').filter(is_filter).collect::<Vec<_>>().join("&")
 }
 
 /// The link to the next page of a list. The filters are a query without its `?`.

@@ -71,8 +71,8 @@ pub(super) async fn begin(
     headers: HeaderMap,
     mut fields: Fields,
 ) -> Result<Response, Problem> {
-    let address = client.as_ref().map(|it| it.address.to_string());
-    server.rates().check_login(address.as_deref().unwrap_or_default())?;
+    let network = client.as_ref().map(|it| it.network());
+    server.rates().check_login(network.as_deref().unwrap_or_default())?;
     let secret = fields.required("token")?;
     let next = local(fields.text("next").as_deref());
     fields.end()?;

@@ -12,7 +12,7 @@ use axum::{
 use maud::{Markup, html};
 use serde_json::{Value, json};
 use steadfast_api::{
-    Code, JsonText, Limit,
+    Code, JsonText,
     runs::{ListRuns, ListWorkflows, RunHistory, SendEvent, WorkflowEntry},
 };
 use steadfast_core::{
@@ -28,8 +28,9 @@ use steadfast_web::{
 
 use super::{
     components::{
-        Tone, ask, badge, button, column, command, confirm, empty, field, heading_of, hidden,
-        json as json_of, link, live, live_page, number, pager, quoted, table, text, time, times,
+        Tone, ask, badge, button, column, command, confirm, empty, field, filters, heading_of,
+        hidden, json as json_of, link, live, live_page, number, pager, quoted, table, text, time,
+        times,
     },
     forms::Fields,
 };
@@ -110,7 +111,7 @@ pub(super) async fn runs(
     let (params, deleted) = asked(&name, &uri)?;
     let page = api::list(server.clone(), params.clone()).await?;
     let path = format!("/workflows/{}", escaped(&name));
-    let filters = filters(&params);
+    let filters = filters(&ListRuns { cursor: None, ..params.clone() });
     // Long lists are not refreshed every second.
     let busy = params.cursor.is_none() && page.next.is_none();
     let content = html! {
@@ -148,14 +149,6 @@ async fn gone(server: &Server, name: &str, id: &str) -> Result<Markup, Problem> 
         Ok(_) | Err(RunError::InvalidId { .. }) => Ok(html! {}),
         Err(error) => Err(error.into()),
     }
-}
-
-/// The filters as a query.
-fn filters(params: &ListRuns) -> String {
-    let without = ListRuns { cursor: None, ..params.clone() };
-    let query = serde_urlencoded::to_string(&without).unwrap_or_default();
-    let limit = format!("limit={}", Limit::default());
-    query.split('&').filter(|it| **it != *limit).collect::<Vec<_>>().join("&")
 }
 
 fn search(path: &str, params: &ListRuns) -> Markup {

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use axum::http::{HeaderMap, HeaderName, Uri, header};
 
-use crate::network::Scheme;
+use crate::{listener::network_of, network::Scheme};
 
 const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -39,6 +39,11 @@ impl ClientInfo {
     /// A request that did not come through a port.
     pub(crate) fn in_process(uri: &Uri, headers: &HeaderMap) -> Self {
         Self::direct(Ipv4Addr::LOCALHOST.into(), Scheme::Http, uri, headers)
+    }
+
+    /// The network of the client, the key of its limits: it has all addresses of an IPv6 network.
+    pub(crate) fn network(&self) -> String {
+        network_of(self.address).to_string()
     }
 
     /// The URL of the server as the client wrote it.

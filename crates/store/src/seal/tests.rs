@@ -59,6 +59,17 @@ fn keys_of_other_purposes_differ() {
     assert!(!format!("{seal:?}").contains("1, 1"), "{seal:?}");
 }
 
+#[test]
+fn a_text_is_authenticated_for_one_purpose() {
+    let (seal, other) = (Seal::of_key([1; 32]), Seal::of_key([2; 32]));
+    let mac = seal.mac("a", "text").unwrap();
+    assert!(seal.is_mac("a", "text", &mac));
+    assert!(!seal.is_mac("b", "text", &mac) && !seal.is_mac("a", "other", &mac));
+    assert!(!seal.is_mac("a", "text", "") && !seal.is_mac("a", "text", &mac[2..]));
+    assert!(!other.is_mac("a", "text", &mac) && !Seal::none().is_mac("a", "text", &mac));
+    assert!(Seal::none().mac("a", "text").is_err());
+}
+
 #[tokio::test]
 async fn a_new_store_gets_a_private_key_file_that_the_next_process_uses() {
     let (store, folder) = (store(), TempDir::new().unwrap());

@@ -30,7 +30,11 @@ pub(super) const AREAS: &[Area] = &[
         tried: &["begin", "begin_with_link", "end", "end_by_id", "find", "link"],
         others: &["ended", "list"],
     },
-    Area { file: "access/audit.rs", tried: &["record"], others: &["broken", "list"] },
+    Area {
+        file: "access/audit.rs",
+        tried: &["record"],
+        others: &["broken", "has", "list", "stored_head"],
+    },
 ];
 
 laws!(on sqlite, postgres:
@@ -198,12 +202,12 @@ async fn the_audit_log_has_no_gap(lab: Lab) {
     let app = start(&lab).await;
     let text = || String::from("test");
     let event = || AuditEvent {
-        token: None,
         client: text(),
         action: text(),
         target: text(),
         outcome: text(),
         request_id: text(),
+        ..AuditEvent::default()
     };
     each(async |polls| {
         let recorded = dropped(polls, app.audit().record(event())).await;

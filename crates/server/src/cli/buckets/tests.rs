@@ -186,6 +186,7 @@ fn keys_and_tokens_are_listed_without_secrets_and_revoked_once() {
     assert_fails(&client, &revoke, Code::KeyNotFound);
     let member = CreateToken {
         role: Role::Member,
+        name: None,
         organization: Some("acme".into()),
         scopes: Vec::new(),
         expires_days: None,
