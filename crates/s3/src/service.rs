@@ -113,6 +113,7 @@ impl S3Api {
                 ServiceUnavailable,
                 "the audit log cannot be written; the request may have had its effect"
             ),
+            Refusal::Form => guard::no_forms(),
             Refusal::Code => {
                 s3_error!(AccessDenied, "a stored file is never a script or a style of a page")
             }
@@ -125,6 +126,11 @@ impl S3Api {
     /// Whether a request claims to be signed. If its signature is wrong, it is refused later.
     pub fn is_signed(request: &Parts) -> bool {
         Signature::of(request) != Signature::Missing
+    }
+
+    /// Whether a request posts an HTML form: it is refused in any case.
+    pub fn is_form(request: &Parts) -> bool {
+        guard::is_form(request)
     }
 
     async fn call<B>(
@@ -168,6 +174,8 @@ pub enum Refusal {
     Unrecorded,
     /// The request met a bug.
     Failed,
+    /// The request posts an HTML form.
+    Form,
     /// A browser would run the blob as a script or apply it as a style.
     Code,
 }

@@ -6,9 +6,10 @@ use axum::{
     Router,
     body::Body,
     extract::Request,
-    http::{Method, Uri, request::Parts},
+    http::{Method, Uri, header, request::Parts},
     response::Response,
 };
+use futures_util::StreamExt;
 use steadfast_core::AuditEvent;
 use steadfast_s3::{Permission, Refusal, S3Api, S3Use};
 
@@ -64,6 +65,13 @@ async fn answer(server: &Server, api: &S3Api, request: Request) -> Response {
     if is_refused {
         return api.refuse(Refusal::Forwarded).await.map(Body::new);
     }
+    if S3Api::is_form(&parts) {
+        // A client that waits for "100 Continue" has sent nothing.
+        if !parts.headers.contains_key(header::EXPECT) {
+            discard(body).await;
+        }
+        return api.refuse(Refusal::Form).await.map(Body::new);
+    }
     let origin = Origin::of(&parts);
     let slot = parts.extensions.get::<ConnectionSlot>().cloned();
     let request = Request::from_parts(parts, body);
@@ -86,6 +94,20 @@ async fn answer(server: &Server, api: &S3Api, request: Request) -> Response {
         Err(error) => {
             tracing::error!(%error, "an S3 request cannot be recorded");
             api.refuse(Refusal::Unrecorded).await.map(Body::new)
+        }
+    }
+}
+
+/// Reads a refused body to its end: bytes that were not read would reset the connection, and a
+/// client that still writes, such as Node, would not see the response. The listener limits the
+/// time.
+async fn discard(body: Body) {
+    const BYTES_MAX: usize = 8 << 20;
+    let (mut body, mut len) = (body.into_data_stream(), 0);
+    while let Some(Ok(bytes)) = body.next().await {
+        len += bytes.len();
+        if BYTES_MAX < len {
+            return;
         }
     }
 }

@@ -52,6 +52,7 @@ fn line_of(operation: &str) -> (&'static str, &'static str, &'static str) {
         "GetObjectAcl" => ("GET", "/photos/acme/a?acl", ""),
         "PutObjectAcl" => ("PUT", "/photos/acme/a?acl", ""),
         "GetObjectTagging" => ("GET", "/photos/acme/a?tagging", ""),
+        "DeleteObjectTagging" => ("DELETE", "/photos/acme/a?tagging", ""),
         "GetObjectRetention" => ("GET", "/photos/acme/a?retention", ""),
         "GetObjectLegalHold" => ("GET", "/photos/acme/a?legal-hold", ""),
         "GetBucketAccelerateConfiguration" => ("GET", "/photos?accelerate", ""),
@@ -82,6 +83,20 @@ fn line_of(operation: &str) -> (&'static str, &'static str, &'static str) {
         "ListBucketIntelligentTieringConfigurations" => ("GET", "/photos?intelligent-tiering", ""),
         "ListBucketInventoryConfigurations" => ("GET", "/photos?inventory", ""),
         "ListBucketMetricsConfigurations" => ("GET", "/photos?metrics", ""),
+        "DeleteBucketAnalyticsConfiguration" => ("DELETE", "/photos?analytics&id=x", ""),
+        "DeleteBucketEncryption" => ("DELETE", "/photos?encryption", ""),
+        "DeleteBucketIntelligentTieringConfiguration" => {
+            ("DELETE", "/photos?id=x&intelligent-tiering", "")
+        }
+        "DeleteBucketInventoryConfiguration" => ("DELETE", "/photos?id=x&inventory", ""),
+        "DeleteBucketLifecycle" => ("DELETE", "/photos?lifecycle", ""),
+        "DeleteBucketMetricsConfiguration" => ("DELETE", "/photos?id=x&metrics", ""),
+        "DeleteBucketOwnershipControls" => ("DELETE", "/photos?ownershipControls", ""),
+        "DeleteBucketPolicy" => ("DELETE", "/photos?policy", ""),
+        "DeleteBucketReplication" => ("DELETE", "/photos?replication", ""),
+        "DeleteBucketTagging" => ("DELETE", "/photos?tagging", ""),
+        "DeleteBucketWebsite" => ("DELETE", "/photos?website", ""),
+        "DeletePublicAccessBlock" => ("DELETE", "/photos?publicAccessBlock", ""),
         new => panic!("{new} is served without a line in this test"),
     }
 }
@@ -254,7 +269,7 @@ async fn check_single_cells(setup: &Setup, keys: &Keys) {
         ("PUT", "/photos?cors"),
         ("PUT", "/photos?lifecycle"),
         ("PUT", "/photos?notification"),
-        ("DELETE", "/photos?policy"),
+        ("DELETE", "/photos?metadataTable"),
         ("PUT", "/photos/acme/a?tagging"),
         ("POST", "/photos/acme/a?restore"),
     ] {
