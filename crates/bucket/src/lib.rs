@@ -11,6 +11,7 @@ mod condition;
 mod configure;
 mod content;
 mod copy;
+mod cors;
 mod delete;
 mod digest;
 mod error;
@@ -54,6 +55,7 @@ pub use self::{
     configure::BucketInfo,
     content::{Blobs, Content, ContentId, Draft, FileName},
     copy::CopyOptions,
+    cors::CorsRule,
     digest::ExpectedContent,
     error::{BucketError, PartError, QuotaError},
     event::{BlobAction, BlobEvent, CopySource, EventObject},

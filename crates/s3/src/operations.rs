@@ -132,6 +132,10 @@ operations! {
     ) -> GetBucketLifecycleConfigurationOutput;
     Everything: delete_bucket_lifecycle => lifecycle_delete(DeleteBucketLifecycleInput)
         -> DeleteBucketLifecycleOutput;
+    Bucket: get_bucket_cors => cors_get(GetBucketCorsInput) -> GetBucketCorsOutput;
+    Everything: put_bucket_cors => cors_put(PutBucketCorsInput) -> PutBucketCorsOutput;
+    Everything: delete_bucket_cors => cors_delete(DeleteBucketCorsInput)
+        -> DeleteBucketCorsOutput;
     Bucket: get_bucket_logging => logging_get(GetBucketLoggingInput) -> GetBucketLoggingOutput;
     Bucket: get_bucket_accelerate_configuration => accelerate_get(
         GetBucketAccelerateConfigurationInput
@@ -146,8 +150,6 @@ operations! {
         "policy: all is private; `steadfast keys create` gives access";
     get_bucket_policy_status(GetBucketPolicyStatusInput) -> GetBucketPolicyStatusOutput
         = "NoSuchBucketPolicy", "policy: all is private; `steadfast keys create` gives access";
-    get_bucket_cors(GetBucketCorsInput) -> GetBucketCorsOutput = "NoSuchCORSConfiguration",
-        "CORS rules, which are not supported";
     get_bucket_tagging(GetBucketTaggingInput) -> GetBucketTaggingOutput = "NoSuchTagSet",
         "tags, which are not supported; use the metadata of blobs";
     get_bucket_website(GetBucketWebsiteInput) -> GetBucketWebsiteOutput

@@ -149,7 +149,7 @@ impl Origin {
 mod tests {
     use std::time::Duration;
 
-    use steadfast_bucket::{AccessKey, Scope, create_key};
+    use steadfast_bucket::{AccessKey, BucketName, CorsRule, Scope, create_key};
     use steadfast_core::{App, Bucket, test::TestApp};
     use steadfast_s3::presign_path;
     use steadfast_store::{Clock, SystemClock};
@@ -157,6 +157,10 @@ mod tests {
 
     use super::*;
     use crate::{location::Location, server::Policy};
+
+    /// The headers of a preflight.
+    const PREFLIGHT: [(&str, &str); 2] =
+        [("origin", "https://app.example"), ("access-control-request-method", "PUT")];
 
     struct Port {
         program: TestApp,
@@ -266,10 +270,20 @@ mod tests {
     async fn an_unsigned_request_through_a_proxy_is_refused_while_access_is_open() {
         let port = Port::open().await;
         let key = port.key(Scope::default()).await;
+        let rule = CorsRule {
+            id: "app".into(),
+            origins: vec!["https://app.example".into()],
+            methods: vec!["PUT".into()],
+            ..CorsRule::default()
+        };
+        let photos = BucketName::new("photos").unwrap();
+        port.server.buckets().unwrap().put_cors(&photos, rule).await.unwrap();
         let proxy = [("x-forwarded-for", "203.0.113.9")];
         for headers in [&proxy[..], &[("forwarded", "for=203.0.113.9")], &[("via", "1.1 gate")]] {
             assert_eq!(port.send("GET", "/photos", headers).await, 403, "{headers:?}");
             assert_eq!(port.send("OPTIONS", "/photos/a", headers).await, 403, "{headers:?}");
+            let preflight = [&PREFLIGHT[..], headers].concat();
+            assert_eq!(port.send("OPTIONS", "/photos/a", &preflight).await, 403, "{headers:?}");
             let put = signed(&key, "PUT", "/photos/a");
             assert_eq!(port.send("PUT", &put, headers).await, 200, "{headers:?}");
         }
@@ -277,5 +291,9 @@ mod tests {
         port.server.transport().close();
         assert_eq!(port.send("GET", "/photos", &proxy).await, 403);
         assert_eq!(port.send("OPTIONS", "/photos/a", &proxy).await, 501);
+        let preflight = [&PREFLIGHT[..], &proxy].concat();
+        assert_eq!(port.send("OPTIONS", "/photos/a", &preflight).await, 200);
+        assert_eq!(port.send("OPTIONS", "/others/a", &preflight).await, 403);
+        assert!(port.records().await.is_empty(), "a preflight changes nothing");
     }
 }

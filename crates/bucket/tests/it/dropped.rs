@@ -5,7 +5,7 @@
 use std::{collections::BTreeSet, fs, time::Duration};
 
 use steadfast_bucket::{
-    Attributes, BucketError, BucketName, BucketSettings, Buckets, Condition, CopyOptions,
+    Attributes, BucketError, BucketName, BucketSettings, Buckets, Condition, CopyOptions, CorsRule,
     EventType, ExpectedContent, GetOptions, LifecycleRule, ListOptions, PartTag, PutOptions, Quota,
     Rule, Scope, create_key, delete_key, find_key, list_keys, seal_keys,
 };
@@ -42,13 +42,16 @@ const AREAS: &[Area] = &[
             "configure",
             "create",
             "delete_bucket",
+            "delete_cors",
             "delete_lifecycle",
             "delete_rule",
             "ensure",
+            "put_cors",
             "put_lifecycle",
             "put_rule",
+            "set_cors",
         ],
-        others: &["bucket", "buckets"],
+        others: &["bucket", "buckets", "cors"],
     },
     Area { file: "copy.rs", tried: &["copy"], others: &[] },
     Area { file: "delete.rs", tried: &["delete"], others: &[] },
@@ -324,6 +327,23 @@ async fn buckets_and_settings_are_those_of_the_store(setup: Setup) {
         let lifecycle = dropped(polls, buckets.delete_lifecycle(bucket, "old")).await;
         agree(&setup).await;
         deleted.and(lifecycle)
+    })
+    .await;
+    each(async |polls| {
+        let rule = CorsRule {
+            id: "app".into(),
+            origins: vec![format!("https://{polls}.example")],
+            methods: vec!["GET".into()],
+            ..CorsRule::default()
+        };
+        let set = dropped(polls, buckets.set_cors(bucket, vec![rule.clone()])).await;
+        agree(&setup).await;
+        let rule = CorsRule { origins: vec!["*".into()], ..rule };
+        let put = dropped(polls, buckets.put_cors(bucket, rule)).await;
+        agree(&setup).await;
+        let deleted = dropped(polls, buckets.delete_cors(bucket, "app")).await;
+        agree(&setup).await;
+        set.and(put).and(deleted)
     })
     .await;
     end(setup).await;

@@ -166,6 +166,7 @@ async fn a_setting_that_no_bucket_has_can_be_deleted() {
     setup.ask("PUT", "/photos/a", "x").await.is(200, "");
     for what in [
         "policy",
+        "cors",
         "tagging",
         "website",
         "encryption",
