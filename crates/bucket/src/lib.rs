@@ -77,7 +77,7 @@ pub use self::{
     rule::{EventType, Rule},
     settings::{BucketSettings, LifecycleRule},
     sweep::SweepCounts,
-    upload::{PartTag, Upload},
+    upload::{PartTag, Upload, UploadChecksum},
     writer::{BlobWriter, PutOptions},
 };
 

@@ -74,7 +74,13 @@ const AREAS: &[Area] = &[
     Area { file: "sweep.rs", tried: &["sweep"], others: &[] },
     Area {
         file: "upload.rs",
-        tried: &["abort_upload", "begin_upload", "complete_upload", "complete_upload_as"],
+        tried: &[
+            "abort_upload",
+            "begin_upload",
+            "begin_upload_as",
+            "complete_upload",
+            "complete_upload_as",
+        ],
         others: &["parts", "upload", "uploads"],
     },
     Area {
