@@ -24,9 +24,14 @@ def again():
     same(s3.get_object(Bucket=BUCKET, Key="kept")["Body"].read(), b"kept")
 
 
-@claim("a bucket in us-east-1 has no location constraint")
+@claim("a bucket has no location constraint, and none is created in another location")
 def location():
     same(s3.get_bucket_location(Bucket=BUCKET)["LocationConstraint"], None)
+    name = f"{BUCKET}-far"
+    far = {"LocationConstraint": "eu-west-1"}
+    code = "InvalidLocationConstraint"
+    refused(code, s3.create_bucket, Bucket=name, CreateBucketConfiguration=far)
+    refused("404", s3.head_bucket, Bucket=name)
 
 
 @claim("a bucket's name follows the rules")

@@ -1,6 +1,7 @@
 import base64
 import hashlib
 import io
+import zlib
 
 from claims import check, claim, md5, refused, same, some_bytes, status
 from world import BUCKET, get, head, keys, put, s3
@@ -65,6 +66,29 @@ def checksum():
     sums = base64.b64encode(hashlib.sha256(inner).digest()).decode()
     same(found.get("ChecksumSHA256"), f"{sums}-2")
     same(found.get("ChecksumType"), "COMPOSITE")
+
+
+@claim("an object in parts has a composite CRC32 if the client asks for it")
+def composite():
+    crc32 = {"ChecksumAlgorithm": "CRC32", "ChecksumType": "COMPOSITE"}
+    upload = s3.create_multipart_upload(Bucket=BUCKET, Key="composite", **crc32)
+    same((upload.get("ChecksumAlgorithm"), upload.get("ChecksumType")), ("CRC32", "COMPOSITE"))
+    upload = {"Bucket": BUCKET, "Key": "composite", "UploadId": upload["UploadId"]}
+    bodies = [some_bytes(FIVE, seed=1), b"the end"]
+    parts = []
+    for number, body in enumerate(bodies, 1):
+        answer = s3.upload_part(**upload, PartNumber=number, Body=body, ChecksumAlgorithm="CRC32")
+        names = ("ETag", "ChecksumCRC32")
+        parts.append({"PartNumber": number} | {name: answer[name] for name in names})
+    inner = b"".join(zlib.crc32(body).to_bytes(4, "big") for body in bodies)
+    sums = base64.b64encode(zlib.crc32(inner).to_bytes(4, "big")).decode() + "-2"
+    whole = {"ChecksumType": "COMPOSITE"}
+    refused("BadDigest", complete, upload=upload, parts=parts, ChecksumCRC32="AAAAAA==-2", **whole)
+    answer = complete(upload, parts, ChecksumCRC32=sums, **whole)
+    same((answer.get("ChecksumCRC32"), answer.get("ChecksumType")), (sums, "COMPOSITE"))
+    found = head("composite", ChecksumMode="ENABLED")
+    same((found.get("ChecksumCRC32"), found.get("ChecksumType")), (sums, "COMPOSITE"))
+    same(get("composite", ChecksumMode="ENABLED")["Body"].read(), b"".join(bodies))
 
 
 @claim("parts are listed, may be sent again, and are no object until completed")

@@ -1,6 +1,7 @@
 //! Buckets: settings, rules, lifecycle, blobs, events, presigned URLs.
 
 mod blobs;
+mod cors;
 mod rules;
 
 use clap::Args;
@@ -9,7 +10,7 @@ use steadfast_bucket::{BlobEvent, BucketInfo, SentEvent};
 use steadfast_store::{Recorded, State};
 use utoipa::ToSchema;
 
-pub use self::{blobs::*, rules::*};
+pub use self::{blobs::*, cors::*, rules::*};
 pub use crate::objects::Deleted;
 use crate::{
     DeliveryState, Page,

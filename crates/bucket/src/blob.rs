@@ -266,7 +266,8 @@ mod tests {
         let (id, attributes) = (ContentId([u8::MAX; 16]), Attributes::default());
         let parts = (0..10_000).map(|it| (u64::MAX - it, 5 << 30)).collect();
         let (crc32c, crc64nvme, sha1) = (Some(u32::MAX), Some(u64::MAX), Some([1; 20]));
-        let more = ExtraChecksums { crc32c, crc64nvme, sha1 };
+        let (composite_crc32, composite_crc32c) = (None, crc32c);
+        let more = ExtraChecksums { crc32c, crc64nvme, sha1, composite_crc32, composite_crc32c };
         let (size, sha256) = (50_000 << 30, Some([1; 32]));
         let sums = Checksums { size, md5: None, crc32: u32::MAX, sha256, more };
         let stored = BlobRow::of_parts(id, "e".repeat(38), &sums, attributes, parts);

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use steadfast_store::{Commit, Expect, Put, Receipt, Rejection, Timestamp, Write};
 
 use crate::{
-    BucketError, BucketName, BucketSettings, Buckets, LifecycleRule, Rule, buckets::Shared,
-    cache::CachedBucket, name::BUCKETS, rule::put as put_rule, settings::put_lifecycle,
+    BucketError, BucketName, BucketSettings, Buckets, CorsRule, LifecycleRule, Rule,
+    buckets::Shared, cache::CachedBucket, cors, name::BUCKETS, rule::put as put_rule,
+    settings::put_lifecycle,
 };
 
 /// A bucket and its settings.
@@ -227,6 +228,47 @@ impl Buckets {
             let before = it.lifecycle.len();
             it.lifecycle.retain(|it| it.id != id);
             check_deleted(bucket, id, before != it.lifecycle.len())
+        };
+        self.configure(bucket, &remove).await.map(drop)
+    }
+
+    /// The rules of a bucket for pages of other origins.
+    #[steadfast_store::boxed]
+    pub async fn cors(&self, bucket: &BucketName) -> Result<Vec<CorsRule>, BucketError> {
+        Ok(self.shared.bucket(bucket).await?.settings.cors.clone())
+    }
+
+    /// Adds a rule for pages of other origins, or replaces the rule with its id.
+    #[steadfast_store::boxed]
+    pub async fn put_cors(&self, bucket: &BucketName, rule: CorsRule) -> Result<(), BucketError> {
+        let put = |it: &mut BucketSettings| {
+            cors::put(&mut it.cors, rule.clone());
+            Ok(())
+        };
+        self.configure(bucket, &put).await.map(drop)
+    }
+
+    /// Replaces all rules for pages of other origins.
+    #[steadfast_store::boxed]
+    pub async fn set_cors(
+        &self,
+        bucket: &BucketName,
+        rules: Vec<CorsRule>,
+    ) -> Result<(), BucketError> {
+        let set = |it: &mut BucketSettings| {
+            it.cors.clone_from(&rules);
+            Ok(())
+        };
+        self.configure(bucket, &set).await.map(drop)
+    }
+
+    /// Deletes a rule for pages of other origins.
+    #[steadfast_store::boxed]
+    pub async fn delete_cors(&self, bucket: &BucketName, id: &str) -> Result<(), BucketError> {
+        let remove = |it: &mut BucketSettings| {
+            let before = it.cors.len();
+            it.cors.retain(|it| it.id != id);
+            check_deleted(bucket, id, before != it.cors.len())
         };
         self.configure(bucket, &remove).await.map(drop)
     }

@@ -17,7 +17,7 @@ pub struct ExtraHashes {
 }
 
 /// Checksums of a blob or part in addition to CRC-32 and SHA-256. The SHA-1 of a multipart upload
-/// is the SHA-1 of the SHA-1s of its parts, as in S3.
+/// is the SHA-1 of the SHA-1s of its parts, as in S3; its CRCs are of the whole or composite.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "HexChecksums", into = "HexChecksums")]
 pub struct ExtraChecksums {
@@ -27,10 +27,15 @@ pub struct ExtraChecksums {
     pub crc64nvme: Option<u64>,
     /// SHA-1.
     pub sha1: Option<[u8; 20]>,
+    /// CRC-32 of the CRC-32s of the parts.
+    pub composite_crc32: Option<u32>,
+    /// CRC-32C of the CRC-32Cs of the parts.
+    pub composite_crc32c: Option<u32>,
 }
 
 /// Hexadecimal digits, because some JSON readers have no 64-bit integers.
 #[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct HexChecksums {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     crc32c: Option<String>,
@@ -38,24 +43,34 @@ struct HexChecksums {
     crc64nvme: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sha1: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    composite_crc32: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    composite_crc32c: Option<String>,
 }
 
 impl From<ExtraChecksums> for HexChecksums {
     fn from(sums: ExtraChecksums) -> Self {
+        let crc = |it: u32| HEXLOWER.encode(&it.to_be_bytes());
         Self {
-            crc32c: sums.crc32c.map(|it| HEXLOWER.encode(&it.to_be_bytes())),
+            crc32c: sums.crc32c.map(crc),
             crc64nvme: sums.crc64nvme.map(|it| HEXLOWER.encode(&it.to_be_bytes())),
             sha1: sums.sha1.map(|it| HEXLOWER.encode(&it)),
+            composite_crc32: sums.composite_crc32.map(crc),
+            composite_crc32c: sums.composite_crc32c.map(crc),
         }
     }
 }
 
 impl From<HexChecksums> for ExtraChecksums {
     fn from(stored: HexChecksums) -> Self {
+        let crc = |it: Option<String>| it.as_deref().and_then(unhex).map(u32::from_be_bytes);
         Self {
-            crc32c: stored.crc32c.as_deref().and_then(unhex).map(u32::from_be_bytes),
+            crc32c: crc(stored.crc32c),
             crc64nvme: stored.crc64nvme.as_deref().and_then(unhex).map(u64::from_be_bytes),
             sha1: stored.sha1.as_deref().and_then(unhex),
+            composite_crc32: crc(stored.composite_crc32),
+            composite_crc32c: crc(stored.composite_crc32c),
         }
     }
 }
@@ -67,10 +82,15 @@ impl ExtraChecksums {
 
     /// The first declared checksum that differs from the computed one.
     pub(crate) fn first_mismatch(&self, found: &Self) -> Option<&'static str> {
-        let differs = |it: bool, name| it.then_some(name);
-        differs(self.crc32c.is_some() && self.crc32c != found.crc32c, "CRC-32C")
-            .or(differs(self.crc64nvme.is_some() && self.crc64nvme != found.crc64nvme, "CRC-64"))
-            .or(differs(self.sha1.is_some() && self.sha1 != found.sha1, "SHA-1"))
+        let crc = |it: Option<u32>, found: Option<u32>| it.is_some() && it != found;
+        let checks = [
+            (crc(self.crc32c, found.crc32c), "CRC-32C"),
+            (self.crc64nvme.is_some() && self.crc64nvme != found.crc64nvme, "CRC-64"),
+            (self.sha1.is_some() && self.sha1 != found.sha1, "SHA-1"),
+            (crc(self.composite_crc32, found.composite_crc32), "composite CRC-32"),
+            (crc(self.composite_crc32c, found.composite_crc32c), "composite CRC-32C"),
+        ];
+        checks.into_iter().find(|it| it.0).map(|it| it.1)
     }
 }
 
@@ -107,6 +127,7 @@ impl ExtraDigests {
             crc32c: self.crc32c.and_then(|it| u32::try_from(it.finalize()).ok()),
             crc64nvme: self.crc64nvme.map(|it| it.finalize()),
             sha1: self.sha1.map(|it| it.finalize().into()),
+            ..ExtraChecksums::default()
         }
     }
 }
@@ -128,6 +149,7 @@ mod tests {
             HEXLOWER.encode(&sums.sha1.unwrap()),
             "f7c3bc1d808e04732adf679965ccc34ca7ae3441"
         );
+        let sums = ExtraChecksums { composite_crc32: Some(1), composite_crc32c: Some(2), ..sums };
         let json = serde_json::to_string(&sums).unwrap();
         assert_eq!(serde_json::from_str::<ExtraChecksums>(&json).unwrap(), sums);
         assert_eq!(

@@ -11,6 +11,7 @@ mod condition;
 mod configure;
 mod content;
 mod copy;
+mod cors;
 mod delete;
 mod digest;
 mod error;
@@ -54,6 +55,7 @@ pub use self::{
     configure::BucketInfo,
     content::{Blobs, Content, ContentId, Draft, FileName},
     copy::CopyOptions,
+    cors::CorsRule,
     digest::ExpectedContent,
     error::{BucketError, PartError, QuotaError},
     event::{BlobAction, BlobEvent, CopySource, EventObject},
@@ -78,7 +80,7 @@ pub use self::{
     rule::{EventType, Rule},
     settings::{BucketSettings, LifecycleRule},
     sweep::SweepCounts,
-    upload::{PartTag, Upload},
+    upload::{PartTag, Upload, UploadChecksum},
     writer::{BlobWriter, PutOptions},
 };
 

@@ -7,7 +7,7 @@ use steadfast_store::{Commit, Entry, Expect, Json, Put, Write, crash};
 
 use crate::{
     BlobKey, BucketError, BucketName, Buckets, ExpectedContent, ExtraHashes, PART_BYTES_MAX,
-    PARTS_MAX, Part, PartError, Upload,
+    PARTS_MAX, Part, PartError, Upload, UploadChecksum,
     buckets::{Hold, Shared},
     content::{ContentId, FileName},
     digest::Hashes,
@@ -32,8 +32,10 @@ impl PartWriter {
         self
     }
 
-    /// Also computes these checksums. Call it before the first write and after `with_sha256`.
-    pub fn with_more(mut self, more: ExtraHashes) -> Self {
+    /// Also computes these checksums, and the announced one of the upload: it covers parts without
+    /// a checksum of their own. Call it before the first write and after `with_sha256`.
+    pub fn with_more(mut self, mut more: ExtraHashes) -> Self {
+        more.crc32c |= self.upload.checksum.is_some_and(UploadChecksum::is_crc32c);
         self.bytes = self.bytes.and(more);
         self
     }

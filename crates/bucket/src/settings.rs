@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BLOB_BYTES_MAX, BucketError, KEY_BYTES_MAX, Rule, rule};
+use crate::{BLOB_BYTES_MAX, BucketError, CorsRule, KEY_BYTES_MAX, Rule, cors, rule};
 
 /// The settings of a bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +17,9 @@ pub struct BucketSettings {
     pub rules: Vec<Rule>,
     /// Rules that delete old blobs.
     pub lifecycle: Vec<LifecycleRule>,
+    /// Rules for pages of other origins. The first one that fits counts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cors: Vec<CorsRule>,
 }
 
 impl BucketSettings {
@@ -30,7 +33,7 @@ impl BucketSettings {
             let rule = format!("must be 1 to {BLOB_BYTES_MAX}");
             return Err(BucketError::Argument { field: "maxBlobBytes", rule });
         }
-        Ok(())
+        cors::check(&self.cors)
     }
 }
 

@@ -3,11 +3,12 @@
 use std::{collections::HashSet, time::Duration};
 
 use crc_fast::{
-    CrcAlgorithm::{self, Crc32Iscsi, Crc64Nvme},
+    CrcAlgorithm::{self, Crc32Iscsi, Crc32IsoHdlc, Crc64Nvme},
     checksum_combine,
 };
 use data_encoding::HEXLOWER;
 use md5::{Digest, Md5};
+use serde::{Deserialize, Serialize};
 use sha1::Sha1;
 use sha2::Sha256;
 use steadfast_store::{
@@ -38,9 +39,46 @@ pub struct Upload {
     pub began_at: Timestamp,
     /// Attributes of the blob.
     pub attributes: Attributes,
+    /// The checksum that the sender announced.
+    pub checksum: Option<UploadChecksum>,
     pub(crate) content: ContentId,
     /// Changes when a part is replaced.
     pub(crate) revision: i64,
+}
+
+/// The checksum of a multipart upload. Composite ones, SHA-1 and SHA-256 are those of the checksums
+/// of the parts; the others are those of the whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum UploadChecksum {
+    /// CRC-32.
+    Crc32,
+    /// CRC-32 of the CRC-32s of the parts.
+    Crc32Composite,
+    /// CRC-32C.
+    Crc32c,
+    /// CRC-32C of the CRC-32Cs of the parts.
+    Crc32cComposite,
+    /// CRC-64/NVME.
+    Crc64Nvme,
+    /// SHA-1.
+    Sha1,
+    /// SHA-256.
+    Sha256,
+}
+
+impl UploadChecksum {
+    pub(crate) fn is_crc32c(self) -> bool {
+        matches!(self, Self::Crc32c | Self::Crc32cComposite)
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct UploadRow {
+    #[serde(flatten)]
+    attributes: Attributes,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    checksum: Option<UploadChecksum>,
 }
 
 impl Upload {
@@ -64,10 +102,11 @@ impl Upload {
         let (key, id) = entry.entry.key().split_last_chunk::<16>().ok_or_else(damaged)?;
         let key = key.split_last().ok_or_else(damaged)?.1;
         let key = BlobKey::new(std::str::from_utf8(key).map_err(|_| damaged())?)?;
-        let attributes = serde_json::from_str(value.as_str()).map_err(|_| damaged())?;
+        let row: UploadRow = serde_json::from_str(value.as_str()).map_err(|_| damaged())?;
+        let UploadRow { attributes, checksum } = row;
         let content = ContentId(*id);
         let (id, began_at, revision) = (content.to_string(), content.created_at(), entry.revision);
-        Ok(Some(Self { id, key, began_at, attributes, content, revision }))
+        Ok(Some(Self { id, key, began_at, attributes, checksum, content, revision }))
     }
 }
 
@@ -95,12 +134,25 @@ impl Buckets {
         key: &BlobKey,
         attributes: Attributes,
     ) -> Result<Upload, BucketError> {
+        self.begin_upload_as(bucket, key, attributes, None).await
+    }
+
+    /// Begins a multipart upload, and announces its checksum.
+    #[steadfast_store::boxed]
+    pub async fn begin_upload_as(
+        &self,
+        bucket: &BucketName,
+        key: &BlobKey,
+        attributes: Attributes,
+        checksum: Option<UploadChecksum>,
+    ) -> Result<Upload, BucketError> {
         attributes.check()?;
+        let row = UploadRow { attributes, checksum };
         loop {
             let known = self.shared.bucket(bucket).await?;
             let content = self.shared.new_content();
             let entry = Upload::entry(bucket, key, content)?;
-            let (value, reference) = (Some(Json::of(&attributes)?), Some(content.reference()));
+            let (value, reference) = (Some(Json::of(&row)?), Some(content.reference()));
             let place = Place::of_upload(bucket, &entry);
             let put = Put { entry, value, reference, expires: None };
             let expect = Shared::expect_bucket(bucket, &known)?;
@@ -112,7 +164,8 @@ impl Buckets {
                 crash::point("upload.begun");
                 let (id, key) = (content.to_string(), key.clone());
                 let (began_at, revision) = (content.created_at(), 1);
-                return Ok(Upload { id, key, began_at, attributes, content, revision });
+                let attributes = row.attributes;
+                return Ok(Upload { id, key, began_at, attributes, checksum, content, revision });
             }
             self.shared.cache.forget(bucket);
         }
@@ -263,7 +316,7 @@ impl Buckets {
         let size = chosen.iter().map(|it| it.size).sum();
         let parts = chosen.iter().map(|it| (it.file, it.size)).collect();
         let (crc32, sha256) = (crc32_of(&chosen), sha256_of(&chosen));
-        let more = more_of(&chosen);
+        let more = with_composite(more_of(&chosen), upload.checksum, &chosen);
         // The MD5 of the whole is unknown; the other hashes are hashes of the parts' hashes.
         let sums = Checksums { size, md5: None, crc32, sha256, more };
         expected.check(&sums)?;
@@ -446,7 +499,47 @@ fn more_of(parts: &[&Part]) -> ExtraChecksums {
         crc32c: crc32c.and_then(|it| u32::try_from(it).ok()),
         crc64nvme: combined(Crc64Nvme, parts, |it| it.more.crc64nvme),
         sha1: sha1.map(|it| it.finalize().into()),
+        ..ExtraChecksums::default()
     }
+}
+
+/// Adds the composite checksum that was announced.
+fn with_composite(
+    more: ExtraChecksums,
+    announced: Option<UploadChecksum>,
+    parts: &[&Part],
+) -> ExtraChecksums {
+    match announced {
+        Some(UploadChecksum::Crc32Composite) => {
+            let composite_crc32 = composite(Crc32IsoHdlc, parts, |it| Some(it.crc32));
+            ExtraChecksums { composite_crc32, ..more }
+        }
+        Some(UploadChecksum::Crc32cComposite) => {
+            let composite_crc32c = composite(Crc32Iscsi, parts, |it| it.more.crc32c);
+            ExtraChecksums { composite_crc32c, ..more }
+        }
+        Some(
+            UploadChecksum::Crc32
+            | UploadChecksum::Crc32c
+            | UploadChecksum::Crc64Nvme
+            | UploadChecksum::Sha1
+            | UploadChecksum::Sha256,
+        )
+        | None => more,
+    }
+}
+
+/// As in S3: the CRC of the CRCs of the parts, if every part has one.
+fn composite(
+    algorithm: CrcAlgorithm,
+    parts: &[&Part],
+    of: impl Fn(&Part) -> Option<u32>,
+) -> Option<u32> {
+    let mut digest = crc_fast::Digest::new(algorithm);
+    for part in parts {
+        digest.update(&of(part)?.to_be_bytes());
+    }
+    u32::try_from(digest.finalize()).ok()
 }
 
 fn combined(

@@ -61,7 +61,8 @@ impl S3Access for Permissions {
         }
         let name = cx.s3_op().name();
         let Some(operation) = operation(name) else {
-            return Err(s3_error!(NotImplemented, "{name} is not supported"));
+            let instead = unsupported::instead_of(name);
+            return Err(s3_error!(NotImplemented, "{name} is not supported{instead}"));
         };
         auth::note_operation(operation);
         allowed(&scope, operation.needs, cx.s3_path())?;

@@ -17,6 +17,7 @@ use crate::{
     convert,
     errors::s3_error_of,
     operations::S3Operations,
+    presign::REGION,
 };
 
 /// Maximum number of buckets per page, as in S3.
@@ -74,6 +75,16 @@ impl S3Operations {
         req: S3Request<CreateBucketInput>,
     ) -> S3Result<S3Response<CreateBucketOutput>> {
         let bucket = convert::bucket(&req.input.bucket)?;
+        let configuration = req.input.create_bucket_configuration.as_ref();
+        let location = configuration.and_then(|it| it.location_constraint.as_ref());
+        // Clients send the region that they sign for.
+        if location.is_some_and(|it| !["", "auto", REGION].contains(&it.as_str())) {
+            return Err(s3_error!(
+                InvalidLocationConstraint,
+                "all buckets have one location; leave LocationConstraint out, or set the region \
+                 of the client to auto"
+            ));
+        }
         self.buckets.create(&bucket).await.map_err(s3_error_of)?;
         let location = Some(format!("/{bucket}"));
         Ok(S3Response::new(CreateBucketOutput { location }))
@@ -84,7 +95,7 @@ impl S3Operations {
         req: S3Request<HeadBucketInput>,
     ) -> S3Result<S3Response<HeadBucketOutput>> {
         self.existing_bucket(&req.input.bucket).await?;
-        let bucket_region = Some("us-east-1".into());
+        let bucket_region = Some(REGION.into());
         Ok(S3Response::new(HeadBucketOutput { bucket_region, ..HeadBucketOutput::default() }))
     }
 

@@ -1,8 +1,12 @@
 //! Checksums that a client declares, in headers or in a trailer after the body.
 
 use http::HeaderMap;
-use s3s::{S3Error, S3ErrorCode, S3Result, s3_error};
-use steadfast_bucket::{Blob, ExpectedContent, ExtraChecksums, ExtraHashes, Part};
+use s3s::{
+    S3Error, S3ErrorCode, S3Result,
+    dto::{ChecksumAlgorithm, ChecksumType},
+    s3_error,
+};
+use steadfast_bucket::{Blob, ExpectedContent, ExtraChecksums, ExtraHashes, Part, UploadChecksum};
 
 use crate::convert::{base64, decode_base64};
 
@@ -43,10 +47,49 @@ impl Algorithm {
         }
     }
 
-    /// Whether the checksum of a multipart upload is that of the checksums of its parts.
-    pub(crate) fn is_composite(self) -> bool {
-        matches!(self, Algorithm::Sha1 | Algorithm::Sha256)
+    /// The checksum of a multipart upload that announces this algorithm, and maybe a type. CRCs are
+    /// those of the whole by default.
+    pub(crate) fn of_upload(self, type_: Option<&ChecksumType>) -> S3Result<UploadChecksum> {
+        let type_ = type_.map(ChecksumType::as_str);
+        let is_full = type_.is_none_or(|it| it == ChecksumType::FULL_OBJECT);
+        let is_composite = type_.is_none_or(|it| it == ChecksumType::COMPOSITE);
+        match self {
+            Algorithm::Crc32 if is_full => Ok(UploadChecksum::Crc32),
+            Algorithm::Crc32 if is_composite => Ok(UploadChecksum::Crc32Composite),
+            Algorithm::Crc32c if is_full => Ok(UploadChecksum::Crc32c),
+            Algorithm::Crc32c if is_composite => Ok(UploadChecksum::Crc32cComposite),
+            Algorithm::Crc64Nvme if is_full => Ok(UploadChecksum::Crc64Nvme),
+            Algorithm::Sha1 if is_composite => Ok(UploadChecksum::Sha1),
+            Algorithm::Sha256 if is_composite => Ok(UploadChecksum::Sha256),
+            Algorithm::Crc32
+            | Algorithm::Crc32c
+            | Algorithm::Crc64Nvme
+            | Algorithm::Sha1
+            | Algorithm::Sha256 => Err(s3_error!(
+                InvalidRequest,
+                "x-amz-checksum-type is FULL_OBJECT with CRC64NVME, COMPOSITE with SHA1 and \
+                 SHA256, and either with CRC32 and CRC32C"
+            )),
+        }
     }
+}
+
+/// The announced checksum of an upload, as outputs have it.
+pub(crate) fn announced(
+    checksum: Option<UploadChecksum>,
+) -> (Option<ChecksumAlgorithm>, Option<ChecksumType>) {
+    let (full, composite) = (ChecksumType::FULL_OBJECT, ChecksumType::COMPOSITE);
+    let shown = checksum.map(|it| match it {
+        UploadChecksum::Crc32 => (ChecksumAlgorithm::CRC32, full),
+        UploadChecksum::Crc32Composite => (ChecksumAlgorithm::CRC32, composite),
+        UploadChecksum::Crc32c => (ChecksumAlgorithm::CRC32C, full),
+        UploadChecksum::Crc32cComposite => (ChecksumAlgorithm::CRC32C, composite),
+        UploadChecksum::Crc64Nvme => (ChecksumAlgorithm::CRC64NVME, full),
+        UploadChecksum::Sha1 => (ChecksumAlgorithm::SHA1, composite),
+        UploadChecksum::Sha256 => (ChecksumAlgorithm::SHA256, composite),
+    });
+    let algorithm = shown.map(|it| ChecksumAlgorithm::from_static(it.0));
+    (algorithm, shown.map(|it| ChecksumType::from_static(it.1)))
 }
 
 const HEADER: &str = "x-amz-checksum-";
@@ -157,7 +200,29 @@ pub(crate) fn declare_checksum(
     Ok(())
 }
 
-/// Checksums of a blob or part as S3 reports them: a hash, or else a CRC of the whole.
+/// Adds a checksum of the checksums of the parts, in base64, to the expected ones.
+pub(crate) fn declare_composite(
+    expected: &mut ExpectedContent,
+    algorithm: Algorithm,
+    value: &str,
+) -> S3Result<()> {
+    let mut declared = ExpectedContent::default();
+    declare_checksum(&mut declared, algorithm, value)?;
+    match algorithm {
+        Algorithm::Crc32 => expected.more.composite_crc32 = declared.crc32,
+        Algorithm::Crc32c => expected.more.composite_crc32c = declared.more.crc32c,
+        Algorithm::Crc64Nvme => {
+            let text = "CRC64NVME is a checksum of the whole; send it without a number of parts";
+            return Err(s3_error!(InvalidRequest, "{text}"));
+        }
+        Algorithm::Sha1 => expected.more.sha1 = declared.more.sha1,
+        Algorithm::Sha256 => expected.sha256 = declared.sha256,
+    }
+    Ok(())
+}
+
+/// Checksums of a blob or part as S3 reports them: a composite CRC, a hash, or else CRCs of the
+/// whole.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ChecksumFields {
     pub(crate) crc32: Option<String>,
@@ -189,18 +254,27 @@ impl ChecksumFields {
 
     pub(crate) fn of_blob(blob: &Blob) -> Self {
         let mut sums = Self::of(blob.crc32, blob.sha256, blob.more);
-        if let parts @ 1.. = blob.parts() {
-            for hash in [&mut sums.sha1, &mut sums.sha256].into_iter().flatten() {
-                *hash = format!("{hash}-{parts}");
-                sums.is_composite = true;
+        let parts @ 1.. = blob.parts() else { return sums };
+        let composite = |it: Option<u32>| it.map(|it| base64(&it.to_be_bytes()));
+        let crc32 = composite(blob.more.composite_crc32);
+        let crc32c = composite(blob.more.composite_crc32c);
+        if crc32.is_some() || crc32c.is_some() {
+            sums = Self { crc32, crc32c, is_composite: true, ..Self::default() };
+        }
+        sums.is_composite |= sums.sha1.is_some() || sums.sha256.is_some();
+        if sums.is_composite {
+            let all = [&mut sums.crc32, &mut sums.crc32c, &mut sums.sha1, &mut sums.sha256];
+            for sum in all.into_iter().flatten() {
+                *sum = format!("{sum}-{parts}");
             }
         }
         sums
     }
 
-    pub(crate) fn type_of(&self) -> s3s::dto::ChecksumType {
-        use s3s::dto::ChecksumType as Type;
-        Type::from_static(if self.is_composite { Type::COMPOSITE } else { Type::FULL_OBJECT })
+    pub(crate) fn type_of(&self) -> ChecksumType {
+        let is_composite = self.is_composite;
+        let name = if is_composite { ChecksumType::COMPOSITE } else { ChecksumType::FULL_OBJECT };
+        ChecksumType::from_static(name)
     }
 }
 

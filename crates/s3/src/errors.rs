@@ -169,6 +169,8 @@ pub(crate) async fn explained(answer: Response<Body>, id: &str) -> Response<Body
         }
     }
     let mut xml = String::from_utf8(xml).unwrap_or_default();
+    // The library's text for a request without an operation does not help.
+    xml = xml.replace("<Message>Unknown operation</Message>", "");
     let code = between(&xml, "<Code>", "</Code>").unwrap_or_default().to_owned();
     let is_region =
         ["AuthorizationHeaderMalformed", "AuthorizationQueryParametersError"].contains(&&*code);
@@ -211,8 +213,11 @@ fn text_of(code: &str) -> &'static str {
              letter or digit at both ends"
         }
         "InvalidURI" => "the path of the request is not UTF-8",
-        "NotImplemented" => "this is not supported",
-        "MethodNotAllowed" => "this method is not supported here; buckets are in the path",
+        "NotImplemented" => {
+            "no operation of S3 has the method, path and query of the request; the first segment \
+             of the path is the bucket"
+        }
+        "MethodNotAllowed" => "a blob does not take the method of the request; PUT writes it",
         "MalformedXML" => "the body is not the XML that this request needs",
         "MissingContentLength" => "say how long the body is, in Content-Length",
         "MaxMessageLengthExceeded" => "the body is too long; split the request",

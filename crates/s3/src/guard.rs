@@ -1,7 +1,7 @@
 //! Refuses requests that the library would accept although they are not safe.
 
 use http::{HeaderName, HeaderValue, Method, header, request::Parts};
-use s3s::{S3Result, dto::Range, s3_error};
+use s3s::{S3Error, S3Result, dto::Range, s3_error};
 use steadfast_bucket::BLOB_BYTES_MAX;
 use steadfast_store::Timestamp;
 
@@ -49,9 +49,8 @@ pub(crate) fn check(parts: &mut Parts) -> S3Result<Chunks> {
             check_claims(parts, &claims, true)?;
         }
     }
-    if parts.method == Method::POST && is_form(parts) {
-        let text = "forms are not supported; PUT the blob, or use a presigned URL";
-        return Err(s3_error!(NotImplemented, "{text}"));
+    if is_form(parts) {
+        return Err(no_forms());
     }
     check_lengths(parts)?;
     if 1 < parts.headers.get_all(CONTENT_SHA256).iter().count() {
@@ -115,11 +114,17 @@ fn set_amz_date(parts: &mut Parts) {
     }
 }
 
-fn is_form(parts: &Parts) -> bool {
+/// Whether a request posts an HTML form.
+pub(crate) fn is_form(parts: &Parts) -> bool {
     let mut types = parts.headers.get_all(header::CONTENT_TYPE).into_iter();
-    types.any(|it| {
+    let is_form = |it: &HeaderValue| {
         it.as_bytes().to_ascii_lowercase().trim_ascii_start().starts_with(b"multipart/form-data")
-    })
+    };
+    parts.method == Method::POST && types.any(is_form)
+}
+
+pub(crate) fn no_forms() -> S3Error {
+    s3_error!(NotImplemented, "forms are not supported; PUT the blob, or use a presigned URL")
 }
 
 fn check_lengths(parts: &Parts) -> S3Result<()> {

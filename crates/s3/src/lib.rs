@@ -9,6 +9,7 @@ mod chunks;
 mod condition;
 mod convert;
 mod copy;
+mod cors;
 mod delete;
 mod errors;
 #[doc(hidden)]

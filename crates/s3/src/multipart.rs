@@ -15,7 +15,9 @@ use steadfast_bucket::{ExpectedContent, PartTag, Upload};
 
 use crate::{
     attributes,
-    checksum::{Algorithm, ChecksumFields, declare_checksum, with_checksums},
+    checksum::{
+        Algorithm, ChecksumFields, announced, declare_checksum, declare_composite, with_checksums,
+    },
     condition,
     convert::{self, etag, s3_time},
     errors::s3_error_of,
@@ -30,16 +32,24 @@ impl S3Operations {
     ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
         let input = req.input;
         let (bucket, key) = convert::blob_path(&input.bucket, &input.key)?;
-        let algorithm = input.checksum_algorithm.as_ref().map(|it| Algorithm::of(it.as_str()));
-        check_type(algorithm.transpose()?, input.checksum_type.as_ref())?;
+        let type_ = input.checksum_type.as_ref();
+        let checksum = match &input.checksum_algorithm {
+            Some(algorithm) => Some(Algorithm::of(algorithm.as_str())?.of_upload(type_)?),
+            None if type_.is_some() => {
+                let text = "x-amz-checksum-type needs x-amz-checksum-algorithm";
+                return Err(s3_error!(InvalidRequest, "{text}"));
+            }
+            None => None,
+        };
         let attributes = attributes::of_request(&req.headers);
-        let begun = self.buckets.begin_upload(&bucket, &key, attributes).await;
+        let begun = self.buckets.begin_upload_as(&bucket, &key, attributes, checksum).await;
+        let (checksum_algorithm, checksum_type) = announced(checksum);
         Ok(S3Response::new(CreateMultipartUploadOutput {
             upload_id: Some(begun.map_err(s3_error_of)?.id),
             bucket: Some(input.bucket),
             key: Some(input.key),
-            checksum_algorithm: input.checksum_algorithm,
-            checksum_type: input.checksum_type,
+            checksum_algorithm,
+            checksum_type,
             ..CreateMultipartUploadOutput::default()
         }))
     }
@@ -56,6 +66,8 @@ impl S3Operations {
             size: input.mpu_object_size.map(size).transpose()?,
             ..ExpectedContent::default()
         };
+        let type_ = input.checksum_type.as_ref();
+        let is_composite = type_.is_some_and(|it| it.as_str() == ChecksumType::COMPOSITE);
         for (algorithm, value) in [
             (Algorithm::Crc32, &input.checksum_crc32),
             (Algorithm::Crc32c, &input.checksum_crc32c),
@@ -64,7 +76,7 @@ impl S3Operations {
             (Algorithm::Sha256, &input.checksum_sha256),
         ] {
             if let Some(value) = value {
-                declare_checksum(&mut expected, algorithm, whole(algorithm, value, parts.len())?)?;
+                declare_whole(&mut expected, algorithm, value, (parts.len(), is_composite))?;
             }
         }
         let tags = parts.into_iter().map(tag).collect::<S3Result<Vec<_>>>()?;
@@ -132,7 +144,10 @@ impl S3Operations {
     }
 
     fn upload_shown(&self, upload: &Upload, encoding: &Encoding) -> MultipartUpload {
+        let (checksum_algorithm, checksum_type) = announced(upload.checksum);
         MultipartUpload {
+            checksum_algorithm,
+            checksum_type,
             key: Some(encoding.text(upload.key.as_str())),
             upload_id: Some(upload.id.clone()),
             initiated: Some(s3_time(upload.began_at)),
@@ -149,33 +164,25 @@ impl S3Operations {
     }
 }
 
-/// CRCs cover the whole blob, hashes the hashes of the parts.
-fn check_type(algorithm: Option<Algorithm>, asked: Option<&ChecksumType>) -> S3Result<()> {
-    let fits = match (algorithm, asked.map(ChecksumType::as_str)) {
-        (_, None) => true,
-        (Some(it), Some(ChecksumType::COMPOSITE)) => it.is_composite(),
-        (Some(it), Some(ChecksumType::FULL_OBJECT)) => !it.is_composite(),
-        (None, Some(_)) | (Some(_), Some(_)) => false,
+/// Adds the checksum of a multipart upload. S3 appends the number of parts to a composite one.
+fn declare_whole(
+    expected: &mut ExpectedContent,
+    algorithm: Algorithm,
+    value: &str,
+    (parts, is_composite): (usize, bool),
+) -> S3Result<()> {
+    let Some((sum, count)) = value.split_once('-') else {
+        return match is_composite {
+            true => declare_composite(expected, algorithm, value),
+            false => declare_checksum(expected, algorithm, value),
+        };
     };
-    if fits {
-        return Ok(());
+    declare_composite(expected, algorithm, sum)?;
+    if count != parts.to_string() {
+        let text = "the number behind the checksum is not that of the parts";
+        return Err(s3_error!(BadDigest, "{text}"));
     }
-    let text = "x-amz-checksum-type is FULL_OBJECT with CRC64NVME, CRC32 and CRC32C, and COMPOSITE \
-                with SHA1 and SHA256";
-    Err(s3_error!(InvalidRequest, "{text}"))
-}
-
-/// The checksum of a multipart upload, without the number of parts that S3 appends to a composite
-/// one.
-fn whole(algorithm: Algorithm, value: &str, parts: usize) -> S3Result<&str> {
-    match value.split_once('-') {
-        Some((hash, count)) if algorithm.is_composite() && count == parts.to_string() => Ok(hash),
-        Some(_) if algorithm.is_composite() => {
-            let text = "the number behind the checksum is not that of the parts";
-            Err(s3_error!(BadDigest, "{text}"))
-        }
-        Some(_) | None => Ok(value),
-    }
+    Ok(())
 }
 
 fn size(size: i64) -> S3Result<u64> {

@@ -19,18 +19,26 @@ impl S3Operations {
 }
 
 /// Writes the table, and the methods of the trait, which only forward to the operations. Operations
-/// that are not set, and empty lists, need access to the bucket.
+/// that are not set, and empty lists, need access to the bucket. To delete a setting that no bucket
+/// has, a key needs the permission to change buckets.
 macro_rules! operations {
     (
         $($needs:ident: $name:ident => $method:ident($input:ident) -> $output:ident;)*
-        @unset $($unset:ident($unset_input:ident) -> $unset_output:ident = $code:literal;)*
+        @unset $(
+            $unset:ident($unset_input:ident) -> $unset_output:ident = $code:literal, $lacks:literal;
+        )*
         @empty $($empty:ident($empty_input:ident) -> $empty_output:ident;)*
+        @delete $($delete:ident($delete_input:ident) -> $delete_output:ident;)*
     ) => {
         /// The served operations. All others are refused.
         pub const OPERATIONS: &[Operation] = &[
             $(Operation { name: name_of(stringify!($input)), needs: Permission::$needs },)*
             $(Operation { name: name_of(stringify!($unset_input)), needs: Permission::Bucket },)*
             $(Operation { name: name_of(stringify!($empty_input)), needs: Permission::Bucket },)*
+            $(Operation {
+                name: name_of(stringify!($delete_input)),
+                needs: Permission::Everything,
+            },)*
         ];
 
         #[async_trait::async_trait]
@@ -49,7 +57,7 @@ macro_rules! operations {
                     &self,
                     req: S3Request<dto::$unset_input>,
                 ) -> S3Result<S3Response<dto::$unset_output>> {
-                    self.unset(&req.input.bucket, $code).await
+                    self.unset(&req.input.bucket, $code, $lacks).await
                 }
             )*
 
@@ -62,6 +70,16 @@ macro_rules! operations {
                     let is_truncated = Some(false);
                     let output = dto::$empty_output { is_truncated, ..Default::default() };
                     Ok(S3Response::new(output))
+                }
+            )*
+
+            $(
+                async fn $delete(
+                    &self,
+                    req: S3Request<dto::$delete_input>,
+                ) -> S3Result<S3Response<dto::$delete_output>> {
+                    self.existing_bucket(&req.input.bucket).await?;
+                    Ok(S3Response::new(dto::$delete_output::default()))
                 }
             )*
         }
@@ -103,6 +121,8 @@ operations! {
     Read: get_object_acl => object_acl_get(GetObjectAclInput) -> GetObjectAclOutput;
     Write: put_object_acl => object_acl_put(PutObjectAclInput) -> PutObjectAclOutput;
     Read: get_object_tagging => tags_get(GetObjectTaggingInput) -> GetObjectTaggingOutput;
+    Write: delete_object_tagging => tags_delete(DeleteObjectTaggingInput)
+        -> DeleteObjectTaggingOutput;
     Read: get_object_retention => retention_get(GetObjectRetentionInput)
         -> GetObjectRetentionOutput;
     Read: get_object_legal_hold => legal_hold_get(GetObjectLegalHoldInput)
@@ -110,6 +130,12 @@ operations! {
     Bucket: get_bucket_lifecycle_configuration => lifecycle_get(
         GetBucketLifecycleConfigurationInput
     ) -> GetBucketLifecycleConfigurationOutput;
+    Everything: delete_bucket_lifecycle => lifecycle_delete(DeleteBucketLifecycleInput)
+        -> DeleteBucketLifecycleOutput;
+    Bucket: get_bucket_cors => cors_get(GetBucketCorsInput) -> GetBucketCorsOutput;
+    Everything: put_bucket_cors => cors_put(PutBucketCorsInput) -> PutBucketCorsOutput;
+    Everything: delete_bucket_cors => cors_delete(DeleteBucketCorsInput)
+        -> DeleteBucketCorsOutput;
     Bucket: get_bucket_logging => logging_get(GetBucketLoggingInput) -> GetBucketLoggingOutput;
     Bucket: get_bucket_accelerate_configuration => accelerate_get(
         GetBucketAccelerateConfigurationInput
@@ -120,31 +146,40 @@ operations! {
     Bucket: get_bucket_request_payment => payment_get(GetBucketRequestPaymentInput)
         -> GetBucketRequestPaymentOutput;
     @unset
-    get_bucket_policy(GetBucketPolicyInput) -> GetBucketPolicyOutput = "NoSuchBucketPolicy";
+    get_bucket_policy(GetBucketPolicyInput) -> GetBucketPolicyOutput = "NoSuchBucketPolicy",
+        "policy: all is private; `steadfast keys create` gives access";
     get_bucket_policy_status(GetBucketPolicyStatusInput) -> GetBucketPolicyStatusOutput
-        = "NoSuchBucketPolicy";
-    get_bucket_cors(GetBucketCorsInput) -> GetBucketCorsOutput = "NoSuchCORSConfiguration";
-    get_bucket_tagging(GetBucketTaggingInput) -> GetBucketTaggingOutput = "NoSuchTagSet";
+        = "NoSuchBucketPolicy", "policy: all is private; `steadfast keys create` gives access";
+    get_bucket_tagging(GetBucketTaggingInput) -> GetBucketTaggingOutput = "NoSuchTagSet",
+        "tags, which are not supported; use the metadata of blobs";
     get_bucket_website(GetBucketWebsiteInput) -> GetBucketWebsiteOutput
-        = "NoSuchWebsiteConfiguration";
+        = "NoSuchWebsiteConfiguration", "website, which is not supported";
     get_bucket_encryption(GetBucketEncryptionInput) -> GetBucketEncryptionOutput
-        = "ServerSideEncryptionConfigurationNotFoundError";
+        = "ServerSideEncryptionConfigurationNotFoundError",
+        "encryption: blobs are not sealed at rest; use an encrypted disk";
     get_bucket_replication(GetBucketReplicationInput) -> GetBucketReplicationOutput
-        = "ReplicationConfigurationNotFoundError";
+        = "ReplicationConfigurationNotFoundError", "replication, which is not supported";
     get_bucket_ownership_controls(GetBucketOwnershipControlsInput)
-        -> GetBucketOwnershipControlsOutput = "OwnershipControlsNotFoundError";
+        -> GetBucketOwnershipControlsOutput = "OwnershipControlsNotFoundError",
+        "ownership controls: the account of the server owns all blobs";
     get_object_lock_configuration(GetObjectLockConfigurationInput)
-        -> GetObjectLockConfigurationOutput = "ObjectLockConfigurationNotFoundError";
+        -> GetObjectLockConfigurationOutput = "ObjectLockConfigurationNotFoundError",
+        "object lock, which is not supported";
     get_public_access_block(GetPublicAccessBlockInput) -> GetPublicAccessBlockOutput
-        = "NoSuchPublicAccessBlockConfiguration";
+        = "NoSuchPublicAccessBlockConfiguration",
+        "public access block: all is private; `steadfast keys create` gives access";
     get_bucket_analytics_configuration(GetBucketAnalyticsConfigurationInput)
-        -> GetBucketAnalyticsConfigurationOutput = "NoSuchConfiguration";
+        -> GetBucketAnalyticsConfigurationOutput = "NoSuchConfiguration",
+        "analytics, which are not supported";
     get_bucket_intelligent_tiering_configuration(GetBucketIntelligentTieringConfigurationInput)
-        -> GetBucketIntelligentTieringConfigurationOutput = "NoSuchConfiguration";
+        -> GetBucketIntelligentTieringConfigurationOutput = "NoSuchConfiguration",
+        "intelligent tiering: the only storage class is STANDARD";
     get_bucket_inventory_configuration(GetBucketInventoryConfigurationInput)
-        -> GetBucketInventoryConfigurationOutput = "NoSuchConfiguration";
+        -> GetBucketInventoryConfigurationOutput = "NoSuchConfiguration",
+        "inventory, which is not supported";
     get_bucket_metrics_configuration(GetBucketMetricsConfigurationInput)
-        -> GetBucketMetricsConfigurationOutput = "NoSuchConfiguration";
+        -> GetBucketMetricsConfigurationOutput = "NoSuchConfiguration",
+        "metrics of its own; the server has them at /metrics";
     @empty
     list_bucket_analytics_configurations(ListBucketAnalyticsConfigurationsInput)
         -> ListBucketAnalyticsConfigurationsOutput;
@@ -154,6 +189,24 @@ operations! {
         -> ListBucketInventoryConfigurationsOutput;
     list_bucket_metrics_configurations(ListBucketMetricsConfigurationsInput)
         -> ListBucketMetricsConfigurationsOutput;
+    @delete
+    delete_bucket_policy(DeleteBucketPolicyInput) -> DeleteBucketPolicyOutput;
+    delete_bucket_tagging(DeleteBucketTaggingInput) -> DeleteBucketTaggingOutput;
+    delete_bucket_website(DeleteBucketWebsiteInput) -> DeleteBucketWebsiteOutput;
+    delete_bucket_encryption(DeleteBucketEncryptionInput) -> DeleteBucketEncryptionOutput;
+    delete_bucket_replication(DeleteBucketReplicationInput) -> DeleteBucketReplicationOutput;
+    delete_bucket_ownership_controls(DeleteBucketOwnershipControlsInput)
+        -> DeleteBucketOwnershipControlsOutput;
+    delete_public_access_block(DeletePublicAccessBlockInput) -> DeletePublicAccessBlockOutput;
+    delete_bucket_analytics_configuration(DeleteBucketAnalyticsConfigurationInput)
+        -> DeleteBucketAnalyticsConfigurationOutput;
+    delete_bucket_intelligent_tiering_configuration(
+        DeleteBucketIntelligentTieringConfigurationInput
+    ) -> DeleteBucketIntelligentTieringConfigurationOutput;
+    delete_bucket_inventory_configuration(DeleteBucketInventoryConfigurationInput)
+        -> DeleteBucketInventoryConfigurationOutput;
+    delete_bucket_metrics_configuration(DeleteBucketMetricsConfigurationInput)
+        -> DeleteBucketMetricsConfigurationOutput;
 }
 
 /// The name of an operation, from the name of its input.

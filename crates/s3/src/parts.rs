@@ -14,7 +14,7 @@ use steadfast_bucket::{
 };
 
 use crate::{
-    checksum::{ChecksumFields, with_checksums},
+    checksum::{ChecksumFields, announced, with_checksums},
     condition,
     convert::{self, etag, s3_time, signed},
     errors::s3_error_of,
@@ -106,7 +106,10 @@ impl S3Operations {
         let is_truncated = limit < found.len() && 0 < limit;
         found.truncate(limit);
         let last = found.last().and_then(|it| i32::try_from(it.number).ok());
+        let (checksum_algorithm, checksum_type) = announced(upload.checksum);
         Ok(S3Response::new(ListPartsOutput {
+            checksum_algorithm,
+            checksum_type,
             bucket: Some(input.bucket),
             key: Some(input.key),
             upload_id: Some(input.upload_id),

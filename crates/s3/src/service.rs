@@ -19,7 +19,9 @@ use steadfast_store::{Entropy, Seal, SeededEntropy, Store};
 use crate::{
     access::Permissions,
     auth::{Host, Keys, Signer, with_signer},
-    chunks, errors, guard,
+    chunks,
+    cors::CorsRequest,
+    errors, guard,
     operations::S3Operations,
     permission::Operation,
     signature::Signature,
@@ -36,6 +38,7 @@ const SANDBOX: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src 's
 #[derive(Clone)]
 pub struct S3Api {
     service: S3Service,
+    buckets: Buckets,
     ids: Arc<RequestIds>,
 }
 
@@ -69,22 +72,27 @@ impl S3Api {
         config.form_max_fields_size = 1;
         config.form_max_parts = 1;
         let account = buckets.account().to_owned();
-        let mut builder = S3ServiceBuilder::new(S3Operations::new(buckets));
+        let mut builder = S3ServiceBuilder::new(S3Operations::new(buckets.clone()));
         builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
         builder.set_auth(Keys::new(store, seal, host.clone()));
         builder.set_access(Permissions { account, host });
-        Self { service: builder.build(), ids: Arc::new(RequestIds::new()) }
+        Self { service: builder.build(), buckets, ids: Arc::new(RequestIds::new()) }
     }
 
     /// Handles a request. It runs to completion even if the client disconnects; an incomplete body
     /// ends it. The extensions of the response have an [`S3Use`] if the signature was right, and an
-    /// [`S3WrongCredential`] if it was wrong.
+    /// [`S3WrongCredential`] if it was wrong. Browsers do not sign preflights: the rules of the bucket
+    /// answer them.
     pub async fn answer<B>(&self, request: Request<B>) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         StdError: From<B::Error>,
     {
         let id = self.ids.next();
+        let page = CorsRequest::of(request.method(), request.uri(), request.headers());
+        if let Some(answer) = page.preflight(&self.buckets).await {
+            return named(answer, &id).await;
+        }
         let expects = request.headers().contains_key(header::EXPECT);
         let is_empty = request.body().is_end_stream();
         let ignored_acl = unsupported::ignored_acl(request.uri(), request.headers());
@@ -93,6 +101,7 @@ impl S3Api {
             Err(error) => (errors::response(error), None),
         };
         let mut answer = named(answer, &id).await;
+        page.add_headers(&self.buckets, &mut answer).await;
         let code = answer.extensions_mut().remove::<errors::ErrorCode>().map(|it| it.0);
         if let Some(Signer { key, name, operation, is_refused }) = signer {
             let outcome = code.unwrap_or_else(|| answer.status().as_u16().to_string());
@@ -134,6 +143,7 @@ impl S3Api {
                 ServiceUnavailable,
                 "the audit log cannot be written; the request may have had its effect"
             ),
+            Refusal::Form => guard::no_forms(),
             Refusal::Code => {
                 s3_error!(AccessDenied, "a stored file is never a script or a style of a page")
             }
@@ -146,6 +156,11 @@ impl S3Api {
     /// Whether a request claims to be signed. If its signature is wrong, it is refused later.
     pub fn is_signed(request: &Parts) -> bool {
         Signature::of(request) != Signature::Missing
+    }
+
+    /// Whether a request posts an HTML form: it is refused in any case.
+    pub fn is_form(request: &Parts) -> bool {
+        guard::is_form(request)
     }
 
     async fn call<B>(
@@ -189,6 +204,8 @@ pub enum Refusal {
     Unrecorded,
     /// The request met a bug.
     Failed,
+    /// The request posts an HTML form.
+    Form,
     /// A browser would run the blob as a script or apply it as a style.
     Code,
 }

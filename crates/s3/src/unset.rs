@@ -4,7 +4,8 @@
 use s3s::{
     S3Error, S3ErrorCode, S3Request, S3Response, S3Result,
     dto::{
-        AccessControlPolicy, GetBucketAccelerateConfigurationInput,
+        AccessControlPolicy, DeleteBucketLifecycleInput, DeleteBucketLifecycleOutput,
+        DeleteObjectTaggingInput, DeleteObjectTaggingOutput, GetBucketAccelerateConfigurationInput,
         GetBucketAccelerateConfigurationOutput, GetBucketAclInput, GetBucketAclOutput,
         GetBucketLifecycleConfigurationInput, GetBucketLifecycleConfigurationOutput,
         GetBucketLoggingInput, GetBucketLoggingOutput, GetBucketRequestPaymentInput,
@@ -20,13 +21,17 @@ use s3s::{
 use crate::{convert, errors::s3_error_of, operations::S3Operations, unsupported::public_acl};
 
 impl S3Operations {
-    /// The error "not set" for an existing bucket.
-    pub(crate) async fn unset<T>(&self, bucket: &str, code: &'static str) -> S3Result<T> {
+    /// The error "not set" for an existing bucket: the setting that it lacks, and the next step.
+    pub(crate) async fn unset<T>(
+        &self,
+        bucket: &str,
+        code: &'static str,
+        lacks: &str,
+    ) -> S3Result<T> {
         self.existing_bucket(bucket).await?;
         let code = S3ErrorCode::from_bytes(code.as_bytes())
             .unwrap_or_else(|| S3ErrorCode::Custom(code.into()));
-        let text = "this is not set for the bucket, and cannot be set here";
-        let mut error = S3Error::with_message(code, text);
+        let mut error = S3Error::with_message(code, format!("bucket {bucket} has no {lacks}"));
         error.set_status_code(http::StatusCode::NOT_FOUND);
         Err(error)
     }
@@ -38,9 +43,24 @@ impl S3Operations {
         let bucket = convert::bucket(&req.input.bucket)?;
         let found = self.buckets.bucket(&bucket).await.map_err(s3_error_of)?;
         if found.settings.lifecycle.is_empty() {
-            return self.unset(&req.input.bucket, "NoSuchLifecycleConfiguration").await;
+            let lacks = "lifecycle rules; `steadfast buckets lifecycle put` sets one";
+            return self.unset(&req.input.bucket, "NoSuchLifecycleConfiguration", lacks).await;
         }
         let text = "the bucket has lifecycle rules; `steadfast buckets lifecycle list` shows them";
+        Err(s3_error!(NotImplemented, "{text}"))
+    }
+
+    pub(crate) async fn lifecycle_delete(
+        &self,
+        req: S3Request<DeleteBucketLifecycleInput>,
+    ) -> S3Result<S3Response<DeleteBucketLifecycleOutput>> {
+        let bucket = convert::bucket(&req.input.bucket)?;
+        let found = self.buckets.bucket(&bucket).await.map_err(s3_error_of)?;
+        if found.settings.lifecycle.is_empty() {
+            return Ok(S3Response::new(DeleteBucketLifecycleOutput::default()));
+        }
+        let text = "the bucket has lifecycle rules; `steadfast buckets lifecycle delete` deletes \
+                    one";
         Err(s3_error!(NotImplemented, "{text}"))
     }
 
@@ -76,6 +96,14 @@ impl S3Operations {
         self.blob_known(&req.input.bucket, &req.input.key).await?;
         let output = GetObjectTaggingOutput { tag_set: Vec::new(), version_id: None };
         Ok(S3Response::new(output))
+    }
+
+    pub(crate) async fn tags_delete(
+        &self,
+        req: S3Request<DeleteObjectTaggingInput>,
+    ) -> S3Result<S3Response<DeleteObjectTaggingOutput>> {
+        self.blob_known(&req.input.bucket, &req.input.key).await?;
+        Ok(S3Response::new(DeleteObjectTaggingOutput::default()))
     }
 
     pub(crate) async fn retention_get(

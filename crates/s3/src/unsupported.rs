@@ -3,18 +3,21 @@
 use http::{HeaderMap, HeaderValue, Uri};
 use s3s::{S3Result, s3_error};
 
-/// Prefixes of headers that would be ignored, and their feature.
+const UNSEALED: &str = "the server does not seal blobs at rest: use an encrypted disk";
+const NO_LOCK: &str = "object lock is not supported";
+
+/// Prefixes of headers that would be ignored, and the reason to refuse them.
 const HEADERS: &[(&str, &str)] = &[
-    ("x-amz-server-side-encryption", "encryption by the server"),
-    ("x-amz-copy-source-server-side-encryption", "encryption by the server"),
-    ("x-amz-object-lock", "object lock"),
-    ("x-amz-bucket-object-lock", "object lock"),
-    ("x-amz-website-redirect-location", "redirection"),
-    ("x-amz-write-offset-bytes", "appending"),
-    ("x-amz-grant-", "access control lists"),
-    ("x-amz-if-match-size", "a condition on the size"),
-    ("x-amz-if-match-last-modified-time", "a condition on the time"),
-    ("x-amz-rename-source", "renaming"),
+    ("x-amz-server-side-encryption", UNSEALED),
+    ("x-amz-copy-source-server-side-encryption", UNSEALED),
+    ("x-amz-object-lock", NO_LOCK),
+    ("x-amz-bucket-object-lock", NO_LOCK),
+    ("x-amz-website-redirect-location", "redirection is not supported"),
+    ("x-amz-write-offset-bytes", "appending is not supported"),
+    ("x-amz-grant-", "only access keys give access: `steadfast keys create` makes one"),
+    ("x-amz-if-match-size", "a condition on the size is not supported"),
+    ("x-amz-if-match-last-modified-time", "a condition on the time is not supported"),
+    ("x-amz-rename-source", "renaming is not supported"),
 ];
 
 /// The options of a request, from its headers or the query of a presigned URL. Names are lowercase.
@@ -29,11 +32,11 @@ fn asked(uri: &Uri, headers: &HeaderMap) -> Vec<(String, String)> {
 /// Refuses options that this operation would ignore.
 pub(crate) fn check(operation: &str, uri: &Uri, headers: &HeaderMap) -> S3Result<()> {
     let asked = asked(uri, headers);
-    for (prefix, what) in HEADERS {
+    for (prefix, reason) in HEADERS {
         // The value `false` does not request a feature.
         let mut wanted = asked.iter().filter(|(_, value)| !value.eq_ignore_ascii_case("false"));
         if let Some((name, _)) = wanted.find(|(name, _)| name.starts_with(prefix)) {
-            return Err(s3_error!(NotImplemented, "{what} is not supported; leave {name} out"));
+            return Err(s3_error!(NotImplemented, "{reason}; leave {name} out"));
         }
     }
     let mut values = asked.iter();
@@ -46,6 +49,19 @@ pub(crate) fn check(operation: &str, uri: &Uri, headers: &HeaderMap) -> S3Result
         return Err(s3_error!(InvalidStorageClass, "the only storage class is STANDARD"));
     }
     check_version(operation, uri)
+}
+
+/// The way to get the effect of an operation that is not served, if there is one.
+pub(crate) fn instead_of(operation: &str) -> &'static str {
+    match operation {
+        "PutBucketPolicy" | "PutBucketOwnershipControls" | "PutPublicAccessBlock" => {
+            ": all is private; `steadfast keys create` gives access"
+        }
+        "PutBucketLifecycleConfiguration" => "; `steadfast buckets lifecycle put` sets a rule",
+        "PutBucketEncryption" => ": blobs are not sealed at rest; use an encrypted disk",
+        "PutBucketTagging" | "PutObjectTagging" => "; use the metadata of blobs",
+        _ => "",
+    }
 }
 
 /// The access control list of a request, if it would give others access.

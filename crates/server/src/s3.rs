@@ -7,9 +7,10 @@ use axum::{
     Router,
     body::Body,
     extract::Request,
-    http::{Method, Uri, request::Parts},
+    http::{Method, Uri, header, request::Parts},
     response::Response,
 };
+use futures_util::StreamExt;
 use steadfast_bucket::{AccessKey, BucketError};
 use steadfast_core::AuditEvent;
 use steadfast_s3::{Host, Permission, Refusal, S3Api, S3Use, S3WrongCredential};
@@ -82,6 +83,13 @@ async fn answer(server: &Server, api: &S3Api, request: Request) -> Response {
     if is_refused {
         return api.refuse(Refusal::Forwarded).await.map(Body::new);
     }
+    if S3Api::is_form(&parts) {
+        // A client that waits for "100 Continue" has sent nothing.
+        if !parts.headers.contains_key(header::EXPECT) {
+            discard(body).await;
+        }
+        return api.refuse(Refusal::Form).await.map(Body::new);
+    }
     let origin = Origin::of(&parts);
     let slot = parts.extensions.get::<ConnectionSlot>().cloned();
     let request = Request::from_parts(parts, body);
@@ -108,6 +116,20 @@ async fn answer(server: &Server, api: &S3Api, request: Request) -> Response {
         Err(error) => {
             tracing::error!(%error, "an S3 request cannot be recorded");
             api.refuse(Refusal::Unrecorded).await.map(Body::new)
+        }
+    }
+}
+
+/// Reads a refused body to its end: bytes that were not read would reset the connection, and a
+/// client that still writes, such as Node, would not see the response. The listener limits the
+/// time.
+async fn discard(body: Body) {
+    const BYTES_MAX: usize = 8 << 20;
+    let (mut body, mut len) = (body.into_data_stream(), 0);
+    while let Some(Ok(bytes)) = body.next().await {
+        len += bytes.len();
+        if BYTES_MAX < len {
+            return;
         }
     }
 }
@@ -151,7 +173,7 @@ impl Origin {
 mod tests {
     use std::time::Duration;
 
-    use steadfast_bucket::{Scope, create_key, list_keys};
+    use steadfast_bucket::{BucketName, CorsRule, Scope, create_key, list_keys};
     use steadfast_core::{App, Bucket, test::TestApp};
     use steadfast_s3::presign_path;
     use steadfast_store::{Clock, SystemClock};
@@ -159,6 +181,10 @@ mod tests {
 
     use super::*;
     use crate::{location::Location, server::Policy};
+
+    /// The headers of a preflight.
+    const PREFLIGHT: [(&str, &str); 2] =
+        [("origin", "https://app.example"), ("access-control-request-method", "PUT")];
 
     struct Port {
         program: TestApp,
@@ -303,10 +329,20 @@ mod tests {
     async fn an_unsigned_request_through_a_proxy_is_refused_while_access_is_open() {
         let port = Port::open().await;
         let key = port.key(Scope::default()).await;
+        let rule = CorsRule {
+            id: "app".into(),
+            origins: vec!["https://app.example".into()],
+            methods: vec!["PUT".into()],
+            ..CorsRule::default()
+        };
+        let photos = BucketName::new("photos").unwrap();
+        port.server.buckets().unwrap().put_cors(&photos, rule).await.unwrap();
         let proxy = [("x-forwarded-for", "203.0.113.9")];
         for headers in [&proxy[..], &[("forwarded", "for=203.0.113.9")], &[("via", "1.1 gate")]] {
             assert_eq!(port.send("GET", "/photos", headers).await, 403, "{headers:?}");
             assert_eq!(port.send("OPTIONS", "/photos/a", headers).await, 403, "{headers:?}");
+            let preflight = [&PREFLIGHT[..], headers].concat();
+            assert_eq!(port.send("OPTIONS", "/photos/a", &preflight).await, 403, "{headers:?}");
             let put = signed(&key, "PUT", "/photos/a");
             assert_eq!(port.send("PUT", &put, headers).await, 200, "{headers:?}");
         }
@@ -314,5 +350,9 @@ mod tests {
         port.server.transport().close();
         assert_eq!(port.send("GET", "/photos", &proxy).await, 403);
         assert_eq!(port.send("OPTIONS", "/photos/a", &proxy).await, 501);
+        let preflight = [&PREFLIGHT[..], &proxy].concat();
+        assert_eq!(port.send("OPTIONS", "/photos/a", &preflight).await, 200);
+        assert_eq!(port.send("OPTIONS", "/others/a", &preflight).await, 403);
+        assert!(port.records().await.is_empty(), "a preflight changes nothing");
     }
 }

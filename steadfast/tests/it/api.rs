@@ -88,6 +88,8 @@ const ROUTES: &[&str] = &[
     "/v1/buckets/{bucket}/rules/{id}",
     "/v1/buckets/{bucket}/lifecycle",
     "/v1/buckets/{bucket}/lifecycle/{id}",
+    "/v1/buckets/{bucket}/cors",
+    "/v1/buckets/{bucket}/cors/{id}",
     "/v1/buckets/{bucket}/objects",
     "/v1/buckets/{bucket}/objects/{key}",
     "/v1/buckets/{bucket}/events",

@@ -181,6 +181,27 @@ fn an_oversized_part_of_a_request_is_a_problem() {
 }
 
 #[test]
+fn a_client_that_writes_a_form_to_its_end_sees_the_refusal() {
+    let server = Server::empty();
+    let [_, host] = ports(&server);
+    // The buffers of the system do not hold it: somebody must read it, or the write fails.
+    let form = "x".repeat(7 << 20);
+    let head = format!(
+        "POST /files HTTP/1.1\r\nHost: {host}\r\nContent-Length: {}\r\n\
+         Content-Type: multipart/form-data; boundary=b\r\n\r\n",
+        form.len()
+    );
+    let mut stream = TcpStream::connect(&host).expect("it listens");
+    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout can be set");
+    stream.write_all((head + &form).as_bytes()).expect("the server reads the form");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("the connection is not reset");
+    assert_eq!(statuses(&answer), [501]);
+    assert!(answer.contains("forms are not supported; PUT the blob"), "{answer}");
+    assert_serves(&server);
+}
+
+#[test]
 fn a_token_is_sent_to_the_server_of_its_folder_only() {
     let outer = tempfile::tempdir().expect("a temporary folder");
     let folder = tempfile::Builder::new().prefix("data").rand_bytes(0).tempdir_in(outer.path());

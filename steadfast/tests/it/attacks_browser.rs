@@ -13,7 +13,7 @@ use crate::{
     buckets::{ok, with_bucket},
     classifier::{RED, picture, upload},
     clock::Wall,
-    harness::{Answer, Server, get_url_with},
+    harness::{Answer, Server, get_url_with, stderr},
 };
 
 const HTML: &str = "<!doctype html><html><body onload=\"document.title = 'ran'\">\
@@ -50,7 +50,11 @@ fn inline(server: &Server, key: &str) -> String {
 }
 
 fn presigned(server: &Server, key: &str) -> String {
-    let body = json!({ "key": key }).to_string();
+    presigned_for(server, key, "GET")
+}
+
+fn presigned_for(server: &Server, key: &str, method: &str) -> String {
+    let body = json!({ "key": key, "method": method }).to_string();
     let answer = server.post_json("/v1/buckets/files/presign", &body, &[]);
     ok(&answer)["url"].as_str().expect("a URL").to_owned()
 }
@@ -182,6 +186,42 @@ fn a_stored_file_is_refused_as_code_by_its_destination() {
         assert_eq!(s3(dest).body, SCRIPT);
     }
     assert_eq!(http("/assets/steadfast.css", "style").status, 200);
+}
+
+/// The status, the ETag and the text of a response that a page gets, or `error`.
+fn fetched(window: &Window<'_>, url: &str, options: &str) -> Value {
+    window.evaluate(&format!(
+        "fetch({}, {options}).then(async (it) => [it.status, it.headers.get('etag'), \
+         await it.text()], () => 'error')",
+        json!(url)
+    ))
+}
+
+#[test]
+fn a_page_of_an_allowed_origin_uploads_and_downloads_and_no_other_page() {
+    let Some(browser) = Browser::start() else { return };
+    let server = with_bucket("files");
+    let (app, other) = (unprotected("text/html", HTML), unprotected("text/html", HTML));
+    let allow = ["buckets", "cors", "put", "files", "app", "--origin", app.trim_end_matches('/')];
+    let what = ["--method", "GET,PUT", "--header", "content-type", "--expose", "etag"];
+    let set = server.ask(&[&allow[..], &what].concat());
+    assert!(set.status.success(), "{}", stderr(&set));
+    let own = browser.open(&app);
+    let put = presigned_for(&server, "a", "PUT");
+    let upload = "{ method: 'PUT', body: 'sent', headers: { 'content-type': 'text/x' } }";
+    let sent = fetched(&own, &put, upload);
+    assert_eq!((&sent[0], sent[1].is_string()), (&json!(200), true), "{sent}");
+    let get = presigned(&server, "a");
+    let found = fetched(&own, &get, "{}");
+    assert_eq!((&found[0], &found[1], &found[2]), (&json!(200), &sent[1], &json!("sent")));
+    // An error can be read as well; a method that no rule allows is not sent.
+    assert_eq!(fetched(&own, &get.replace("/files/a", "/files/b"), "{}")[0], 403);
+    assert_eq!(fetched(&own, &get, "{ method: 'DELETE' }"), "error");
+    assert_eq!(fetched(&own, &get, "{ credentials: 'include' }"), "error");
+    let foreign = browser.open(&other);
+    assert_eq!(fetched(&foreign, &put, upload), "error");
+    assert_eq!(fetched(&foreign, &get, "{}"), "error");
+    assert_eq!(ok(&server.get("/v1/buckets/files/objects"))["items"][0]["sequence"], 1);
 }
 
 /// The pages that a new server has.

@@ -72,6 +72,24 @@ fn every_verb_prints_plain_text() {
 }
 
 #[test]
+fn cors_rules_are_set_listed_and_deleted() {
+    let server = with_bucket("photos");
+    let output_of = |args: &[&str]| output_of(&server, &[&["cors"], args].concat());
+    assert_eq!(output_of(&["list", "photos"]), "bucket photos has no CORS rules\n");
+    let app = ["put", "photos", "app", "--origin", "https://a.example,https://b.example"];
+    let more = ["--method", "GET,PUT", "--expose", "etag", "--max-age", "1h"];
+    let set = output_of(&[&app[..], &more].concat());
+    assert_eq!(set, "set CORS rule app of bucket photos\n");
+    let rules = output_of(&["list", "photos"]);
+    let row = "app   https://a.example https://b.example  GET PUT  -        etag     1 h 0 min\n";
+    assert!(rules.contains(row), "{rules}");
+    let gone = output_of(&["delete", "photos", "app", "--yes"]);
+    assert_eq!(gone, "deleted CORS rule app of bucket photos\n");
+    let wrong = ["buckets", "cors", "put", "photos", "app", "--origin", "*", "--method", "get"];
+    assert_fails_with(&server.ask(&wrong), &["must list GET, HEAD, PUT", "invalid_input"]);
+}
+
+#[test]
 fn failures_are_reported_in_one_line() {
     let server = with_bucket("photos");
     let ask = |args: &[&str]| server.ask(&[&["buckets"], args].concat());

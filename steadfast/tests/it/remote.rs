@@ -290,6 +290,9 @@ impl Walk {
         self.send::<b::PutLifecycleRule>(&rule, week).await;
         self.send::<b::ListLifecycleRules>(&["photos"], json!({})).await;
         self.send::<b::ShowLifecycleRule>(&rule, json!({})).await;
+        let app = json!({"origins": ["https://app.example"], "methods": ["GET", "PUT"]});
+        self.send::<b::PutCorsRule>(&rule, app).await;
+        self.send::<b::ListCorsRules>(&["photos"], json!({})).await;
         let (blob, a) = ("/v1/buckets/{bucket}/objects/{key}", "/v1/buckets/photos/objects/a");
         self.open("PUT", blob, a, "bytes").await;
         self.open("GET", blob, a, "").await;
@@ -300,6 +303,7 @@ impl Walk {
         self.send::<b::DeleteBlob>(&["photos", "a"], json!({})).await;
         self.send::<b::DeleteBucketRule>(&rule, json!({})).await;
         self.send::<b::DeleteLifecycleRule>(&rule, json!({})).await;
+        self.send::<b::DeleteCorsRule>(&rule, json!({})).await;
         self.send::<b::DeleteBucket>(&["photos"], json!({})).await;
     }
 

@@ -1,4 +1,5 @@
-//! The S3 API with common, unmodified clients: boto3, awscli, rclone and s3cmd.
+//! The S3 API with common, unmodified clients: boto3, awscli, rclone, s3cmd, and the SDK for
+//! JavaScript.
 
 use std::process::{Command, Stdio};
 
@@ -51,6 +52,11 @@ fn the_claims_of_rclone_hold() {
 #[test]
 fn the_claims_of_s3cmd_hold() {
     try_with("s3cmd");
+}
+
+#[test]
+fn the_claims_of_javascript_hold() {
+    try_with("js");
 }
 
 #[test]

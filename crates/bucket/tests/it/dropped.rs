@@ -5,7 +5,7 @@
 use std::{collections::BTreeSet, fs, time::Duration};
 
 use steadfast_bucket::{
-    Attributes, BucketError, BucketName, BucketSettings, Buckets, Condition, CopyOptions,
+    Attributes, BucketError, BucketName, BucketSettings, Buckets, Condition, CopyOptions, CorsRule,
     EventType, ExpectedContent, GetOptions, LifecycleRule, ListOptions, PartTag, PutOptions, Quota,
     Rule, Scope, create_key, delete_key, delete_older_keys, find_key, list_keys, note_key_use,
     rotate_key, seal_keys,
@@ -43,13 +43,16 @@ const AREAS: &[Area] = &[
             "configure",
             "create",
             "delete_bucket",
+            "delete_cors",
             "delete_lifecycle",
             "delete_rule",
             "ensure",
+            "put_cors",
             "put_lifecycle",
             "put_rule",
+            "set_cors",
         ],
-        others: &["bucket", "buckets"],
+        others: &["bucket", "buckets", "cors"],
     },
     Area { file: "copy.rs", tried: &["copy"], others: &[] },
     Area { file: "delete.rs", tried: &["delete"], others: &[] },
@@ -79,7 +82,13 @@ const AREAS: &[Area] = &[
     Area { file: "sweep.rs", tried: &["sweep"], others: &[] },
     Area {
         file: "upload.rs",
-        tried: &["abort_upload", "begin_upload", "complete_upload", "complete_upload_as"],
+        tried: &[
+            "abort_upload",
+            "begin_upload",
+            "begin_upload_as",
+            "complete_upload",
+            "complete_upload_as",
+        ],
         others: &["parts", "upload", "uploads"],
     },
     Area {
@@ -332,6 +341,23 @@ async fn buckets_and_settings_are_those_of_the_store(setup: Setup) {
         let lifecycle = dropped(polls, buckets.delete_lifecycle(bucket, "old")).await;
         agree(&setup).await;
         deleted.and(lifecycle)
+    })
+    .await;
+    each(async |polls| {
+        let rule = CorsRule {
+            id: "app".into(),
+            origins: vec![format!("https://{polls}.example")],
+            methods: vec!["GET".into()],
+            ..CorsRule::default()
+        };
+        let set = dropped(polls, buckets.set_cors(bucket, vec![rule.clone()])).await;
+        agree(&setup).await;
+        let rule = CorsRule { origins: vec!["*".into()], ..rule };
+        let put = dropped(polls, buckets.put_cors(bucket, rule)).await;
+        agree(&setup).await;
+        let deleted = dropped(polls, buckets.delete_cors(bucket, "app")).await;
+        agree(&setup).await;
+        set.and(put).and(deleted)
     })
     .await;
     end(setup).await;

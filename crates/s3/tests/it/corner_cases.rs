@@ -118,20 +118,26 @@ async fn an_unknown_part_is_refused() {
 async fn unset_features_are_answered_as_in_s3() {
     let setup = Setup::new().await;
     setup.ask("PUT", "/photos/a", "x").await.is(200, "");
-    for (what, code) in [
-        ("policy", "NoSuchBucketPolicy"),
-        ("policyStatus", "NoSuchBucketPolicy"),
-        ("cors", "NoSuchCORSConfiguration"),
-        ("tagging", "NoSuchTagSet"),
-        ("website", "NoSuchWebsiteConfiguration"),
-        ("encryption", "ServerSideEncryptionConfigurationNotFoundError"),
-        ("replication", "ReplicationConfigurationNotFoundError"),
-        ("ownershipControls", "OwnershipControlsNotFoundError"),
-        ("object-lock", "ObjectLockConfigurationNotFoundError"),
-        ("publicAccessBlock", "NoSuchPublicAccessBlockConfiguration"),
-        ("lifecycle", "NoSuchLifecycleConfiguration"),
+    for (what, code, text) in [
+        ("policy", "NoSuchBucketPolicy", "no policy: all is private; `steadfast keys create`"),
+        ("policyStatus", "NoSuchBucketPolicy", "no policy"),
+        ("cors", "NoSuchCORSConfiguration", "no CORS rules"),
+        ("tagging", "NoSuchTagSet", "no tags"),
+        ("website", "NoSuchWebsiteConfiguration", "no website"),
+        ("encryption", "ServerSideEncryptionConfigurationNotFoundError", "no encryption"),
+        ("replication", "ReplicationConfigurationNotFoundError", "no replication"),
+        ("ownershipControls", "OwnershipControlsNotFoundError", "no ownership controls"),
+        ("object-lock", "ObjectLockConfigurationNotFoundError", "no object lock"),
+        ("publicAccessBlock", "NoSuchPublicAccessBlockConfiguration", "no public access block"),
+        ("lifecycle", "NoSuchLifecycleConfiguration", "`steadfast buckets lifecycle put`"),
+        ("analytics&id=a", "NoSuchConfiguration", "no analytics"),
+        ("id=a&intelligent-tiering", "NoSuchConfiguration", "no intelligent tiering"),
+        ("id=a&inventory", "NoSuchConfiguration", "no inventory"),
+        ("id=a&metrics", "NoSuchConfiguration", "no metrics"),
     ] {
-        setup.ask("GET", &format!("/photos?{what}"), "").await.is(404, code);
+        let answer = setup.ask("GET", &format!("/photos?{what}"), "").await.is(404, code);
+        let is_told = answer.body.contains("bucket photos has ") && answer.body.contains(text);
+        assert!(is_told && !answer.body.contains("this "), "{what}: {}", answer.body);
         setup.ask("GET", &format!("/nowhere?{what}"), "").await.is(404, "NoSuchBucket");
     }
     for what in ["logging", "notification", "accelerate", "requestPayment"] {
@@ -140,11 +146,7 @@ async fn unset_features_are_answered_as_in_s3() {
     for what in ["analytics", "intelligent-tiering", "inventory", "metrics"] {
         let list = setup.ask("GET", &format!("/photos?{what}"), "").await.is(200, "").body;
         assert!(list.contains("<IsTruncated>false</IsTruncated>"), "{what}: {list}");
-        let one = setup.ask("GET", &format!("/photos?id=a&{what}"), "").await;
-        one.is(404, "NoSuchConfiguration");
-        for query in [what.to_owned(), format!("id=a&{what}")] {
-            setup.ask("GET", &format!("/nowhere?{query}"), "").await.is(404, "NoSuchBucket");
-        }
+        setup.ask("GET", &format!("/nowhere?{what}"), "").await.is(404, "NoSuchBucket");
     }
     setup.ask("GET", "/photos/a?tagging", "").await.is(200, "");
     setup.ask("GET", "/photos/b?tagging", "").await.is(404, "NoSuchKey");
@@ -156,6 +158,79 @@ async fn unset_features_are_answered_as_in_s3() {
     setup.buckets.put_lifecycle(&BucketName::new("photos").unwrap(), rule).await.unwrap();
     // The bucket has lifecycle rules that S3 cannot represent.
     setup.ask("GET", "/photos?lifecycle", "").await.is(501, "NotImplemented");
+}
+
+#[tokio::test]
+async fn a_setting_that_no_bucket_has_can_be_deleted() {
+    let setup = Setup::new().await;
+    setup.ask("PUT", "/photos/a", "x").await.is(200, "");
+    for what in [
+        "policy",
+        "cors",
+        "tagging",
+        "website",
+        "encryption",
+        "replication",
+        "ownershipControls",
+        "publicAccessBlock",
+        "lifecycle",
+        "analytics&id=a",
+        "id=a&intelligent-tiering",
+        "id=a&inventory",
+        "id=a&metrics",
+    ] {
+        setup.ask("DELETE", &format!("/photos?{what}"), "").await.is(204, "");
+        setup.ask("DELETE", &format!("/nowhere?{what}"), "").await.is(404, "NoSuchBucket");
+    }
+    setup.ask("DELETE", "/photos/a?tagging", "").await.is(204, "");
+    setup.ask("DELETE", "/photos/b?tagging", "").await.is(404, "NoSuchKey");
+    setup.ask("GET", "/photos/a", "").await.is(200, "");
+    let (id, prefix) = ("old".into(), String::new());
+    let (delete_after_ms, abort_uploads_after_ms) = (Some(86_400_000), None);
+    let rule = LifecycleRule { id, prefix, delete_after_ms, abort_uploads_after_ms };
+    setup.buckets.put_lifecycle(&BucketName::new("photos").unwrap(), rule).await.unwrap();
+    let kept = setup.ask("DELETE", "/photos?lifecycle", "").await.is(501, "NotImplemented");
+    assert!(kept.body.contains("`steadfast buckets lifecycle delete`"), "{}", kept.body);
+}
+
+#[tokio::test]
+async fn an_operation_that_is_not_served_is_named_with_the_way_that_is() {
+    let setup = Setup::new().await;
+    for (method, target, text) in [
+        ("PUT", "/photos?policy", "PutBucketPolicy is not supported: all is private; `steadfast"),
+        ("PUT", "/photos?lifecycle", "; `steadfast buckets lifecycle put` sets a rule"),
+        ("PUT", "/photos?encryption", "not sealed at rest; use an encrypted disk"),
+        ("PUT", "/photos?website", "PutBucketWebsite is not supported"),
+        ("POST", "/photos", "no operation of S3 has the method, path and query"),
+    ] {
+        let answer = setup.ask(method, target, "").await.is(501, "NotImplemented");
+        assert!(answer.body.contains(text) && !answer.body.contains("this "), "{}", answer.body);
+    }
+    let sealed = [("x-amz-server-side-encryption", "AES256")];
+    let answer = setup.ask_as(&setup.key, ("PUT", "/photos/a"), &sealed, "x").await;
+    let text = "does not seal blobs at rest: use an encrypted disk; leave x-amz-server-side";
+    assert!(answer.body.contains(text), "{}", answer.body);
+}
+
+#[tokio::test]
+async fn a_bucket_is_not_created_in_another_location() {
+    let setup = Setup::new().await;
+    let body = |location: &str| {
+        format!(
+            "<CreateBucketConfiguration><LocationConstraint>{location}</LocationConstraint>\
+             </CreateBucketConfiguration>"
+        )
+    };
+    for location in ["eu-west-1", "EU", "us-east-2"] {
+        let answer = setup.ask("PUT", "/fresh", &body(location)).await;
+        let answer = answer.is(400, "InvalidLocationConstraint");
+        assert!(answer.body.contains("auto"), "{}", answer.body);
+        setup.ask("GET", "/fresh", "").await.is(404, "NoSuchBucket");
+    }
+    for (name, location) in [("/fresh", "auto"), ("/fresh2", "us-east-1"), ("/fresh3", "")] {
+        setup.ask("PUT", name, &body(location)).await.is(200, "");
+        setup.ask("HEAD", name, "").await.is(200, "");
+    }
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 
 mod bodies;
 mod corner_cases;
+mod cors;
 mod limits;
 mod matrix;
 mod multipart;

@@ -22,6 +22,8 @@ const SUMS: [(&str, [&str; 2], &str); 5] = [
         "adHYEO6kDOnuJ7RE9lBWug9ZkZvqHcR4z4CQaBoCfM0=",
     ),
 ];
+/// The CRCs of the CRCs of both parts, and the index in `SUMS`. Computed by another program.
+const COMPOSITES: [(usize, &str); 2] = [(1, "X69Nhg=="), (2, "Qwx+Ig==")];
 /// The SHA-256 of the bytes of both parts.
 const WHOLE_SHA256: &str = "pxvo+tUgSCkurG0fE950u7XHLv+4qn46qzlxzfyTTCc=";
 
@@ -37,9 +39,24 @@ impl Setup {
         let name = algorithm.map(|it| format!("x-amz-checksum-{}", it.0.to_lowercase()));
         let begin = algorithm.map(|it| [("x-amz-checksum-algorithm", it.0)]);
         let begin = begin.as_ref().map_or(&[][..], |it| it);
-        let begun = self.ask_as(&self.key, ("POST", "/photos/k?uploads"), begin, "").await;
-        let id = begun.is(200, "").body;
-        let id = id.split_once("<UploadId>").unwrap().1.split_once('<').unwrap().0.to_owned();
+        let id = self.begin(begin).await.body;
+        self.send_parts(&id, algorithm, name).await
+    }
+
+    /// Begins an upload; the response has its id.
+    async fn begin(&self, headers: &[(&str, &str)]) -> Answer {
+        let target = ("POST", "/photos/k?uploads");
+        self.ask_as(&self.key, target, headers, "").await.is(200, "")
+    }
+
+    /// Uploads both parts, with their checksums if the header has a name.
+    async fn send_parts(
+        &self,
+        begun: &str,
+        algorithm: Option<(&str, [&str; 2])>,
+        name: Option<String>,
+    ) -> Upload<'_> {
+        let id = begun.split_once("<UploadId>").unwrap().1.split_once('<').unwrap().0.to_owned();
         let mut parts = String::new();
         for (index, body) in ["\u{7}".repeat(5 << 20), "hello world".into()].iter().enumerate() {
             let number = index + 1;
@@ -77,7 +94,7 @@ async fn every_checksum_of_a_whole_upload_is_checked() {
         upload.complete(&[(&name, &wrong)]).await.is(400, "BadDigest");
         setup.ask("HEAD", "/photos/k", "").await.is(404, "NoSuchKey");
         let composite = format!("{whole}-3");
-        let code = if algorithm.starts_with("SHA") { "BadDigest" } else { "InvalidRequest" };
+        let code = if algorithm == "CRC64NVME" { "InvalidRequest" } else { "BadDigest" };
         upload.complete(&[(&name, &composite)]).await.is(400, code);
         let answer = upload.complete(&[(&name, whole)]).await.is(200, "");
         let is_hash = algorithm.starts_with("SHA");
@@ -88,6 +105,76 @@ async fn every_checksum_of_a_whole_upload_is_checked() {
         let head = setup.ask_as(&setup.key, ("HEAD", "/photos/k"), &mode, "").await.is(200, "");
         assert_eq!(head.headers[name.as_str()], shown);
         setup.ask("DELETE", "/photos/k", "").await.is(204, "");
+    }
+}
+
+#[tokio::test]
+async fn composite_crcs_are_checked_and_shown_with_their_type() {
+    let setup = Setup::new().await;
+    let has = |answer: &Answer, algorithm: &str, type_: &str| {
+        let (body, headers) = (&answer.body, &answer.headers);
+        let header = |name: &str| headers.get(name).map_or("", |it| it.to_str().unwrap());
+        let told = (header("x-amz-checksum-algorithm"), header("x-amz-checksum-type"));
+        let in_body = body.contains(&format!("<ChecksumAlgorithm>{algorithm}</Checksum"))
+            && body.contains(&format!("<ChecksumType>{type_}</ChecksumType>"));
+        assert!(told == (algorithm, type_) || in_body, "{answer:?}");
+    };
+    for (index, composite) in COMPOSITES {
+        let (algorithm, parts, whole) = SUMS[index];
+        let asked = [("x-amz-checksum-algorithm", algorithm), ("x-amz-checksum-type", "COMPOSITE")];
+        let begun = setup.begin(&asked).await;
+        has(&begun, algorithm, "COMPOSITE");
+        // The parts have no checksums: the server computes those that it announced.
+        let upload = setup.send_parts(&begun.body, None, None).await;
+        has(&setup.ask("GET", &upload.target, "").await.is(200, ""), algorithm, "COMPOSITE");
+        has(&setup.ask("GET", "/photos?uploads", "").await.is(200, ""), algorithm, "COMPOSITE");
+        let name = format!("x-amz-checksum-{}", algorithm.to_lowercase());
+        let name = name.as_str();
+        let right = format!("{composite}-2");
+        for wrong in [format!("{composite}-3"), format!("{whole}-2"), format!("{}-2", parts[0])] {
+            upload.complete(&[(name, &wrong)]).await.is(400, "BadDigest");
+        }
+        let type_ = ("x-amz-checksum-type", "COMPOSITE");
+        upload.complete(&[(name, whole), type_]).await.is(400, "BadDigest");
+        setup.ask("HEAD", "/photos/k", "").await.is(404, "NoSuchKey");
+        let done = upload.complete(&[(name, &right), type_]).await.is(200, "");
+        assert!(done.body.contains("<ChecksumType>COMPOSITE</ChecksumType>"), "{}", done.body);
+        // A client may repeat the request, also without the number of parts.
+        upload.complete(&[(name, composite), type_]).await.is(200, "");
+        let mode = [("x-amz-checksum-mode", "ENABLED")];
+        for method in ["HEAD", "GET"] {
+            let found = setup.ask_as(&setup.key, (method, "/photos/k"), &mode, "").await;
+            let found = found.is(200, "").headers;
+            assert_eq!(found[name], right);
+            assert_eq!(found["x-amz-checksum-type"], "COMPOSITE");
+        }
+        setup.ask("DELETE", "/photos/k", "").await.is(204, "");
+        // Without a type, a CRC is that of the whole; a composite one does not match it.
+        let begun = setup.begin(&asked[..1]).await;
+        has(&begun, algorithm, "FULL_OBJECT");
+        let upload = setup.send_parts(&begun.body, None, None).await;
+        upload.complete(&[(name, &right)]).await.is(400, "BadDigest");
+        upload.complete(&[(name, whole)]).await.is(200, "");
+        setup.ask("DELETE", "/photos/k", "").await.is(204, "");
+    }
+}
+
+#[tokio::test]
+async fn a_type_that_an_algorithm_does_not_have_is_refused() {
+    let setup = Setup::new().await;
+    for (algorithm, type_) in [
+        (Some("CRC64NVME"), "COMPOSITE"),
+        (Some("SHA1"), "FULL_OBJECT"),
+        (Some("SHA256"), "FULL_OBJECT"),
+        (Some("CRC32"), "OTHER"),
+        (None, "COMPOSITE"),
+    ] {
+        let algorithm = algorithm.map(|it| ("x-amz-checksum-algorithm", it));
+        let mut headers = vec![("x-amz-checksum-type", type_)];
+        headers.extend(algorithm);
+        let target = ("POST", "/photos/k?uploads");
+        let answer = setup.ask_as(&setup.key, target, &headers, "").await;
+        answer.is(400, "InvalidRequest");
     }
 }
 

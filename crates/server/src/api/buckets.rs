@@ -8,11 +8,11 @@ use std::{sync::Arc, time::Duration};
 use steadfast_api::{
     Code, Page,
     buckets::{
-        Blob, BlobPage, Bucket, BucketEvent, BucketRule, DeleteBucket, DeleteBucketRule,
-        DeleteLifecycleRule, Deleted, LifecycleRule, ListBlobs, ListBucketEvents, ListBucketRules,
-        ListBuckets, ListLifecycleRules, PresignBlob, PresignMethod, PresignedUrl, PutBucket,
-        PutBucketRule, PutLifecycleRule, SavedBucket, ShowBucket, ShowBucketRule,
-        ShowLifecycleRule,
+        Blob, BlobPage, Bucket, BucketEvent, BucketRule, CorsRule, DeleteBucket, DeleteBucketRule,
+        DeleteCorsRule, DeleteLifecycleRule, Deleted, LifecycleRule, ListBlobs, ListBucketEvents,
+        ListBucketRules, ListBuckets, ListCorsRules, ListLifecycleRules, PresignBlob,
+        PresignMethod, PresignedUrl, PutBucket, PutBucketRule, PutCorsRule, PutLifecycleRule,
+        SavedBucket, ShowBucket, ShowBucketRule, ShowLifecycleRule,
     },
     rfc3339,
 };
@@ -47,6 +47,9 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
         .routes(operation(show_lifecycle))
         .routes(operation(put_lifecycle))
         .routes(operation(delete_lifecycle))
+        .routes(operation(list_cors))
+        .routes(operation(put_cors))
+        .routes(operation(delete_cors))
         .routes(operation(list_blobs))
         .routes(operation(list_events))
         .routes(operation_by(presign))
@@ -157,6 +160,23 @@ pub(crate) async fn delete_lifecycle(
     it: DeleteLifecycleRule,
 ) -> Result<Deleted, Problem> {
     server.buckets()?.delete_lifecycle(&BucketName::new(&it.bucket)?, &it.id).await?;
+    Ok(Deleted { deleted: true })
+}
+
+async fn list_cors(server: Arc<Server>, it: ListCorsRules) -> Result<Page<CorsRule>, Problem> {
+    let rules = server.buckets()?.cors(&BucketName::new(&it.bucket)?).await?;
+    Ok(Page::whole(rules.into_iter().map(CorsRule::from).collect()))
+}
+
+async fn put_cors(server: Arc<Server>, it: PutCorsRule) -> Result<CorsRule, Problem> {
+    let bucket = BucketName::new(&it.bucket)?;
+    let rule = steadfast_bucket::CorsRule::from(it);
+    server.buckets()?.put_cors(&bucket, rule.clone()).await?;
+    Ok(rule.into())
+}
+
+async fn delete_cors(server: Arc<Server>, it: DeleteCorsRule) -> Result<Deleted, Problem> {
+    server.buckets()?.delete_cors(&BucketName::new(&it.bucket)?, &it.id).await?;
     Ok(Deleted { deleted: true })
 }
 

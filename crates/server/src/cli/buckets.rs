@@ -9,9 +9,10 @@ mod tests;
 use steadfast_api::{
     Page,
     buckets::{
-        BlobPage, Bucket, BucketRule, DeleteBlob, DeleteBucket, DeleteBucketRule,
-        DeleteLifecycleRule, DeletedBlob, LifecycleRule, ListBlobs, ListBucketRules, ListBuckets,
-        ListLifecycleRules, PresignBlob, PutBucket, PutBucketRule, PutLifecycleRule, SavedBucket,
+        BlobPage, Bucket, BucketRule, CorsRule, DeleteBlob, DeleteBucket, DeleteBucketRule,
+        DeleteCorsRule, DeleteLifecycleRule, DeletedBlob, LifecycleRule, ListBlobs,
+        ListBucketRules, ListBuckets, ListCorsRules, ListLifecycleRules, PresignBlob, PutBucket,
+        PutBucketRule, PutCorsRule, PutLifecycleRule, SavedBucket,
     },
 };
 
@@ -65,6 +66,7 @@ pub(super) fn noun() -> Noun {
         )
         .noun(rules())
         .noun(lifecycle())
+        .noun(cors())
 }
 
 fn rules() -> Noun {
@@ -108,6 +110,27 @@ fn lifecycle() -> Noun {
             (
                 |it| format!("Delete lifecycle rule {} of bucket {}?", it.id, it.bucket),
                 |it, _| format!("deleted lifecycle rule {} of bucket {}\n", it.id, it.bucket),
+            ),
+        )
+}
+
+fn cors() -> Noun {
+    Noun::new("cors", "List and set the rules for pages of other origins")
+        .verb::<ListCorsRules>("list", &["buckets cors list photos"], list_cors)
+        .verb::<PutCorsRule>(
+            "put",
+            &[
+                "buckets cors put photos app --origin https://app.example --method GET,PUT",
+                "buckets cors put photos all --origin '*' --method GET --expose etag --max-age 1h",
+            ],
+            |it, rule| format!("set CORS rule {} of bucket {}\n", rule.id, it.bucket),
+        )
+        .destroys::<DeleteCorsRule>(
+            "delete",
+            &["buckets cors delete photos app --yes"],
+            (
+                |it| format!("Delete CORS rule {} of bucket {}?", it.id, it.bucket),
+                |it, _| format!("deleted CORS rule {} of bucket {}\n", it.id, it.bucket),
             ),
         )
 }
@@ -179,6 +202,21 @@ fn list_lifecycle(it: &ListLifecycleRules, page: &Page<LifecycleRule>) -> String
     for it in &page.items {
         let (delete, abort) = (time(it.delete_after_ms), time(it.abort_uploads_after_ms));
         table.row([it.id.clone(), it.prefix.clone(), delete, abort]);
+    }
+    table.write()
+}
+
+fn list_cors(it: &ListCorsRules, page: &Page<CorsRule>) -> String {
+    if page.items.is_empty() {
+        return format!("bucket {} has no CORS rules\n", it.bucket);
+    }
+    let list = |items: &[String]| or_dash(Some(&*items.join(" ")).filter(|it| !it.is_empty()));
+    let mut table = Table::new(&["RULE", "ORIGINS", "METHODS", "HEADERS", "EXPOSES", "MAX AGE"]);
+    for it in &page.items {
+        let (origins, methods) = (list(&it.origins), list(&it.methods));
+        let (headers, exposes) = (list(&it.headers), list(&it.expose_headers));
+        let age = it.max_age_seconds.map(|it| words(i64::from(it) * 1_000));
+        table.row([it.id.clone(), origins, methods, headers, exposes, or_dash(age.as_deref())]);
     }
     table.write()
 }

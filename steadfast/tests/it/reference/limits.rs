@@ -209,7 +209,12 @@ const LIMITS: &[(&str, &[Limit])] = &[
             ("Parts of a multipart upload", BLOBS, "PARTS_MAX", "`invalid_input`"),
             ("Smallest part but the last", BLOBS, "PART_BYTES_MIN", "`invalid_input`"),
             ("Largest part", BLOBS, "PART_BYTES_MAX", "`too_large`"),
-            ("Rules of a bucket, and lifecycle rules", BLOBS, "RULES_MAX", "`invalid_input`"),
+            (
+                "Event rules of a bucket; lifecycle rules; CORS rules",
+                BLOBS,
+                "RULES_MAX",
+                "`invalid_input`",
+            ),
             ("Lifetime of a presigned URL", S3, "PRESIGN_MAX", "`invalid_input`"),
             (
                 "Lifetime of a URL that role member presigns",

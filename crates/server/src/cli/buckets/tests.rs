@@ -3,10 +3,10 @@
 use steadfast_api::{
     Code, Operation, Role,
     buckets::{
-        BlobPath, DeleteBlob, DeleteBucket, DeleteBucketRule, DeleteLifecycleRule, ListBlobs,
-        ListBucketEvents, ListBucketRules, ListBuckets, ListLifecycleRules, PresignBlob,
-        PresignMethod, PutBucket, PutBucketRule, PutLifecycleRule, ShowBucket, ShowBucketRule,
-        ShowLifecycleRule,
+        BlobPath, DeleteBlob, DeleteBucket, DeleteBucketRule, DeleteCorsRule, DeleteLifecycleRule,
+        ListBlobs, ListBucketEvents, ListBucketRules, ListBuckets, ListCorsRules,
+        ListLifecycleRules, PresignBlob, PresignMethod, PutBucket, PutBucketRule, PutCorsRule,
+        PutLifecycleRule, ShowBucket, ShowBucketRule, ShowLifecycleRule,
     },
     keys::{CreateKey, ListKeys, RevokeKey},
     tokens::{CreateToken, ListTokens, RevokeToken},
@@ -125,6 +125,33 @@ fn event_and_lifecycle_rules_are_put_shown_listed_and_deleted() {
     assert_eq!(client.send(&show, false).unwrap().abort_uploads_after_ms, None);
     client.send(&DeleteLifecycleRule { bucket: photos(), id: "old".into() }, false).unwrap();
     assert_fails(&client, &show, Code::RuleNotFound);
+}
+
+#[test]
+fn cors_rules_are_put_replaced_listed_in_order_and_deleted() {
+    let client = client();
+    client.send(&PutBucket { bucket: photos(), ..PutBucket::default() }, false).unwrap();
+    let rule = |id: &str, origin: &str| PutCorsRule {
+        bucket: photos(),
+        id: id.into(),
+        origins: vec![origin.into()],
+        methods: vec!["GET".into()],
+        ..PutCorsRule::default()
+    };
+    for (id, origin) in [("b", "https://b.example"), ("a", "*"), ("b", "https://c.example")] {
+        client.send(&rule(id, origin), false).unwrap();
+    }
+    let list = ListCorsRules { bucket: photos() };
+    let found = client.send(&list, false).unwrap().items;
+    let found: Vec<_> = found.iter().map(|it| (&*it.id, &*it.origins[0])).collect();
+    assert_eq!(found, [("b", "https://c.example"), ("a", "*")]);
+    assert_fails(&client, &rule("c", "https://c.example/path"), Code::InvalidInput);
+    let none = ListCorsRules { bucket: "none".into() };
+    assert_fails(&client, &none, Code::BucketNotFound);
+    let delete = DeleteCorsRule { bucket: photos(), id: "b".into() };
+    client.send(&delete, false).unwrap();
+    assert_fails(&client, &delete, Code::RuleNotFound);
+    assert_eq!(client.send(&list, false).unwrap().items.len(), 1);
 }
 
 #[test]
