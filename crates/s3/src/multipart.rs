@@ -154,7 +154,6 @@ impl S3Operations {
             initiator: Some(self.initiator()),
             owner: Some(self.owner()),
             storage_class: Some(StorageClass::from_static(StorageClass::STANDARD)),
-            ..MultipartUpload::default()
         }
     }
 

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Routes that begin or end a session, or make a URL that needs no credential.
-const OF_CREDENTIALS: [&str; 5] = [
+const OF_CREDENTIALS: [&str; 6] = [
     "/login",
     "/logout",
     "/v1/login-links",

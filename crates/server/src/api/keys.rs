@@ -84,7 +84,9 @@ async fn rotate(
 ) -> Result<NewKey, Problem> {
     let (store, seal) = (server.runtime.store(), server.runtime.seal());
     let rotated = rotate_key(&**store, seal, &id, overlap(overlap_hours)?).await?;
-    rotated.map(NewKey::from).ok_or_else(|| not_found(&id))
+    let new = rotated.ok_or_else(|| not_found(&id))?;
+    record::describe(&facts(&new));
+    Ok(new.into())
 }
 
 async fn revoke(server: Arc<Server>, RevokeKey { id }: RevokeKey) -> Result<RevokedKey, Problem> {

@@ -145,6 +145,27 @@ impl Decoder {
     }
 }
 
+/// A statement and its answer have this text, behind five bytes.
+const COMMIT: &[u8] = b"COMMIT\0";
+
+/// A statement, and the name of its column, behind seven bytes of the answer.
+const QUESTION: &[u8] = b"Q\0\0\0\x0dSELECT 1\0";
+const COLUMN: &[u8] = b"?column?";
+
+fn place(bytes: &[u8], text: &[u8]) -> Option<usize> {
+    bytes.windows(text.len()).position(|it| it == text)
+}
+
+/// Everything that the server sends until this text.
+async fn read_until(server: &mut UnixStream, text: &[u8]) -> Vec<u8> {
+    let (mut seen, mut part) = (Vec::new(), vec![0; 1 << 16]);
+    while place(&seen, text).is_none() {
+        let count = server.read(&mut part).await.expect("server answers");
+        seen.extend_from_slice(&part[..count]);
+    }
+    seen
+}
+
 /// Forwards bytes in both directions until the connection is to be cut.
 async fn carry(mut client: UnixStream, server: PathBuf, shared: Shared) {
     let ((loss, lost, real, statements), silent) = shared;
@@ -161,23 +182,24 @@ async fn carry(mut client: UnixStream, server: PathBuf, shared: Shared) {
                 }
                 let bytes = &from_client[..count];
                 statements.lock().expect("no test panicked").extend(decoder.statements(bytes));
-                let commits = bytes.windows(7).any(|it| it == b"COMMIT\0");
-                let cut = if commits { loss.swap(0, Ordering::SeqCst) } else { 0 };
+                let cut = if place(bytes, COMMIT).is_some() { loss.swap(0, Ordering::SeqCst) } else { 0 };
                 if cut == Loss::Commit as u8 {
+                    // The answers to all before it arrive.
+                    let commit = place(bytes, COMMIT).expect("found") - 5;
+                    server.write_all(&bytes[..commit]).await.expect("server reads");
+                    server.write_all(QUESTION).await.expect("server reads");
+                    let seen = read_until(&mut server, COLUMN).await;
+                    let before = &seen[..place(&seen, COLUMN).expect("answered") - 7];
+                    client.write_all(before).await.expect("client reads");
                     lost.fetch_add(1, Ordering::SeqCst);
                     return;
                 }
                 server.write_all(bytes).await.expect("server reads");
                 if Loss::Answer as u8 <= cut {
                     // The answer to COMMIT names it; when it is here, the commit is durable.
-                    let mut seen = Vec::new();
-                    while !seen.windows(7).any(|it: &[u8]| it == b"COMMIT\0") {
-                        let count = server.read(&mut from_server).await.expect("server answers");
-                        seen.extend_from_slice(&from_server[..count]);
-                    }
+                    let seen = read_until(&mut server, COMMIT).await;
                     if cut == Loss::Server as u8 {
-                        let answer = seen.windows(7).position(|it| it == b"COMMIT\0");
-                        let before = &seen[..answer.expect("answered") - 5];
+                        let before = &seen[..place(&seen, COMMIT).expect("answered") - 5];
                         client.write_all(before).await.expect("client reads");
                         client.write_all(PANIC).await.expect("client reads");
                     }
