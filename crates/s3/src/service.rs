@@ -81,8 +81,8 @@ impl S3Api {
 
     /// Handles a request. It runs to completion even if the client disconnects; an incomplete body
     /// ends it. The extensions of the response have an [`S3Use`] if the signature was right, and an
-    /// [`S3WrongCredential`] if it was wrong. Browsers do not sign preflights: the rules of the bucket
-    /// answer them.
+    /// [`S3WrongCredential`] if it was wrong. The rules of the bucket answer preflights, which
+    /// browsers do not sign.
     pub async fn answer<B>(&self, request: Request<B>) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,

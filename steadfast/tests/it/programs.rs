@@ -272,7 +272,7 @@ fn settings_have_the_precedence_flag_variable_file_default() {
     let help = stdout(&output(command.args(["--help"])));
     assert!(help.contains("--generations-runware-url") && !help.contains("hidden"), "{help}");
     let wrong = run(&["--store", "mysql://me:hidden@host/db"]);
-    assert!(stderr(&wrong).contains("me:***@host") && !stderr(&wrong).contains("hidden"));
+    assert!(stderr(&wrong).contains("***") && !stderr(&wrong).contains("hidden"), "{wrong:?}");
     let silent = run(&["streams", "list", "--server", "http://me:hidden@127.0.0.1:1"]);
     assert!(stderr(&silent).contains("no answer") && !stderr(&silent).contains("hidden"));
 }

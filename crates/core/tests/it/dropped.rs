@@ -37,6 +37,7 @@ const UNTRIED: &[&str] = &[
 const READING: &[&str] = &[
     "idempotency.rs",
     "object/inspect.rs",
+    "places.rs",
     "queue/peek.rs",
     "queue/views.rs",
     "workflow/begin.rs",

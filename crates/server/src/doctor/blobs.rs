@@ -58,8 +58,8 @@ pub(super) fn is_recent(at: Option<i64>) -> bool {
 pub(crate) fn unreadable(count: u64, names: impl Iterator<Item = String>) -> String {
     let shown: Vec<String> = names.take(5).collect();
     format!(
-        "{count} of the blobs cannot be read as they were written: {}; restore their files from a backup, \
-         or write them again",
+        "{count} of the blobs cannot be read as they were written: {}; restore their files from a \
+         backup, or write them again",
         shown.join(", ")
     )
 }

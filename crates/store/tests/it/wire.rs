@@ -182,11 +182,12 @@ async fn carry(mut client: UnixStream, server: PathBuf, shared: Shared) {
                 }
                 let bytes = &from_client[..count];
                 statements.lock().expect("no test panicked").extend(decoder.statements(bytes));
-                let cut = if place(bytes, COMMIT).is_some() { loss.swap(0, Ordering::SeqCst) } else { 0 };
+                let commit = place(bytes, COMMIT);
+                let cut = commit.map_or(0, |_| loss.swap(0, Ordering::SeqCst));
                 if cut == Loss::Commit as u8 {
                     // The answers to all before it arrive.
-                    let commit = place(bytes, COMMIT).expect("found") - 5;
-                    server.write_all(&bytes[..commit]).await.expect("server reads");
+                    let before = &bytes[..commit.expect("found") - 5];
+                    server.write_all(before).await.expect("server reads");
                     server.write_all(QUESTION).await.expect("server reads");
                     let seen = read_until(&mut server, COLUMN).await;
                     let before = &seen[..place(&seen, COLUMN).expect("answered") - 7];
