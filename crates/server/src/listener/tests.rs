@@ -274,6 +274,7 @@ async fn a_browser_is_redirected_to_tls_and_a_client_with_a_credential_is_not() 
         match expected {
             Some(line) => {
                 assert!(answer.starts_with("HTTP/1.1 308") && answer.contains(&line), "{answer}");
+                assert!(answer.contains("\r\ncache-control: no-store\r\n"), "{answer}");
             }
             None => assert!(answer.starts_with("HTTP/1.1 400"), "{head}: {answer}"),
         }
