@@ -68,10 +68,10 @@ def checksum():
     same(found.get("ChecksumType"), "COMPOSITE")
 
 
-@claim("an object in parts has a composite CRC32 if the client asks for it")
+@claim("an object in parts has a composite CRC32 unless the client asks for that of the whole")
 def composite():
-    crc32 = {"ChecksumAlgorithm": "CRC32", "ChecksumType": "COMPOSITE"}
-    upload = s3.create_multipart_upload(Bucket=BUCKET, Key="composite", **crc32)
+    where = {"Bucket": BUCKET, "Key": "composite", "ChecksumAlgorithm": "CRC32"}
+    upload = s3.create_multipart_upload(**where)
     same((upload.get("ChecksumAlgorithm"), upload.get("ChecksumType")), ("CRC32", "COMPOSITE"))
     upload = {"Bucket": BUCKET, "Key": "composite", "UploadId": upload["UploadId"]}
     bodies = [some_bytes(FIVE, seed=1), b"the end"]
@@ -84,11 +84,19 @@ def composite():
     sums = base64.b64encode(zlib.crc32(inner).to_bytes(4, "big")).decode() + "-2"
     whole = {"ChecksumType": "COMPOSITE"}
     refused("BadDigest", complete, upload=upload, parts=parts, ChecksumCRC32="AAAAAA==-2", **whole)
-    answer = complete(upload, parts, ChecksumCRC32=sums, **whole)
+    other = {"ChecksumType": "FULL_OBJECT"}
+    refused("InvalidRequest", complete, upload=upload, parts=parts, **other)
+    answer = complete(upload, parts, ChecksumCRC32=sums)
     same((answer.get("ChecksumCRC32"), answer.get("ChecksumType")), (sums, "COMPOSITE"))
     found = head("composite", ChecksumMode="ENABLED")
     same((found.get("ChecksumCRC32"), found.get("ChecksumType")), (sums, "COMPOSITE"))
     same(get("composite", ChecksumMode="ENABLED")["Body"].read(), b"".join(bodies))
+    upload = s3.create_multipart_upload(**where, **other)
+    same((upload.get("ChecksumAlgorithm"), upload.get("ChecksumType")), ("CRC32", "FULL_OBJECT"))
+    upload = {"Bucket": BUCKET, "Key": "composite", "UploadId": upload["UploadId"]}
+    sums = base64.b64encode(zlib.crc32(b"whole").to_bytes(4, "big")).decode()
+    answer = complete(upload, [send(upload, 1, b"whole")], ChecksumCRC32=sums)
+    same((answer.get("ChecksumCRC32"), answer.get("ChecksumType")), (sums, "FULL_OBJECT"))
 
 
 @claim("parts are listed, may be sent again, and are no object until completed")

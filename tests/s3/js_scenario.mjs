@@ -78,7 +78,7 @@ claim("CORS rules are put, shown, used and deleted", async () => {
 
 claim("the refusal of a form is readable", async () => {
   const form = new FormData();
-  form.set("file", new Blob([Buffer.alloc(4 << 20)]), "a.bin");
+  form.set("file", new Blob([Buffer.alloc(12 << 20)]), "a.bin");
   const answer = await fetch(`${endpoint}/${Bucket}`, { method: "POST", body: form });
   const text = await answer.text();
   assert.equal(answer.status, 501, text);

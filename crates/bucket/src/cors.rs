@@ -17,7 +17,7 @@ const METHODS: [&str; 5] = ["GET", "HEAD", "PUT", "POST", "DELETE"];
 pub struct CorsRule {
     /// Id, unique in the bucket.
     pub id: String,
-    /// Origins, each with at most one `*`.
+    /// `*`, or origins as browsers send them, each with at most one `*`.
     pub origins: Vec<String>,
     /// Methods: GET, HEAD, PUT, POST, DELETE.
     pub methods: Vec<String>,
@@ -44,8 +44,10 @@ impl CorsRule {
             return Err(wrong("origins", &rule));
         }
         if self.origins.is_empty() || !self.origins.iter().all(|it| is_origin(it)) {
-            let rule = "must list origins such as https://app.example, each with at most one `*` \
-                        and without a path";
+            let rule = "must list `*`, or origins such as https://app.example, \
+                        https://*.app.example or http://localhost:3000, as browsers send them: \
+                        scheme and host in lowercase, without the default port and without a \
+                        path, each with at most one `*`";
             return Err(wrong("origins", rule));
         }
         if self.methods.is_empty() || !self.methods.iter().all(|it| METHODS.contains(&&**it)) {
@@ -56,6 +58,10 @@ impl CorsRule {
         }
         if !self.expose_headers.iter().all(|it| is_token(it) && !it.contains('*')) {
             return Err(wrong("exposeHeaders", "must be names of headers"));
+        }
+        // S3 has a signed number.
+        if self.max_age_seconds.is_some_and(|it| i32::try_from(it).is_err()) {
+            return Err(wrong("maxAgeSeconds", &format!("must be at most {}", i32::MAX)));
         }
         Ok(())
     }
@@ -91,12 +97,26 @@ fn wrong(field: &'static str, rule: &str) -> BucketError {
     BucketError::Argument { field, rule: rule.into() }
 }
 
+/// Whether a text may match the `Origin` header of a browser.
 fn is_origin(text: &str) -> bool {
-    let host = text.split_once("://").map_or(text, |it| it.1);
-    let fits = |it: u8| it.is_ascii_graphic() && it != b',';
-    !host.is_empty()
-        && !host.contains('/')
-        && text.bytes().all(fits)
+    let Some((scheme, rest)) = text.split_once("://") else { return text == "*" };
+    // The address of a host with IPv6 has colons, in brackets.
+    let (host, port) = match rest.rsplit_once(':').filter(|_| !rest.ends_with(']')) {
+        Some((host, port)) => (host, Some(port)),
+        None => (rest, None),
+    };
+    let has = |text: &str, others: &[u8]| {
+        let fits = |it: u8| {
+            it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'*' || others.contains(&it)
+        };
+        !text.is_empty() && text.bytes().all(fits)
+    };
+    let is_number = |it: &str| it.parse::<u16>().is_ok_and(|number| number.to_string() == it);
+    let is_default = matches!((scheme, port), ("http", Some("80")) | ("https", Some("443")));
+    has(scheme, b"+-.")
+        && (has(host, b"-._") || (host.starts_with('[') && has(host, b"[]:.")))
+        && port.is_none_or(|it| is_number(it) || (it.contains('*') && has(it, b"")))
+        && !is_default
         && text.matches('*').count() <= 1
 }
 
@@ -110,10 +130,20 @@ fn is_token(text: &str) -> bool {
 mod tests {
     use super::*;
 
+    const ORIGINS: [&str; 7] = [
+        "*",
+        "https://app.example",
+        "http://*.local:3000",
+        "http://localhost:*",
+        "*://app.example:8443",
+        "http://[::1]",
+        "http://[::1]:3000",
+    ];
+
     fn rule() -> CorsRule {
         CorsRule {
             id: "app".into(),
-            origins: vec!["https://app.example".into(), "http://*.local:3000".into(), "*".into()],
+            origins: ORIGINS.map(str::to_owned).to_vec(),
             methods: METHODS.map(str::to_owned).to_vec(),
             headers: vec!["x-amz-*".into(), "*".into()],
             expose_headers: vec!["ETag".into()],
@@ -129,6 +159,17 @@ mod tests {
             CorsRule { id: "a/b".into(), ..rule() },
             CorsRule { origins: Vec::new(), ..rule() },
             CorsRule { origins: list(""), ..rule() },
+            CorsRule { origins: list("app.example"), ..rule() },
+            CorsRule { origins: list("null"), ..rule() },
+            CorsRule { origins: list("https://"), ..rule() },
+            CorsRule { origins: list("https://App.example"), ..rule() },
+            CorsRule { origins: list("HTTPS://app.example"), ..rule() },
+            CorsRule { origins: list("https://app.example:443"), ..rule() },
+            CorsRule { origins: list("http://app.example:80"), ..rule() },
+            CorsRule { origins: list("http://app.example:"), ..rule() },
+            CorsRule { origins: list("http://app.example:080"), ..rule() },
+            CorsRule { origins: list("http://a:b"), ..rule() },
+            CorsRule { max_age_seconds: Some(1 << 31), ..rule() },
             CorsRule { origins: list("https://*.a.*"), ..rule() },
             CorsRule { origins: list("https://app.example/"), ..rule() },
             CorsRule { origins: list("https://a\r\nb"), ..rule() },

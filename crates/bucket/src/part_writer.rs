@@ -35,7 +35,13 @@ impl PartWriter {
     /// Also computes these checksums, and the announced one of the upload: it covers parts without
     /// a checksum of their own. Call it before the first write and after `with_sha256`.
     pub fn with_more(mut self, mut more: ExtraHashes) -> Self {
-        more.crc32c |= self.upload.checksum.is_some_and(UploadChecksum::is_crc32c);
+        match self.upload.checksum {
+            Some(UploadChecksum::Sha256) => self = self.with_sha256(),
+            Some(UploadChecksum::Sha1) => more.sha1 = true,
+            Some(UploadChecksum::Crc32c | UploadChecksum::Crc32cComposite) => more.crc32c = true,
+            Some(UploadChecksum::Crc64Nvme) => more.crc64nvme = true,
+            Some(UploadChecksum::Crc32 | UploadChecksum::Crc32Composite) | None => {}
+        }
         self.bytes = self.bytes.and(more);
         self
     }

@@ -67,12 +67,6 @@ pub enum UploadChecksum {
     Sha256,
 }
 
-impl UploadChecksum {
-    pub(crate) fn is_crc32c(self) -> bool {
-        matches!(self, Self::Crc32c | Self::Crc32cComposite)
-    }
-}
-
 #[derive(Serialize, Deserialize)]
 struct UploadRow {
     #[serde(flatten)]

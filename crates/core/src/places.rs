@@ -43,6 +43,13 @@ impl Places {
         Place { _of_share: of_share, _of_all: self.all.clone().acquire_owned().await.ok() }
     }
 
+    /// A place, if one is free for this caller now.
+    pub fn try_take(&self, caller: &str) -> Option<Place> {
+        let of_share = self.share_of(caller).try_acquire_owned().ok()?;
+        let of_all = self.all.clone().try_acquire_owned().ok()?;
+        Some(Place { _of_share: Some(of_share), _of_all: Some(of_all) })
+    }
+
     fn share_of(&self, caller: &str) -> Arc<Semaphore> {
         let mut shares = self.shares.lock();
         if let Some(share) = shares.get(caller).and_then(Weak::upgrade) {
@@ -78,8 +85,9 @@ mod tests {
         let (first, second) = (take(Some("a")).unwrap(), take(Some("a")).unwrap());
         let mut waiting = Box::pin(places.take(Some("a")));
         assert!(poll(&mut waiting).is_none(), "its share is taken");
+        assert!(places.try_take("a").is_none() && places.try_take("b").is_some());
         let (third, fourth) = (take(Some("b")).unwrap(), take(None).unwrap());
-        assert!(take(Some("c")).is_none(), "all are taken");
+        assert!(take(Some("c")).is_none() && places.try_take("c").is_none(), "all are taken");
         drop(fourth);
         assert!(poll(&mut waiting).is_none());
         let fourth = take(Some("c")).unwrap();

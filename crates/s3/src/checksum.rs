@@ -47,17 +47,17 @@ impl Algorithm {
         }
     }
 
-    /// The checksum of a multipart upload that announces this algorithm, and maybe a type. CRCs are
-    /// those of the whole by default.
+    /// The checksum of a multipart upload that announces this algorithm, and maybe a type. Without
+    /// a type it is composite if the algorithm allows that, as in S3.
     pub(crate) fn of_upload(self, type_: Option<&ChecksumType>) -> S3Result<UploadChecksum> {
         let type_ = type_.map(ChecksumType::as_str);
         let is_full = type_.is_none_or(|it| it == ChecksumType::FULL_OBJECT);
         let is_composite = type_.is_none_or(|it| it == ChecksumType::COMPOSITE);
         match self {
-            Algorithm::Crc32 if is_full => Ok(UploadChecksum::Crc32),
             Algorithm::Crc32 if is_composite => Ok(UploadChecksum::Crc32Composite),
-            Algorithm::Crc32c if is_full => Ok(UploadChecksum::Crc32c),
+            Algorithm::Crc32 if is_full => Ok(UploadChecksum::Crc32),
             Algorithm::Crc32c if is_composite => Ok(UploadChecksum::Crc32cComposite),
+            Algorithm::Crc32c if is_full => Ok(UploadChecksum::Crc32c),
             Algorithm::Crc64Nvme if is_full => Ok(UploadChecksum::Crc64Nvme),
             Algorithm::Sha1 if is_composite => Ok(UploadChecksum::Sha1),
             Algorithm::Sha256 if is_composite => Ok(UploadChecksum::Sha256),

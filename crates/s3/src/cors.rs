@@ -81,7 +81,8 @@ impl CorsRequest {
             return;
         }
         let rules = self.rules(buckets).await;
-        if rules.is_empty() {
+        // The header does not reveal whether there are rules, or a bucket.
+        if rules.is_empty() && self.origin.is_none() {
             return;
         }
         let headers = answer.headers_mut();

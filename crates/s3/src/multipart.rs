@@ -11,7 +11,9 @@ use s3s::{
     },
     s3_error,
 };
-use steadfast_bucket::{ExpectedContent, PartTag, Upload};
+use steadfast_bucket::{
+    BlobKey, BucketError, BucketName, ExpectedContent, PartTag, Upload, UploadChecksum,
+};
 
 use crate::{
     attributes,
@@ -66,8 +68,8 @@ impl S3Operations {
             size: input.mpu_object_size.map(size).transpose()?,
             ..ExpectedContent::default()
         };
-        let type_ = input.checksum_type.as_ref();
-        let is_composite = type_.is_some_and(|it| it.as_str() == ChecksumType::COMPOSITE);
+        let begun = self.checksum_of_upload(&bucket, &key, &input.upload_id).await?;
+        let type_ = type_of_whole(begun, input.checksum_type.as_ref())?;
         for (algorithm, value) in [
             (Algorithm::Crc32, &input.checksum_crc32),
             (Algorithm::Crc32c, &input.checksum_crc32c),
@@ -75,6 +77,10 @@ impl S3Operations {
             (Algorithm::Sha1, &input.checksum_sha1),
             (Algorithm::Sha256, &input.checksum_sha256),
         ] {
+            // CRC64NVME of the whole is known for every upload.
+            let of_upload = type_.as_ref().filter(|_| algorithm != Algorithm::Crc64Nvme);
+            let type_ = input.checksum_type.as_ref().or(of_upload);
+            let is_composite = type_.is_some_and(|it| it.as_str() == ChecksumType::COMPOSITE);
             if let Some(value) = value {
                 declare_whole(&mut expected, algorithm, value, (parts.len(), is_composite))?;
             }
@@ -95,6 +101,27 @@ impl S3Operations {
             checksum_type: Some(sums.type_of()),
             ..with_checksums!(CompleteMultipartUploadOutput, sums)
         }))
+    }
+
+    /// The checksum that an upload announced; also after its end, for a repeated request.
+    async fn checksum_of_upload(
+        &self,
+        bucket: &BucketName,
+        key: &BlobKey,
+        id: &str,
+    ) -> S3Result<Option<UploadChecksum>> {
+        match self.buckets.upload(bucket, key, id).await {
+            Ok(upload) => Ok(upload.checksum),
+            Err(BucketError::UnknownUpload { .. }) => {
+                let found = self.buckets.head(bucket, key).await.ok();
+                let found = found.filter(|it| it.version() == id).map(|it| it.more);
+                let crc32 = found.and_then(|it| it.composite_crc32);
+                let crc32c = found.and_then(|it| it.composite_crc32c);
+                let crc32c = crc32c.map(|_| UploadChecksum::Crc32cComposite);
+                Ok(crc32.map(|_| UploadChecksum::Crc32Composite).or(crc32c))
+            }
+            Err(error) => Err(s3_error_of(error)),
+        }
     }
 
     pub(crate) async fn upload_abort(
@@ -161,6 +188,25 @@ impl S3Operations {
     pub(crate) fn initiator(&self) -> Initiator {
         Initiator { id: self.owner().id, display_name: None }
     }
+}
+
+/// The type that the upload announced. A request with a different one is refused.
+fn type_of_whole(
+    begun: Option<UploadChecksum>,
+    type_: Option<&ChecksumType>,
+) -> S3Result<Option<ChecksumType>> {
+    let begun = announced(begun).1;
+    if let (Some(begun), Some(type_)) = (&begun, type_)
+        && begun.as_str() != type_.as_str()
+    {
+        let (begun, type_) = (begun.as_str(), type_.as_str());
+        return Err(s3_error!(
+            InvalidRequest,
+            "the upload was begun with x-amz-checksum-type {begun}, not {type_}; complete it with \
+             {begun} or without a type"
+        ));
+    }
+    Ok(begun)
 }
 
 /// Adds the checksum of a multipart upload. S3 appends the number of parts to a composite one.

@@ -111,7 +111,8 @@ pub(crate) async fn serve(
         };
         match accepted {
             Ok(Some(accepted)) => {
-                let served = Served { app: app.clone(), transport: transport.clone() };
+                let local = accepted.stream.local_addr().ok().map(|it| it.ip().to_canonical());
+                let served = Served { app: app.clone(), transport: transport.clone(), local };
                 connections.spawn(connection(accepted, served, stop.clone()));
             }
             // Its peer has too many.
@@ -138,11 +139,12 @@ struct Accepted {
     slot: ConnectionSlot,
 }
 
-/// The routes and the transport of all connections of a port.
+/// The routes and the transport of all connections of a port, and our address of this one.
 #[derive(Clone)]
 struct Served {
     app: Router,
     transport: Arc<Transport>,
+    local: Option<IpAddr>,
 }
 
 /// Accepts a connection and takes its slot. Closes it if its peer has too many: it must not
@@ -288,7 +290,7 @@ async fn answer(
     is_last: bool,
 ) -> ServeResult {
     slot.has_head();
-    if let Some(refused) = in_the_clear(&served.transport, peer, &request) {
+    if let Some(refused) = in_the_clear(&served.transport, (peer, served.local), &request) {
         return Ok(refused.map(|body| ResponseBody::new(body, slot)));
     }
     let mut request = request.map(|body| {
@@ -314,10 +316,10 @@ async fn answer(
 /// without a credential may come from a machine that is no proxy.
 fn in_the_clear<B>(
     transport: &Transport,
-    peer: IpAddr,
+    (peer, local): (IpAddr, Option<IpAddr>),
     request: &Request<B>,
 ) -> Option<axum::http::Response<Body>> {
-    if !transport.is_in_the_clear(peer) || is_bare_health_check(request) {
+    if !transport.is_in_the_clear(peer, local) || is_bare_health_check(request) {
         return None;
     }
     let detail = "this port speaks plain HTTP and serves only the proxies of --trusted-proxy: a \

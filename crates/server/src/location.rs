@@ -84,19 +84,19 @@ const SECRET: [&str; 6] = ["pass", "token", "secret", "key", "sig", "auth"];
 /// a database URL, and parameters with secret names. Other texts stay unchanged.
 pub(crate) fn redacted(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
-    // The password of a database may contain an unescaped `?`, too.
-    let authority = rest.find('/').map_or(rest, |it| &rest[..it]);
-    let host = authority.rfind('@').filter(|_| scheme.starts_with("postgres")).unwrap_or(0);
+    // The password of a database may contain an unescaped `/`, `?` or `@`: the last `@` counts.
+    let is_database = scheme.starts_with("postgres");
+    let is_name = |it: &str| !it.contains(['/', '?']);
+    let host = rest.rfind('@').filter(|_| is_database).unwrap_or(0);
     let query = rest[host..].find('?').map(|it| host + it);
     let (before, query) = query.map_or((rest, None), |it| (&rest[..it], Some(&rest[it + 1..])));
-    // A password may contain an unescaped `/` or `@`: the last `@` counts.
     let before = match before.rsplit_once('@') {
         None => before.to_owned(),
         Some((user, host)) => match user.split_once(':') {
-            Some((name, _)) => format!("{name}:{HIDDEN}@{host}"),
-            None if scheme.starts_with("postgres") && !user.contains('?') => before.to_owned(),
-            None if user.contains('/') => before.to_owned(),
-            None => format!("{HIDDEN}@{host}"),
+            Some((name, _)) if !is_database || is_name(name) => format!("{name}:{HIDDEN}@{host}"),
+            // Without a password, it is a user of a database, or the path of another URL.
+            None if is_database == is_name(user) => before.to_owned(),
+            Some(_) | None => format!("{HIDDEN}@{host}"),
         },
     };
     let parameters = query.map(|it| it.split('&').map(redacted_parameter).collect::<Vec<_>>());
@@ -124,7 +124,10 @@ mod tests {
         check("postgres://me:s3cret@host/db", "postgres://me:***@host/db");
         check("postgresql://me:a@b/c@host/db?x=1", "postgresql://me:***@host/db?x=1");
         check("postgres://me:a?b@host/db?password=p", "postgres://me:***@host/db?password=***");
+        check("postgres://me:a/b?c@host/db", "postgres://me:***@host/db");
+        check("postgres://me:a?b/c@d@host/db?sig=1", "postgres://me:***@host/db?sig=***");
         check("postgres://host?password=a@b/db", "postgres://***@b/db");
+        check("postgres://host/db?password=a:b@c", "postgres://***@c");
         check("https://host?sig=a@b", "https://host?sig=***");
         check("postgres:///db?host=/run&password=p", "postgres:///db?host=/run&password=***");
         check("https://a-token@host/x", "https://***@host/x");

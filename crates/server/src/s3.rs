@@ -121,13 +121,13 @@ async fn answer(server: &Server, api: &S3Api, request: Request) -> Response {
 }
 
 /// Reads a refused body to its end: bytes that were not read would reset the connection, and a
-/// client that still writes, such as Node, would not see the response. The listener limits the
-/// time.
+/// client that still writes, such as Node, would not see the response. No byte is kept, and the
+/// listener limits the time.
 async fn discard(body: Body) {
-    const BYTES_MAX: usize = 8 << 20;
+    const BYTES_MAX: u64 = 5 << 30;
     let (mut body, mut len) = (body.into_data_stream(), 0);
     while let Some(Ok(bytes)) = body.next().await {
-        len += bytes.len();
+        len += bytes.len() as u64;
         if BYTES_MAX < len {
             return;
         }
@@ -171,8 +171,14 @@ impl Origin {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{
+        convert::Infallible,
+        sync::atomic::{AtomicUsize, Ordering},
+        time::Duration,
+    };
 
+    use axum::body::Bytes;
+    use futures_util::stream;
     use steadfast_bucket::{BucketName, CorsRule, Scope, create_key, list_keys};
     use steadfast_core::{App, Bucket, test::TestApp};
     use steadfast_s3::presign_path;
@@ -326,6 +332,24 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_body_of_a_refused_form_is_read_to_its_end() {
+        let port = Port::open().await;
+        let left = Arc::new(AtomicUsize::new(40));
+        let (count, piece) = (left.clone(), Bytes::from(vec![0; 1 << 20]));
+        let pieces = stream::iter((0..40).map(move |_| {
+            count.fetch_sub(1, Ordering::Relaxed);
+            Ok::<_, Infallible>(piece.clone())
+        }));
+        let request = Request::post("/photos")
+            .header("host", "localhost")
+            .header("content-type", "multipart/form-data; boundary=x")
+            .body(Body::from_stream(pieces))
+            .unwrap();
+        let answer = port.router.clone().oneshot(request).await.unwrap();
+        assert_eq!((answer.status().as_u16(), left.load(Ordering::Relaxed)), (501, 0));
+    }
+
+    #[tokio::test]
     async fn an_unsigned_request_through_a_proxy_is_refused_while_access_is_open() {
         let port = Port::open().await;
         let key = port.key(Scope::default()).await;
@@ -343,6 +367,10 @@ mod tests {
             assert_eq!(port.send("OPTIONS", "/photos/a", headers).await, 403, "{headers:?}");
             let preflight = [&PREFLIGHT[..], headers].concat();
             assert_eq!(port.send("OPTIONS", "/photos/a", &preflight).await, 403, "{headers:?}");
+            // Preflights of URLs with a signature are answered, and it is not verified.
+            let put = "/photos/a?X-Amz-Signature=0";
+            assert_eq!(port.send("OPTIONS", put, &preflight).await, 200, "{headers:?}");
+            assert_eq!(port.send("PUT", put, headers).await / 100, 4, "{headers:?}");
             let put = signed(&key, "PUT", "/photos/a");
             assert_eq!(port.send("PUT", &put, headers).await, 200, "{headers:?}");
         }

@@ -204,9 +204,11 @@ impl Transport {
         self.proxies.iter().any(|it| it.contains(address))
     }
 
-    /// Whether credentials of this peer would travel through a network unprotected.
-    pub(crate) fn is_in_the_clear(&self, peer: IpAddr) -> bool {
-        self.tls.is_none() && !peer.is_loopback() && !self.is_proxy(peer)
+    /// Whether credentials of this peer would travel through a network unprotected. A peer with the
+    /// address of our end of the connection is this machine.
+    pub(crate) fn is_in_the_clear(&self, peer: IpAddr, local: Option<IpAddr>) -> bool {
+        let is_this_machine = peer.is_loopback() || local == Some(peer);
+        self.tls.is_none() && !is_this_machine && !self.is_proxy(peer)
     }
 
     /// Whether the peer may have any number of connections.

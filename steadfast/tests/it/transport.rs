@@ -231,41 +231,22 @@ fn network_address() -> Option<String> {
 }
 
 #[test]
-fn without_tls_a_client_in_a_network_gets_nothing_but_health_checks() {
+fn without_tls_this_machine_is_served_at_all_of_its_addresses() {
     let Some(address) = network_address() else {
         eprintln!("this machine is in no network");
         return;
     };
     let mut command = steadfast();
-    command.args(["--listen", "0.0.0.0:0", "--s3-listen", "0.0.0.0:0", "--access", "closed"]);
-    command.args(["--webhooks-listen", "0.0.0.0:0", "--trusted-proxy", "203.0.113.1"]);
+    command.args(["--listen", "0.0.0.0:0", "--access", "closed"]);
+    command.args(["--trusted-proxy", "203.0.113.1"]);
     let Ok(server) = Server::begin(command, folder()) else { panic!("it does not start") };
-    let ports = server.greeting.split_whitespace().filter_map(|it| it.split_once("://0.0.0.0:"));
-    let ports: Vec<&str> = ports.map(|it| it.1.trim_end_matches('/')).collect();
-    let ask = |port: &str, line: &str| {
-        raw(&format!("{address}:{port}"), &format!("{line} HTTP/1.1\r\nHost: localhost\r\n"))
-    };
-    let [http, s3, hooks, ..] = ports[..] else { panic!("{}", server.greeting) };
-    for (port, line) in [
-        (http, "GET /v1/queues"),
-        (http, "GET /"),
-        (http, "POST /login"),
-        (http, "GET /healthz?x"),
-        (s3, "GET /photos/a?X-Amz-Signature=0"),
-        (s3, "PUT /healthz"),
-        (hooks, "POST /webhooks/runware/g/t/secret"),
-    ] {
-        let answer = ask(port, line).to_ascii_lowercase();
-        assert!(answer.starts_with("http/1.1 400") && answer.contains("tls_needed"), "{answer}");
-        assert!(!answer.contains("set-cookie"), "{answer}");
+    let port = server.greeting.split_whitespace().find_map(|it| it.split_once("://0.0.0.0:"));
+    let port = port.expect("a port").1.trim_end_matches('/');
+    for host in [&*address, "127.0.0.1"] {
+        let ask = "GET /v1/queues HTTP/1.1\r\nHost: localhost\r\n";
+        let answer = raw(&format!("{host}:{port}"), ask);
+        assert!(answer.starts_with("HTTP/1.1 401"), "{host}: {answer}");
     }
-    for path in ["/healthz", "/readyz"] {
-        let answer = ask(http, &format!("GET {path}"));
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    }
-    let ask = "GET /v1/queues HTTP/1.1\r\nHost: localhost\r\n";
-    let local = raw(&format!("127.0.0.1:{http}"), ask);
-    assert!(local.starts_with("HTTP/1.1 401"), "this machine is served: {local}");
 }
 
 fn is_empty(folder: &Path) -> bool {

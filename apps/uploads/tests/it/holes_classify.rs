@@ -90,7 +90,8 @@ async fn hole_4_the_same_bytes_uploaded_again_are_classified_again() {
 async fn many_images_of_one_organization_do_not_delay_another() {
     let fake = Fake::default();
     let app = start(&fake, true).await;
-    for number in 0..40 {
+    // More than there are permits of active runs.
+    for number in 0..300 {
         put(&app, &format!("{number}.png"), "hangs").await;
     }
     let waits = async {
@@ -109,6 +110,19 @@ async fn many_images_of_one_organization_do_not_delay_another() {
     };
     tokio::time::timeout(Duration::from_secs(60), waits).await.expect("it has its own places");
     assert_eq!(fake.calls.load(Ordering::SeqCst), 17, "half of the places, and one");
+}
+
+#[tokio::test]
+async fn images_of_one_organization_take_turns() {
+    let app = start(&Fake::default(), true).await;
+    for number in 0..100 {
+        put(&app, &format!("{number}.png"), "cat").await;
+    }
+    app.advance(Duration::from_secs(30)).await;
+    for number in 0..100 {
+        let shown = row(&app, &format!("{number}.png")).await.unwrap();
+        assert_eq!(shown.status, Status::Classified, "{number}");
+    }
 }
 
 #[tokio::test]

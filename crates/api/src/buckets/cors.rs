@@ -30,7 +30,7 @@ pub struct PutCorsRule {
     /// Id of the rule: 1 to 64 letters, digits, `-`, `_` or `.`
     #[serde(skip)]
     pub id: String,
-    /// Origin of pages, with at most one `*`; may be repeated
+    /// Origin of pages, such as `https://app.example`, with at most one `*`; may be repeated
     #[arg(
         long = "origin",
         env = "STEADFAST_ORIGINS",

@@ -33,10 +33,10 @@ pub use self::{
 };
 use super::{
     CallError, Objects,
-    objects::INSPECTED_MAX,
+    objects::{INSPECTED_MAX, InspectionLimits},
     storage::{HistoryError, Past, pages_at},
 };
-use crate::places::{Place, Places};
+use crate::places::Place;
 
 /// Objects of a class that are counted.
 const COUNT_MAX: usize = 1_000;
@@ -154,8 +154,10 @@ impl Objects {
         turn: Option<i64>,
     ) -> Result<Past, InspectError> {
         let (object, _) = self.find(class, name).await?;
-        let export = in_time(&self.program.inspection.exports, caller).await?;
-        let permit = self.permit().await;
+        let InspectionLimits { exports, reads, .. } = &self.program.inspection;
+        let both = async { (exports.take(caller).await, reads.take(caller).await) };
+        let (export, read) = in_time(both).await?;
+        let permit = Arc::new(read);
         Ok(self.past(&object, turn, &permit).await?.held(export))
     }
 
@@ -176,14 +178,16 @@ impl Objects {
         query: Query,
     ) -> Result<Rows, InspectError> {
         let (object, _) = self.find(class, name).await?;
-        let place = in_time(&self.program.inspection.queries, caller).await?;
+        let place = in_time(self.program.inspection.queries.take(caller)).await?;
         self.ask(object, query, Arc::new(place)).await
     }
 
-    /// Reads rows of one table or view, after the first `offset`.
+    /// Reads rows of one table or view, after the first `offset`. A caller has at most half of the
+    /// places for what pages show.
     #[steadfast_store::boxed]
     pub async fn look_at_rows(
         &self,
+        caller: Option<&str>,
         class: &str,
         name: &str,
         table: &str,
@@ -191,22 +195,24 @@ impl Objects {
         limit: usize,
     ) -> Result<Rows, InspectError> {
         let (object, _) = self.find(class, name).await?;
-        let permit = self.permit().await;
+        let permit = self.permit(caller).await?;
         let sql = format!("SELECT * FROM \"{}\" LIMIT ? OFFSET ?", table.replace('"', "\"\""));
         let query = Query { sql, params: json!([limit, offset]), turn: None };
         self.ask(object, query, permit).await
     }
 
-    /// The changes of one turn: the rows before and after it.
+    /// The changes of one turn: the rows before and after it. A caller has at most half of the
+    /// places for what pages show.
     #[steadfast_store::boxed]
     pub async fn look_at_turn(
         &self,
+        caller: Option<&str>,
         class: &str,
         name: &str,
         turn: i64,
     ) -> Result<Changes, InspectError> {
         let (object, head) = self.find(class, name).await?;
-        let permit = self.permit().await;
+        let permit = self.permit(caller).await?;
         let after = self.past(&object, Some(turn), &permit).await?;
         let before = match turn {
             1 => None,
@@ -220,9 +226,14 @@ impl Objects {
         .await
     }
 
-    /// Describes an object.
+    /// Describes an object. A caller has at most half of the places for what pages show.
     #[steadfast_store::boxed]
-    pub async fn look_at(&self, class: &str, name: &str) -> Result<ObjectView, InspectError> {
+    pub async fn look_at(
+        &self,
+        caller: Option<&str>,
+        class: &str,
+        name: &str,
+    ) -> Result<ObjectView, InspectError> {
         let (object, _) = self.find(class, name).await?;
         // With its own name as prefix it is the first.
         let found = self.store().objects(class, name, None, 1).await?.pop();
@@ -232,7 +243,7 @@ impl Objects {
         let oldest_turn = describe::oldest(self.store(), &summary.head).await?;
         let (served, awake) = (self.serves(class), self.scheduler.table.contains(object.id()));
         let last_failure = self.scheduler.failures.of(object.id());
-        let permit = self.permit().await;
+        let permit = self.permit(caller).await?;
         let first = self.scheduler.connections.first();
         let inside = match self.past(&object, None, &permit).await {
             Ok(past) => {
@@ -296,10 +307,10 @@ impl Objects {
     }
 }
 
-/// A place, if one is free soon. A caller that would wait long gets an error instead.
-async fn in_time(places: &Places, caller: Option<&str>) -> Result<Place, InspectError> {
-    let place = tokio::time::timeout(reader::TIME, places.take(caller)).await;
-    place.map_err(|_| InspectError::Busy { places: INSPECTED_MAX })
+/// Places, if they are free soon. A caller that would wait long gets an error instead.
+async fn in_time<T>(places: impl Future<Output = T>) -> Result<T, InspectError> {
+    let taken = tokio::time::timeout(reader::TIME, places).await;
+    taken.map_err(|_| InspectError::Busy { places: INSPECTED_MAX })
 }
 
 /// A place, held by everything that works on one query.
@@ -321,4 +332,48 @@ async fn apart<T: Send + 'static>(
 ) -> Result<T, InspectError> {
     let done = tokio::task::spawn_blocking(f).await;
     done.unwrap_or_else(|error| Err(StoreError::Unavailable { reason: error.to_string() }.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{App, Handle, Object, Result, Turn};
+
+    struct Pad;
+
+    #[derive(Serialize, Deserialize)]
+    struct Note;
+
+    impl Object for Pad {
+        const CLASS: &'static str = "pad";
+        type Calls = (Note,);
+    }
+
+    impl Handle<Note> for Pad {
+        const NAME: &'static str = "note";
+        type Reply = ();
+        fn handle(&self, turn: &Turn<Self>, _: Note) -> Result<()> {
+            turn.kv().put("noted", &1)
+        }
+    }
+
+    #[tokio::test]
+    async fn reads_of_one_caller_delay_no_other_and_no_export_waits_long() {
+        let app = App::new("host").object(Pad).test().await.unwrap();
+        app.call(Pad::at("a"), Note).await.unwrap();
+        let objects = app.objects();
+        let reads = &objects.program.inspection.reads;
+        let take =
+            async |caller: &str| [reads.take(Some(caller)).await, reads.take(Some(caller)).await];
+        let export =
+            async |caller: &str| objects.look_back_for(Some(caller), "pad", "a", None).await;
+        let _one = take("one").await;
+        assert!(export("other").await.is_ok());
+        assert!(objects.look_at(Some("other"), "pad", "a").await.is_ok());
+        let _other = take("other").await;
+        let (shown, exported) =
+            tokio::join!(objects.look_at(Some("one"), "pad", "a"), export("third"));
+        assert!(matches!(shown, Err(InspectError::Busy { .. })));
+        assert!(matches!(exported, Err(InspectError::Busy { .. })));
+    }
 }

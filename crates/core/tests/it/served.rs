@@ -145,7 +145,7 @@ async fn views_are_json(lab: Lab) {
     let classes = program.objects().look_at_classes(None, 10).await.unwrap().classes;
     let class = json!({ "name": "porter", "served": true, "objects": 1, "more": false });
     assert_eq!(serde_json::to_value(&classes[0]).unwrap(), class);
-    let object = program.objects().look_at("porter", "a").await.unwrap();
+    let object = program.objects().look_at(None, "porter", "a").await.unwrap();
     let object = serde_json::to_value(&object).unwrap();
     assert_eq!((&object["address"], &object["turns"]), (&json!("object/porter/a"), &json!(1)));
     assert_eq!(object["inside"]["tables"][0]["columns"], json!(["caller"]));

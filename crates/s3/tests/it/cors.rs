@@ -167,6 +167,14 @@ async fn a_page_of_an_allowed_origin_reads_responses_of_presigned_urls_and_error
     for target in ["/other?list-type=2", "/"] {
         let origin = [("origin", APP)];
         let answer = setup.ask_as(&setup.key, ("GET", target), &origin, "").await.is(200, "");
-        assert_eq!((allowed(&answer), header(&answer, "vary")), ("", ""), "{target}");
+        assert_eq!((allowed(&answer), header(&answer, "vary")), ("", "Origin"), "{target}");
+    }
+    // Without a signature, a bucket without rules looks like one with rules for other origins.
+    let headers = [("host", "localhost"), ("origin", "null")];
+    let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    for target in ["/photos/a", "/other/a", "/nowhere/a"] {
+        let answer = setup.send("GET", target, &headers, Vec::new()).await;
+        let answer = answer.is(403, "AccessDenied");
+        assert_eq!((allowed(&answer), header(&answer, "vary")), ("", "Origin"), "{target}");
     }
 }

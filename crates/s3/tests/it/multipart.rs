@@ -34,10 +34,13 @@ struct Upload<'a> {
 }
 
 impl Setup {
-    /// Uploads both parts with these checksums.
+    /// Uploads both parts with these checksums. CRCs are those of the whole.
     async fn upload(&self, algorithm: Option<(&str, [&str; 2])>) -> Upload<'_> {
         let name = algorithm.map(|it| format!("x-amz-checksum-{}", it.0.to_lowercase()));
-        let begin = algorithm.map(|it| [("x-amz-checksum-algorithm", it.0)]);
+        let begin = algorithm.map(|it| {
+            let type_ = if it.0.starts_with("SHA") { "COMPOSITE" } else { "FULL_OBJECT" };
+            [("x-amz-checksum-algorithm", it.0), ("x-amz-checksum-type", type_)]
+        });
         let begin = begin.as_ref().map_or(&[][..], |it| it);
         let id = self.begin(begin).await.body;
         self.send_parts(&id, algorithm, name).await
@@ -149,12 +152,43 @@ async fn composite_crcs_are_checked_and_shown_with_their_type() {
             assert_eq!(found["x-amz-checksum-type"], "COMPOSITE");
         }
         setup.ask("DELETE", "/photos/k", "").await.is(204, "");
-        // Without a type, a CRC is that of the whole; a composite one does not match it.
+        // As in S3, the type is composite if none is announced, and that of the upload holds for
+        // its completion, which may be repeated.
         let begun = setup.begin(&asked[..1]).await;
+        has(&begun, algorithm, "COMPOSITE");
+        let upload = setup.send_parts(&begun.body, None, None).await;
+        let full = ("x-amz-checksum-type", "FULL_OBJECT");
+        upload.complete(&[(name, whole), full]).await.is(400, "InvalidRequest");
+        upload.complete(&[full]).await.is(400, "InvalidRequest");
+        upload.complete(&[(name, whole)]).await.is(400, "BadDigest");
+        for value in [composite, &right] {
+            upload.complete(&[(name, value)]).await.is(200, "");
+        }
+        setup.ask("DELETE", "/photos/k", "").await.is(204, "");
+        let begun = setup.begin(&[asked[0], full]).await;
         has(&begun, algorithm, "FULL_OBJECT");
         let upload = setup.send_parts(&begun.body, None, None).await;
+        upload.complete(&[(name, composite), type_]).await.is(400, "InvalidRequest");
         upload.complete(&[(name, &right)]).await.is(400, "BadDigest");
         upload.complete(&[(name, whole)]).await.is(200, "");
+        setup.ask("DELETE", "/photos/k", "").await.is(204, "");
+    }
+}
+
+#[tokio::test]
+async fn an_announced_hash_is_computed_for_parts_and_copies_without_one() {
+    let setup = Setup::new().await;
+    setup.ask("PUT", "/photos/from", "hello world").await.is(200, "");
+    for (algorithm, parts, whole) in [SUMS[3], SUMS[4]] {
+        let begun = setup.begin(&[("x-amz-checksum-algorithm", algorithm)]).await;
+        let upload = setup.send_parts(&begun.body, None, None).await;
+        let target = upload.target.replace('?', "?partNumber=2&");
+        let source = [("x-amz-copy-source", "/photos/from")];
+        let copied = setup.ask_as(&setup.key, ("PUT", &target), &source, "").await.is(200, "");
+        assert!(copied.body.contains(parts[1]), "{}", copied.body);
+        let name = format!("x-amz-checksum-{}", algorithm.to_lowercase());
+        let done = upload.complete(&[(&name, whole)]).await.is(200, "");
+        assert!(done.body.contains(&format!("{whole}-2")), "{}", done.body);
         setup.ask("DELETE", "/photos/k", "").await.is(204, "");
     }
 }

@@ -41,12 +41,12 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
     OpenApiRouter::default()
         .routes(operation(classes))
         .routes(operation(list))
-        .routes(operation(show))
+        .routes(operation_by(show))
         .routes(operation(delete))
         .routes(operation_by(call))
         .routes(operation_by(query))
         .routes(operation(turns))
-        .routes(operation(turn))
+        .routes(operation_by(turn))
         .routes(fails_with(export_errors, needs(Role::Viewer, routes!(export))))
 }
 
@@ -77,8 +77,17 @@ pub(crate) async fn list(
     Ok(page.page(found, |it| Cursor::Address(it.address.clone()), entry))
 }
 
-pub(crate) async fn show(server: Arc<Server>, it: ShowObject) -> Result<ObjectDetail, Problem> {
-    Ok(server.runtime.objects().look_at(&it.class, &it.name).await?.into())
+pub(crate) async fn show(
+    server: Arc<Server>,
+    caller: Caller,
+    it: ShowObject,
+) -> Result<ObjectDetail, Problem> {
+    Ok(server.runtime.objects().look_at(token_of(&caller), &it.class, &it.name).await?.into())
+}
+
+/// The token of a caller, which shares places with others.
+pub(crate) fn token_of(caller: &Caller) -> Option<&str> {
+    caller.principal().map(|it| &*it.token)
 }
 
 pub(crate) async fn delete(server: Arc<Server>, it: DeleteObject) -> Result<Deleted, Problem> {
@@ -126,8 +135,7 @@ pub(crate) async fn query(
 ) -> Result<SqlRows, Problem> {
     let QueryObject { class, name, sql, params, turn } = it;
     let query = Query { sql, params: params.unwrap_or_default(), turn };
-    let (objects, token) = (server.runtime.objects(), caller.principal().map(|it| &*it.token));
-    Ok(objects.query_for(token, &class, &name, query).await?)
+    Ok(server.runtime.objects().query_for(token_of(&caller), &class, &name, query).await?)
 }
 
 pub(crate) async fn turns(server: Arc<Server>, it: ListTurns) -> Result<Page<TurnEntry>, Problem> {
@@ -140,8 +148,13 @@ pub(crate) async fn turns(server: Arc<Server>, it: ListTurns) -> Result<Page<Tur
     Ok(Page { items: found.iter().take(page.limit).map(TurnEntry::from).collect(), next })
 }
 
-pub(crate) async fn turn(server: Arc<Server>, it: ShowTurn) -> Result<TurnDetail, Problem> {
-    Ok(server.runtime.objects().look_at_turn(&it.class, &it.name, it.turn).await?.into())
+pub(crate) async fn turn(
+    server: Arc<Server>,
+    caller: Caller,
+    it: ShowTurn,
+) -> Result<TurnDetail, Problem> {
+    let (objects, token) = (server.runtime.objects(), token_of(&caller));
+    Ok(objects.look_at_turn(token, &it.class, &it.name, it.turn).await?.into())
 }
 
 /// The query of an export.
@@ -171,8 +184,8 @@ pub(crate) async fn export(
     Params(params): Params<ExportParams>,
 ) -> Result<Response, Problem> {
     let turn = params.turn.as_deref().map(id::turn).transpose()?;
-    let (objects, token) = (server.runtime.objects(), caller.principal().map(|it| &*it.token));
-    let past = objects.look_back_for(token, &class, &name, turn).await?;
+    let objects = server.runtime.objects();
+    let past = objects.look_back_for(token_of(&caller), &class, &name, turn).await?;
     let length = past.bytes_len();
     // Page by page, so that a large object is not copied as a whole.
     let pages = past.into_pages().map(|it| Ok::<_, Infallible>(Bytes::copy_from_slice(&it[..])));

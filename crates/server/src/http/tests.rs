@@ -350,8 +350,10 @@ async fn bodies_without_a_credential_have_little_memory_and_block_no_token() {
     while waiting.load(Ordering::Relaxed) < slow.len() {
         tokio::task::yield_now().await;
     }
-    let refused = text(send(Body::from("x")).await.unwrap()).await;
+    let refused = text(send(Body::from(vec![b'x'; 4_097])).await.unwrap()).await;
     assert!(refused.contains("\"busy\""), "{refused}");
+    let small = send(Body::from(vec![b'x'; 4_096])).await.unwrap();
+    assert_eq!(small.status(), 200, "a login has no more bytes");
     assert_eq!(bearing(&site, "POST", "/open/read", &member.secret).await.status(), 200);
     slow.iter().for_each(tokio::task::JoinHandle::abort);
 }

@@ -60,7 +60,7 @@ async fn refuse_plain(mut stream: TcpStream, is_own_host: impl Fn(&str) -> bool)
     let answer = match navigation(&head, is_own_host) {
         Some(url) => format!(
             "HTTP/1.1 308 Permanent Redirect\r\nlocation: {url}\r\ncontent-length: 0\r\n\
-             connection: close\r\n\r\n"
+             cache-control: no-store\r\nconnection: close\r\n\r\n"
         ),
         None => {
             let body = tls_needed("this port speaks TLS: write https:// in the URL");

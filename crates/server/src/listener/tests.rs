@@ -92,8 +92,9 @@ async fn a_request_is_dropped_when_its_client_disconnects() {
 fn without_tls_a_request_from_a_network_is_served_only_if_its_peer_is_a_proxy() {
     let proxied = transport(&["--trusted-proxy", "10.0.0.1"]);
     let get = |uri: &str| Request::get(uri).body(()).unwrap();
+    let local = "192.168.1.5".parse().ok();
     let refused = |peer: &str, uri: &str| {
-        let refused = in_the_clear(&proxied, peer.parse().unwrap(), &get(uri));
+        let refused = in_the_clear(&proxied, (peer.parse().unwrap(), local), &get(uri));
         refused.map(|it| it.status().as_u16())
     };
     for uri in ["/v1/queues", "/login", "/photos/a.png?X-Amz-Signature=1", "/healthz?a"] {
@@ -101,8 +102,9 @@ fn without_tls_a_request_from_a_network_is_served_only_if_its_peer_is_a_proxy() 
         assert_eq!(refused("2001:db8::1", uri), Some(400), "{uri}");
         assert_eq!(refused("10.0.0.1", uri), None, "{uri}");
         assert_eq!(refused("127.0.0.1", uri), None, "{uri}");
+        assert_eq!(refused("192.168.1.5", uri), None, "this machine: {uri}");
     }
-    let stranger = "192.168.1.9".parse().unwrap();
+    let stranger = ("192.168.1.9".parse().unwrap(), local);
     assert_eq!(refused("192.168.1.9", "/healthz"), None);
     // A bucket may have this name, and a health check a credential.
     let put = Request::put("/healthz").body(()).unwrap();
@@ -272,6 +274,7 @@ async fn a_browser_is_redirected_to_tls_and_a_client_with_a_credential_is_not() 
         match expected {
             Some(line) => {
                 assert!(answer.starts_with("HTTP/1.1 308") && answer.contains(&line), "{answer}");
+                assert!(answer.contains("\r\ncache-control: no-store\r\n"), "{answer}");
             }
             None => assert!(answer.starts_with("HTTP/1.1 400"), "{head}: {answer}"),
         }

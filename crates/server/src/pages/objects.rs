@@ -7,7 +7,10 @@ mod turns;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use axum::extract::{Path, State};
+use axum::{
+    Extension,
+    extract::{Path, State},
+};
 use maud::{Markup, html};
 use steadfast_api::{
     Limit,
@@ -17,6 +20,7 @@ use steadfast_api::{
         TurnEntry,
     },
 };
+use steadfast_core::object::Caller;
 use steadfast_web::{Page, Params, Problem, console::Section, escaped};
 
 use super::{
@@ -151,16 +155,19 @@ fn none(class: &str, prefix: &str) -> Markup {
 /// Shows one object.
 pub(super) async fn show(
     State(server): State<Arc<Server>>,
+    Extension(caller): Extension<Caller>,
     Path((class, name)): Path<(String, String)>,
 ) -> Result<Page, Problem> {
     let asked = ShowObject { class: class.clone(), name: name.clone() };
-    let object = api::show(server.clone(), asked).await?;
+    let object = api::show(server.clone(), caller.clone(), asked).await?;
     let (of, named) = (class.clone(), name.clone());
     let asked = ListTurns { class: of, name: named, limit: Limit::of(TURNS), cursor: None };
     let turns = api::turns(server.clone(), asked).await?.items;
     let is_small = object.damage.is_none() && object.bytes <= SMALL_BYTES;
-    let inside =
-        if is_small { Some(ObjectPreview::read(&server, &object, &turns).await?) } else { None };
+    let inside = match is_small {
+        true => Some(ObjectPreview::read(&server, &caller, &object, &turns).await?),
+        false => None,
+    };
     let path = path_of(&class, &name);
     let content = html! {
         (heading_of(&format!("/objects/{}", escaped(&class)), &class, &name))
@@ -189,21 +196,23 @@ struct ObjectPreview {
 impl ObjectPreview {
     async fn read(
         server: &Arc<Server>,
+        caller: &Caller,
         object: &ObjectDetail,
         turns: &[TurnEntry],
     ) -> Result<Self, Problem> {
         let (class, name) = (&object.class, &object.entry.name);
         let mut rows = Vec::new();
         for it in own_tables(&object.tables).filter(|it| it.rows != Some(0)).take(PREVIEWS) {
-            let objects = server.runtime.objects();
+            let (objects, token) = (server.runtime.objects(), api::token_of(caller));
             // The object may have changed since it was described.
-            let found = objects.look_at_rows(class, name, &it.name, 0, PREVIEW_ROWS).await;
+            let found = objects.look_at_rows(token, class, name, &it.name, 0, PREVIEW_ROWS).await;
             rows.extend(found.ok().map(|found| (it.name.clone(), found)));
         }
         let last = match turns.first() {
             Some(it) => {
                 let (class, name) = (class.clone(), name.clone());
-                api::turn(server.clone(), ShowTurn { class, name, turn: it.turn }).await.ok()
+                let asked = ShowTurn { class, name, turn: it.turn };
+                api::turn(server.clone(), caller.clone(), asked).await.ok()
             }
             None => None,
         };

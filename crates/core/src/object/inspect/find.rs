@@ -8,6 +8,7 @@ use super::{
     super::{Objects, storage::HistoryError},
     Permit,
     error::InspectError,
+    in_time,
 };
 
 /// Turns read at once while one is searched.
@@ -28,8 +29,8 @@ impl Objects {
         &*self.scheduler.store
     }
 
-    pub(super) async fn permit(&self) -> Permit {
-        Arc::new(self.program.inspection.reads.take(None).await)
+    pub(super) async fn permit(&self, caller: Option<&str>) -> Result<Permit, InspectError> {
+        Ok(Arc::new(in_time(self.program.inspection.reads.take(caller)).await?))
     }
 
     pub(super) async fn check_class(&self, class: &str) -> Result<(), InspectError> {

@@ -35,7 +35,7 @@ pub(super) async fn run(app: &Program, name: &str, sql: &str) {
 }
 
 async fn look(app: &Program, name: &str) -> ObjectView {
-    app.objects.look_at("ledger", name).await.unwrap()
+    app.objects.look_at(None, "ledger", name).await.unwrap()
 }
 
 /// An object of a class that no program here serves.
@@ -92,15 +92,21 @@ async fn a_missing_class_and_a_missing_object_are_distinguished(lab: Lab) {
     let class = |name: &'static str| objects.look_at_class(name, "", None, 9);
     assert_eq!(code(class("nonsense").await.unwrap_err()), "class_not_found");
     assert_eq!(code(class("no/class").await.unwrap_err()), "invalid_name");
-    assert_eq!(code(objects.look_at("nonsense", "a").await.unwrap_err()), "class_not_found");
-    assert_eq!(code(objects.look_at("ledger", "b").await.unwrap_err()), "object_not_found");
-    assert_eq!(code(objects.look_at("ledger", "").await.unwrap_err()), "invalid_name");
-    assert_eq!(code(objects.look_at_turn("ledger", "a", 2).await.unwrap_err()), "turn_not_found");
-    assert_eq!(code(objects.look_at_turn("ledger", "a", 0).await.unwrap_err()), "turn_not_found");
+    assert_eq!(code(objects.look_at(None, "nonsense", "a").await.unwrap_err()), "class_not_found");
+    assert_eq!(code(objects.look_at(None, "ledger", "b").await.unwrap_err()), "object_not_found");
+    assert_eq!(code(objects.look_at(None, "ledger", "").await.unwrap_err()), "invalid_name");
+    assert_eq!(
+        code(objects.look_at_turn(None, "ledger", "a", 2).await.unwrap_err()),
+        "turn_not_found"
+    );
+    assert_eq!(
+        code(objects.look_at_turn(None, "ledger", "a", 0).await.unwrap_err()),
+        "turn_not_found"
+    );
     assert!(objects.look_at_turns("ledger", "b", None, 9).await.is_err());
     assert!(objects.look_back("ledger", "b", None).await.is_err());
     assert!(objects.delete("ledger", "a").await.unwrap());
-    assert_eq!(code(objects.look_at("ledger", "a").await.unwrap_err()), "object_not_found");
+    assert_eq!(code(objects.look_at(None, "ledger", "a").await.unwrap_err()), "object_not_found");
 }
 
 async fn an_object_shows_its_size_tables_turns_and_whether_it_is_awake(mut lab: Lab) {
@@ -177,7 +183,7 @@ async fn an_object_of_a_class_that_is_not_served_can_be_looked_at(lab: Lab) {
     let app = Program::on(&lab).await;
     leave_behind(&lab, "parrot", "p").await;
     // A checksum mismatch is damage, and is reported; everything else is returned all the same.
-    let view = app.objects.look_at("parrot", "p").await.unwrap();
+    let view = app.objects.look_at(None, "parrot", "p").await.unwrap();
     assert!(!view.served && !view.awake);
     assert!(view.inside.is_err_and(|it| it.contains("wrong checksum")));
     let turns = app.objects.look_at_turns("parrot", "p", None, 9).await.unwrap();
@@ -185,7 +191,7 @@ async fn an_object_of_a_class_that_is_not_served_can_be_looked_at(lab: Lab) {
     add(&app, "a", 1).await;
     app.stop().await;
     let elsewhere = Program::of(lab.store.clone(), &lab.clock, |it| it).await;
-    let view = elsewhere.objects.look_at("ledger", "a").await.unwrap();
+    let view = elsewhere.objects.look_at(None, "ledger", "a").await.unwrap();
     assert!(!view.served && view.inside.unwrap().tables.len() == 3);
     assert!(elsewhere.objects.delete("ledger", "a").await.is_err());
 }

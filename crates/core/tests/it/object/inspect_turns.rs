@@ -34,7 +34,7 @@ laws!(also on postgres:
 );
 
 async fn turn(app: &Program, number: i64) -> Changes {
-    app.objects.look_at_turn("ledger", "a", number).await.unwrap()
+    app.objects.look_at_turn(None, "ledger", "a", number).await.unwrap()
 }
 
 fn shown(changes: &Changes) -> Vec<Value> {
@@ -103,7 +103,7 @@ async fn the_runtimes_own_tables_come_last_and_are_marked(lab: Lab) {
     let tables: Vec<(&str, bool)> = changes.rows.iter().map(|it| (&*it.table, it.system)).collect();
     assert_eq!(tables, [("entry", false), ("total", false), ("_steadfast_key", true)]);
     assert!(changes.schema.iter().all(|it| !it.name.starts_with("_steadfast_")));
-    let view = app.objects.look_at("ledger", "a").await.unwrap();
+    let view = app.objects.look_at(None, "ledger", "a").await.unwrap();
     assert!(view.inside.unwrap().tables.last().is_some_and(|it| it.system));
 }
 
@@ -170,10 +170,10 @@ async fn a_swept_turn_is_reported_as_deleted(lab: Lab) {
     let keep = Duration::from_hours(24);
     let retention = HistoryRetention { keep, ..HistoryRetention::DEFAULT };
     assert_eq!(sweep_history(&*lab.store, retention).await.unwrap(), 3);
-    assert_eq!(app.objects.look_at("ledger", "a").await.unwrap().oldest_turn, 3);
+    assert_eq!(app.objects.look_at(None, "ledger", "a").await.unwrap().oldest_turn, 3);
     assert_eq!(turn(&app, 4).await.rows.len(), 2);
     for number in 1..=3 {
-        let error = app.objects.look_at_turn("ledger", "a", number).await.unwrap_err();
+        let error = app.objects.look_at_turn(None, "ledger", "a", number).await.unwrap_err();
         assert_eq!(error.code(), "turn_not_found", "{error}");
     }
     assert_eq!(app.objects.look_at_turns("ledger", "a", None, 9).await.unwrap().len(), 2);

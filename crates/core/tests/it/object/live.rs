@@ -164,7 +164,7 @@ async fn connections_can_be_looked_at(lab: Lab) {
     let app = program(&lab).await;
     let (ann, bob) = (come(&app, "ann").await, come(&app, "bob").await);
     let shown = async || {
-        let view = app.objects.look_at("hall", "a").await.unwrap();
+        let view = app.objects.look_at(None, "hall", "a").await.unwrap();
         let shown = view.inside.unwrap().connections;
         shown.into_iter().map(|it| (it.id, it.tags, it.attachment)).collect::<Vec<_>>()
     };

@@ -51,14 +51,15 @@ pub(in crate::pages) struct TableParams {
 /// Shows the rows of a table.
 pub(in crate::pages) async fn rows(
     State(server): State<Arc<Server>>,
+    Extension(caller): Extension<Caller>,
     Path((class, name, table)): Path<(String, String, String)>,
     Params(params): Params<TableParams>,
 ) -> Result<Page, Problem> {
     let offset: usize = params.offset.as_deref().map_or(Ok(0), str::parse).map_err(|_| {
         Problem::of(Code::BadRequest, "`offset` must be the number of rows to skip")
     })?;
-    let objects = server.runtime.objects();
-    let page = objects.look_at_rows(&class, &name, &table, offset, ROWS + 1).await?;
+    let (objects, token) = (server.runtime.objects(), api::token_of(&caller));
+    let page = objects.look_at_rows(token, &class, &name, &table, offset, ROWS + 1).await?;
     let mut found = page;
     let is_more = ROWS < found.rows.len();
     found.rows.truncate(ROWS);

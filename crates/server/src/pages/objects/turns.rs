@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::{
+    Extension,
+    extract::{Path, State},
+};
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 use steadfast_api::{
     Limit,
     objects::{ListTurns, RowEntry, ShowTurn, TurnDetail, TurnEntry},
 };
+use steadfast_core::object::Caller;
 use steadfast_web::{
     Page, Params, Problem,
     console::{Section, console},
@@ -72,6 +76,7 @@ pub(super) fn turn_table(turns: &[TurnEntry], path: &str) -> Markup {
 /// Shows the rows that a turn changed, before and after.
 pub(in crate::pages) async fn turn(
     State(server): State<Arc<Server>>,
+    Extension(caller): Extension<Caller>,
     Path((class, name, turn)): Path<(String, String, String)>,
 ) -> Result<Page, Problem> {
     let turn = id::turn(&turn)?;
@@ -79,7 +84,7 @@ pub(in crate::pages) async fn turn(
     let newest = ListTurns { class: class.clone(), name: name.clone(), ..ListTurns::default() };
     let newest = ListTurns { limit: Limit::of(1), ..newest };
     let last = api::turns(server.clone(), newest).await?.items.first().map_or(0, |it| it.turn);
-    let turn = api::turn(server, asked).await?;
+    let turn = api::turn(server, caller, asked).await?;
     let (entry, path) = (&turn.entry, path_of(&class, &name));
     let number = entry.turn;
     let content = html! {
