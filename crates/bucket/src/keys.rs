@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use steadfast_store::{
-    Commit, Entry, EntryKey, EntryRange, Expect, Json, Outcome, Put, Rejection, Remember, Seal,
-    SealError, Secret, Store, StoreError, Timestamp, Write, identity_of, secret_text,
+    Commit, Entry, EntryKey, EntryRange, Expect, InvalidInput, Json, Outcome, Put, Rejection,
+    Remember, Seal, SealError, Secret, Store, StoreError, Timestamp, Write, identity_of,
+    secret_text,
 };
 
 use crate::{BucketError, BucketName, KEY_BYTES_MAX};
@@ -17,6 +18,9 @@ const USED: &str = "access-key-used";
 
 /// A use is forgotten after this time.
 const USE_KEPT: Duration = Duration::from_hours(400 * 24);
+
+/// Keys that have expired are listed for this time, and then deleted.
+const EXPIRED_KEPT: Duration = Duration::from_hours(30 * 24);
 
 /// Keys that are read at a time to change them.
 const PAGE: usize = 100;
@@ -139,6 +143,17 @@ struct KeyRow {
     /// The time of creation, if the row was changed since then.
     #[serde(default, rename = "createdAt", skip_serializing_if = "Option::is_none")]
     created_at: Option<i64>,
+    /// The id of the key that a rotation created.
+    #[serde(default, rename = "replacedBy", skip_serializing_if = "Option::is_none")]
+    replaced_by: Option<String>,
+}
+
+impl KeyRow {
+    /// Writes the row, which goes some time after the key has expired.
+    fn put(&self, entry: EntryKey, now: Timestamp) -> Result<Put, InvalidInput> {
+        let expires = self.scope.expires_at.map(|it| Timestamp(it).after(EXPIRED_KEPT).since(now));
+        Ok(Put { entry, value: Some(Json::of(self)?), reference: None, expires })
+    }
 }
 
 /// Creates an access key. With an idempotency key it is created once: a repetition fails with
@@ -152,9 +167,10 @@ pub async fn create_key(
 ) -> Result<AccessKey, BucketError> {
     scope.check()?;
     let NewSecret { id, secret, entry, sealed } = new_secret(seal)?;
-    let stored = KeyRow { secret: sealed, scope: scope.clone(), created_at: None };
+    let (created_at, replaced_by) = (None, None);
+    let stored = KeyRow { secret: sealed, scope: scope.clone(), created_at, replaced_by };
     let expect = Expect::Revision { entry: entry.clone(), revision: 0 };
-    let put = Put { entry, value: Some(Json::of(&stored)?), reference: None, expires: None };
+    let put = stored.put(entry, store.clock().now())?;
     let mut commit = Commit::of(Write::Put(put)).expect(expect);
     if let Some(once) = once {
         commit = commit.write(Write::Remember(once.reply(0, Json::of(&id)?)));
@@ -191,7 +207,8 @@ fn new_secret(seal: &Seal) -> Result<NewSecret, BucketError> {
 }
 
 /// Creates an access key with the scope and the expiry of another one, which ends after an overlap
-/// at the latest. `None` if there is no such key, or it has expired.
+/// at the latest. `None` if there is no such key, or it has expired. A key that was replaced is
+/// refused: another key would end with the overlap.
 #[steadfast_store::boxed]
 pub async fn rotate_key(
     store: &dyn Store,
@@ -207,16 +224,20 @@ pub async fn rotate_key(
         if expires_at.is_some_and(|it| it <= now.0) {
             return Ok(None);
         }
+        if let Some(by) = &row.replaced_by {
+            let rule = format!("names a key that was replaced by `{by}`; rotate that one");
+            return Err(BucketError::Argument { field: "id", rule });
+        }
         let NewSecret { id, secret, entry, sealed } = new_secret(seal)?;
         let scope = row.scope.clone();
         let new = KeyRow { secret: sealed, created_at: None, ..row.clone() };
-        let new = Put { entry, value: Some(Json::of(&new)?), reference: None, expires: None };
+        let new = new.put(entry, now)?;
         let ends = now.after(overlap).0;
         row.scope.expires_at = Some(expires_at.map_or(ends, |it| it.min(ends)));
         row.created_at = Some(row.created_at.unwrap_or(found.changed_at.0));
         let expect = Expect::Revision { entry: old.clone(), revision: found.revision };
-        let value = Some(Json::of(&row)?);
-        let ending = Put { entry: old.clone(), value, reference: None, expires: None };
+        row.replaced_by = Some(id.clone());
+        let ending = row.put(old.clone(), now)?;
         let commit = Commit::of(Write::Put(new)).write(Write::Put(ending)).expect(expect);
         if let Outcome::Committed(it) = store.commit(commit).await? {
             return Ok(Some(AccessKey { id, secret: secret.into(), scope, created_at: it.at }));
@@ -282,25 +303,38 @@ pub async fn delete_key(store: &dyn Store, id: &str) -> Result<bool, BucketError
     Ok(true)
 }
 
-/// Revokes the access keys that were created before a time, each in a commit of its own. Returns
-/// their number.
+/// The ids of the access keys that were created before a time. A row that cannot be read is left
+/// out: its key is refused as well.
 #[steadfast_store::boxed]
-pub async fn delete_older_keys(store: &dyn Store, before: Timestamp) -> Result<usize, BucketError> {
-    let (mut after, mut count) = (None, 0);
+pub async fn older_keys(store: &dyn Store, before: Timestamp) -> Result<Vec<String>, BucketError> {
+    let (mut after, mut older) = (None, Vec::new());
     loop {
         let page = entries(store, after.as_deref(), PAGE).await?;
         for found in &page {
-            let Some(row) = row_of(found)? else { continue };
-            let key = info_of(found, row);
-            if key.created_at < before {
-                count += usize::from(delete_key(store, &key.id).await?);
+            match row_of(found) {
+                Ok(row) => {
+                    let key = row.map(|it| info_of(found, it));
+                    older.extend(key.filter(|it| it.created_at < before).map(|it| it.id));
+                }
+                Err(error) => tracing::warn!(%error, "an access key cannot be read"),
             }
         }
         match page.last() {
             Some(last) if page.len() == PAGE => after = Some(last.entry.key().to_vec()),
-            Some(_) | None => return Ok(count),
+            Some(_) | None => return Ok(older),
         }
     }
+}
+
+/// Revokes the access keys that were created before a time, each in a commit of its own. Returns
+/// their number.
+#[steadfast_store::boxed]
+pub async fn delete_older_keys(store: &dyn Store, before: Timestamp) -> Result<usize, BucketError> {
+    let mut count = 0;
+    for id in older_keys(store, before).await? {
+        count += usize::from(delete_key(store, &id).await?);
+    }
+    Ok(count)
 }
 
 /// Seals again the secrets that an earlier key sealed, each in a commit of its own. Returns their
@@ -341,7 +375,7 @@ async fn seal_row(
     let created_at = Some(row.created_at.unwrap_or(found.changed_at.0));
     let row = KeyRow { secret: sealed, created_at, ..row };
     let expect = Expect::Revision { entry: entry.clone(), revision: found.revision };
-    let put = Put { entry, value: Some(Json::of(&row)?), reference: None, expires: None };
+    let put = row.put(entry, store.clock().now())?;
     // A key that was revoked meanwhile stays revoked.
     let outcome = store.commit(Commit::of(Write::Put(put)).expect(expect)).await?;
     Ok(matches!(outcome, Outcome::Committed(_)))

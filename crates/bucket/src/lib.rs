@@ -64,7 +64,7 @@ pub use self::{
     files::FileBlobs,
     keys::{
         AccessKey, KeyInfo, Scope, create_key, delete_key, delete_older_keys, find_key, is_label,
-        list_keys, note_key_use, rotate_key, seal_keys,
+        list_keys, note_key_use, older_keys, rotate_key, seal_keys,
     },
     limits::{
         BLOB_BYTES_MAX, KEY_BYTES_MAX, METADATA_BYTES_MAX, PART_BYTES_MAX, PART_BYTES_MIN,

@@ -279,6 +279,7 @@ pub(crate) fn problem(error: TokenError) -> Problem {
         TokenError::Repeated { .. } | TokenError::KeyReused { .. } => Code::KeyReused,
         TokenError::Organization { .. } | TokenError::Name { .. } => Code::InvalidName,
         TokenError::RoleOfOrganization { .. } | TokenError::Scopes { .. } => Code::InvalidInput,
+        TokenError::Replaced { .. } => Code::Conflict,
     };
     Problem::of(code, error.to_string())
 }

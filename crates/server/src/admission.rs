@@ -12,7 +12,7 @@ use axum::{
 use percent_encoding::percent_decode_str;
 use steadfast_api::Code;
 use steadfast_core::{Resource, object};
-use steadfast_web::{Caller, Problem, Role, RouteEntry, RouteTable};
+use steadfast_web::{Caller, Problem, Role, RouteEntry, RouteKind, RouteTable};
 
 use crate::{
     access::{
@@ -59,7 +59,7 @@ pub(crate) async fn admit(
     let is_limited = !is_large && route.is_some_and(|it| it.owner.is_none());
     let is_too_large = is_limited && BODY_BYTES_MAX < request.body().size_hint().lower();
     let (mut parts, body) = request.into_parts();
-    let resource = || resource_of(&parts, base, route.is_some_and(|it| it.is_stream));
+    let resource = || resource_of(&parts, base, route);
     let trace = Trace::of(server, route, &parts);
     let admission = match access::authorize(server, route, &resource, &parts).await {
         Ok(admission) => admission,
@@ -118,9 +118,15 @@ fn budget_of<'a>(server: &'a Server, caller: &object::Caller) -> &'a Budget {
 }
 
 /// The resource that a request uses, below this number of segments.
-fn resource_of(parts: &Parts, base: usize, is_stream: bool) -> Option<Resource<'static>> {
+fn resource_of(
+    parts: &Parts,
+    base: usize,
+    route: Option<&RouteEntry>,
+) -> Option<Resource<'static>> {
     let path = below(parts.extensions.get::<MatchedPath>()?.as_str(), base);
     if !path.starts_with("/v1/") {
+        // A whole router may have WebSockets.
+        let is_stream = route.is_some_and(|it| it.is_stream || it.kind == RouteKind::Router);
         return Some(access::of_route(parts, is_stream));
     }
     let values = values(path, parts.uri.path());

@@ -203,7 +203,13 @@ async fn access(args: &ServeArgs, server: &Server, data: PathBuf) -> Result<Logi
     if !tokens.is_closed().await.map_err(|error| access_failed(&error))? {
         return Ok(Login::Open);
     }
-    let admin = server.close_access().await.map_err(|error| access_failed(&error))?;
+    let admin = match server.close_access().await {
+        Err(error) if error.is_disk_full() => {
+            tracing::warn!(%error, "admin token not written; the server tries again every hour");
+            None
+        }
+        admin => admin.map_err(|error| access_failed(&error))?,
+    };
     match admin {
         Some(AdminToken { id, is_new: true }) => {
             let code = server.runtime.sessions().link(&id).await;
@@ -214,12 +220,14 @@ async fn access(args: &ServeArgs, server: &Server, data: PathBuf) -> Result<Logi
 }
 
 /// The way into a store that is only read. Nothing may be written into its folder, so the holder of
-/// its admin token gets a link instead of an address for the command line.
+/// its admin token gets a link instead of an address for the command line. Nobody renews that
+/// token, so it does not expire.
 async fn login_of(server: &Server, folder: &Path) -> Login {
     if let Ok(false) = server.runtime.tokens().is_closed().await {
         return Login::Open;
     }
     let Some(secret) = admin::read(folder) else { return Login::Closed };
+    server.runtime.tokens().ignore_expiry_of(admin::MACHINE);
     let link = async {
         let principal = server.runtime.tokens().authenticate(secret.expose()).await?;
         server.runtime.sessions().link(&principal.token).await
@@ -461,6 +469,16 @@ mod tests {
     fn at(http: u16, s3: Option<u16>) -> Addresses {
         let local = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
         Addresses { http: local(http), s3: s3.map(local), webhooks: None }
+    }
+
+    #[tokio::test]
+    async fn the_holder_of_an_old_admin_token_looks_at_a_store() {
+        let (data, app) = (tempfile::tempdir().unwrap(), App::new("host").test().await.unwrap());
+        admin::ensure(&app, data.path()).await.unwrap();
+        app.advance(Duration::from_hours(91 * 24)).await;
+        let server = Server::new((*app).clone(), Location::Host, Policy::Loopback);
+        let Login::Link(code) = login_of(&server, data.path()).await else { panic!("no link") };
+        app.sessions().begin_with_link(&code).await.unwrap();
     }
 
     #[test]

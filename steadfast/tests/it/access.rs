@@ -136,7 +136,7 @@ fn a_restored_backup_revives_credentials_until_all_that_are_older_are_revoked() 
     assert_eq!(server.put_json("/v1/buckets/files", &json!({})).status, 200);
     assert_eq!(server.put_bytes("/v1/buckets/files/objects/a", b"bytes", &[]).status, 200);
     let (leaked, key) = {
-        let leaked = Holder::new(&server, &json!({ "role": "viewer" }));
+        let leaked = Holder::new(&server, &json!({ "role": "admin" }));
         let key = Holder::admin(&server).post("/v1/keys", &json!({})).json();
         ((leaked.bearer.clone(), leaked.id.clone()), key["accessKeyId"].clone())
     };
@@ -160,12 +160,15 @@ fn a_restored_backup_revives_credentials_until_all_that_are_older_are_revoked() 
     let old = format!("Bearer {}", admin(&server));
     let status = |bearer: &str| server.get_with("/v1/queues", &[("authorization", bearer)]).status;
     assert_eq!([status(&leaked.0), status(&old)], [200, 200], "they are valid again");
+    // An admin token makes another one, which is younger than the restore.
+    let made = server.post_json("/v1/tokens", "{}", &[("authorization", &leaked.0)]);
+    assert_eq!(made.status, 201, "{}", made.body);
     let found = stdout(&server.ask(&["doctor"]));
     let (_, rest) = found.split_once("`steadfast tokens revoke-older ").expect(&found);
     let time = rest.split('`').next().expect("a time").to_owned();
     assert!(!server.ask(&["tokens", "revoke-older", "yesterday", "--yes"]).status.success());
     let revoked = stdout(&server.ask(&["tokens", "revoke-older", &time, "--yes"]));
-    assert_eq!(revoked, "revoked 2 tokens and 1 access keys\n");
+    assert_eq!(revoked, "revoked 3 tokens and 1 access keys\n");
     assert_eq!([status(&leaked.0), status(&old)], [401, 401]);
     let owner = Holder::admin(&server);
     assert_eq!(owner.get("/v1/keys").json()["items"], json!([]));

@@ -256,6 +256,26 @@ fn a_server_with_pending_work_starts_on_a_full_disk_and_recovers_with_space() {
 }
 
 #[test]
+fn a_server_with_closed_access_starts_on_a_full_disk() {
+    let Some(disk) = SmallDisk::new() else { return };
+    let seeded =
+        Server::with(tempfile::tempdir().expect("a folder"), &["--access", "closed"]).kill();
+    std::fs::remove_file(seeded.path().join("reserve")).unwrap();
+    let copy = format!("exec cp -a '{}' \"$0/data\"", seeded.path().display());
+    assert!(disk.shell(&copy));
+    // Also without an admin token, which cannot be written now.
+    for keeps_token in [true, false] {
+        assert!(keeps_token || disk.shell("exec rm \"$0/data/admin.token\""));
+        disk.fill();
+        let server = disk.greet(&["--listen", "127.0.0.1:0", "--access", "closed"]);
+        assert!(server.greeting.contains("access       closed"), "{}", server.greeting);
+        assert_eq!(server.get("/v1/queues").status, 401);
+        drop(server);
+        disk.make_space();
+    }
+}
+
+#[test]
 fn a_full_disk_is_emptied_through_the_api() {
     let Some(disk) = SmallDisk::new() else { return };
     let (server, ledger) = (disk.serve(), Ledger::default());

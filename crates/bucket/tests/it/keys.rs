@@ -4,7 +4,7 @@ use std::{fs, path::Path, time::Duration};
 
 use steadfast_bucket::{
     BucketError, Scope, create_key, delete_key, delete_older_keys, find_key, list_keys,
-    note_key_use, rotate_key, seal_keys,
+    note_key_use, older_keys, rotate_key, seal_keys,
 };
 use steadfast_store::{
     Commit, EntryKey, Json, Put, Seal, SealError, SealFile, Store, Timestamp, Write,
@@ -105,11 +105,19 @@ async fn a_rotated_key_is_found_during_the_overlap_and_uses_are_listed(setup: Se
     let ends = ending.scope.expires_at.unwrap() - store.clock().now().0;
     assert!((1..=3_600_000).contains(&ends), "{ends}");
     assert_eq!((ending.secret, ending.created_at), (old.secret, old.created_at));
+    // Another key in its place would end with the overlap.
+    let again = rotate_key(store, &seal, &old.id, hour).await.unwrap_err().to_string();
+    assert!(again.contains(&format!("replaced by `{}`", new.id)), "{again}");
     // Without an overlap it ends at once, and cannot be rotated again.
-    rotate_key(store, &seal, &old.id, Duration::ZERO).await.unwrap().unwrap();
-    assert_eq!(find_key(store, &seal, &old.id).await.unwrap(), None);
-    for gone in [&*old.id, "SFNOTHING", "", &"x".repeat(2_000)] {
+    let next = rotate_key(store, &seal, &new.id, Duration::ZERO).await.unwrap().unwrap();
+    assert_eq!(find_key(store, &seal, &new.id).await.unwrap(), None);
+    for gone in [&*new.id, "SFNOTHING", "", &"x".repeat(2_000)] {
         assert!(rotate_key(store, &seal, gone, hour).await.unwrap().is_none(), "{gone}");
+    }
+    // The rows of ended keys go later.
+    for (id, goes) in [(&old.id, true), (&new.id, true), (&next.id, false)] {
+        let row = store.entry(&entry(id)).await.unwrap().unwrap();
+        assert_eq!(row.expires_at.is_some(), goes);
     }
     note_key_use(store, &new.id).await.unwrap();
     let listed = list_keys(store, None, 10).await.unwrap();
@@ -117,8 +125,11 @@ async fn a_rotated_key_is_found_during_the_overlap_and_uses_are_listed(setup: Se
     assert!(listed.iter().all(|it| it.last_used_at.is_some() == (it.id == new.id)), "{listed:?}");
     // The time of creation counts, also of a key whose row was changed since.
     assert_eq!(delete_older_keys(store, old.created_at).await.unwrap(), 0);
+    // A damaged row does not protect the other ones.
+    write(store, "SF0DAMAGED", &serde_json::json!({})).await;
+    assert_eq!(older_keys(store, Timestamp::MAX).await.unwrap().len(), 3);
     assert_eq!(delete_older_keys(store, Timestamp::MAX).await.unwrap(), 3);
-    assert!(list_keys(store, None, 10).await.unwrap().is_empty());
+    assert!(older_keys(store, Timestamp::MAX).await.unwrap().is_empty());
 }
 
 fn entry(id: &str) -> EntryKey {

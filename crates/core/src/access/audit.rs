@@ -1,7 +1,8 @@
 //! The audit log: who did what, from where, and how it ended. Each record has the hash of the one
 //! before it. The head has that of the newest one, and an authentication code with a key that is
 //! not in the store. A record that was changed or removed is noticed, and a chain that was written
-//! anew as well. An older head with its code is noticed by those that know a newer one.
+//! anew as well. An older head with its code is noticed by those that know a newer one. Records
+//! without the key continue the chain and say so; the head keeps the newest one with a code.
 
 use std::{sync::Arc, time::Duration};
 
@@ -96,6 +97,8 @@ pub struct AuditRecord {
     pub previous_at: Timestamp,
     /// The hash of this record.
     pub hash: String,
+    /// Whether it was written without the seal key.
+    pub is_unsealed: bool,
 }
 
 impl AuditRecord {
@@ -118,6 +121,9 @@ struct Stored {
     at: i64,
     previous: String,
     previous_at: i64,
+    /// Whether it was written without the seal key.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    unsealed: bool,
     #[serde(flatten)]
     event: AuditEvent,
 }
@@ -131,6 +137,9 @@ struct Head {
     /// The authentication code; none if the program has no seal key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     mac: Option<String>,
+    /// The newest head with a code, if this one has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sealed: Option<Box<Head>>,
 }
 
 impl Head {
@@ -199,18 +208,24 @@ impl Audit {
             Some(known) => known,
             None => self.newest().await?,
         };
-        let mut commit = Commit::default();
+        let (mut commit, unsealed) = (Commit::default(), self.seal.fingerprint().is_err());
+        // Without a key, the newest head with a code is kept: the chain continues from it.
+        let sealed = match &head.mac {
+            _ if !unsealed => None,
+            Some(_) => Some(Box::new(head.clone())),
+            None => head.sealed.clone(),
+        };
         for Waiting { event, .. } in batch {
             let (number, at) = (head.number.saturating_add(1), self.store.clock().now().0);
             let (previous, previous_at, event) = (head.hash, head.at, event.clone());
-            let value = Json::of(&Stored { number, at, previous, previous_at, event })?;
-            head = Head { number, at, hash: hash(value.as_str()), mac: None };
+            let value = Json::of(&Stored { number, at, previous, previous_at, unsealed, event })?;
+            head = Head { number, at, hash: hash(value.as_str()), ..Head::default() };
             let entry = key(number)?;
             commit = commit.expect(Expect::Revision { entry: entry.clone(), revision: 0 });
             let put = Put { entry, value: Some(value), reference: None, expires: Some(KEPT) };
             commit = commit.write(Write::Put(put));
         }
-        head.mac = self.seal.mac(PURPOSE, &head.text()).ok();
+        (head.mac, head.sealed) = (self.seal.mac(PURPOSE, &head.text()).ok(), sealed);
         let commit = commit.write(Write::Put(put_head(&head)?));
         match self.store.commit(commit).await? {
             Outcome::Committed(_) => Ok(Some(head)),
@@ -246,17 +261,24 @@ impl Audit {
             let is_missing = self.head().await?.is_none();
             return Ok(newest.filter(|_| is_missing).map(|it| it.number));
         };
-        if !self.wrote(&head) {
-            return Ok(Some(head.number));
-        }
+        let Some(sealed) = self.sealed(&head) else { return Ok(Some(head.number)) };
+        let (sealed_number, sealed_hash) = (sealed.number, sealed.hash.clone());
         let now = self.store.clock().now();
-        let (mut expected, mut newer, mut left) = (Some(head), None::<AuditRecord>, limit);
+        let (head_number, mut left) = (head.number, limit);
+        let (mut expected, mut newer) = (Some(head), None::<AuditRecord>);
         loop {
             let count = left.min(PAGE);
             let records = self.list(newer.as_ref().map(|it| it.number), count).await?;
             let is_end = records.len() < count;
             left -= records.len();
             for it in records {
+                // Behind the newest head with a code, records say that they have none.
+                let is_next = it.number == sealed_number.saturating_add(1);
+                let is_behind = sealed_number < it.number && it.number <= head_number;
+                let is_wrong = !it.is_unsealed || (is_next && it.previous != sealed_hash);
+                if is_behind && is_wrong {
+                    return Ok(Some(it.number));
+                }
                 if let Some(newer) = newer.filter(|newer| !newer.follows(&it)) {
                     return Ok(Some(newer.number));
                 }
@@ -275,6 +297,26 @@ impl Audit {
             }
             if left == 0 {
                 return Ok(None);
+            }
+        }
+    }
+
+    /// The oldest and the newest of this number of records that were written without the seal key,
+    /// the newest ones first.
+    #[steadfast_store::boxed]
+    pub async fn unsealed(&self, limit: usize) -> Result<Option<(i64, i64)>, StoreError> {
+        let (mut found, mut before, mut left) = (None, None, limit);
+        loop {
+            let count = left.min(PAGE);
+            let records = self.list(before, count).await?;
+            for it in records.iter().filter(|it| it.is_unsealed) {
+                let (_, newest) = found.unwrap_or((it.number, it.number));
+                found = Some((it.number, newest));
+            }
+            left -= records.len();
+            before = records.last().map(|it| it.number);
+            if records.len() < count || left == 0 {
+                return Ok(found);
             }
         }
     }
@@ -304,21 +346,25 @@ impl Audit {
         Ok(found.is_some_and(|it| it.hash == head.hash))
     }
 
-    /// Authenticates the head with the current key, if an earlier one has authenticated it.
+    /// Authenticates the head with the current key, if an earlier one has authenticated it, or if
+    /// the records since then were written without a key.
     pub(crate) async fn seal_head(&self) -> Result<(), StoreError> {
         let Some(found) = self.store.entry(&head_key()?).await? else { return Ok(()) };
         // A damaged head does not prevent the start; checks report it.
         let head = found.value.as_ref().and_then(|it| parse::<Head>(it.as_str()).ok());
         let Some(mut head) = head else { return Ok(()) };
         let mac = self.seal.mac(PURPOSE, &head.text()).ok();
-        if mac == head.mac || !self.wrote(&head) {
+        if mac == head.mac || !(self.wrote(&head) || self.continues(&head).await?) {
             return Ok(());
         }
-        head.mac = mac;
+        (head.mac, head.sealed) = (mac, None);
         let expect = Expect::Revision { entry: head_key()?, revision: found.revision };
         // A process that was faster has written a newer head.
-        self.store.commit(Commit::of(Write::Put(put_head(&head)?)).expect(expect)).await?;
-        Ok(())
+        match self.store.commit(Commit::of(Write::Put(put_head(&head)?)).expect(expect)).await {
+            // A full disk does not prevent the start: the next one does it.
+            Ok(_) | Err(StoreError::DiskFull) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     async fn head(&self) -> Result<Option<Head>, StoreError> {
@@ -332,6 +378,27 @@ impl Audit {
         self.seal.fingerprint().is_err() || head.mac.as_ref().is_some_and(is_mac)
     }
 
+    /// The newest head with a code of this program: the head, or the one before records that were
+    /// written without the seal key.
+    fn sealed<'a>(&self, head: &'a Head) -> Option<&'a Head> {
+        let before = head.sealed.as_deref().filter(|it| it.number < head.number);
+        [Some(head), before].into_iter().flatten().find(|it| self.wrote(it))
+    }
+
+    /// Whether all records between the newest head with a code and this one were written without
+    /// the seal key, and follow each other.
+    async fn continues(&self, head: &Head) -> Result<bool, StoreError> {
+        if self.sealed(head).is_none() {
+            return Ok(false);
+        }
+        match self.broken(usize::MAX).await {
+            Ok(broken) => Ok(broken.is_none()),
+            // Checks report it.
+            Err(StoreError::Corrupt { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The newest record by the head, so that the number of a record that was removed is not used
     /// again. The chain stays broken behind a head of somebody else.
     async fn newest(&self) -> Result<Head, StoreError> {
@@ -343,8 +410,11 @@ impl Audit {
         if is_first || (listed <= head.number && self.wrote(&head)) {
             return Ok(head);
         }
+        if listed <= head.number && self.continues(&head).await? {
+            return Ok(head);
+        }
         let (number, hash) = (listed.max(head.number), format!("{UNVERIFIED}{}", head.hash));
-        Ok(Head { number, hash, ..head })
+        Ok(Head { number, hash, at: head.at, ..Head::default() })
     }
 }
 
@@ -372,9 +442,10 @@ fn parse<T: DeserializeOwned>(text: &str) -> Result<T, StoreError> {
 
 fn read(entry: &Entry) -> Result<Option<AuditRecord>, StoreError> {
     let Some(value) = &entry.value else { return Ok(None) };
-    let Stored { number, at, previous, previous_at, event } = parse(value.as_str())?;
+    let Stored { number, at, previous, previous_at, unsealed: is_unsealed, event } =
+        parse(value.as_str())?;
     let (at, previous_at, hash) = (Timestamp(at), Timestamp(previous_at), hash(value.as_str()));
-    Ok(Some(AuditRecord { number, at, event, previous, previous_at, hash }))
+    Ok(Some(AuditRecord { number, at, event, previous, previous_at, hash, is_unsealed }))
 }
 
 #[cfg(test)]
@@ -490,9 +561,11 @@ mod tests {
             let mut head = Head::default();
             for (number, outcome) in [(1, "1"), (2, "another"), (3, "3")] {
                 let (previous, event) = (head.hash, event(outcome));
-                let stored = Stored { number, at: 5, previous, previous_at: head.at, event };
+                let (previous_at, unsealed) = (head.at, forger.fingerprint().is_err());
+                let stored = Stored { number, at: 5, previous, previous_at, unsealed, event };
                 let value = Json::of(&stored).unwrap();
-                head = Head { number, at: 5, hash: hash(value.as_str()), mac: None };
+                let hash = hash(value.as_str());
+                head = Head { number, at: 5, hash, ..Head::default() };
                 set(&store, key(number).unwrap(), Some(value)).await;
             }
             head.mac = forger.mac(PURPOSE, &head.text()).ok();
@@ -506,6 +579,68 @@ mod tests {
                 set(&store, key(number).unwrap(), None).await;
             }
             assert_eq!(audit.broken(9).await.unwrap(), Some(4), "nor without those before");
+        }
+    }
+
+    #[tokio::test]
+    async fn records_without_the_seal_key_are_named_and_do_not_break_the_chain() {
+        for restarts in [true, false] {
+            let (_, store) = store();
+            written(&store, seal(), &["1", "2"]).await;
+            for outcome in ["3", "4"] {
+                let audit = written(&store, Seal::none(), &[outcome]).await;
+                assert_eq!(audit.broken(9).await.unwrap(), None);
+            }
+            let audit = Audit::new(store.clone(), seal());
+            let found = async || (audit.broken(9).await.unwrap(), audit.unsealed(9).await.unwrap());
+            assert_eq!(found().await, (None, Some((3, 4))), "the key is back");
+            if restarts {
+                audit.seal_head().await.unwrap();
+            }
+            written(&store, seal(), &["5", "6"]).await;
+            assert_eq!(found().await, (None, Some((3, 4))));
+            assert!(audit.stored_head().await.unwrap().is_some());
+            assert_eq!(audit.unsealed(2).await.unwrap(), None);
+        }
+    }
+
+    #[tokio::test]
+    async fn records_without_the_seal_key_that_do_not_continue_the_chain_are_noticed() {
+        for change in ["record", "record before", "mark", "code"] {
+            let (_, store) = store();
+            written(&store, seal(), &["1", "2"]).await;
+            written(&store, Seal::none(), &["3", "4"]).await;
+            let mut head: Head = {
+                let head = store.entry(&head_key().unwrap()).await.unwrap().unwrap();
+                parse(head.value.unwrap().as_str()).unwrap()
+            };
+            let mut rewrite = async |from: i64, unsealed: bool| {
+                for number in from..=4 {
+                    let before = store.entry(&key(number - 1).unwrap()).await.unwrap().unwrap();
+                    let previous = hash(before.value.unwrap().as_str());
+                    let event = event("another");
+                    let stored =
+                        Stored { number, at: 5, previous, previous_at: 5, unsealed, event };
+                    let value = Json::of(&stored).unwrap();
+                    head.hash = hash(value.as_str());
+                    set(&store, key(number).unwrap(), Some(value)).await;
+                }
+            };
+            match change {
+                "record" => set(&store, key(3).unwrap(), None).await,
+                "record before" => rewrite(2, true).await,
+                "mark" => rewrite(3, false).await,
+                _ => {
+                    let (number, mac) = (2, Some("00".repeat(32)));
+                    head.sealed = Some(Box::new(Head { number, mac, ..Head::default() }));
+                }
+            }
+            set(&store, head_key().unwrap(), Some(Json::of(&head).unwrap())).await;
+            let audit = Audit::new(store.clone(), seal());
+            assert!(audit.broken(9).await.unwrap().is_some(), "{change}");
+            audit.seal_head().await.unwrap();
+            let audit = written(&store, seal(), &["5"]).await;
+            assert!(audit.broken(9).await.unwrap().is_some(), "{change}");
         }
     }
 

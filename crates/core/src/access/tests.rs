@@ -1,4 +1,10 @@
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use steadfast_store::{
@@ -93,8 +99,13 @@ async fn a_replaced_token_is_valid_during_the_overlap_and_not_after_it() {
     assert_ne!(new.token.id, old.token.id);
     assert_eq!((new.token.role, new.token.scopes.clone()), (Role::Member, scopes));
     assert_eq!((new.token.created_by.clone(), new.token.expires_at), (by, None));
-    // A second overlap does not make the first one longer.
-    world.tokens.replace(&old.token.id, 2 * hour, None).await.unwrap().unwrap();
+    // Another new secret of it would end with the overlap.
+    let again = world.tokens.replace(&old.token.id, 2 * hour, None).await.err();
+    for refused in [again, world.tokens.rotate(&old.token.id).await.err()] {
+        let Some(TokenError::Replaced { by, .. }) = &refused else { panic!("{refused:?}") };
+        assert_eq!(*by, new.token.id);
+    }
+    assert!(world.tokens.expiring(2 * hour).await.unwrap().is_empty(), "it has a successor");
     world.clock.advance(hour - Duration::from_secs(1));
     assert_eq!([world.denied(&old.secret).await, world.denied(&new.secret).await], [None, None]);
     assert_eq!(world.session_denied(&session).await, None);
@@ -126,6 +137,74 @@ async fn valid_tokens_that_expire_soon_are_listed() {
     world.clock.advance(Duration::from_hours(23));
     world.clock.advance(Duration::from_hours(1));
     assert_eq!(ids().await[0], later, "the other one has expired");
+}
+
+#[tokio::test]
+async fn tokens_that_ended_are_kept_for_thirty_days_and_take_no_room_after_that() {
+    let world = World::new();
+    let day = Duration::from_hours(24);
+    let create = async |spec: TokenSpec| world.tokens.create(spec, None).await.unwrap();
+    let short = TokenSpec { expires_in: Some(day), ..TokenSpec::member("acme") };
+    let (expired, old) = (create(short).await, create(TokenSpec::member("acme")).await);
+    let new = world.tokens.replace(&old.token.id, day, None).await.unwrap().unwrap();
+    assert_eq!(world.denied(&expired.secret).await, None);
+    let count = async || world.tokens.count_of("acme").await.unwrap();
+    let listed = async || world.tokens.list(None, 9).await.unwrap().len();
+    world.clock.advance(30 * day);
+    // To revoke a token that has expired does not keep it longer.
+    assert!(world.tokens.revoke(&expired.token.id).await.unwrap());
+    assert_eq!((count().await, listed().await), (3, 3));
+    world.clock.advance(day);
+    assert_eq!((count().await, listed().await), (1, 1));
+    let now = world.store.clock().now();
+    let goes = async |space: &str, key: &str| {
+        let entry = EntryKey::new(space, key.as_bytes()).unwrap();
+        let row = world.store.entry(&entry).await.unwrap()?;
+        Some(row.expires_at.is_some_and(|it| it <= now.after(400 * day)))
+    };
+    for (token, is_over) in [(&expired, true), (&old, true), (&new, false)] {
+        assert_eq!(goes("token", &hash::hash(&token.secret)).await, Some(is_over));
+    }
+    // A task of its own has written the use.
+    while goes("token-used", &expired.token.id).await != Some(true) {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn tokens_of_a_creator_need_not_expire_in_a_store_that_is_only_read() {
+    let world = World::new();
+    let (expires_in, created_by) = (Some(Duration::from_secs(60)), Some("this machine".into()));
+    let spec = TokenSpec { expires_in, created_by, ..TokenSpec::role(Role::Admin) };
+    let made = world.tokens.create(spec.clone(), None).await.unwrap();
+    let other = TokenSpec { created_by: None, ..spec };
+    let other = world.tokens.create(other, None).await.unwrap();
+    world.clock.advance(Duration::from_secs(60));
+    assert_eq!(world.denied(&made.secret).await, Some(Denied::Expired));
+    world.tokens.ignore_expiry_of("this machine");
+    assert_eq!(world.denied(&made.secret).await, None);
+    assert_eq!(world.denied(&other.secret).await, Some(Denied::Expired));
+    let link = world.sessions.link(&made.token.id).await.unwrap();
+    let session = world.sessions.begin_with_link(&link).await.unwrap().secret;
+    assert_eq!(world.session_denied(&session).await, None);
+}
+
+#[tokio::test]
+async fn callers_that_wait_for_the_tokens_share_one_read() {
+    let world = World::new();
+    let made = world.tokens.create(TokenSpec::role(Role::Admin), None).await.unwrap();
+    let store = Arc::new(LateReads::of(world.store.clone()));
+    let tokens = Tokens::new(store.clone());
+    let reads = || store.reads.load(Ordering::Relaxed);
+    assert!(tokens.is_closed().await.unwrap());
+    let of_one = reads();
+    tokens.create(TokenSpec::role(Role::Viewer), None).await.unwrap();
+    let ask = || tokens.principal(&made.token.id);
+    let (one, two, three) = tokio::join!(ask(), ask(), ask());
+    assert!(one.is_ok() && two.is_ok() && three.is_ok());
+    assert_eq!(reads(), 2 * of_one);
+    assert!(tokens.revoke(&made.token.id).await.unwrap());
+    assert!(ask().await.is_err(), "the change is read");
 }
 
 #[tokio::test]
@@ -284,47 +363,57 @@ async fn a_use_does_not_revive_a_session_that_another_process_has_ended() {
     assert!(other.find(&session).await.is_err(), "it was not written again");
 }
 
-/// A store whose reads are answered a moment after the rows were read.
-struct LateReads(Arc<dyn Store>);
+/// A store whose reads are answered a moment after the rows were read, and counted.
+struct LateReads {
+    store: Arc<dyn Store>,
+    reads: AtomicUsize,
+}
+
+impl LateReads {
+    fn of(store: Arc<dyn Store>) -> Self {
+        Self { store, reads: AtomicUsize::new(0) }
+    }
+}
 
 #[async_trait]
 impl Store for LateReads {
     fn submit(&self, commit: Commit, callback: CommitCallback) {
-        self.0.submit(commit, callback);
+        self.store.submit(commit, callback);
     }
 
     async fn read(&self, query: Query) -> Result<Answer, StoreError> {
-        let answer = self.0.read(query).await;
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        let answer = self.store.read(query).await;
         tokio::task::yield_now().await;
         answer
     }
 
     async fn settings(&self) -> Result<Vec<Setting>, StoreError> {
-        self.0.settings().await
+        self.store.settings().await
     }
 
     fn notices(&self) -> &Notices {
-        self.0.notices()
+        self.store.notices()
     }
 
     fn clock(&self) -> &Arc<StoreClock> {
-        self.0.clock()
+        self.store.clock()
     }
 
     fn owner(&self) -> Owner {
-        self.0.owner()
+        self.store.owner()
     }
 
     fn health(&self) -> Health {
-        self.0.health()
+        self.store.health()
     }
 
     fn activity(&self) -> Activity {
-        self.0.activity()
+        self.store.activity()
     }
 
     async fn close(&self) {
-        self.0.close().await;
+        self.store.close().await;
     }
 }
 
@@ -332,7 +421,7 @@ impl Store for LateReads {
 async fn a_use_during_the_logout_does_not_keep_the_session_in_memory() {
     let world = World::new();
     let made = world.tokens.create(TokenSpec::role(Role::Viewer), None).await.unwrap();
-    let store: Arc<dyn Store> = Arc::new(LateReads(world.store.clone()));
+    let store: Arc<dyn Store> = Arc::new(LateReads::of(world.store.clone()));
     let sessions = Sessions::new(store, world.tokens.clone());
     let session = sessions.begin(&made.secret).await.unwrap().secret;
     // The use has read the row when the logout commits.

@@ -31,14 +31,18 @@ const USE_WRITTEN: Duration = Duration::from_secs(60);
 pub(super) const RETRY_MS: i64 = 1_000;
 /// The longest wait for the end of a token, in milliseconds.
 pub(super) const LONGEST_WAIT_MS: i64 = 24 * 60 * 60 * 1_000;
-/// Revoked and expired tokens are listed for this time.
-const REVOKED_KEPT: Duration = Duration::from_hours(30 * 24);
+/// Revoked and expired tokens are listed for this time, and then deleted.
+const ENDED_KEPT: Duration = Duration::from_hours(30 * 24);
+/// A use is forgotten after this time.
+const USE_KEPT: Duration = Duration::from_hours(400 * 24);
 
 /// The tokens of a store. Cheap to clone; all clones see a change at once.
 #[derive(Clone)]
 pub struct Tokens {
     store: Arc<dyn Store>,
     cache: Arc<RwLock<Cache>>,
+    /// One read of all tokens at a time.
+    reading: Arc<tokio::sync::Mutex<()>>,
     /// When the last use of a token was last written.
     used: Arc<Mutex<HashMap<String, Timestamp>>>,
     /// Counts changes, for connections that must end with their token.
@@ -47,9 +51,20 @@ pub struct Tokens {
 
 #[derive(Default)]
 struct Cache {
-    tokens: Option<Arc<TokenMap>>,
-    /// The number of invalidations: a read that began before one is not kept.
+    /// The tokens, and the generation in which the read of them began.
+    tokens: Option<(u64, Arc<TokenMap>)>,
+    /// The number of changes: a read that began before one does not have it.
     generation: u64,
+    /// The creator whose tokens do not expire here.
+    unexpiring: Option<String>,
+}
+
+impl Cache {
+    /// The tokens with all changes up to a generation.
+    fn since(&self, generation: u64) -> Option<Arc<TokenMap>> {
+        let (read_in, tokens) = self.tokens.as_ref()?;
+        (generation <= *read_in).then(|| tokens.clone())
+    }
 }
 
 /// All tokens of the store.
@@ -80,11 +95,24 @@ pub struct Token {
     pub revoked_at: Option<Timestamp>,
     /// The id of the token that created it, or `this machine` for that of `admin.token`.
     pub created_by: Option<String>,
+    /// The id of the token that a rotation with an overlap created.
+    pub replaced_by: Option<String>,
     /// When it was last used, to the minute.
     pub last_used_at: Option<Timestamp>,
 }
 
 impl Token {
+    /// Whether it is valid, or ended lately: only such tokens are listed and counted.
+    fn is_kept(&self, now: Timestamp) -> bool {
+        self.kept_until().is_none_or(|it| now < it)
+    }
+
+    /// When it is deleted, if it ends.
+    fn kept_until(&self) -> Option<Timestamp> {
+        let ended_at = self.revoked_at.into_iter().chain(self.expires_at).min();
+        ended_at.map(|it| it.after(ENDED_KEPT))
+    }
+
     /// The principal that a token stands for at a time, unless it has ended.
     fn principal(&self, now: Timestamp) -> Result<Principal, Denied> {
         if self.revoked_at.is_some() {
@@ -162,6 +190,8 @@ struct Stored {
     revoked_at: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     created_by: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    replaced_by: Option<String>,
 }
 
 /// Why a credential is refused.
@@ -233,6 +263,14 @@ pub enum TokenError {
         /// Which key.
         key: String,
     },
+    /// The token ends with the overlap of its rotation, and so would another secret of it.
+    #[error("token `{id}` was replaced by token `{by}`; rotate that one, or create a new token")]
+    Replaced {
+        /// The id of the token.
+        id: String,
+        /// The id of the token that replaced it.
+        by: String,
+    },
     /// The credential is refused.
     #[error(transparent)]
     Denied(#[from] Denied),
@@ -258,8 +296,8 @@ impl Tokens {
     /// [`Runtime::tokens`](crate::Runtime::tokens).
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
         let (changes, _) = watch::channel(0);
-        let (cache, used) = (Arc::default(), Arc::default());
-        Self { store, cache, used, changes: Arc::new(changes) }
+        let (cache, reading, used) = (Arc::default(), Arc::default(), Arc::default());
+        Self { store, cache, reading, used, changes: Arc::new(changes) }
     }
 
     /// Creates a token, at most once under a key. A repetition fails with
@@ -285,8 +323,9 @@ impl Tokens {
             expires_at,
             revoked_at: None,
             created_by,
+            replaced_by: None,
         };
-        let (new, commit) = new_secret(stored)?;
+        let (new, commit) = new_secret(&stored, now)?;
         let (entry, value) = (EntryKey::new(SPACE, CLOSED)?, Some(Json::of(&true)?));
         let closed = Put { entry, value, reference: None, expires: None };
         let mut commit = commit.write(Write::Put(closed));
@@ -310,12 +349,12 @@ impl Tokens {
         loop {
             let Some((entry, mut stored, revision)) = self.find(id).await? else { return Ok(None) };
             let now = self.store.clock().now();
-            if stored.token().principal(now).is_err() {
+            if !stored.can_rotate(now)? {
                 return Ok(None);
             }
             // Later than before, so that sessions of the old secret end.
             stored.created_at = now.0.max(stored.created_at.saturating_add(1));
-            let (new, commit) = new_secret(stored)?;
+            let (new, commit) = new_secret(&stored, now)?;
             let expires = Some(Duration::ZERO);
             let old = Put { entry: entry.clone(), value: None, reference: None, expires };
             let commit = commit.expect(Expect::Revision { entry, revision }).write(Write::Put(old));
@@ -337,16 +376,16 @@ impl Tokens {
         loop {
             let Some((entry, mut old, revision)) = self.find(id).await? else { return Ok(None) };
             let now = self.store.clock().now();
-            if old.token().principal(now).is_err() {
+            if !old.can_rotate(now)? {
                 return Ok(None);
             }
             let (id, created_by) = (secret_text(10, LETTERS)?, created_by.clone());
             let stored = Stored { id, created_at: now.0, created_by, ..old.clone() };
-            let (new, commit) = new_secret(stored)?;
+            let (new, commit) = new_secret(&stored, now)?;
             let ends = now.after(overlap).0;
             old.expires_at = Some(old.expires_at.map_or(ends, |it| it.min(ends)));
-            let value = Some(Json::of(&old)?);
-            let put = Put { entry: entry.clone(), value, reference: None, expires: None };
+            old.replaced_by = Some(new.token.id.clone());
+            let put = old.put(entry.clone(), now)?;
             let commit = commit.expect(Expect::Revision { entry, revision }).write(Write::Put(put));
             if let Outcome::Committed(_) = self.change(commit).await? {
                 return Ok(Some(new));
@@ -364,9 +403,9 @@ impl Tokens {
             if stored.revoked_at.is_some() {
                 return Ok(false);
             }
-            stored.revoked_at = Some(self.store.clock().now().0);
-            let (value, expires) = (Some(Json::of(&stored)?), Some(REVOKED_KEPT));
-            let put = Put { entry: entry.clone(), value, reference: None, expires };
+            let now = self.store.clock().now();
+            stored.revoked_at = Some(now.0);
+            let put = stored.put(entry.clone(), now)?;
             let commit = Commit::of(Write::Put(put)).expect(Expect::Revision { entry, revision });
             if let Outcome::Committed(_) = self.change(commit).await? {
                 return Ok(true);
@@ -388,9 +427,10 @@ impl Tokens {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<Token>, TokenError> {
-        let tokens = self.tokens().await?;
+        let (tokens, now) = (self.tokens().await?, self.store.clock().now());
         let is_listed = |it: &&Token| {
-            after.is_none_or(|after| after < it.id.as_str())
+            it.is_kept(now)
+                && after.is_none_or(|after| after < it.id.as_str())
                 && (organization.is_none() || it.organization.as_deref() == organization)
         };
         let mut all: Vec<&Token> = tokens.by_hash.values().filter(is_listed).collect();
@@ -411,9 +451,17 @@ impl Tokens {
     /// The number of tokens of an organization, with those that have ended and are still listed.
     #[steadfast_store::boxed]
     pub async fn count_of(&self, organization: &str) -> Result<usize, TokenError> {
-        let tokens = self.tokens().await?;
-        let is_own = |it: &&Token| it.organization.as_deref() == Some(organization);
+        let (tokens, now) = (self.tokens().await?, self.store.clock().now());
+        let is_own =
+            |it: &&Token| it.is_kept(now) && it.organization.as_deref() == Some(organization);
         Ok(tokens.by_hash.values().filter(is_own).count())
+    }
+
+    /// The token with this id, also one that ended lately. It has no time of use.
+    #[steadfast_store::boxed]
+    pub async fn get(&self, id: &str) -> Result<Option<Token>, TokenError> {
+        let (tokens, now) = (self.tokens().await?, self.store.clock().now());
+        Ok(tokens.by_hash.values().find(|it| it.id == id && it.is_kept(now)).cloned())
     }
 
     /// Valid tokens, in no order. They have no time of use.
@@ -424,11 +472,12 @@ impl Tokens {
         Ok(valid.cloned().collect())
     }
 
-    /// Valid tokens that expire within this time, the first one first.
+    /// Valid tokens that expire within this time, the first one first. Tokens that a rotation
+    /// replaced are left out.
     #[steadfast_store::boxed]
     pub async fn expiring(&self, within: Duration) -> Result<Vec<Token>, TokenError> {
         let (mut soon, until) = (self.valid().await?, self.store.clock().now().after(within));
-        soon.retain(|it| it.expires_at.is_some_and(|at| at <= until));
+        soon.retain(|it| it.replaced_by.is_none() && it.expires_at.is_some_and(|at| at <= until));
         sort_by_key(&mut soon, |it| it.expires_at);
         Ok(soon)
     }
@@ -498,10 +547,21 @@ impl Tokens {
     /// Has every request need a credential from now on.
     #[steadfast_store::boxed]
     pub async fn close(&self) -> Result<(), TokenError> {
+        // A start on a full disk writes nothing.
+        if self.is_closed().await? {
+            return Ok(());
+        }
         let (entry, value) = (EntryKey::new(SPACE, CLOSED)?, Some(Json::of(&true)?));
         let put = Put { entry, value, reference: None, expires: None };
         self.change(Commit::of(Write::Put(put))).await?;
         Ok(())
+    }
+
+    /// From now on, tokens of a creator do not expire in this process: nobody renews those of a
+    /// store that is only read.
+    pub fn ignore_expiry_of(&self, creator: &str) {
+        self.cache.write().unexpiring = Some(creator.to_owned());
+        self.changed();
     }
 
     /// Counts changes of tokens. Connections that stay open look again at each of them.
@@ -520,7 +580,8 @@ impl Tokens {
         }
         let put = || -> Result<Commit, InvalidInput> {
             let (entry, value) = (EntryKey::new(USED, id.as_bytes())?, Some(Json::of(&true)?));
-            Ok(Commit::of(Write::Put(Put { entry, value, reference: None, expires: None })))
+            let expires = Some(USE_KEPT);
+            Ok(Commit::of(Write::Put(Put { entry, value, reference: None, expires })))
         };
         if let Ok(commit) = put() {
             let store = self.store.clone();
@@ -541,23 +602,25 @@ impl Tokens {
     }
 
     async fn tokens(&self) -> Result<Arc<TokenMap>, TokenError> {
-        let generation = {
-            let cache = self.cache.read();
-            if let Some(tokens) = &cache.tokens {
-                return Ok(tokens.clone());
-            }
-            cache.generation
-        };
-        let tokens = Arc::new(self.read().await?);
-        let mut cache = self.cache.write();
-        if cache.generation == generation {
-            cache.tokens = Some(tokens.clone());
+        let generation = || self.cache.read().generation;
+        let asked_in = generation();
+        let cached = || self.cache.read().since(asked_in);
+        if let Some(tokens) = cached() {
+            return Ok(tokens);
         }
+        let _one_at_a_time = self.reading.lock().await;
+        // Another caller may have read them meanwhile.
+        if let Some(tokens) = cached() {
+            return Ok(tokens);
+        }
+        let (read_in, tokens) = (generation(), Arc::new(self.read().await?));
+        self.cache.write().tokens = Some((read_in, tokens.clone()));
         Ok(tokens)
     }
 
     async fn read(&self) -> Result<TokenMap, TokenError> {
         let mut tokens = TokenMap::default();
+        let unexpiring = self.cache.read().unexpiring.clone();
         let mut last: Option<Vec<u8>> = None;
         loop {
             let range = EntryRange::prefix(b"");
@@ -574,7 +637,10 @@ impl Tokens {
                     tokens.is_closed = true;
                     continue;
                 }
-                let token = parse(value)?.token();
+                let mut token = parse(value)?.token();
+                if unexpiring.is_some() && token.created_by == unexpiring {
+                    token.expires_at = None;
+                }
                 let hash = String::from_utf8_lossy(entry.entry.key()).into_owned();
                 tokens.by_hash.insert(hash, token);
             }
@@ -593,11 +659,9 @@ impl Tokens {
     }
 
     fn changed(&self) {
-        {
-            let mut cache = self.cache.write();
-            cache.tokens = None;
-            cache.generation += 1;
-        }
+        self.cache.write().generation += 1;
+        let now = self.store.clock().now();
+        self.used.lock().retain(|_, at| now < at.after(USE_WRITTEN));
         self.changes.send_modify(|it| *it += 1);
     }
 }
@@ -615,8 +679,27 @@ impl Stored {
             expires_at: self.expires_at.map(Timestamp),
             revoked_at: self.revoked_at.map(Timestamp),
             created_by: self.created_by.clone(),
+            replaced_by: self.replaced_by.clone(),
             last_used_at: None,
         }
+    }
+
+    /// Whether it can be rotated: `false` if it has ended. A secret of a token that was replaced
+    /// would end with the overlap.
+    fn can_rotate(&self, now: Timestamp) -> Result<bool, TokenError> {
+        let is_valid = self.token().principal(now).is_ok();
+        match &self.replaced_by {
+            Some(by) if is_valid => {
+                Err(TokenError::Replaced { id: self.id.clone(), by: by.clone() })
+            }
+            Some(_) | None => Ok(is_valid),
+        }
+    }
+
+    /// Writes the row, which goes some time after the token has ended.
+    fn put(&self, entry: EntryKey, now: Timestamp) -> Result<Put, InvalidInput> {
+        let expires = self.token().kept_until().map(|it| it.since(now));
+        Ok(Put { entry, value: Some(Json::of(self)?), reference: None, expires })
     }
 }
 
@@ -624,12 +707,11 @@ impl Stored {
 const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 
 /// A new secret for a token, and the commit that stores its hash.
-fn new_secret(stored: Stored) -> Result<(NewToken, Commit), TokenError> {
+fn new_secret(stored: &Stored, now: Timestamp) -> Result<(NewToken, Commit), TokenError> {
     let secret = format!("sf_{}_{}", stored.id, secret_text(52, LETTERS)?);
     let entry = EntryKey::new(SPACE, hash(&secret).as_bytes())?;
-    let put = Put { entry, value: Some(Json::of(&stored)?), reference: None, expires: None };
-    let token = stored.token();
-    Ok((NewToken { token, secret }, Commit::of(Write::Put(put))))
+    let put = stored.put(entry, now)?;
+    Ok((NewToken { token: stored.token(), secret }, Commit::of(Write::Put(put))))
 }
 
 fn check(spec: &TokenSpec) -> Result<(), TokenError> {

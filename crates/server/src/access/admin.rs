@@ -11,13 +11,13 @@ use std::{
 
 use axum::http::Uri;
 use steadfast_core::{AuditEvent, Role, Runtime, Token, TokenError, TokenSpec};
-use steadfast_store::{Secret, private};
+use steadfast_store::{Secret, StoreError, private};
 
 /// The name of the file.
 pub(crate) const FILE: &str = "admin.token";
 
 /// The creator of the tokens of the machine, of which one lives at a time.
-const MACHINE: &str = "this machine";
+pub(crate) const MACHINE: &str = "this machine";
 
 /// Lifetime of the token. A server that runs renews it in time.
 const LIFETIME: Duration = Duration::from_hours(90 * 24);
@@ -89,32 +89,70 @@ pub(crate) struct AdminToken {
 }
 
 /// Has the data folder hold a valid admin token, and revokes the others of the machine. Calls must
-/// follow each other.
+/// follow each other. While the token of the file is valid, a failure is logged, and the next call
+/// tries again.
 pub(crate) async fn ensure(runtime: &Runtime, data: &Path) -> Result<AdminToken, AdminError> {
-    if let Some(id) = in_file(runtime, data).await? {
-        revoke_others(runtime, &id).await?;
-        return Ok(AdminToken { id, is_new: false });
-    }
+    let Some((id, lasts)) = in_file(runtime, data).await? else {
+        return renew(runtime, data).await;
+    };
+    let ensured = match lasts {
+        true => revoke_others(runtime, &id).await.map_err(AdminError::from).map(|()| None),
+        false => renew(runtime, data).await.map(Some),
+    };
+    let ensured = ensured.unwrap_or_else(|error| {
+        tracing::warn!(%error, "admin token not renewed; it is still valid");
+        None
+    });
+    Ok(ensured.unwrap_or(AdminToken { id, is_new: false }))
+}
+
+/// Creates the token of the machine and writes it into the data folder.
+async fn renew(runtime: &Runtime, data: &Path) -> Result<AdminToken, AdminError> {
     let (expires_in, created_by) = (Some(LIFETIME), Some(MACHINE.to_owned()));
     let spec = TokenSpec { expires_in, created_by, ..TokenSpec::role(Role::Admin) };
     let new = runtime.tokens().create(spec, None).await?;
+    let id = new.token.id;
     // After a crash the next start finds the token of the file, and revokes the others.
-    write(data, FILE, &new.secret)?;
-    revoke_others(runtime, &new.token.id).await?;
-    let event = AuditEvent {
-        token: Some(new.token.id.clone()),
-        client: "this machine".into(),
-        action: "create the admin token".into(),
-        target: FILE.into(),
-        outcome: "created".into(),
-        ..AuditEvent::default()
-    };
-    runtime.audit().record(event).await.map_err(TokenError::from)?;
-    Ok(AdminToken { id: new.token.id, is_new: true })
+    let recorded = record(runtime, &id, "create the admin token", "created").await;
+    let recorded = recorded.map_err(AdminError::from);
+    let written = |()| write(data, FILE, &new.secret).map_err(AdminError::from);
+    if let Err(error) = recorded.and_then(written) {
+        // Nobody has its secret.
+        revoke(runtime, &id).await?;
+        return Err(error);
+    }
+    revoke_others(runtime, &id).await?;
+    Ok(AdminToken { id, is_new: true })
 }
 
-/// The id of the token in the file, if it is one of an admin and lasts long enough.
-async fn in_file(runtime: &Runtime, data: &Path) -> Result<Option<String>, TokenError> {
+/// Records a change of a token of the machine.
+async fn record(
+    runtime: &Runtime,
+    id: &str,
+    action: &str,
+    outcome: &str,
+) -> Result<(), TokenError> {
+    let event = AuditEvent {
+        token: Some(id.into()),
+        client: MACHINE.into(),
+        action: action.into(),
+        target: FILE.into(),
+        outcome: outcome.into(),
+        ..AuditEvent::default()
+    };
+    Ok(runtime.audit().record(event).await?)
+}
+
+async fn revoke(runtime: &Runtime, id: &str) -> Result<(), TokenError> {
+    if runtime.tokens().revoke(id).await? {
+        record(runtime, id, "revoke an admin token", "revoked").await?;
+    }
+    Ok(())
+}
+
+/// The id of the token in the file, if it is a valid one of an admin, and whether it lasts long
+/// enough.
+async fn in_file(runtime: &Runtime, data: &Path) -> Result<Option<(String, bool)>, TokenError> {
     let Some(secret) = read(data) else { return Ok(None) };
     let found = match runtime.tokens().by_secret(secret.expose()).await {
         Ok(found) => found,
@@ -125,7 +163,7 @@ async fn in_file(runtime: &Runtime, data: &Path) -> Result<Option<String>, Token
     let is_admin = role == Role::Admin && organization.is_none() && scopes.is_empty();
     let renewed_at = runtime.store().clock().now().after(RENEWED);
     let lasts = expires_at.is_none_or(|it| renewed_at < it);
-    Ok((is_admin && lasts).then_some(id))
+    Ok(is_admin.then_some((id, lasts)))
 }
 
 /// Revokes the tokens of the machine, except one. A deleted file leaves such a token, and so does a
@@ -133,7 +171,7 @@ async fn in_file(runtime: &Runtime, data: &Path) -> Result<Option<String>, Token
 async fn revoke_others(runtime: &Runtime, id: &str) -> Result<(), TokenError> {
     for token in runtime.tokens().valid().await? {
         if token.created_by.as_deref() == Some(MACHINE) && token.id != id {
-            runtime.tokens().revoke(&token.id).await?;
+            revoke(runtime, &token.id).await?;
         }
     }
     Ok(())
@@ -158,6 +196,18 @@ pub(crate) enum AdminError {
     /// The token cannot be created.
     #[error(transparent)]
     Token(#[from] TokenError),
+}
+
+impl AdminError {
+    /// Whether there is no space for the token.
+    pub(crate) fn is_disk_full(&self) -> bool {
+        match self {
+            AdminError::File(error) => {
+                [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded].contains(&error.kind())
+            }
+            AdminError::Token(error) => matches!(error, TokenError::Store(StoreError::DiskFull)),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -193,6 +243,11 @@ mod tests {
         assert!(app.tokens().authenticate(&old).await.is_err());
         app.tokens().authenticate(&secret()).await.unwrap();
         assert_eq!(count().await, 1);
+        let actions = async || {
+            let records = app.audit().list(None, 99).await.unwrap();
+            records.into_iter().map(|it| it.event.action).collect::<Vec<_>>()
+        };
+        assert_eq!(actions().await[..2], ["revoke an admin token", "create the admin token"]);
         // A token with limits is not one of the machine.
         let scopes = vec!["queue:mail:send".parse().unwrap()];
         let limited = TokenSpec { scopes, ..TokenSpec::role(Role::Admin) };
@@ -200,6 +255,32 @@ mod tests {
         write(data.path(), FILE, &limited.secret).unwrap();
         assert!(is_new().await && secret() != limited.secret);
         assert_eq!(count().await, 2, "it is not revoked");
+    }
+
+    #[tokio::test]
+    async fn a_renewal_that_fails_keeps_a_valid_token_and_leaves_no_other_one() {
+        let (data, app) = (tempfile::tempdir().unwrap(), App::new("host").test().await.unwrap());
+        let ids = async || {
+            let valid = app.tokens().valid().await.unwrap();
+            valid.into_iter().map(|it| it.id).collect::<Vec<_>>()
+        };
+        let first = ensure(&app, data.path()).await.unwrap();
+        app.advance(Duration::from_hours(61 * 24)).await;
+        // No file can be written.
+        let obstacle = data.path().join(format!("{FILE}.part"));
+        std::fs::create_dir(&obstacle).unwrap();
+        let kept = ensure(&app, data.path()).await.unwrap();
+        assert!(kept.id == first.id && !kept.is_new);
+        assert_eq!(ids().await, [&*first.id]);
+        // Without a valid token it is an error, and nothing is left, either.
+        std::fs::remove_file(data.path().join(FILE)).unwrap();
+        let failed = ensure(&app, data.path()).await.err().unwrap();
+        assert!(failed.to_string().contains("cannot be written") && !failed.is_disk_full());
+        assert_eq!(ids().await, [&*first.id]);
+        std::fs::remove_dir(&obstacle).unwrap();
+        let next = ensure(&app, data.path()).await.unwrap();
+        assert!(next.is_new && ids().await == [&*next.id]);
+        assert!(AdminError::from(TokenError::from(StoreError::DiskFull)).is_disk_full());
     }
 
     #[test]

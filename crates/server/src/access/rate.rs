@@ -13,6 +13,9 @@ const KEYS_MAX: usize = 10_000;
 /// Logins of one client per second: each may be a guess.
 const LOGINS: u32 = 20;
 
+/// Changes of the tokens of one organization at once by its admins, and then one per second.
+const CHANGES: u32 = 20;
+
 /// Refusals of one client or token at once that are recorded, and then one per second.
 const REFUSALS: u32 = 20;
 
@@ -25,6 +28,7 @@ const REFUSAL_INTERVAL: Duration = Duration::from_secs(86);
 /// Limits the requests of each token, logins, and the records of refusals.
 pub(crate) struct Rates {
     logins: RateLimiter,
+    changes: RateLimiter,
     refusals: RateLimiter,
     /// One bucket for the refusals of all tokens, and one for those of clients without a token, so
     /// that strangers do not use up the records of tokens.
@@ -43,6 +47,7 @@ impl Rates {
             .then(|| RateLimiter::new(second / per_second, per_second.saturating_mul(2)));
         Self {
             logins: RateLimiter::new(second / LOGINS, LOGINS),
+            changes: RateLimiter::new(second, CHANGES),
             refusals: RateLimiter::new(second, REFUSALS),
             refusals_in_total: RateLimiter::new(REFUSAL_INTERVAL, REFUSALS_IN_TOTAL),
             unrecorded: Mutex::default(),
@@ -57,6 +62,18 @@ impl Rates {
             return Ok(());
         }
         let detail = format!("more than {LOGINS} logins per second; try again in a second");
+        Err(Problem::of(Code::RateLimited, detail))
+    }
+
+    /// Counts a change of the tokens of an organization by one of its admins, or refuses it.
+    pub(crate) fn check_change(&self, organization: &str) -> Result<(), Problem> {
+        if self.changes.allows(organization) {
+            return Ok(());
+        }
+        let detail = format!(
+            "the tokens of organization `{organization}` change more than once per second; try \
+             again in a second"
+        );
         Err(Problem::of(Code::RateLimited, detail))
     }
 
@@ -150,6 +167,8 @@ mod tests {
         assert!(rates.check("b").is_ok());
         assert!((0..20).all(|_| rates.check_login("c").is_ok()));
         assert!(rates.check_login("c").is_err() && rates.check_login("d").is_ok());
+        assert!((0..20).all(|_| rates.check_change("acme").is_ok()));
+        assert!(rates.check_change("acme").is_err() && rates.check_change("other").is_ok());
         let unlimited = Rates::per_second(0);
         assert!((0..1_000).all(|_| unlimited.check("a").is_ok()));
     }

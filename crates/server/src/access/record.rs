@@ -58,6 +58,8 @@ pub(crate) struct Trace {
     /// The network of the client, which has a budget for refusals.
     network: String,
     is_of_application: bool,
+    /// Whether only admins may send it: the first of these closes access.
+    is_of_admins: bool,
     is_always: bool,
 }
 
@@ -66,7 +68,8 @@ impl Trace {
     /// request that may close it is followed.
     pub(crate) fn of(server: &Server, route: Option<&RouteEntry>, parts: &Parts) -> Option<Self> {
         let needed = route.and_then(|it| it.needs.role());
-        let is_followed = !server.is_open() || Some(Role::Admin) <= needed;
+        let is_of_admins = Some(Role::Admin) <= needed;
+        let is_followed = !server.is_open() || is_of_admins;
         let is_ours = server.policy == Policy::Loopback && server.is_read_only.get().is_none();
         if !is_followed || !is_ours {
             return None;
@@ -88,7 +91,7 @@ impl Trace {
             ..AuditEvent::default()
         };
         let network = client.map(ClientInfo::network).unwrap_or_default();
-        Some(Self { event, network, is_of_application, is_always })
+        Some(Self { event, network, is_of_application, is_of_admins, is_always })
     }
 
     /// Adds the detail of the request.
@@ -122,7 +125,9 @@ impl Trace {
         }
         let is_refused = matches!(kind, Some(Code::RoleNeeded | Code::ScopeNeeded));
         let is_failed_login = self.event.action == LOGIN && !response.status().is_redirection();
-        let is_known = self.event.token.is_some() || is_failed_login;
+        // The request that has closed access had no credential.
+        let has_closed = self.is_of_admins && response.status().is_success();
+        let is_known = self.event.token.is_some() || is_failed_login || has_closed;
         if kind == Some(Code::RateLimited) || !is_known || !(self.is_always || is_refused) {
             return None;
         }

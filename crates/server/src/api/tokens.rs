@@ -10,12 +10,15 @@ use steadfast_api::{
     },
 };
 use steadfast_bucket::delete_older_keys;
-use steadfast_core::{Role, TokenError, TokenSpec, object::Caller};
+use steadfast_core::{Role, TokenSpec, object::Caller};
 use steadfast_web::Problem;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::{
-    access::{problem, record},
+    access::{
+        admin::{FILE, MACHINE},
+        problem, record,
+    },
     operation::{operation, operation_by, request_key},
     server::Server,
 };
@@ -39,6 +42,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
 
 async fn create(server: Arc<Server>, caller: Caller, it: CreateToken) -> Result<NewToken, Problem> {
     let key = request_key(&it)?;
+    check_rate(&server, &caller)?;
     let own = own(&caller);
     if own.is_some() && it.organization.is_some() && it.organization.as_deref() != own {
         let detail = "an admin of an organization creates tokens of that organization only";
@@ -55,9 +59,11 @@ async fn create(server: Arc<Server>, caller: Caller, it: CreateToken) -> Result<
     };
     let new = server.runtime.tokens().create(spec, key.as_ref()).await.map_err(problem)?;
     record::describe(&facts(&new.token));
-    // The first token closes access: the owner of the machine keeps it.
-    let ensured = server.close_access().await;
-    ensured.map_err(|error| Problem::of(Code::Internal, error.to_string()))?;
+    // The first token closes access: the owner of the machine keeps it. A failure is tried again
+    // within an hour; the caller must get its token, which is shown once.
+    if let Err(error) = server.close_access().await {
+        tracing::error!(%error, "admin token not written; see `steadfast doctor`");
+    }
     Ok(NewToken { entry: new.token.into(), token: new.secret })
 }
 
@@ -66,14 +72,20 @@ fn own(caller: &Caller) -> Option<&str> {
     caller.principal()?.organization.as_deref()
 }
 
-/// Refuses an admin of an organization the tokens of others: they do not exist for it.
-async fn check_own(server: &Server, caller: &Caller, id: &str) -> Result<(), Problem> {
-    let Some(own) = own(caller) else { return Ok(()) };
-    match server.runtime.tokens().principal(id).await {
-        Ok(found) if found.organization.as_deref() == Some(own) => Ok(()),
-        Ok(_) | Err(TokenError::Denied(_)) => Err(not_found(id)),
-        Err(error) => Err(problem(error)),
-    }
+/// Refuses an unknown token. For an admin of an organization the tokens of others are unknown.
+/// Returns whether it is a token of the machine.
+async fn check_own(server: &Server, caller: &Caller, id: &str) -> Result<bool, Problem> {
+    check_rate(server, caller)?;
+    let found = server.runtime.tokens().get(id).await.map_err(problem)?;
+    let own = own(caller);
+    let found = found.filter(|it| own.is_none() || it.organization.as_deref() == own);
+    let found = found.ok_or_else(|| not_found(id))?;
+    Ok(found.created_by.as_deref() == Some(MACHINE))
+}
+
+/// Limits the changes of an admin of an organization: after each, all tokens are read again.
+fn check_rate(server: &Server, caller: &Caller) -> Result<(), Problem> {
+    own(caller).map_or(Ok(()), |own| server.rates().check_change(own))
 }
 
 /// Refuses an admin of an organization more tokens than the memory of the server should hold.
@@ -83,10 +95,8 @@ async fn check_room(server: &Server, caller: &Caller) -> Result<(), Problem> {
     if count < TOKENS_MAX {
         return Ok(());
     }
-    let detail = format!(
-        "organization `{own}` has {count} tokens, with those that have ended lately; revoked ones \
-         count for 30 days"
-    );
+    let detail =
+        format!("organization `{own}` has {count} tokens; those that have ended count for 30 days");
     Err(Problem::of(Code::Conflict, detail))
 }
 
@@ -143,7 +153,13 @@ async fn rotate(
     RotateToken { id, overlap_hours }: RotateToken,
 ) -> Result<NewToken, Problem> {
     let (tokens, overlap) = (server.runtime.tokens(), overlap(overlap_hours)?);
-    check_own(&server, &caller, &id).await?;
+    if check_own(&server, &caller, &id).await? {
+        let detail = format!(
+            "token `{id}` is that of {FILE}; delete that file, and the server replaces the token \
+             at its next start or within an hour"
+        );
+        return Err(Problem::of(Code::Conflict, detail));
+    }
     let rotated = if overlap.is_zero() {
         tokens.rotate(&id).await
     } else {
@@ -174,11 +190,15 @@ async fn revoke(
     caller: Caller,
     RevokeToken { id }: RevokeToken,
 ) -> Result<RevokedToken, Problem> {
-    check_own(&server, &caller, &id).await?;
-    if server.runtime.tokens().revoke(&id).await.map_err(problem)? {
-        return Ok(RevokedToken { id });
+    let is_of_machine = check_own(&server, &caller, &id).await?;
+    if !server.runtime.tokens().revoke(&id).await.map_err(problem)? {
+        return Err(not_found(&id));
     }
-    Err(not_found(&id))
+    // The owner of the machine keeps access, with another token.
+    if is_of_machine && let Err(error) = server.close_access().await {
+        tracing::error!(%error, "admin token not written; see `steadfast doctor`");
+    }
+    Ok(RevokedToken { id })
 }
 
 async fn revoke_older(
@@ -189,8 +209,7 @@ async fn revoke_older(
         let detail = format!("`{before}` is not a time; write it as in 2026-10-05T12:00:00Z");
         Problem::of(Code::InvalidInput, detail)
     })?;
-    let access_keys = delete_older_keys(&**server.runtime.store(), time).await?;
-    let mut revoked = RevokedOlder { tokens: 0, access_keys };
+    let mut revoked = RevokedOlder::default();
     let tokens = server.runtime.tokens();
     for token in tokens.valid().await.map_err(problem)? {
         if token.created_at < time {
@@ -198,6 +217,12 @@ async fn revoke_older(
             revoked.tokens += usize::from(is_revoked);
         }
     }
+    revoked.access_keys = delete_older_keys(&**server.runtime.store(), time).await?;
+    let RevokedOlder { tokens: count, access_keys } = &revoked;
+    record::describe(&format!(
+        "before {}: {count} tokens, {access_keys} access keys",
+        rfc3339(time)
+    ));
     if tokens.is_closed().await.map_err(problem)? {
         // The owner of the machine keeps access, with another token.
         let ensured = server.close_access().await;

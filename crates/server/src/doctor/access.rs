@@ -3,7 +3,7 @@
 use std::{fmt::Display, io, time::Duration};
 
 use steadfast_api::{rfc3339, server::Check};
-use steadfast_bucket::list_keys;
+use steadfast_bucket::older_keys;
 use steadfast_store::Timestamp;
 
 use super::blobs::is_recent;
@@ -15,9 +15,6 @@ const RECORDS: usize = 1_000;
 /// Expiry is reported this long before.
 const NOTICE: Duration = Duration::from_hours(14 * 24);
 
-/// Access keys whose age is checked.
-const KEYS: usize = 1_000;
-
 /// Tokens that are named.
 const SHOWN: usize = 5;
 
@@ -28,6 +25,11 @@ pub(super) async fn checks(server: &Server, deep: bool) -> Vec<Check> {
     checks.extend(server.transport().certificate_expires_at().map(|it| certificate(it, now)));
     if let Ok(true) = server.runtime.tokens().is_closed().await {
         checks.push(tokens(server).await);
+        checks.push(audit(server, deep).await);
+    } else if !matches!(server.runtime.audit().list(None, 1).await.as_deref(), Ok([]))
+        || !matches!(copied_head(server), Ok(None))
+    {
+        // An open store with a log: somebody has removed the entry that closes access.
         checks.push(audit(server, deep).await);
     }
     checks.extend(restored(server).await);
@@ -97,17 +99,17 @@ async fn restored(server: &Server) -> Option<Check> {
     let restored_at = record.restored_at.filter(|it| is_recent(Some(*it)))?;
     let (name, at) = ("restored backup", Timestamp(restored_at));
     let tokens = server.runtime.tokens().valid().await.ok()?;
-    let keys = list_keys(&**server.runtime.store(), None, KEYS).await.ok()?;
-    let mut created = tokens.iter().map(|it| it.created_at);
-    let is_older = created.any(|it| it < at) || keys.iter().any(|it| it.created_at < at);
-    let at = rfc3339(at);
+    let keys = older_keys(&**server.runtime.store(), at).await.ok()?;
+    let is_older = tokens.iter().any(|it| it.created_at < at) || !keys.is_empty();
+    let (at, now) = (rfc3339(at), rfc3339(server.runtime.store().clock().now()));
     if !is_older {
         return Some(Check::ok(name, format!("{at}; older tokens and access keys are revoked")));
     }
+    // An admin token that is valid again may have created others since.
     let detail = format!(
         "this store may be an older copy, put back at {at}: tokens and access keys that were \
-         revoked after it was taken are valid again; `steadfast tokens revoke-older {at}` revokes \
-         all that are older"
+         revoked after it was taken are valid again; `steadfast tokens revoke-older {now}` revokes \
+         all that exist now, also those that they created since"
     );
     Some(Check::warning(name, detail))
 }
@@ -123,7 +125,12 @@ async fn audit(server: &Server, deep: bool) -> Check {
         Err(error) => return unreadable(&error),
     };
     let limit = if deep { usize::MAX } else { RECORDS };
-    match (server.runtime.audit().broken(limit).await, has_copy) {
+    let log = server.runtime.audit();
+    let unsealed = match log.unsealed(limit).await {
+        Ok(unsealed) => unsealed,
+        Err(error) => return unreadable(&error),
+    };
+    match (log.broken(limit).await, has_copy) {
         (Err(error), _) | (_, Err(error)) => unreadable(&error),
         (Ok(Some(number)), _) => {
             let detail = format!(
@@ -137,10 +144,15 @@ async fn audit(server: &Server, deep: bool) -> Check {
         (Ok(None), Ok(true)) => {
             let checked = if deep { "all".to_owned() } else { format!("the last {RECORDS}") };
             let checked = format!("{checked} records follow each other");
-            if server.runtime.seal().fingerprint().is_ok() {
-                return Check::ok(name, checked);
+            if server.runtime.seal().fingerprint().is_err() {
+                let unknown = "without the seal key nobody can say who wrote them";
+                return Check::warning(name, format!("{checked}; {unknown}"));
             }
-            let detail = format!("{checked}; without the seal key nobody can say who wrote them");
+            let Some((oldest, newest)) = unsealed else { return Check::ok(name, checked) };
+            let detail = format!(
+                "{checked}; records {oldest} to {newest}, or some of these, were written without \
+                 the seal key, so nobody can say who wrote them"
+            );
             Check::warning(name, detail)
         }
     }
@@ -158,8 +170,20 @@ fn copied_head(server: &Server) -> io::Result<Option<String>> {
 #[cfg(test)]
 mod tests {
     use steadfast_api::server::Verdict;
+    use steadfast_core::{App, AuditEvent};
 
     use super::*;
+    use crate::server::Policy;
+
+    #[tokio::test]
+    async fn a_log_in_a_store_that_is_open_is_checked_as_well() {
+        let program = App::new("host").test().await.unwrap();
+        let server = Server::new((*program).clone(), Location::Host, Policy::Loopback);
+        let has = async || checks(&server, false).await.iter().any(|it| it.name == "audit log");
+        assert!(!has().await);
+        program.audit().record(AuditEvent::default()).await.unwrap();
+        assert!(has().await);
+    }
 
     #[test]
     fn a_certificate_is_reported_14_days_before_it_expires() {

@@ -428,6 +428,90 @@ async fn refusals_of_one_network_share_a_budget_and_displace_no_change() {
     assert_eq!(records().await[0].repeated, Some(3));
 }
 
+async fn post(site: &Router, path: &str, token: Option<&str>, body: &str) -> Response {
+    let mut request = Request::post(path).header("host", "localhost");
+    if let Some(token) = token {
+        request = request.header("authorization", format!("Bearer {token}"));
+    }
+    let request = request.header("content-type", "application/json");
+    ask(site, request.body(Body::from(body.to_owned())).unwrap()).await
+}
+
+#[tokio::test]
+async fn a_new_token_is_answered_although_that_of_the_machine_cannot_be_written() {
+    let (program, data) = (App::new("host").test().await.unwrap(), tempfile::tempdir().unwrap());
+    let server = Arc::new(Server::new((*program).clone(), Location::Host, Policy::Loopback));
+    server.data.set(data.path().to_owned()).unwrap();
+    let site = app::router(server.clone()).unwrap();
+    let obstacle = data.path().join("admin.token.part");
+    std::fs::create_dir(&obstacle).unwrap();
+    let created = post(&site, "/v1/tokens", None, r#"{"role": "admin"}"#).await;
+    assert_eq!(created.status(), 201);
+    let created: serde_json::Value = serde_json::from_str(&text(created).await).unwrap();
+    let token = created["token"].as_str().unwrap();
+    // The token that has closed access has a record, too.
+    let newest = program.audit().list(None, 1).await.unwrap().pop().unwrap().event;
+    assert_eq!((&*newest.action, &*newest.outcome), ("POST /v1/tokens", "201"));
+    assert!(newest.detail.unwrap().contains("role admin"));
+    std::fs::remove_dir(&obstacle).unwrap();
+    let id = server.close_access().await.unwrap().unwrap().id;
+    // A new secret would not be in the file.
+    for body in ["{}", r#"{"overlapHours": 1}"#] {
+        let rotated = post(&site, &format!("/v1/tokens/{id}/rotate"), Some(token), body).await;
+        assert_eq!(rotated.status(), 409);
+    }
+    assert_eq!(bearing(&site, "DELETE", &format!("/v1/tokens/{id}"), token).await.status(), 200);
+    let written = std::fs::read_to_string(data.path().join("admin.token")).unwrap();
+    assert_ne!(program.tokens().by_secret(written.trim()).await.unwrap().id, id);
+    let older = r#"{"before": "2100-01-01T00:00:00Z"}"#;
+    assert_eq!(post(&site, "/v1/tokens/revoke-older", Some(token), older).await.status(), 200);
+    let newest = program.audit().list(None, 1).await.unwrap().pop().unwrap().event;
+    assert_eq!(newest.detail.unwrap(), "before 2100-01-01T00:00:00.000Z: 2 tokens, 0 access keys");
+}
+
+#[tokio::test]
+async fn an_admin_of_an_organization_revokes_expired_tokens_and_changes_few_per_second() {
+    let program = App::new("host").test().await.unwrap();
+    let site = router(&program, Policy::Loopback).unwrap();
+    let day = Duration::from_hours(24);
+    let create = async |spec| program.tokens().create(spec, None).await.unwrap();
+    let admin = create(TokenSpec { role: Role::Admin, ..TokenSpec::member("acme") }).await.secret;
+    let short = TokenSpec { expires_in: Some(day), ..TokenSpec::member("acme") };
+    let (expired, member) = (create(short).await.token.id, create(TokenSpec::member("acme")).await);
+    program.advance(2 * day).await;
+    let expired = format!("/v1/tokens/{expired}");
+    assert_eq!(bearing(&site, "DELETE", &expired, &admin).await.status(), 200);
+    let path = format!("/v1/tokens/{}/rotate", member.token.id);
+    let rotate = async || post(&site, &path, Some(&admin), r#"{"overlapHours": 1}"#).await;
+    assert_eq!(rotate().await.status(), 201);
+    let again = text(rotate().await).await;
+    assert!(again.contains("\"conflict\"") && again.contains("was replaced by"), "{again}");
+    let mut statuses = Vec::new();
+    while !statuses.contains(&429) && statuses.len() < 1_000 {
+        statuses.push(rotate().await.status().as_u16());
+    }
+    assert!(statuses.contains(&429), "{statuses:?}");
+}
+
+#[tokio::test]
+async fn a_websocket_of_a_whole_router_is_a_call() {
+    let raw = || needs(Role::Member, Router::<()>::new().route("/x", get(async || "")));
+    let program = App::new("host").routes("/raw", raw).test().await.unwrap();
+    let site = router(&program, Policy::Loopback).unwrap();
+    for (verb, plain, upgraded) in [("read", 200, 403), ("call", 403, 200)] {
+        let scopes = vec![format!("route:raw/x:{verb}").parse().unwrap()];
+        let spec = TokenSpec { scopes, ..TokenSpec::role(Role::Member) };
+        let token = program.tokens().create(spec, None).await.unwrap().secret;
+        let ask = async |upgrade: bool| {
+            let request = Request::get("/raw/x").header("host", "localhost");
+            let request = request.header("authorization", format!("Bearer {token}"));
+            let request = if upgrade { request.header("upgrade", "websocket") } else { request };
+            ask(&site, request.body(Body::empty()).unwrap()).await.status().as_u16()
+        };
+        assert_eq!((ask(false).await, ask(true).await), (plain, upgraded), "{verb}");
+    }
+}
+
 #[tokio::test]
 async fn the_port_for_webhooks_serves_no_other_route() {
     fn hooks() -> Routes {
