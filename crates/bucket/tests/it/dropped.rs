@@ -66,7 +66,7 @@ const AREAS: &[Area] = &[
             "rotate_key",
             "seal_keys",
         ],
-        others: &["find_key", "list_keys"],
+        others: &["find_key", "list_keys", "older_keys"],
     },
     Area {
         file: "part_writer.rs",

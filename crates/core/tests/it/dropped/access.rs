@@ -17,6 +17,7 @@ pub(super) const AREAS: &[Area] = &[
             "count_of",
             "ended",
             "expiring",
+            "get",
             "is_closed",
             "is_closed",
             "list",
@@ -33,7 +34,7 @@ pub(super) const AREAS: &[Area] = &[
     Area {
         file: "access/audit.rs",
         tried: &["record"],
-        others: &["broken", "has", "list", "stored_head"],
+        others: &["broken", "has", "list", "stored_head", "unsealed"],
     },
 ];
 
