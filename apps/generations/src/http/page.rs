@@ -70,11 +70,13 @@ async fn collect(
 ) -> Result<Shown, Problem> {
     let library = || workspace.library();
     let page = PageRequest::new(Limit::of(PAGE), query.cursor.as_deref())?;
+    // Before the artifacts: a generation that has ended here has all of its artifacts there. The page
+    // asks again only while it shows one in progress.
+    let (active, older) = under_way(site, &workspace, view).await?;
     let ask = ListArtifacts { generation: query.generation.clone(), narrow: query.narrow(&page)? };
     let artifacts = site.objects.call(library(), ask).await?;
     let cursor = |it: &Artifact| Cursor::Time(it.created_at, it.id.clone());
     let ListPage { items: artifacts, next } = page.page(artifacts, cursor, |it| it);
-    let (active, older) = under_way(site, &workspace, view).await?;
     let inspected = match &view.artifact {
         Some(id) => inspect(site, &workspace, id).await?,
         None => None,
