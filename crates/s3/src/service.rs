@@ -148,9 +148,12 @@ impl S3Api {
                 s3_error!(AccessDenied, "a stored file is never a script or a style of a page")
             }
         };
-        let mut answer = named(errors::response(error), &self.ids.next()).await;
-        answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-        answer
+        refusal(error, &self.ids.next()).await
+    }
+
+    /// The response to a request that came over plain HTTP and must not; `text` has the next step.
+    pub async fn refuse_plain_http(text: &'static str) -> Response<Body> {
+        refusal(s3_error!(InvalidRequest, "{text}"), &RequestIds::new().next()).await
     }
 
     /// Whether a request claims to be signed. If its signature is wrong, it is refused later.
@@ -235,6 +238,13 @@ pub struct S3WrongCredential {
 }
 
 const WRONG_CREDENTIALS: [&str; 2] = ["InvalidAccessKeyId", "SignatureDoesNotMatch"];
+
+/// The response to a refused request, which ends its connection.
+async fn refusal(error: S3Error, id: &str) -> Response<Body> {
+    let mut answer = named(errors::response(error), id).await;
+    answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    answer
+}
 
 /// Adds the headers that every response has.
 async fn named(answer: Response<Body>, id: &str) -> Response<Body> {

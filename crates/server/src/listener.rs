@@ -32,6 +32,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt;
 
+pub(crate) use self::{handshake::ErrorFormat, peers::network_of, slots::ConnectionSlot};
 use self::{
     handshake::tls_needed,
     peers::{PeerCounts, PeerGuard},
@@ -39,7 +40,6 @@ use self::{
     strict::{Framing, StrictLines},
     timeouts::{ResponseBody, TimedBody, TimedStream},
 };
-pub(crate) use self::{peers::network_of, slots::ConnectionSlot};
 use crate::{open_files, transport::Transport};
 
 /// Timeout of a TLS handshake, of a request head, and of an idle connection.
@@ -95,7 +95,7 @@ impl DrainResult {
 /// Serves until `stop`, then finishes the requests in flight.
 pub(crate) async fn serve(
     listener: TcpListener,
-    app: Router,
+    (app, errors): (Router, ErrorFormat),
     transport: Arc<Transport>,
     clock: Arc<dyn Clock>,
     stop: CancellationToken,
@@ -112,7 +112,8 @@ pub(crate) async fn serve(
         match accepted {
             Ok(Some(accepted)) => {
                 let local = accepted.stream.local_addr().ok().map(|it| it.ip().to_canonical());
-                let served = Served { app: app.clone(), transport: transport.clone(), local };
+                let (app, transport) = (app.clone(), transport.clone());
+                let served = Served { app, errors, transport, local };
                 connections.spawn(connection(accepted, served, stop.clone()));
             }
             // Its peer has too many.
@@ -143,6 +144,7 @@ struct Accepted {
 #[derive(Clone)]
 struct Served {
     app: Router,
+    errors: ErrorFormat,
     transport: Arc<Transport>,
     local: Option<IpAddr>,
 }
@@ -186,7 +188,7 @@ async fn connection(accepted: Accepted, served: Served, stop: CancellationToken)
     let timed = |stream| TimedStream::new(stream, counted, timeout);
     let is_own_host = |host: &str| served.transport.is_own_host(host);
     let secured = tokio::select! {
-        secured = handshake::accept(stream, tls, timed, is_own_host) => secured,
+        secured = handshake::accept(stream, tls, timed, is_own_host, served.errors) => secured,
         () = slot.evicted() => return,
         () = stop.cancelled() => return,
     };
@@ -290,7 +292,8 @@ async fn answer(
     is_last: bool,
 ) -> ServeResult {
     slot.has_head();
-    if let Some(refused) = in_the_clear(&served.transport, (peer, served.local), &request) {
+    if is_in_the_clear(&served.transport, (peer, served.local), &request) {
+        let refused = tls_needed(served.errors, IN_THE_CLEAR).await;
         return Ok(refused.map(|body| ResponseBody::new(body, slot)));
     }
     let mut request = request.map(|body| {
@@ -312,26 +315,18 @@ async fn answer(
     Ok(response.map(|body| ResponseBody::new(body, slot)))
 }
 
-/// Refuses a request whose credential would travel through a network in the clear. Health checks
-/// without a credential may come from a machine that is no proxy.
-fn in_the_clear<B>(
+const IN_THE_CLEAR: &str = "this port speaks plain HTTP and serves only the proxies of \
+    --trusted-proxy: a credential would be sent in the clear; use the URL of the proxy, or start \
+    the server with --tls-cert and --tls-key";
+
+/// Whether a request is refused because its credential would travel through a network in the
+/// clear. Health checks without a credential may come from a machine that is no proxy.
+fn is_in_the_clear<B>(
     transport: &Transport,
     (peer, local): (IpAddr, Option<IpAddr>),
     request: &Request<B>,
-) -> Option<axum::http::Response<Body>> {
-    if !transport.is_in_the_clear(peer, local) || is_bare_health_check(request) {
-        return None;
-    }
-    let detail = "this port speaks plain HTTP and serves only the proxies of --trusted-proxy: a \
-        credential would be sent in the clear; use the URL of the proxy, or start the server with \
-        --tls-cert and --tls-key";
-    let mut response = axum::http::Response::new(Body::from(tls_needed(detail)));
-    *response.status_mut() = StatusCode::BAD_REQUEST;
-    let headers = response.headers_mut();
-    let kind = HeaderValue::from_static("application/problem+json");
-    headers.insert(header::CONTENT_TYPE, kind);
-    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
-    Some(response)
+) -> bool {
+    transport.is_in_the_clear(peer, local) && !is_bare_health_check(request)
 }
 
 /// Whether a request is a health check without a credential. A bucket may have the same name.

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     args::S3Listen,
     failure::Failure,
-    listener::{self, DrainResult},
+    listener::{self, DrainResult, ErrorFormat},
     s3,
     server::Server,
     transport::Transport,
@@ -89,17 +89,19 @@ impl Ports {
         clock: &Arc<dyn Clock>,
         stop: &CancellationToken,
     ) -> DrainResult {
-        let serve = async |listener: Option<TcpListener>, app: Router| {
+        let serve = async |listener: Option<TcpListener>, app: Router, errors: ErrorFormat| {
             let transport = server.transport().clone();
             match listener {
-                Some(it) => listener::serve(it, app, transport, clock.clone(), stop.clone()).await,
+                Some(it) => {
+                    listener::serve(it, (app, errors), transport, clock.clone(), stop.clone()).await
+                }
                 None => DrainResult::All,
             }
         };
         let (http, s3, webhooks) = tokio::join!(
-            serve(Some(self.listener), routes.clone()),
-            serve(self.s3, s3::router(server)),
-            serve(self.webhooks, webhooks::router(routes)),
+            serve(Some(self.listener), routes.clone(), ErrorFormat::Problem),
+            serve(self.s3, s3::router(server), ErrorFormat::S3),
+            serve(self.webhooks, webhooks::router(routes), ErrorFormat::Problem),
         );
         http.and(s3).and(webhooks)
     }

@@ -133,6 +133,9 @@ async fn a_client_calls_and_stores_over_https() {
     let path = url.strip_prefix(server.s3_url()).expect("a URL of the S3 port");
     let request = s3.start("GET", path).body(payload("")).unwrap();
     assert!(s3.bytes(request).await.unwrap() == bytes);
+    let host = server.s3_url().strip_prefix("https://").unwrap().trim_end_matches('/');
+    let refused = raw(host, "GET /files HTTP/1.1\r\nHost: localhost\r\n");
+    assert!(refused.contains("<Code>InvalidRequest</Code>"), "{refused}");
 }
 
 #[test]

@@ -2,7 +2,13 @@
 
 use std::{io, sync::Arc};
 
+use axum::{
+    body::{Body, to_bytes},
+    http::{HeaderValue, header},
+    response::{IntoResponse, Response},
+};
 use steadfast_api::Code;
+use steadfast_s3::S3Api;
 use steadfast_web::Problem;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -21,6 +27,15 @@ const PLAIN_HEAD_MAX: usize = 8 << 10;
 /// Maximum bytes of a plain request that are read before its connection is closed.
 const PLAIN_BYTES_MAX: u64 = 64 << 10;
 
+/// The format of the errors of a port.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ErrorFormat {
+    /// JSON of RFC 9457.
+    Problem,
+    /// XML of S3.
+    S3,
+}
+
 /// Begins TLS. Answers plain HTTP with an error, or redirects a browser that asks for one of our
 /// own hosts, and returns `None`.
 pub(super) async fn accept(
@@ -28,6 +43,7 @@ pub(super) async fn accept(
     tls: Arc<ServerConfig>,
     timed: impl FnOnce(TcpStream) -> TimedStream,
     is_own_host: impl Fn(&str) -> bool,
+    errors: ErrorFormat,
 ) -> io::Result<Option<TlsStream<TimedStream>>> {
     let accepting = async {
         let mut first = [0];
@@ -36,7 +52,7 @@ pub(super) async fn accept(
             _ if first == [HANDSHAKE] => {
                 TlsAcceptor::from(tls).accept(timed(stream)).await.map(Some)
             }
-            _ => refuse_plain(stream, is_own_host).await.map(|()| None),
+            _ => refuse_plain(stream, is_own_host, errors).await.map(|()| None),
         }
     };
     match tokio::time::timeout(HEADER_TIMEOUT, accepting).await {
@@ -45,14 +61,24 @@ pub(super) async fn accept(
     }
 }
 
-/// The body of the answer to plain HTTP.
-pub(super) fn tls_needed(detail: &str) -> String {
-    let problem = Problem::of(Code::TlsNeeded, detail);
-    serde_json::to_string(&problem.body("", "")).unwrap_or_default()
+/// The answer to plain HTTP. It ends the connection.
+pub(super) async fn tls_needed(errors: ErrorFormat, detail: &'static str) -> Response {
+    match errors {
+        ErrorFormat::Problem => {
+            let mut response = Problem::of(Code::TlsNeeded, detail).into_response();
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            response
+        }
+        ErrorFormat::S3 => S3Api::refuse_plain_http(detail).await.map(Body::new),
+    }
 }
 
 /// Tells a client of plain HTTP what to do.
-async fn refuse_plain(mut stream: TcpStream, is_own_host: impl Fn(&str) -> bool) -> io::Result<()> {
+async fn refuse_plain(
+    mut stream: TcpStream,
+    is_own_host: impl Fn(&str) -> bool,
+    errors: ErrorFormat,
+) -> io::Result<()> {
     // The head of a navigation arrives as a whole. Nobody waits for the rest of another one.
     let mut head = vec![0; PLAIN_HEAD_MAX];
     let length = stream.peek(&mut head).await?;
@@ -61,21 +87,32 @@ async fn refuse_plain(mut stream: TcpStream, is_own_host: impl Fn(&str) -> bool)
         Some(url) => format!(
             "HTTP/1.1 308 Permanent Redirect\r\nlocation: {url}\r\ncontent-length: 0\r\n\
              cache-control: no-store\r\nconnection: close\r\n\r\n"
-        ),
+        )
+        .into_bytes(),
         None => {
-            let body = tls_needed("this port speaks TLS: write https:// in the URL");
-            format!(
-                "HTTP/1.1 400 Bad Request\r\ncontent-type: application/problem+json\r\n\
-                 content-length: {}\r\nconnection: close\r\n\r\n{body}",
-                body.len()
-            )
+            let detail = "this port speaks TLS: write https:// in the URL";
+            bytes_of(tls_needed(errors, detail).await).await?
         }
     };
-    stream.write_all(answer.as_bytes()).await?;
+    stream.write_all(&answer).await?;
     stream.shutdown().await?;
     // Bytes that were not read would reset the connection, and the client would see no answer.
     tokio::io::copy(&mut stream.take(PLAIN_BYTES_MAX), &mut tokio::io::sink()).await?;
     Ok(())
+}
+
+/// A response as it is sent.
+async fn bytes_of(response: Response) -> io::Result<Vec<u8>> {
+    let (parts, body) = response.into_parts();
+    let body = to_bytes(body, PLAIN_HEAD_MAX).await.map_err(io::Error::other)?;
+    let mut bytes =
+        format!("HTTP/1.1 {}\r\ncontent-length: {}\r\n", parts.status, body.len()).into_bytes();
+    for (name, value) in &parts.headers {
+        bytes.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
+    }
+    bytes.extend(b"\r\n");
+    bytes.extend(body);
+    Ok(bytes)
 }
 
 /// The URL over TLS of a navigation of a browser. A request with a token or a signature is none:

@@ -28,6 +28,7 @@ use super::*;
 use crate::{args::TransportArgs, transport::ClientInfo};
 
 async fn serve_plain(listener: TcpListener, app: Router, stop: CancellationToken) -> DrainResult {
+    let app = (app, ErrorFormat::Problem);
     serve(listener, app, Arc::default(), Arc::new(SystemClock), stop).await
 }
 
@@ -94,30 +95,29 @@ fn without_tls_a_request_from_a_network_is_served_only_if_its_peer_is_a_proxy() 
     let get = |uri: &str| Request::get(uri).body(()).unwrap();
     let local = "192.168.1.5".parse().ok();
     let refused = |peer: &str, uri: &str| {
-        let refused = in_the_clear(&proxied, (peer.parse().unwrap(), local), &get(uri));
-        refused.map(|it| it.status().as_u16())
+        is_in_the_clear(&proxied, (peer.parse().unwrap(), local), &get(uri))
     };
     for uri in ["/v1/queues", "/login", "/photos/a.png?X-Amz-Signature=1", "/healthz?a"] {
-        assert_eq!(refused("192.168.1.9", uri), Some(400), "{uri}");
-        assert_eq!(refused("2001:db8::1", uri), Some(400), "{uri}");
-        assert_eq!(refused("10.0.0.1", uri), None, "{uri}");
-        assert_eq!(refused("127.0.0.1", uri), None, "{uri}");
-        assert_eq!(refused("192.168.1.5", uri), None, "this machine: {uri}");
+        assert!(refused("192.168.1.9", uri), "{uri}");
+        assert!(refused("2001:db8::1", uri), "{uri}");
+        assert!(!refused("10.0.0.1", uri), "{uri}");
+        assert!(!refused("127.0.0.1", uri), "{uri}");
+        assert!(!refused("192.168.1.5", uri), "this machine: {uri}");
     }
     let stranger = ("192.168.1.9".parse().unwrap(), local);
-    assert_eq!(refused("192.168.1.9", "/healthz"), None);
+    assert!(!refused("192.168.1.9", "/healthz"));
     // A bucket may have this name, and a health check a credential.
     let put = Request::put("/healthz").body(()).unwrap();
-    assert!(in_the_clear(&proxied, stranger, &put).is_some());
+    assert!(is_in_the_clear(&proxied, stranger, &put));
     for name in ["authorization", "cookie"] {
         let with = Request::get("/healthz").header(name, "secret").body(()).unwrap();
-        assert!(in_the_clear(&proxied, stranger, &with).is_some(), "{name}");
+        assert!(is_in_the_clear(&proxied, stranger, &with), "{name}");
     }
     let folder = tempfile::tempdir().unwrap();
     write_pair(folder.path());
     let path = |name: &str| folder.path().join(name).display().to_string();
     let secure = transport(&["--tls-cert", &path("cert.pem"), "--tls-key", &path("key.pem")]);
-    assert!(in_the_clear(&secure, stranger, &get("/v1/queues")).is_none());
+    assert!(!is_in_the_clear(&secure, stranger, &get("/v1/queues")));
 }
 
 /// A server on TLS with the certificate of a folder.
@@ -148,6 +148,10 @@ fn transport(flags: &[&str]) -> Arc<Transport> {
 
 impl Secure {
     async fn start() -> (Self, CertificateDer<'static>) {
+        Self::start_with(ErrorFormat::Problem).await
+    }
+
+    async fn start_with(errors: ErrorFormat) -> (Self, CertificateDer<'static>) {
         let folder = tempfile::tempdir().unwrap();
         let first = write_pair(folder.path());
         let path = |name: &str| folder.path().join(name).display().to_string();
@@ -159,8 +163,8 @@ impl Secure {
         let app = Router::new()
             .route("/", get(async |it: Extension<ClientInfo>| it.origin().unwrap_or_default()))
             .route("/socket", get(async |it: WebSocketUpgrade| it.on_upgrade(greet)));
-        let serving = serve(listener, app, transport.clone(), Arc::new(SystemClock), stop.clone());
-        tokio::spawn(serving);
+        let (app, time) = ((app, errors), Arc::new(SystemClock));
+        tokio::spawn(serve(listener, app, transport.clone(), time, stop.clone()));
         let watched = clock.clone();
         tokio::spawn(async move { transport.watch(&watched).await });
         (Self { folder, address, clock, stop }, first)
@@ -249,6 +253,31 @@ async fn plain_http_on_a_tls_port_is_told_to_use_https() {
 }
 
 #[tokio::test]
+async fn the_s3_port_refuses_plain_http_with_an_error_document() {
+    let (server, _) = Secure::start_with(ErrorFormat::S3).await;
+    let mut plain = TcpStream::connect(server.address).await.unwrap();
+    plain.write_all(b"GET /photos HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    plain.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{head}");
+    assert!(head.contains(&format!("\r\ncontent-length: {}\r\n", body.len())), "{head}");
+    // A port without TLS gives the other text.
+    let refused = tls_needed(ErrorFormat::S3, IN_THE_CLEAR).await;
+    assert_eq!(refused.status(), StatusCode::BAD_REQUEST);
+    assert_eq!(refused.headers()[header::CONTENT_TYPE], "application/xml");
+    assert_eq!(refused.headers()[header::CONNECTION], "close");
+    let refused = axum::body::to_bytes(refused.into_body(), 9_999).await.unwrap();
+    for (xml, text) in
+        [(body, "https://"), (std::str::from_utf8(&refused).unwrap(), "--trusted-proxy")]
+    {
+        assert!(xml.contains("<Error><Code>InvalidRequest</Code><Message>"), "{xml}");
+        assert!(xml.contains(text) && xml.ends_with("</RequestId></Error>"), "{xml}");
+    }
+    server.stop.cancel();
+}
+
+#[tokio::test]
 async fn a_browser_is_redirected_to_tls_and_a_client_with_a_credential_is_not() {
     let (server, _) = Secure::start().await;
     let page = "Accept: text/html,*/*\r\n";
@@ -317,6 +346,7 @@ async fn a_peer_with_too_many_connections_gets_no_more() {
     let address = listener.local_addr().unwrap();
     let (stop, app) = (CancellationToken::new(), Router::new().route("/", get(async || "hello")));
     let clock = Arc::new(SystemClock);
+    let app = (app, ErrorFormat::Problem);
     tokio::spawn(serve(listener, app, transport.clone(), clock, stop.clone()));
     let is_served = async || {
         let mut client = TcpStream::connect(address).await.unwrap();
