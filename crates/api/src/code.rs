@@ -403,7 +403,8 @@ impl Code {
             BucketError::UnknownRule { .. } => Self::RuleNotFound,
             BucketError::BucketExists { .. }
             | BucketError::NotEmpty { .. }
-            | BucketError::Overlap { .. } => Self::Conflict,
+            | BucketError::Overlap { .. }
+            | BucketError::Replaced { .. } => Self::Conflict,
             BucketError::Condition { .. } => Self::PreconditionFailed,
             BucketError::NotModified { .. } => Self::NotModified,
             BucketError::Range { .. } => Self::RangeNotSatisfiable,

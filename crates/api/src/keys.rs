@@ -57,7 +57,7 @@ requests! {
         #[serde(skip_serializing_if = "Option::is_none")]
         pub overlap_hours: Option<u32>,
     } => NewKey, Post "/v1/keys/{id}/rotate", Admin, status 201,
-        errors [KeyNotFound, InvalidInput, SealKeyMissing];
+        errors [KeyNotFound, InvalidInput, Conflict, SealKeyMissing];
 
     /// Revoke an access key at once. The S3 API refuses its signatures, presigned URLs included.
     plain RevokeKey {

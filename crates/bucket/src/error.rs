@@ -160,6 +160,14 @@ pub enum BucketError {
         /// The idempotency key.
         key: String,
     },
+    /// The access key ends with the overlap of its rotation, and so would another secret of it.
+    #[error("access key `{id}` was replaced by `{by}`; rotate that one, or create a new key")]
+    Replaced {
+        /// The id of the key.
+        id: String,
+        /// The id of the key that replaced it.
+        by: String,
+    },
     /// The quota of the organization does not allow it.
     #[error(transparent)]
     Quota(#[from] QuotaError),
@@ -324,7 +332,7 @@ impl BucketError {
             BucketError::Metadata { .. } => "too_large",
             BucketError::Part { .. } => "invalid_input",
             BucketError::Argument { .. } => "invalid_input",
-            BucketError::Overlap { .. } => "conflict",
+            BucketError::Overlap { .. } | BucketError::Replaced { .. } => "conflict",
             BucketError::Repeated { .. } | BucketError::KeyReused { .. } => "key_reused",
             BucketError::Quota(error) => error.code(),
             BucketError::DiskFull => "disk_full",

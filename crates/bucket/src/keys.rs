@@ -224,9 +224,8 @@ pub async fn rotate_key(
         if expires_at.is_some_and(|it| it <= now.0) {
             return Ok(None);
         }
-        if let Some(by) = &row.replaced_by {
-            let rule = format!("names a key that was replaced by `{by}`; rotate that one");
-            return Err(BucketError::Argument { field: "id", rule });
+        if let Some(by) = row.replaced_by.take() {
+            return Err(BucketError::Replaced { id: id.to_owned(), by });
         }
         let NewSecret { id, secret, entry, sealed } = new_secret(seal)?;
         let scope = row.scope.clone();

@@ -75,6 +75,7 @@ fn code_of(error: &BucketError) -> (S3ErrorCode, Option<StatusCode>) {
         BucketError::UnknownRule { .. }
         | BucketError::Argument { .. }
         | BucketError::Overlap { .. }
+        | BucketError::Replaced { .. }
         | BucketError::Repeated { .. }
         | BucketError::KeyReused { .. }
         | BucketError::Store(StoreError::Invalid(_)) => Code::InvalidArgument,

@@ -158,6 +158,7 @@ fn every_error_of_a_bucket_keeps_its_code() {
     check(BucketError::Part { number: 1, reason: PartError::Small }, 400);
     check(BucketError::Argument { field: "x", rule: text() }, 400);
     check(BucketError::Overlap { rule: text(), other: text(), action: "x" }, 409);
+    check(BucketError::Replaced { id: text(), by: text() }, 409);
     check(BucketError::Repeated { answer: text() }, 409);
     check(BucketError::KeyReused { key: text() }, 409);
     let (used, limit) = (1, 1);

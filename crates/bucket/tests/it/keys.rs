@@ -106,8 +106,9 @@ async fn a_rotated_key_is_found_during_the_overlap_and_uses_are_listed(setup: Se
     assert!((1..=3_600_000).contains(&ends), "{ends}");
     assert_eq!((ending.secret, ending.created_at), (old.secret, old.created_at));
     // Another key in its place would end with the overlap.
-    let again = rotate_key(store, &seal, &old.id, hour).await.unwrap_err().to_string();
-    assert!(again.contains(&format!("replaced by `{}`", new.id)), "{again}");
+    let again = rotate_key(store, &seal, &old.id, hour).await.unwrap_err();
+    assert_eq!(again.code(), "conflict");
+    assert!(again.to_string().contains(&format!("was replaced by `{}`", new.id)), "{again}");
     // Without an overlap it ends at once, and cannot be rotated again.
     let next = rotate_key(store, &seal, &new.id, Duration::ZERO).await.unwrap().unwrap();
     assert_eq!(find_key(store, &seal, &new.id).await.unwrap(), None);

@@ -494,6 +494,26 @@ async fn an_admin_of_an_organization_revokes_expired_tokens_and_changes_few_per_
 }
 
 #[tokio::test]
+async fn an_access_key_that_was_replaced_is_not_rotated_again() {
+    let program = App::new("host").test().await.unwrap();
+    let site = router(&program, Policy::Loopback).unwrap();
+    let sent = async |path: &str, body: &str| {
+        let response = post(&site, path, None, body).await;
+        let status = response.status().as_u16();
+        (status, serde_json::from_str::<serde_json::Value>(&text(response).await).unwrap())
+    };
+    let (_, old) = sent("/v1/keys", "{}").await;
+    let old = old["accessKeyId"].as_str().unwrap();
+    let rotate = format!("/v1/keys/{old}/rotate");
+    let (status, new) = sent(&rotate, r#"{"overlapHours": 1}"#).await;
+    assert_eq!(status, 201, "{new}");
+    let (status, again) = sent(&rotate, r#"{"overlapHours": 1}"#).await;
+    assert_eq!((status, &again["code"]), (409, &serde_json::json!("conflict")), "{again}");
+    let by = format!("`{old}` was replaced by `{}`", new["accessKeyId"].as_str().unwrap());
+    assert!(again["detail"].as_str().unwrap().contains(&by), "{again}");
+}
+
+#[tokio::test]
 async fn a_websocket_of_a_whole_router_is_a_call() {
     let raw = || needs(Role::Member, Router::<()>::new().route("/x", get(async || "")));
     let program = App::new("host").routes("/raw", raw).test().await.unwrap();
