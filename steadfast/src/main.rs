@@ -92,7 +92,7 @@ mod tests {
             let by_viewers = it.needs.role() == Some(steadfast::web::Role::Viewer);
             // SQL queries only read, although they use POST. Login links and sessions are of the
             // same token.
-            let may = ["/query", "/sql", "/login-links", "/sessions/{id}"];
+            let may = ["/query", "/sql", "/login-links", "/sessions/{id}", "/sessions/{id}/end"];
             let may = may.iter().any(|end| it.path.ends_with(end));
             assert!(!is_changing || !by_viewers || may, "{} {path}: viewers", it.method);
         }

@@ -23,7 +23,14 @@ use tower::ServiceExt;
 use super::{app, tests::settings};
 
 /// Routes of the server for every principal.
-const FOR_ALL: [&str; 4] = ["/v1/whoami", "/v1/login-links", "/v1/sessions", "/v1/sessions/{id}"];
+const FOR_ALL: [&str; 6] = [
+    "/v1/whoami",
+    "/v1/login-links",
+    "/v1/sessions",
+    "/v1/sessions/{id}",
+    "/sessions",
+    "/sessions/{id}/end",
+];
 
 /// The codes of refused credentials.
 const REFUSALS: [&str; 6] = [

@@ -30,9 +30,20 @@ pub struct Session {
     pub id: String,
     /// The id of its token.
     pub token: String,
+    /// The name of its token; null for none.
+    pub name: Option<String>,
+    /// The organization of its token; null for the whole platform.
+    pub organization: Option<String>,
+    /// The role of its token: `viewer`, `member`, `operator` or `admin`.
+    pub role: String,
+    /// The address from which it was begun; null if that is unknown.
+    pub client: Option<String>,
     /// When it began.
     #[schema(format = DateTime)]
     pub begun_at: String,
+    /// When it was last used, to five minutes.
+    #[schema(format = DateTime)]
+    pub last_used_at: String,
     /// When it ends if it is not used again.
     #[schema(format = DateTime)]
     pub ends_at: String,
@@ -47,7 +58,16 @@ pub struct EndedSession {
 
 impl From<steadfast_core::Session> for Session {
     fn from(it: steadfast_core::Session) -> Self {
-        let (begun_at, ends_at) = (rfc3339(it.begun_at), rfc3339(it.ends_at));
-        Self { id: it.id, token: it.token, begun_at, ends_at }
+        Self {
+            id: it.id,
+            token: it.token,
+            name: it.name,
+            organization: it.organization,
+            role: it.role.name().to_owned(),
+            client: it.client,
+            begun_at: rfc3339(it.begun_at),
+            last_used_at: rfc3339(it.last_used_at),
+            ends_at: rfc3339(it.ends_at),
+        }
     }
 }

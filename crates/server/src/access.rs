@@ -28,7 +28,14 @@ use crate::{
 };
 
 /// Routes of the server that every principal may use, also those of organizations.
-const FOR_ALL: [&str; 4] = ["/v1/whoami", "/v1/login-links", "/v1/sessions", "/v1/sessions/{id}"];
+const FOR_ALL: [&str; 6] = [
+    "/v1/whoami",
+    "/v1/login-links",
+    "/v1/sessions",
+    "/v1/sessions/{id}",
+    "/sessions",
+    "/sessions/{id}/end",
+];
 
 /// Routes of the server for admins of organizations. Their handlers show them the tokens of the
 /// organization only.

@@ -12,7 +12,7 @@ pub(crate) mod queues;
 pub(crate) mod quotas;
 pub(crate) mod runs;
 mod server;
-mod sessions;
+pub(crate) mod sessions;
 pub(crate) mod streams;
 pub(crate) mod tokens;
 

@@ -15,6 +15,7 @@ mod queues;
 mod quotas;
 mod runs;
 mod search;
+mod sessions;
 mod start;
 mod streams;
 #[cfg(test)]
@@ -39,6 +40,7 @@ use steadfast_api::{
     objects::{CallObject, QueryObject},
     queues::{EditMessage, RedriveQueue},
     runs::SendEvent,
+    sessions::EndSession,
     streams::ReviveMessage,
 };
 use steadfast_store::{Address, EntityKind};
@@ -87,6 +89,8 @@ pub(crate) fn routes() -> Vec<PageRoute> {
     let mut all =
         vec![get("/", start::start), get("/search", search::search), get("/quotas", quotas::list)];
     all.push(PageRoute { needs: ListAudit::NEEDS.into(), ..get("/audit", audit::list) });
+    all.push(get("/sessions", sessions::list));
+    all.push(post("/sessions/{id}/end", EndSession::NEEDS, sessions::end));
     all.extend(streams());
     all.extend(processes());
     all.extend(objects());

@@ -478,7 +478,7 @@ mod tests {
         app.advance(Duration::from_hours(91 * 24)).await;
         let server = Server::new((*app).clone(), Location::Host, Policy::Loopback);
         let Login::Link(code) = login_of(&server, data.path()).await else { panic!("no link") };
-        app.sessions().begin_with_link(&code).await.unwrap();
+        app.sessions().begin_with_link(&code, None).await.unwrap();
     }
 
     #[test]

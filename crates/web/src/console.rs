@@ -166,6 +166,7 @@ fn footer(visitor: Visitor<'_>) -> Markup {
                     span { "Token " code { (token) } ", role " (role) }
                     button { "Log out" }
                 }
+                a href="/sessions" { "Sessions" }
                 a href="/audit" { "Audit log" }
             }
             a href="/quotas" { "Quotas" }

@@ -256,6 +256,7 @@ fn sessions_are_listed_and_one_of_them_is_ended() {
     };
     let (own, all) = (ids(&list(&viewer)), ids(&list(&Holder::admin(&server))));
     assert_eq!((own.len(), all.len()), (2, 3));
+    assert_eq!(list(&viewer)[0]["client"], "127.0.0.1");
     let of_others = all.iter().find(|it| !own.contains(it)).expect("that of the admin");
     let refused = viewer.delete(&format!("/v1/sessions/{of_others}"));
     refused.assert_problem(404, "session_not_found");

@@ -225,7 +225,7 @@ fn a_page_of_an_allowed_origin_uploads_and_downloads_and_no_other_page() {
 }
 
 /// The pages that a new server has.
-const PAGES: [&str; 15] = [
+const PAGES: [&str; 16] = [
     "/",
     "/streams",
     "/streams/pending",
@@ -235,6 +235,7 @@ const PAGES: [&str; 15] = [
     "/queues",
     "/buckets",
     "/audit",
+    "/sessions",
     "/docs",
     "/search?q=a",
     "/chat",

@@ -124,6 +124,7 @@ fn every_screen_fits_a_desktop_and_a_phone_without_browser_errors() {
         ("queue", "/queues/thumbnails".into()),
         ("queue-in-flight", "/queues/thumbnails?state=in-flight".into()),
         ("dead-letters", "/queues/mail-dead".into()),
+        ("sessions", "/sessions".into()),
         ("docs", "/docs".into()),
         ("docs-queues", "/docs/queues".into()),
         ("docs-uploads", "/docs/uploads".into()),

@@ -12,7 +12,7 @@ use steadfast_store::{
 use tokio::sync::watch;
 
 use super::{
-    Principal,
+    Principal, Role,
     hash::hash,
     tokens::{Denied, LONGEST_WAIT_MS, RETRY_MS, TokenError, Tokens},
 };
@@ -81,8 +81,18 @@ pub struct Session {
     pub id: String,
     /// The id of the token that it stands for.
     pub token: String,
+    /// The name of the token.
+    pub name: Option<String>,
+    /// The organization of the token.
+    pub organization: Option<String>,
+    /// The role of the token.
+    pub role: Role,
+    /// The address from which it was begun, if the caller has named it.
+    pub client: Option<String>,
     /// When it began.
     pub begun_at: Timestamp,
+    /// When it was last used, to five minutes.
+    pub last_used_at: Timestamp,
     /// When it ends if it is not used again.
     pub ends_at: Timestamp,
 }
@@ -94,6 +104,8 @@ struct Stored {
     token: String,
     /// When the secret of the token was created: a session ends when it gets another one.
     issued_at: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    client: Option<String>,
     ends_at: i64,
     idle_until: i64,
 }
@@ -104,16 +116,20 @@ impl Sessions {
         Self { store, tokens, cache: Arc::default(), ends: Arc::new(ends) }
     }
 
-    /// Begins a session with a token.
+    /// Begins a session with a token, for a client with this address.
     #[steadfast_store::boxed]
-    pub async fn begin(&self, token: &str) -> Result<NewSession, TokenError> {
+    pub async fn begin(&self, token: &str, client: Option<&str>) -> Result<NewSession, TokenError> {
         let principal = self.tokens.authenticate(token.trim()).await?;
-        self.begin_as(principal).await
+        self.begin_as(principal, client).await
     }
 
     /// Begins a session with the code of a login link, which works once.
     #[steadfast_store::boxed]
-    pub async fn begin_with_link(&self, code: &str) -> Result<NewSession, TokenError> {
+    pub async fn begin_with_link(
+        &self,
+        code: &str,
+        client: Option<&str>,
+    ) -> Result<NewSession, TokenError> {
         let entry = EntryKey::new(LINKS, hash(code).as_bytes())?;
         let found = self.store.entry(&entry).await?.ok_or(Denied::Unknown)?;
         let now = self.store.clock().now();
@@ -126,7 +142,7 @@ impl Sessions {
         let commit = Commit::of(Write::Put(used));
         let commit = commit.expect(Expect::Revision { entry, revision: found.revision });
         match self.store.commit(commit).await? {
-            Outcome::Committed(_) => self.begin_as(principal).await,
+            Outcome::Committed(_) => self.begin_as(principal, client).await,
             Outcome::Duplicate(_) | Outcome::Rejected(_) => Err(Denied::Expired.into()),
         }
     }
@@ -143,11 +159,16 @@ impl Sessions {
         Ok(code)
     }
 
-    async fn begin_as(&self, principal: Principal) -> Result<NewSession, TokenError> {
+    async fn begin_as(
+        &self,
+        principal: Principal,
+        client: Option<&str>,
+    ) -> Result<NewSession, TokenError> {
         let (secret, now) = (secret_text(SECRET_LEN, LETTERS)?, self.store.clock().now());
         let (ends_at, idle_until) = (now.after(SESSION_MAX).0, now.after(SESSION_IDLE).0);
         let (token, issued_at) = (principal.token.clone(), principal.issued_at.0);
-        let stored = Stored { token, issued_at, ends_at, idle_until };
+        let client = client.map(str::to_owned);
+        let stored = Stored { token, issued_at, client, ends_at, idle_until };
         let id = SessionId(hash(&secret));
         self.store.commit(put(&id, &stored, now)?).await?;
         Ok(NewSession { secret, principal })
@@ -173,7 +194,7 @@ impl Sessions {
             return Err(Denied::Expired.into());
         }
         let principal = self.principal(&stored.token, stored.issued_at).await?;
-        let idle_until = now.after(SESSION_IDLE).0.min(stored.ends_at);
+        let idle_until = now.after(SESSION_IDLE).0;
         if stored.idle_until.saturating_add(millis(USE_WRITTEN)) <= idle_until {
             stored.idle_until = idle_until;
             self.write_use(&id, &stored, now).await?;
@@ -242,11 +263,12 @@ impl Sessions {
                 continue;
             };
             let is_listed = token.is_none_or(|it| it == stored.token) && now < stored.end();
+            if !is_listed {
+                continue;
+            }
             // A session whose token has ended has ended, too.
-            if is_listed && self.principal(&stored.token, stored.issued_at).await.is_ok() {
-                let begun_at = Timestamp(stored.ends_at.saturating_sub(millis(SESSION_MAX)));
-                let ends_at = Timestamp(stored.end());
-                listed.push(Session { id, token: stored.token, begun_at, ends_at });
+            if let Ok(principal) = self.principal(&stored.token, stored.issued_at).await {
+                listed.push(stored.shown(id, principal));
             }
         }
         Ok((listed, last.filter(|_| is_full)))
@@ -317,6 +339,21 @@ impl Stored {
     /// The time at which the session ends if it is not used again.
     fn end(&self) -> i64 {
         self.ends_at.min(self.idle_until)
+    }
+
+    fn shown(self, id: String, principal: Principal) -> Session {
+        let Principal { token, name, organization, role, .. } = principal;
+        Session {
+            id,
+            token,
+            name,
+            organization,
+            role,
+            begun_at: Timestamp(self.ends_at).before(SESSION_MAX),
+            last_used_at: Timestamp(self.idle_until).before(SESSION_IDLE),
+            ends_at: Timestamp(self.end()),
+            client: self.client,
+        }
     }
 }
 

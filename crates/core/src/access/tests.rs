@@ -92,7 +92,7 @@ async fn a_replaced_token_is_valid_during_the_overlap_and_not_after_it() {
     let scopes = vec!["queue:mail:send".parse().unwrap()];
     let spec = TokenSpec { scopes: scopes.clone(), ..TokenSpec::role(Role::Member) };
     let old = world.tokens.create(spec, None).await.unwrap();
-    let session = world.sessions.begin(&old.secret).await.unwrap().secret;
+    let session = world.sessions.begin(&old.secret, None).await.unwrap().secret;
     let hour = Duration::from_hours(1);
     let by = Some("ADMINTOKEN".to_owned());
     let new = world.tokens.replace(&old.token.id, hour, by.clone()).await.unwrap().unwrap();
@@ -185,7 +185,7 @@ async fn tokens_of_a_creator_need_not_expire_in_a_store_that_is_only_read() {
     assert_eq!(world.denied(&made.secret).await, None);
     assert_eq!(world.denied(&other.secret).await, Some(Denied::Expired));
     let link = world.sessions.link(&made.token.id).await.unwrap();
-    let session = world.sessions.begin_with_link(&link).await.unwrap().secret;
+    let session = world.sessions.begin_with_link(&link, None).await.unwrap().secret;
     assert_eq!(world.session_denied(&session).await, None);
 }
 
@@ -211,7 +211,7 @@ async fn callers_that_wait_for_the_tokens_share_one_read() {
 async fn secrets_are_found_by_their_hashes() {
     let world = World::new();
     let made = world.tokens.create(TokenSpec::role(Role::Admin), None).await.unwrap();
-    let session = world.sessions.begin(&made.secret).await.unwrap().secret;
+    let session = world.sessions.begin(&made.secret, None).await.unwrap().secret;
     let link = world.sessions.link(&made.token.id).await.unwrap();
     let rows = world.store.dump().await.unwrap().rows.join("\n");
     for (space, secret) in [("token", made.secret), ("session", session), ("login-link", link)] {
@@ -289,8 +289,8 @@ async fn a_token_is_created_once_under_a_key() {
 async fn a_session_ends_when_it_is_idle_too_old_left_or_without_its_token() {
     let world = World::new();
     let made = world.tokens.create(TokenSpec::role(Role::Operator), None).await.unwrap();
-    let begin = async || world.sessions.begin(&made.secret).await.unwrap().secret;
-    assert!(world.sessions.begin("sf_x_y").await.is_err());
+    let begin = async || world.sessions.begin(&made.secret, None).await.unwrap().secret;
+    assert!(world.sessions.begin("sf_x_y", None).await.is_err());
     let (idle, old, left, kept) = (begin().await, begin().await, begin().await, begin().await);
     world.sessions.end(&left).await.unwrap();
     assert_eq!(world.session_denied(&left).await, Some(Denied::Unknown));
@@ -320,8 +320,8 @@ async fn sessions_are_listed_by_token_and_ended_by_id() {
     }
     let [viewer, admin] = &tokens[..] else { panic!("two tokens") };
     let (one, other) = (
-        world.sessions.begin(&viewer.secret).await.unwrap().secret,
-        world.sessions.begin(&admin.secret).await.unwrap().secret,
+        world.sessions.begin(&viewer.secret, None).await.unwrap().secret,
+        world.sessions.begin(&admin.secret, None).await.unwrap().secret,
     );
     let ids = async |token: Option<&str>| {
         let (listed, next) = world.sessions.list(token, None, 9).await.unwrap();
@@ -349,10 +349,30 @@ async fn sessions_are_listed_by_token_and_ended_by_id() {
 }
 
 #[tokio::test]
+async fn the_client_and_the_last_use_of_a_session_are_listed_until_its_end() {
+    let world = World::new();
+    let acme = TokenSpec { name: Some("ann".into()), ..TokenSpec::member("acme") };
+    let made = world.tokens.create(acme, None).await.unwrap();
+    let begun = world.sessions.begin(&made.secret, Some("203.0.113.9")).await.unwrap().secret;
+    let listed = async || world.sessions.list(None, None, 9).await.unwrap().0.pop().unwrap();
+    let it = listed().await;
+    assert_eq!((it.name.as_deref(), it.organization.as_deref()), (Some("ann"), Some("acme")));
+    assert_eq!((it.role, it.client.as_deref()), (Role::Member, Some("203.0.113.9")));
+    assert_eq!(it.last_used_at, it.begun_at);
+    for hours in 1..17 {
+        world.clock.advance(Duration::from_hours(10));
+        assert_eq!(world.session_denied(&begun).await, None);
+        let used = listed().await;
+        assert_eq!(used.last_used_at, it.begun_at.after(Duration::from_hours(10 * hours)));
+        assert!(used.ends_at <= it.begun_at.after(SESSION_MAX), "{used:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_use_does_not_revive_a_session_that_another_process_has_ended() {
     let world = World::new();
     let made = world.tokens.create(TokenSpec::role(Role::Viewer), None).await.unwrap();
-    let session = world.sessions.begin(&made.secret).await.unwrap().secret;
+    let session = world.sessions.begin(&made.secret, None).await.unwrap().secret;
     assert_eq!(world.session_denied(&session).await, None, "it is in memory now");
     let other = Sessions::new(world.store.clone(), Tokens::new(world.store.clone()));
     other.end(&session).await.unwrap();
@@ -423,7 +443,7 @@ async fn a_use_during_the_logout_does_not_keep_the_session_in_memory() {
     let made = world.tokens.create(TokenSpec::role(Role::Viewer), None).await.unwrap();
     let store: Arc<dyn Store> = Arc::new(LateReads::of(world.store.clone()));
     let sessions = Sessions::new(store, world.tokens.clone());
-    let session = sessions.begin(&made.secret).await.unwrap().secret;
+    let session = sessions.begin(&made.secret, None).await.unwrap().secret;
     // The use has read the row when the logout commits.
     let (used, ended) = tokio::join!(sessions.find(&session), sessions.end(&session));
     assert!(used.is_ok() && ended.is_ok());
@@ -436,15 +456,15 @@ async fn a_login_link_works_once_and_for_ten_minutes() {
     let world = World::new();
     let made = world.tokens.create(TokenSpec::role(Role::Admin), None).await.unwrap();
     let code = world.sessions.link(&made.token.id).await.unwrap();
-    let begun = world.sessions.begin_with_link(&code).await.unwrap();
+    let begun = world.sessions.begin_with_link(&code, None).await.unwrap();
     assert_eq!(begun.principal.role, Role::Admin);
-    assert!(world.sessions.begin_with_link(&code).await.is_err(), "it was used");
+    assert!(world.sessions.begin_with_link(&code, None).await.is_err(), "it was used");
     let late = world.sessions.link(&made.token.id).await.unwrap();
     world.clock.advance(Duration::from_mins(10));
-    assert!(world.sessions.begin_with_link(&late).await.is_err(), "it has expired");
+    assert!(world.sessions.begin_with_link(&late, None).await.is_err(), "it has expired");
     let code = world.sessions.link(&made.token.id).await.unwrap();
     world.tokens.revoke(&made.token.id).await.unwrap();
-    assert!(world.sessions.begin_with_link(&code).await.is_err(), "its token was revoked");
+    assert!(world.sessions.begin_with_link(&code, None).await.is_err(), "its token was revoked");
 }
 
 #[tokio::test]
@@ -452,16 +472,16 @@ async fn a_new_secret_ends_sessions_links_and_connections_of_the_old_one() {
     let world = World::new();
     let made = world.tokens.create(TokenSpec::role(Role::Viewer), None).await.unwrap();
     let principal = world.tokens.authenticate(&made.secret).await.unwrap();
-    let session = world.sessions.begin(&made.secret).await.unwrap();
+    let session = world.sessions.begin(&made.secret, None).await.unwrap();
     let link = world.sessions.link(&made.token.id).await.unwrap();
     assert_eq!(world.session_denied(&session.secret).await, None);
     // Within the same millisecond.
     let new = world.tokens.rotate(&made.token.id).await.unwrap().unwrap();
     assert_eq!(world.session_denied(&session.secret).await, Some(Denied::Revoked));
-    let late = world.sessions.begin_with_link(&link).await;
+    let late = world.sessions.begin_with_link(&link, None).await;
     assert!(matches!(late, Err(TokenError::Denied(Denied::Revoked))));
     world.tokens.ended(&principal).await;
-    let next = world.sessions.begin(&new.secret).await.unwrap();
+    let next = world.sessions.begin(&new.secret, None).await.unwrap();
     assert_eq!(world.session_denied(&next.secret).await, None);
 }
 
@@ -490,8 +510,8 @@ async fn connections_of_a_session_end_with_it() {
     let world = World::new();
     let made = world.tokens.create(TokenSpec::role(Role::Viewer), None).await.unwrap();
     for is_left in [true, false] {
-        let secret = world.sessions.begin(&made.secret).await.unwrap().secret;
-        let other = world.sessions.begin(&made.secret).await.unwrap().secret;
+        let secret = world.sessions.begin(&made.secret, None).await.unwrap().secret;
+        let other = world.sessions.begin(&made.secret, None).await.unwrap().secret;
         let (sessions, id) = (world.sessions.clone(), SessionId::of(&secret).unwrap());
         let waiting = tokio::spawn(async move { sessions.ended(&id).await });
         tokio::task::yield_now().await;
@@ -516,7 +536,7 @@ async fn connections_of_a_session_end_with_it() {
 async fn a_late_use_does_not_bring_an_ended_session_back() {
     let world = World::new();
     let made = world.tokens.create(TokenSpec::role(Role::Viewer), None).await.unwrap();
-    let secret = world.sessions.begin(&made.secret).await.unwrap().secret;
+    let secret = world.sessions.begin(&made.secret, None).await.unwrap().secret;
     assert_eq!(world.session_denied(&secret).await, None);
     // A request that has read the session before it ended: its use is to be written.
     world.clock.advance(Duration::from_mins(6));

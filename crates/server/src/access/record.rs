@@ -16,11 +16,12 @@ use crate::{
 };
 
 /// Routes that begin or end a session, or make a URL that needs no credential.
-const OF_CREDENTIALS: [&str; 6] = [
+const OF_CREDENTIALS: [&str; 7] = [
     "/login",
     "/logout",
     "/v1/login-links",
     "/v1/sessions/{id}",
+    "/sessions/{id}/end",
     "/v1/buckets/{bucket}/presign",
     "/buckets/{b}/blob/link",
 ];

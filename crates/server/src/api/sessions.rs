@@ -21,7 +21,7 @@ fn only(caller: &Caller) -> Option<&str> {
     caller.principal().filter(|it| !it.is_admin_of_platform()).map(|it| &*it.token)
 }
 
-async fn list(
+pub(crate) async fn list(
     server: Arc<Server>,
     caller: Caller,
     it: ListSessions,
@@ -32,7 +32,7 @@ async fn list(
     Ok(Page { items: items.into_iter().map(Session::from).collect(), next })
 }
 
-async fn end(
+pub(crate) async fn end(
     server: Arc<Server>,
     caller: Caller,
     EndSession { id }: EndSession,

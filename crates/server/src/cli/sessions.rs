@@ -5,7 +5,10 @@ use steadfast_api::{
     sessions::{EndSession, EndedSession, ListSessions, Session},
 };
 
-use super::{noun::Noun, table::Table};
+use super::{
+    noun::Noun,
+    table::{Table, or_dash},
+};
 
 pub(super) fn noun() -> Noun {
     Noun::new("sessions", "List and end sessions of browsers")
@@ -19,9 +22,30 @@ fn list(page: &Page<Session>) -> String {
     if page.items.is_empty() {
         return "no sessions; `steadfast login` prints a link that begins one\n".into();
     }
-    let mut table = Table::new(&["SESSION", "TOKEN", "BEGUN", "ENDS"]);
+    let headings = [
+        "SESSION",
+        "TOKEN",
+        "NAME",
+        "ROLE",
+        "ORGANIZATION",
+        "CLIENT",
+        "BEGUN",
+        "LAST USED",
+        "ENDS",
+    ];
+    let mut table = Table::new(&headings);
     for it in &page.items {
-        table.row([it.id.clone(), it.token.clone(), it.begun_at.clone(), it.ends_at.clone()]);
+        table.row([
+            it.id.clone(),
+            it.token.clone(),
+            or_dash(it.name.as_deref()),
+            it.role.clone(),
+            or_dash(it.organization.as_deref()),
+            or_dash(it.client.as_deref()),
+            it.begun_at.clone(),
+            it.last_used_at.clone(),
+            it.ends_at.clone(),
+        ]);
     }
     table.write()
 }

@@ -77,9 +77,10 @@ pub(super) async fn begin(
     let next = local(fields.text("next").as_deref());
     fields.end()?;
     let sessions = server.runtime.sessions();
+    let address = client.as_ref().map(|it| it.address.to_string());
     let begun = match secret.strip_prefix("link:") {
-        Some(code) => sessions.begin_with_link(code).await,
-        None => sessions.begin(&secret).await,
+        Some(code) => sessions.begin_with_link(code, address.as_deref()).await,
+        None => sessions.begin(&secret, address.as_deref()).await,
     };
     let begun = match begun {
         Ok(begun) => begun,

@@ -9,7 +9,7 @@ use axum::{
 };
 use serde_json::{Value, json};
 use steadfast_core::{
-    App, Ctx, Error, Result, Retry, TokenSpec, Workflow,
+    App, Ctx, Error, Result, Retry, Role, TokenSpec, Workflow,
     queue::{Outgoing, Redrive},
     workflow::{Phase, StepStatus},
 };
@@ -150,6 +150,53 @@ async fn tokens_are_listed_in_pages() {
     assert_eq!((&first["items"][0]["id"], &first["next"]), (&json!(made[0]), &json!(made[1])));
     let last = part(&format!("&cursor={}", made[1])).await;
     assert_eq!((&last["items"][0]["id"], &last["next"]), (&json!(made[2]), &Value::Null));
+}
+
+#[tokio::test]
+async fn sessions_are_listed_to_their_token_and_ended_by_a_button() {
+    let program = App::new("shop").test().await.unwrap();
+    let site = router(&program, Policy::Loopback).expect("the routes can be served");
+    let begin = async |spec: TokenSpec| {
+        let secret = program.tokens().create(spec, None).await.unwrap().secret;
+        let begun = program.sessions().begin(&secret, Some("203.0.113.9")).await.unwrap();
+        let (token, own) = (begun.principal.token, format!("steadfast={}", begun.secret));
+        let id = program.sessions().list(Some(&token), None, 9).await.unwrap().0.pop().unwrap().id;
+        (own, format!("/sessions/{id}/end"), token)
+    };
+    let admin_of = |name: &str| TokenSpec { role: Role::Admin, ..TokenSpec::member(name) };
+    let (acme, acme_end, acme_token) = begin(admin_of("acme")).await;
+    let (_, other_end, other_token) = begin(admin_of("other")).await;
+    let (platform, platform_end, _) = begin(TokenSpec::role(Role::Admin)).await;
+    let ask_as = async |cookie: &str, method: &str, path: &str| {
+        let request = Request::builder().method(method).uri(path).header("host", "localhost");
+        let request = request.header(header::COOKIE, cookie);
+        ask(&site, request.body(Body::empty()).unwrap()).await
+    };
+    // An admin of an organization has the sessions of its own token only.
+    let (status, own) = ask_as(&acme, "GET", "/sessions").await;
+    assert_eq!(status, 200, "{own}");
+    for shown in [&*acme_end, &*acme_token, "acme", "203.0.113.9"] {
+        assert!(own.contains(shown), "{shown} is missing in {own}");
+    }
+    for hidden in [&other_end, &platform_end, &other_token] {
+        assert!(!own.contains(hidden.as_str()), "{hidden} is shown in {own}");
+    }
+    assert_eq!(ask_as(&acme, "POST", &other_end).await.0, 404);
+    let (_, all) = ask_as(&platform, "GET", "/sessions").await;
+    for end in [&acme_end, &other_end, &platform_end] {
+        assert!(all.contains(&format!("method=\"post\" action=\"{end}\"")), "{all}");
+    }
+    assert!(all.contains("href=\"/sessions\""), "the footer has a link: {all}");
+    assert_eq!(ask_as(&platform, "POST", &acme_end).await.0, 303);
+    assert_eq!(ask_as(&acme, "GET", "/sessions").await.0, 401);
+    let (_, left) = ask_as(&platform, "GET", "/sessions").await;
+    assert!(!left.contains(&acme_end) && left.contains(&other_end), "{left}");
+    let record = program.audit().list(None, 1).await.unwrap().pop().unwrap().event;
+    assert_eq!((&*record.action, &*record.outcome), ("POST /sessions/{id}/end", "303"));
+    // A page of another origin cannot press the button.
+    let foreign = Request::post(&other_end).header("host", "localhost");
+    let foreign = foreign.header(header::COOKIE, &platform).header("origin", "https://x.example");
+    assert_eq!(ask(&site, foreign.body(Body::empty()).unwrap()).await.0, 403);
 }
 
 /// More runs of each status than a page has rows, and ten times as many.

@@ -141,7 +141,7 @@ async fn a_session_has_ended_if_the_store_says_so(lab: Lab) {
     let app = start(&lab).await;
     let token = app.tokens().create(spec(), None).await.unwrap();
     each(async |polls| {
-        let begun = app.sessions().begin(&token.secret).await.unwrap();
+        let begun = app.sessions().begin(&token.secret, None).await.unwrap();
         app.sessions().find(&begun.secret).await.unwrap();
         let ended = dropped(polls, app.sessions().end(&begun.secret)).await;
         agree(&app, program, async |app| session(app, &begun.secret).await).await;
@@ -150,7 +150,7 @@ async fn a_session_has_ended_if_the_store_says_so(lab: Lab) {
     })
     .await;
     each(async |polls| {
-        let begun = app.sessions().begin(&token.secret).await.unwrap();
+        let begun = app.sessions().begin(&token.secret, None).await.unwrap();
         app.sessions().find(&begun.secret).await.unwrap();
         let listed = app.sessions().list(None, None, 9).await.unwrap().0;
         let ended = dropped(polls, app.sessions().end_by_id(&listed[0].id, None)).await;
@@ -166,7 +166,7 @@ async fn a_session_that_was_used_lasts_as_long_as_the_store_says(lab: Lab) {
     let app = start(&lab).await;
     let token = app.tokens().create(spec(), None).await.unwrap();
     each(async |polls| {
-        let begun = app.sessions().begin(&token.secret).await.unwrap();
+        let begun = app.sessions().begin(&token.secret, None).await.unwrap();
         app.sessions().find(&begun.secret).await.unwrap();
         // Late enough for its use to be written.
         lab.clock.advance(Duration::from_mins(10));
@@ -187,11 +187,11 @@ async fn a_session_begins_after_callers_that_were_dropped(lab: Lab) {
     let app = start(&lab).await;
     let token = app.tokens().create(spec(), None).await.unwrap();
     each(async |polls| {
-        let begun = dropped(polls, app.sessions().begin(&token.secret)).await;
+        let begun = dropped(polls, app.sessions().begin(&token.secret, None)).await;
         let link = dropped(polls, app.sessions().link(&token.token.id)).await;
         let code = app.sessions().link(&token.token.id).await.unwrap();
-        let linked = dropped(polls, app.sessions().begin_with_link(&code)).await;
-        let begun_now = app.sessions().begin(&token.secret).await.unwrap();
+        let linked = dropped(polls, app.sessions().begin_with_link(&code, None)).await;
+        let begun_now = app.sessions().begin(&token.secret, None).await.unwrap();
         agree(&app, program, async |app| session(app, &begun_now.secret).await).await;
         begun.and(link).and(linked)
     })
