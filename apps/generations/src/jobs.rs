@@ -177,7 +177,8 @@ pub struct FetchHere(pub Fetch);
 impl Job for FetchHere {
     const NAME: &'static str = "generation-fetch-here";
     const TIMEOUT: Duration = Fetch::TIMEOUT;
-    type Output = Fetched;
+    /// Nothing if no place was free for its workspace.
+    type Output = Option<Fetched>;
 }
 
 /// Has the library record how a generation stands, and says why it does not: for words that the

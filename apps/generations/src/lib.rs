@@ -49,9 +49,9 @@ pub use self::{
     task::{Made, TaskError, TaskState, TaskView, artifact_id, task_id},
     view::{Artifact, Counts, Generation, GenerationStatus, Request},
     wire::{
-        AskAgain, AskLate, Begin, Begun, Cancel, Confirm, Create, Delete, DiscardAgain, Forget,
-        GenerationMessage, GetState, GetWord, LibraryChanged, LibraryHeard, Retry, RetryUnpaid,
-        SubmitAgain, TimeOut, Webhook,
+        AskAgain, AskLate, Begin, Begun, Cancel, Confirm, Create, Delete, DiscardAgain, FetchAgain,
+        Forget, GenerationMessage, GetState, GetWord, LibraryChanged, LibraryHeard, Retry,
+        RetryUnpaid, SubmitAgain, TimeOut, Webhook,
     },
 };
 

@@ -15,9 +15,9 @@ use steadfast_core::{Both, Connection, Error, Handle, Object, Outcome, Result, T
 use self::rows::{SCHEMA, TaskRow};
 use crate::{
     AskAgain, AskLate, Begin, Begun, Cancel, Confirm, CountCost, Create, Delete, Discard,
-    DiscardAgain, Fetch, FetchHere, Forget, Generation, GetState, GetWord, LibraryChanged,
-    LibraryHeard, Poll, Providers, Record, Retry, RetryUnpaid, Submit, SubmitAgain, SubmitHere,
-    TaskState, TimeOut, Webhook,
+    DiscardAgain, Fetch, FetchAgain, FetchHere, Forget, Generation, GetState, GetWord,
+    LibraryChanged, LibraryHeard, Poll, Providers, Record, Retry, RetryUnpaid, Submit, SubmitAgain,
+    SubmitHere, TaskState, TimeOut, Webhook,
 };
 
 /// How long a finished generation stays here, for webhooks that come late.
@@ -41,6 +41,7 @@ impl Object for GenerationManager {
             GetState,
             Begin,
             SubmitAgain,
+            FetchAgain,
             Webhook,
             Cancel,
             Retry,

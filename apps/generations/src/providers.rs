@@ -24,7 +24,7 @@ use std::{
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use steadfast_core::{
-    BucketHandle, Error, Objects, Result,
+    BucketHandle, Error, Objects, Places, Result,
     store::{Seal, Timestamp},
 };
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -44,7 +44,7 @@ pub use self::{
     stream::OutputStream,
     token::{verify_webhook_token, webhook_token},
 };
-use crate::{AtProvider, Begun, Made, Progress, Submit, TaskError, jobs::is_here};
+use crate::{AtProvider, Begun, Made, Progress, Submit, TaskError, jobs::is_here, task::COUNT_MAX};
 
 /// Limits of the providers.
 #[derive(Clone, Debug)]
@@ -76,6 +76,10 @@ impl Default for ProvidersOptions {
 /// The longest wait that a provider can ask for, in milliseconds.
 pub(crate) const WAIT_MAX_MS: u64 = 3_600_000;
 
+/// Outputs of this machine that are drawn, or wait for a thread, at a time: two whole requests, of
+/// which one workspace has one.
+const DRAWN_MAX: usize = 2 * COUNT_MAX as usize;
+
 /// The bucket of artifacts, once the program runs.
 pub type ArtifactBucket = Arc<dyn Fn() -> BucketHandle + Send + Sync>;
 
@@ -89,6 +93,8 @@ pub struct Providers {
     bucket: ArtifactBucket,
     /// Places at each provider.
     limits: HashMap<&'static str, Semaphore>,
+    /// Places for what is drawn here. One workspace has at most half of them.
+    drawing: Places,
     /// Until when each provider wants no tasks. It is known to this process alone: another one
     /// hears it from the provider.
     holds: Mutex<HashMap<String, Timestamp>>,
@@ -108,7 +114,8 @@ impl Providers {
         let limit = |it: &Arc<dyn Provider>| (it.name(), Semaphore::new(options.at_once.max(1)));
         let limits = providers.iter().map(limit).collect();
         let (holds, managers, seal) = Default::default();
-        Self { providers, options, bucket, limits, holds, managers, seal }
+        let drawing = Places::new(DRAWN_MAX);
+        Self { providers, options, bucket, limits, drawing, holds, managers, seal }
     }
 
     /// Says where managers are asked whether they still want something. Without it nothing is
@@ -251,6 +258,11 @@ impl Providers {
         let provider = self.named(provider)?;
         let is_proof = delivery.is_some_and(|it| provider.unknown_is_proof(it));
         Ok(if is_proof { Begun::Again } else { Begun::PollOnly })
+    }
+
+    /// The pause after which a workspace that had no place to draw looks for one again.
+    pub(crate) fn pause(&self, workspace: &str, now: Timestamp) -> Duration {
+        self.drawing.pause(workspace, now)
     }
 
     /// A place at a provider. A task that waits for one has not begun.

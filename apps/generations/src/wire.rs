@@ -66,6 +66,13 @@ pub struct SubmitAgain {
     pub earlier: Vec<String>,
 }
 
+/// An output is drawn again for which its workspace had no place.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FetchAgain {
+    /// The place in the request.
+    pub index: u32,
+}
+
 /// A provider tells of a task.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Webhook {

@@ -1,13 +1,12 @@
 //! The run that classifies one write of an image.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use steadfast_core::{
     BucketError, Ctx, Error, Object, Places, Result, Retry, Workflow,
     bucket::{Condition, GetOptions},
-    store::{Timestamp, backoff},
+    store::backoff,
 };
 use steadfast_images::{ImageError, ImageFormat, ImageLimits};
 
@@ -38,9 +37,6 @@ const READ: Retry =
 /// Most of this is the wait for the threads of the classifier.
 const LOOK_TIMEOUT: Duration = Duration::from_hours(1);
 
-/// How often the runs of one organization that found no place look for one, all together.
-const TURNS_PER_SECOND: u32 = 32;
-
 /// Classifies images.
 #[derive(Clone)]
 pub struct OrganizationWorkflow {
@@ -55,16 +51,13 @@ pub struct OrganizationWorkflow {
     /// Bytes that an image may have. Larger ones are not read.
     pub bytes_max: usize,
     probe: Arc<Probe>,
-    /// The last turn that was given to a run of an organization, while it is in the future.
-    turns: Arc<Mutex<HashMap<String, Timestamp>>>,
 }
 
 impl OrganizationWorkflow {
     /// With places for 32 images, and the usual limits.
     pub fn new(classifier: Arc<dyn Classifier>, patience: Duration) -> Self {
         let (places, bytes_max) = (Arc::new(Places::new(32)), ImageLimits::default().bytes_max);
-        let (probe, turns) = (Arc::default(), Arc::default());
-        Self { classifier, patience, places, bytes_max, probe, turns }
+        Self { classifier, patience, places, bytes_max, probe: Arc::default() }
     }
 
     /// Images may have so many bytes.
@@ -223,17 +216,6 @@ impl OrganizationWorkflow {
         self.probe.ask(&*self.classifier, ctx.clock()).await
     }
 
-    /// The pause until the next turn of an organization. Its runs take turns, so that the number
-    /// of those that look for a place does not depend on the number of those that wait.
-    fn turn(&self, organization: &str, now: Timestamp) -> Duration {
-        let mut turns = self.turns.lock();
-        turns.retain(|_, at| now < *at);
-        let last = turns.get(organization).copied().unwrap_or(now);
-        let at = last.after(Duration::from_secs(1) / TURNS_PER_SECOND);
-        turns.insert(organization.to_owned(), at);
-        at.since(now)
-    }
-
     /// Loads and classifies in one step: images do not go through the record of a run.
     async fn look(&self, ctx: &Ctx, input: &Classification) -> Result<Look> {
         let key = format!("{}/{}", input.organization, input.name);
@@ -241,7 +223,7 @@ impl OrganizationWorkflow {
         let get = GetOptions { condition, ..GetOptions::default() };
         // A run that waited here would take one of the permits of runs from other organizations.
         let Some(place) = self.places.try_take(&input.organization) else {
-            return Ok(Look::Crowded(self.turn(&input.organization, ctx.clock().now())));
+            return Ok(Look::Crowded(self.places.pause(&input.organization, ctx.clock().now())));
         };
         let image = match ctx.bucket(UPLOADS).read(&key, get).await {
             Ok(reading) if (self.bytes_max as u64) < reading.blob.size => {

@@ -3,10 +3,15 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Weak},
+    time::Duration,
 };
 
 use parking_lot::Mutex;
+use steadfast_store::Timestamp;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// How often work of one caller that found no place looks for one, all of it together.
+const TURNS_PER_SECOND: u32 = 32;
 
 /// Places that callers share, in the order in which they asked.
 #[derive(Debug)]
@@ -15,6 +20,8 @@ pub struct Places {
     share: usize,
     /// The shares of callers that have a place or wait for one.
     shares: Mutex<HashMap<String, Weak<Semaphore>>>,
+    /// The last turn that was given to a caller, while it is in the future.
+    turns: Mutex<HashMap<String, Timestamp>>,
 }
 
 /// A place, until it is dropped.
@@ -28,7 +35,7 @@ impl Places {
     /// Places, of which one caller may have a half.
     pub fn new(max: usize) -> Self {
         let (all, share) = (Arc::new(Semaphore::new(max)), (max / 2).max(1));
-        Self { all, share, shares: Mutex::default() }
+        Self { all, share, shares: Mutex::default(), turns: Mutex::default() }
     }
 
     /// Waits for a place. A caller whose share is taken waits for that first, so that it is not
@@ -48,6 +55,17 @@ impl Places {
         let of_share = self.share_of(caller).try_acquire_owned().ok()?;
         let of_all = self.all.clone().try_acquire_owned().ok()?;
         Some(Place { _of_share: Some(of_share), _of_all: Some(of_all) })
+    }
+
+    /// The pause after which work of this caller that found no place looks for one again. It takes
+    /// turns, so that the number of attempts does not depend on how much of it waits.
+    pub fn pause(&self, caller: &str, now: Timestamp) -> Duration {
+        let mut turns = self.turns.lock();
+        turns.retain(|_, at| now < *at);
+        let last = turns.get(caller).copied().unwrap_or(now);
+        let at = last.after(Duration::from_secs(1) / TURNS_PER_SECOND);
+        turns.insert(caller.to_owned(), at);
+        at.since(now)
     }
 
     fn share_of(&self, caller: &str) -> Arc<Semaphore> {
@@ -96,5 +114,16 @@ mod tests {
         drop((second, third, fourth, again));
         let _one = take(Some("d")).unwrap();
         assert_eq!(places.shares.lock().len(), 1, "the others are forgotten");
+    }
+
+    #[test]
+    fn the_work_of_a_caller_takes_turns_apart_from_that_of_others() {
+        let (places, now) = (Places::new(4), Timestamp(1_000));
+        let pauses: Vec<_> = (0..64).map(|_| places.pause("a", now)).collect();
+        assert!(pauses.is_sorted() && pauses[0] < pauses[1], "{pauses:?}");
+        assert!(Duration::from_millis(1_900) <= pauses[63], "{pauses:?}");
+        assert_eq!(places.pause("b", now), pauses[0]);
+        assert_eq!(places.pause("a", now.after(Duration::from_secs(9))), pauses[0]);
+        assert_eq!(places.turns.lock().len(), 1, "the others are forgotten");
     }
 }

@@ -12,8 +12,8 @@ use super::{
     unknown,
 };
 use crate::{
-    AskAgain, AskLate, AtProvider, CountCost, Discard, DiscardAgain, Fetch, FetchHere, Made, Poll,
-    Progress, Submit, SubmitHere, Taken, TaskError, TaskState, TimeOut, Webhook,
+    AskAgain, AskLate, AtProvider, CountCost, Discard, DiscardAgain, Fetch, FetchAgain, FetchHere,
+    Made, Poll, Progress, Submit, SubmitHere, Taken, TaskError, TaskState, TimeOut, Webhook,
     jobs::DISCARD_AGAIN, providers::WAIT_MAX_MS,
 };
 
@@ -246,8 +246,28 @@ impl Handle<Outcome<FetchHere>> for GenerationManager {
     type Reply = ();
 
     fn handle(&self, turn: &Turn<Self>, msg: Outcome<FetchHere>) -> Result<()> {
-        let msg: Outcome<Fetch> = Outcome { job: msg.job.0, result: msg.result };
-        self.handle(turn, msg)
+        let job = msg.job.0;
+        if let Some(result) = msg.result.transpose() {
+            let msg: Outcome<Fetch> = Outcome { job, result };
+            return self.handle(turn, msg);
+        }
+        if let Some(task) = rows::task_at(turn, job.index)? {
+            let pause = self.providers.pause(&job.workspace, turn.now());
+            progress::fetch_later(turn, &task, pause);
+        }
+        Ok(())
+    }
+}
+
+impl Handle<FetchAgain> for GenerationManager {
+    const NAME: &'static str = "fetch-again";
+    type Reply = ();
+
+    fn handle(&self, turn: &Turn<Self>, msg: FetchAgain) -> Result<()> {
+        match (rows::request(turn)?, rows::task_at(turn, msg.index)?) {
+            (Some(kept), Some(task)) => progress::fetch_now(turn, &kept, &task),
+            (Some(_), None) | (None, _) => Ok(()),
+        }
     }
 }
 

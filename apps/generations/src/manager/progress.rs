@@ -15,7 +15,7 @@ use super::{
     shown::{tell, tell_of_the_end},
 };
 use crate::{
-    AskAgain, AskLate, Confirm, CountCost, Fetch, FetchHere, Forget, GenerationChanged,
+    AskAgain, AskLate, Confirm, CountCost, Fetch, FetchAgain, FetchHere, Forget, GenerationChanged,
     GenerationStatus, Library, Made, SubmitAgain, TaskError, TaskState, TimeOut, artifact_id,
     jobs::is_here, providers::WAIT_MAX_MS,
 };
@@ -251,11 +251,31 @@ pub(super) fn fetch_again(turn: &ManagerTurn, kept: &Kept, task: &TaskRow) -> Re
         return Ok(false);
     };
     if change(turn, task, &[TaskState::Failed], TaskState::Streaming)? {
-        let id = task.made_by.as_deref().unwrap_or(&task.id);
-        fetch(turn, kept, task, id, made)?;
+        fetch_made(turn, kept, task, made)?;
         tell(turn, task.index)?;
     }
     Ok(true)
+}
+
+/// Its workspace had no place to draw it: it is tried again at its next turn.
+pub(super) fn fetch_later(turn: &ManagerTurn, task: &TaskRow, pause: Duration) {
+    if task.state == TaskState::Streaming {
+        let again = FetchAgain { index: task.index };
+        turn.set_alarm(&format!("fetch-{}", task.index), pause, again);
+    }
+}
+
+/// The turn of a task that waited for a place has come.
+pub(super) fn fetch_now(turn: &ManagerTurn, kept: &Kept, task: &TaskRow) -> Result<()> {
+    match task.made.clone().filter(|_| task.state == TaskState::Streaming) {
+        Some(made) => fetch_made(turn, kept, task, made),
+        None => Ok(()),
+    }
+}
+
+fn fetch_made(turn: &ManagerTurn, kept: &Kept, task: &TaskRow, made: Made) -> Result<()> {
+    let id = task.made_by.as_deref().unwrap_or(&task.id);
+    fetch(turn, kept, task, id, made)
 }
 
 /// The output of an earlier round cannot be fetched: the round that it replaced is waited for

@@ -9,8 +9,8 @@ use steadfast_core::{
 };
 
 use super::{
-    ErrorKind, GenerateError, MediaSize, OutputSource, Provider, Providers, Submitted, Task,
-    at_provider, failure, made,
+    DRAWN_MAX, ErrorKind, GenerateError, MediaSize, OutputSource, Provider, Providers, Submitted,
+    Task, at_provider, failure, made,
 };
 use crate::{
     AtProvider, Begin, Begun, CountCost, DeleteGeneration, Discard, Fetch, FetchHere, Fetched,
@@ -267,12 +267,14 @@ impl Perform<Fetch> for Arc<Providers> {
 }
 
 impl Perform<FetchHere> for Arc<Providers> {
-    async fn perform(&self, job: FetchHere, key: &str) -> Result<Fetched> {
-        self.perform(job.0, key).await
+    /// A job that waited here for a place would take one of the permits of other workspaces.
+    async fn perform(&self, job: FetchHere, key: &str) -> Result<Option<Fetched>> {
+        let Some(_place) = self.drawing.try_take(&job.0.workspace) else { return Ok(None) };
+        self.perform(job.0, key).await.map(Some)
     }
 
     fn at_once(&self) -> Option<usize> {
-        Some(self.places())
+        Some(DRAWN_MAX)
     }
 }
 
