@@ -110,26 +110,14 @@ pub struct CorsRule {
 
 impl From<steadfast_bucket::CorsRule> for CorsRule {
     fn from(it: steadfast_bucket::CorsRule) -> Self {
-        Self {
-            id: it.id,
-            origins: it.origins,
-            methods: it.methods,
-            headers: it.headers,
-            expose_headers: it.expose_headers,
-            max_age_seconds: it.max_age_seconds,
-        }
+        let steadfast_bucket::CorsRule { id, origins, methods, headers, expose_headers, .. } = it;
+        Self { id, origins, methods, headers, expose_headers, max_age_seconds: it.max_age_seconds }
     }
 }
 
 impl From<PutCorsRule> for steadfast_bucket::CorsRule {
     fn from(it: PutCorsRule) -> Self {
-        Self {
-            id: it.id,
-            origins: it.origins,
-            methods: it.methods,
-            headers: it.headers,
-            expose_headers: it.expose_headers,
-            max_age_seconds: it.max_age_seconds,
-        }
+        let PutCorsRule { id, origins, methods, headers, expose_headers, max_age_seconds, .. } = it;
+        Self { id, origins, methods, headers, expose_headers, max_age_seconds }
     }
 }
