@@ -1,38 +1,32 @@
 //! Tokens: the credentials of principals. The store has only a hash of each.
 
+mod change;
+mod token;
+
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use parking_lot::{Mutex, RwLock};
-use serde::{Deserialize, Serialize};
-use steadfast_bucket::is_label;
 use steadfast_store::{
-    Commit, EntryKey, EntryRange, Expect, InvalidInput, Json, Outcome, Put, Rejection, Store,
-    StoreError, Timestamp, Write, futures::FutureExt, secret_text, sort::sort_by_key,
+    Commit, EntryKey, EntryRange, InvalidInput, Json, Put, Store, StoreError, Timestamp, Write,
+    futures::FutureExt, sort::sort_by_key,
 };
 use tokio::sync::watch;
 
-use super::{Principal, Role, Scope, hash::hash};
-use crate::{RequestKey, idempotency::read, to_end::to_end};
+pub use self::token::{NewToken, Token, TokenSpec, is_organization};
+use self::token::{ORGANIZATION_MAX, SCOPES_MAX, parse};
+use super::{Principal, Role, hash::hash};
 
 const SPACE: &str = "token";
 /// Last uses, by the id of the token. Apart from the tokens, so that a use changes no token.
 const USED: &str = "token-used";
 /// Exists since the first token was created, and stays: revoking the last token opens nothing.
 const CLOSED: &[u8] = b"closed";
-/// Characters of the name of an organization.
-const ORGANIZATION_MAX: usize = 100;
-/// Names that the shipped applications use for things of the whole platform.
-const RESERVED: [&str; 3] = ["default", "artifacts", "organization"];
-/// Scopes of one token.
-const SCOPES_MAX: usize = 100;
 /// The last use of a token is written at most once in this time.
 const USE_WRITTEN: Duration = Duration::from_secs(60);
 /// Milliseconds until a store that cannot be read is asked again.
 pub(super) const RETRY_MS: i64 = 1_000;
 /// The longest wait for the end of a token, in milliseconds.
 pub(super) const LONGEST_WAIT_MS: i64 = 24 * 60 * 60 * 1_000;
-/// Revoked and expired tokens are listed for this time, and then deleted.
-const ENDED_KEPT: Duration = Duration::from_hours(30 * 24);
 /// A use is forgotten after this time.
 const USE_KEPT: Duration = Duration::from_hours(400 * 24);
 
@@ -72,126 +66,6 @@ impl Cache {
 struct TokenMap {
     is_closed: bool,
     by_hash: HashMap<String, Token>,
-}
-
-/// The stored part of a token.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Token {
-    /// The id. It is part of the token and is no secret.
-    pub id: String,
-    /// The name, for people.
-    pub name: Option<String>,
-    /// The organization, if the token is for one.
-    pub organization: Option<String>,
-    /// The role.
-    pub role: Role,
-    /// The limits of the token.
-    pub scopes: Vec<Scope>,
-    /// When it was created, or rotated.
-    pub created_at: Timestamp,
-    /// When it expires.
-    pub expires_at: Option<Timestamp>,
-    /// When it was revoked.
-    pub revoked_at: Option<Timestamp>,
-    /// The id of the token that created it, or `this machine` for that of `admin.token`.
-    pub created_by: Option<String>,
-    /// The id of the token that a rotation with an overlap created.
-    pub replaced_by: Option<String>,
-    /// When it was last used, to the minute.
-    pub last_used_at: Option<Timestamp>,
-}
-
-impl Token {
-    /// Whether it is valid, or ended lately: only such tokens are listed and counted.
-    fn is_kept(&self, now: Timestamp) -> bool {
-        self.kept_until().is_none_or(|it| now < it)
-    }
-
-    /// When it is deleted, if it ends.
-    fn kept_until(&self) -> Option<Timestamp> {
-        let ended_at = self.revoked_at.into_iter().chain(self.expires_at).min();
-        ended_at.map(|it| it.after(ENDED_KEPT))
-    }
-
-    /// The principal that a token stands for at a time, unless it has ended.
-    fn principal(&self, now: Timestamp) -> Result<Principal, Denied> {
-        if self.revoked_at.is_some() {
-            return Err(Denied::Revoked);
-        }
-        if self.expires_at.is_some_and(|it| it <= now) {
-            return Err(Denied::Expired);
-        }
-        Ok(Principal {
-            token: self.id.clone(),
-            name: self.name.clone(),
-            organization: self.organization.clone(),
-            role: self.role,
-            scopes: self.scopes.clone(),
-            issued_at: self.created_at,
-        })
-    }
-}
-
-/// A token to be created.
-#[derive(Clone, Debug)]
-pub struct TokenSpec {
-    /// The name, for people.
-    pub name: Option<String>,
-    /// The organization; tokens without one are for the whole platform.
-    pub organization: Option<String>,
-    /// The role.
-    pub role: Role,
-    /// The limits of the token.
-    pub scopes: Vec<Scope>,
-    /// How long it is valid; without an end otherwise.
-    pub expires_in: Option<Duration>,
-    /// The id of the token that creates it.
-    pub created_by: Option<String>,
-}
-
-impl TokenSpec {
-    /// A token of a role for the whole platform.
-    pub fn role(role: Role) -> Self {
-        let (name, organization, expires_in, created_by) = (None, None, None, None);
-        Self { name, organization, role, scopes: Vec::new(), expires_in, created_by }
-    }
-
-    /// A token for a member of an organization.
-    pub fn member(organization: &str) -> Self {
-        Self { organization: Some(organization.into()), ..Self::role(Role::Member) }
-    }
-}
-
-/// A new token. Its secret is shown once.
-#[derive(Clone)]
-pub struct NewToken {
-    /// The stored part.
-    pub token: Token,
-    /// The secret text that callers send.
-    pub secret: String,
-}
-
-/// The value of an entry.
-#[derive(Clone, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Stored {
-    id: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    name: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    organization: Option<String>,
-    role: Role,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    scopes: Vec<Scope>,
-    created_at: i64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    expires_at: Option<i64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    revoked_at: Option<i64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    created_by: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    replaced_by: Option<String>,
 }
 
 /// Why a credential is refused.
@@ -298,119 +172,6 @@ impl Tokens {
         let (changes, _) = watch::channel(0);
         let (cache, reading, used) = (Arc::default(), Arc::default(), Arc::default());
         Self { store, cache, reading, used, changes: Arc::new(changes) }
-    }
-
-    /// Creates a token, at most once under a key. A repetition fails with
-    /// [`TokenError::Repeated`], which names the token: its secret is not kept.
-    #[steadfast_store::boxed]
-    pub async fn create(
-        &self,
-        spec: TokenSpec,
-        key: Option<&RequestKey>,
-    ) -> Result<NewToken, TokenError> {
-        check(&spec)?;
-        let (id, now) = (secret_text(10, LETTERS)?, self.store.clock().now());
-        let TokenSpec { name, organization, role, scopes, expires_in, created_by } = spec;
-        let expires_at = expires_in.map(|it| now.after(it).0);
-        let created_at = now.0;
-        let stored = Stored {
-            id,
-            name,
-            organization,
-            role,
-            scopes,
-            created_at,
-            expires_at,
-            revoked_at: None,
-            created_by,
-            replaced_by: None,
-        };
-        let (new, commit) = new_secret(&stored, now)?;
-        let (entry, value) = (EntryKey::new(SPACE, CLOSED)?, Some(Json::of(&true)?));
-        let closed = Put { entry, value, reference: None, expires: None };
-        let mut commit = commit.write(Write::Put(closed));
-        if let Some(key) = key {
-            commit = commit.write(key.write_answer(&new.token.id)?);
-        }
-        match self.change(commit).await? {
-            Outcome::Committed(_) => Ok(new),
-            Outcome::Duplicate(before) => Err(TokenError::Repeated { id: read(&before)? }),
-            Outcome::Rejected(Rejection::KeyReused { key }) => Err(TokenError::KeyReused { key }),
-            Outcome::Rejected(rejection) => {
-                Err(StoreError::Corrupt { reason: rejection.to_string() }.into())
-            }
-        }
-    }
-
-    /// Gives a token a new secret. The old one is refused from now on. `None` if there is no such
-    /// token, or it has ended.
-    #[steadfast_store::boxed]
-    pub async fn rotate(&self, id: &str) -> Result<Option<NewToken>, TokenError> {
-        loop {
-            let Some((entry, mut stored, revision)) = self.find(id).await? else { return Ok(None) };
-            let now = self.store.clock().now();
-            if !stored.can_rotate(now)? {
-                return Ok(None);
-            }
-            // Later than before, so that sessions of the old secret end.
-            stored.created_at = now.0.max(stored.created_at.saturating_add(1));
-            let (new, commit) = new_secret(&stored, now)?;
-            let expires = Some(Duration::ZERO);
-            let old = Put { entry: entry.clone(), value: None, reference: None, expires };
-            let commit = commit.expect(Expect::Revision { entry, revision }).write(Write::Put(old));
-            if let Outcome::Committed(_) = self.change(commit).await? {
-                return Ok(Some(new));
-            }
-        }
-    }
-
-    /// Creates a token with the limits and the expiry of another one, which ends after an overlap
-    /// at the latest. `None` if there is no such token, or it has ended.
-    #[steadfast_store::boxed]
-    pub async fn replace(
-        &self,
-        id: &str,
-        overlap: Duration,
-        created_by: Option<String>,
-    ) -> Result<Option<NewToken>, TokenError> {
-        loop {
-            let Some((entry, mut old, revision)) = self.find(id).await? else { return Ok(None) };
-            let now = self.store.clock().now();
-            if !old.can_rotate(now)? {
-                return Ok(None);
-            }
-            let (id, created_by) = (secret_text(10, LETTERS)?, created_by.clone());
-            let stored = Stored { id, created_at: now.0, created_by, ..old.clone() };
-            let (new, commit) = new_secret(&stored, now)?;
-            let ends = now.after(overlap).0;
-            old.expires_at = Some(old.expires_at.map_or(ends, |it| it.min(ends)));
-            old.replaced_by = Some(new.token.id.clone());
-            let put = old.put(entry.clone(), now)?;
-            let commit = commit.expect(Expect::Revision { entry, revision }).write(Write::Put(put));
-            if let Outcome::Committed(_) = self.change(commit).await? {
-                return Ok(Some(new));
-            }
-        }
-    }
-
-    /// Revokes a token. `false` if there is none of this id, or it is revoked already.
-    #[steadfast_store::boxed]
-    pub async fn revoke(&self, id: &str) -> Result<bool, TokenError> {
-        loop {
-            let Some((entry, mut stored, revision)) = self.find(id).await? else {
-                return Ok(false);
-            };
-            if stored.revoked_at.is_some() {
-                return Ok(false);
-            }
-            let now = self.store.clock().now();
-            stored.revoked_at = Some(now.0);
-            let put = stored.put(entry.clone(), now)?;
-            let commit = Commit::of(Write::Put(put)).expect(Expect::Revision { entry, revision });
-            if let Outcome::Committed(_) = self.change(commit).await? {
-                return Ok(true);
-            }
-        }
     }
 
     /// Tokens behind an id, in the order of their ids.
@@ -544,19 +305,6 @@ impl Tokens {
         Ok(self.tokens().await?.is_closed)
     }
 
-    /// Has every request need a credential from now on.
-    #[steadfast_store::boxed]
-    pub async fn close(&self) -> Result<(), TokenError> {
-        // A start on a full disk writes nothing.
-        if self.is_closed().await? {
-            return Ok(());
-        }
-        let (entry, value) = (EntryKey::new(SPACE, CLOSED)?, Some(Json::of(&true)?));
-        let put = Put { entry, value, reference: None, expires: None };
-        self.change(Commit::of(Write::Put(put))).await?;
-        Ok(())
-    }
-
     /// From now on, tokens of a creator do not expire in this process: nobody renews those of a
     /// store that is only read.
     pub fn ignore_expiry_of(&self, creator: &str) {
@@ -587,18 +335,6 @@ impl Tokens {
             let store = self.store.clone();
             tokio::spawn(async move { store.commit(commit).await }.boxed());
         }
-    }
-
-    /// The entry of a token, its value and its revision.
-    async fn find(&self, id: &str) -> Result<Option<(EntryKey, Stored, i64)>, TokenError> {
-        let tokens = self.tokens().await?;
-        let Some((hash, _)) = tokens.by_hash.iter().find(|(_, it)| it.id == id) else {
-            return Ok(None);
-        };
-        let entry = EntryKey::new(SPACE, hash.as_bytes())?;
-        let Some(found) = self.store.entry(&entry).await? else { return Ok(None) };
-        let Some(value) = &found.value else { return Ok(None) };
-        Ok(Some((entry, parse(value)?, found.revision)))
     }
 
     async fn tokens(&self) -> Result<Arc<TokenMap>, TokenError> {
@@ -647,101 +383,10 @@ impl Tokens {
         }
     }
 
-    /// Commits a change, after which all tokens are read again.
-    async fn change(&self, commit: Commit) -> Result<Outcome, StoreError> {
-        let tokens = self.clone();
-        to_end(async move {
-            let outcome = tokens.store.commit(commit).await;
-            tokens.changed();
-            outcome
-        })
-        .await
-    }
-
     fn changed(&self) {
         self.cache.write().generation += 1;
         let now = self.store.clock().now();
         self.used.lock().retain(|_, at| now < at.after(USE_WRITTEN));
         self.changes.send_modify(|it| *it += 1);
     }
-}
-
-impl Stored {
-    fn token(&self) -> Token {
-        let Self { id, name, organization, role, scopes, .. } = self.clone();
-        Token {
-            id,
-            name,
-            organization,
-            role,
-            scopes,
-            created_at: Timestamp(self.created_at),
-            expires_at: self.expires_at.map(Timestamp),
-            revoked_at: self.revoked_at.map(Timestamp),
-            created_by: self.created_by.clone(),
-            replaced_by: self.replaced_by.clone(),
-            last_used_at: None,
-        }
-    }
-
-    /// Whether it can be rotated: `false` if it has ended. A secret of a token that was replaced
-    /// would end with the overlap.
-    fn can_rotate(&self, now: Timestamp) -> Result<bool, TokenError> {
-        let is_valid = self.token().principal(now).is_ok();
-        match &self.replaced_by {
-            Some(by) if is_valid => {
-                Err(TokenError::Replaced { id: self.id.clone(), by: by.clone() })
-            }
-            Some(_) | None => Ok(is_valid),
-        }
-    }
-
-    /// Writes the row, which goes some time after the token has ended.
-    fn put(&self, entry: EntryKey, now: Timestamp) -> Result<Put, InvalidInput> {
-        let expires = self.token().kept_until().map(|it| it.since(now));
-        Ok(Put { entry, value: Some(Json::of(self)?), reference: None, expires })
-    }
-}
-
-/// The letters of tokens.
-const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
-
-/// A new secret for a token, and the commit that stores its hash.
-fn new_secret(stored: &Stored, now: Timestamp) -> Result<(NewToken, Commit), TokenError> {
-    let secret = format!("sf_{}_{}", stored.id, secret_text(52, LETTERS)?);
-    let entry = EntryKey::new(SPACE, hash(&secret).as_bytes())?;
-    let put = stored.put(entry, now)?;
-    Ok((NewToken { token: stored.token(), secret }, Commit::of(Write::Put(put))))
-}
-
-fn check(spec: &TokenSpec) -> Result<(), TokenError> {
-    if let Some(name) = spec.name.as_ref().filter(|it| !is_label(it)) {
-        return Err(TokenError::Name { name: name.clone() });
-    }
-    if let Some(organization) = &spec.organization {
-        if !is_organization(organization) {
-            return Err(TokenError::Organization { organization: organization.clone() });
-        }
-        if spec.role == Role::Operator {
-            return Err(TokenError::RoleOfOrganization { role: spec.role });
-        }
-    }
-    if SCOPES_MAX < spec.scopes.len() {
-        return Err(TokenError::Scopes { count: spec.scopes.len() });
-    }
-    Ok(())
-}
-
-fn parse(value: &Json) -> Result<Stored, StoreError> {
-    let parsed = serde_json::from_str(value.as_str());
-    parsed.map_err(|error| StoreError::Corrupt { reason: error.to_string() })
-}
-
-/// Whether a text can be the name of an organization.
-pub fn is_organization(text: &str) -> bool {
-    let fits = |it: char| it.is_ascii_alphanumeric() || "._-".contains(it);
-    (1..=ORGANIZATION_MAX).contains(&text.len())
-        && !text.starts_with('.')
-        && text.chars().all(fits)
-        && !RESERVED.contains(&text)
 }

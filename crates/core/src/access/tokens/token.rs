@@ -1,0 +1,224 @@
+//! One token: its limits, its stored form, and how long its row stays.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use steadfast_bucket::is_label;
+use steadfast_store::{
+    Commit, EntryKey, InvalidInput, Json, Put, StoreError, Timestamp, Write, secret_text,
+};
+
+use super::{Denied, SPACE, TokenError};
+use crate::access::{Principal, Role, Scope, hash::hash};
+
+/// Characters of the name of an organization.
+pub(super) const ORGANIZATION_MAX: usize = 100;
+/// Names that the shipped applications use for things of the whole platform.
+const RESERVED: [&str; 3] = ["default", "artifacts", "organization"];
+/// Scopes of one token.
+pub(super) const SCOPES_MAX: usize = 100;
+/// Revoked and expired tokens are listed for this time, and then deleted.
+const ENDED_KEPT: Duration = Duration::from_hours(30 * 24);
+
+/// The stored part of a token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// The id. It is part of the token and is no secret.
+    pub id: String,
+    /// The name, for people.
+    pub name: Option<String>,
+    /// The organization, if the token is for one.
+    pub organization: Option<String>,
+    /// The role.
+    pub role: Role,
+    /// The limits of the token.
+    pub scopes: Vec<Scope>,
+    /// When it was created, or rotated.
+    pub created_at: Timestamp,
+    /// When it expires.
+    pub expires_at: Option<Timestamp>,
+    /// When it was revoked.
+    pub revoked_at: Option<Timestamp>,
+    /// The id of the token that created it, or `this machine` for that of `admin.token`.
+    pub created_by: Option<String>,
+    /// The id of the token that a rotation with an overlap created.
+    pub replaced_by: Option<String>,
+    /// When it was last used, to the minute.
+    pub last_used_at: Option<Timestamp>,
+}
+
+impl Token {
+    /// Whether it is valid, or ended lately: only such tokens are listed and counted.
+    pub(super) fn is_kept(&self, now: Timestamp) -> bool {
+        self.kept_until().is_none_or(|it| now < it)
+    }
+
+    /// When it is deleted, if it ends.
+    fn kept_until(&self) -> Option<Timestamp> {
+        let ended_at = self.revoked_at.into_iter().chain(self.expires_at).min();
+        ended_at.map(|it| it.after(ENDED_KEPT))
+    }
+
+    /// The principal that a token stands for at a time, unless it has ended.
+    pub(super) fn principal(&self, now: Timestamp) -> Result<Principal, Denied> {
+        if self.revoked_at.is_some() {
+            return Err(Denied::Revoked);
+        }
+        if self.expires_at.is_some_and(|it| it <= now) {
+            return Err(Denied::Expired);
+        }
+        Ok(Principal {
+            token: self.id.clone(),
+            name: self.name.clone(),
+            organization: self.organization.clone(),
+            role: self.role,
+            scopes: self.scopes.clone(),
+            issued_at: self.created_at,
+        })
+    }
+}
+
+/// A token to be created.
+#[derive(Clone, Debug)]
+pub struct TokenSpec {
+    /// The name, for people.
+    pub name: Option<String>,
+    /// The organization; tokens without one are for the whole platform.
+    pub organization: Option<String>,
+    /// The role.
+    pub role: Role,
+    /// The limits of the token.
+    pub scopes: Vec<Scope>,
+    /// How long it is valid; without an end otherwise.
+    pub expires_in: Option<Duration>,
+    /// The id of the token that creates it.
+    pub created_by: Option<String>,
+}
+
+impl TokenSpec {
+    /// A token of a role for the whole platform.
+    pub fn role(role: Role) -> Self {
+        let (name, organization, expires_in, created_by) = (None, None, None, None);
+        Self { name, organization, role, scopes: Vec::new(), expires_in, created_by }
+    }
+
+    /// A token for a member of an organization.
+    pub fn member(organization: &str) -> Self {
+        Self { organization: Some(organization.into()), ..Self::role(Role::Member) }
+    }
+}
+
+/// A new token. Its secret is shown once.
+#[derive(Clone)]
+pub struct NewToken {
+    /// The stored part.
+    pub token: Token,
+    /// The secret text that callers send.
+    pub secret: String,
+}
+
+/// The value of an entry.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Stored {
+    pub(super) id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) organization: Option<String>,
+    pub(super) role: Role,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) scopes: Vec<Scope>,
+    pub(super) created_at: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) expires_at: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) revoked_at: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) created_by: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) replaced_by: Option<String>,
+}
+
+impl Stored {
+    pub(super) fn token(&self) -> Token {
+        let Self { id, name, organization, role, scopes, .. } = self.clone();
+        Token {
+            id,
+            name,
+            organization,
+            role,
+            scopes,
+            created_at: Timestamp(self.created_at),
+            expires_at: self.expires_at.map(Timestamp),
+            revoked_at: self.revoked_at.map(Timestamp),
+            created_by: self.created_by.clone(),
+            replaced_by: self.replaced_by.clone(),
+            last_used_at: None,
+        }
+    }
+
+    /// Whether it can be rotated: `false` if it has ended. A secret of a token that was replaced
+    /// would end with the overlap.
+    pub(super) fn can_rotate(&self, now: Timestamp) -> Result<bool, TokenError> {
+        let is_valid = self.token().principal(now).is_ok();
+        match &self.replaced_by {
+            Some(by) if is_valid => {
+                Err(TokenError::Replaced { id: self.id.clone(), by: by.clone() })
+            }
+            Some(_) | None => Ok(is_valid),
+        }
+    }
+
+    /// Writes the row, which goes some time after the token has ended.
+    pub(super) fn put(&self, entry: EntryKey, now: Timestamp) -> Result<Put, InvalidInput> {
+        let expires = self.token().kept_until().map(|it| it.since(now));
+        Ok(Put { entry, value: Some(Json::of(self)?), reference: None, expires })
+    }
+}
+
+/// The letters of tokens.
+pub(super) const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+
+/// A new secret for a token, and the commit that stores its hash.
+pub(super) fn new_secret(
+    stored: &Stored,
+    now: Timestamp,
+) -> Result<(NewToken, Commit), TokenError> {
+    let secret = format!("sf_{}_{}", stored.id, secret_text(52, LETTERS)?);
+    let entry = EntryKey::new(SPACE, hash(&secret).as_bytes())?;
+    let put = stored.put(entry, now)?;
+    Ok((NewToken { token: stored.token(), secret }, Commit::of(Write::Put(put))))
+}
+
+pub(super) fn check(spec: &TokenSpec) -> Result<(), TokenError> {
+    if let Some(name) = spec.name.as_ref().filter(|it| !is_label(it)) {
+        return Err(TokenError::Name { name: name.clone() });
+    }
+    if let Some(organization) = &spec.organization {
+        if !is_organization(organization) {
+            return Err(TokenError::Organization { organization: organization.clone() });
+        }
+        if spec.role == Role::Operator {
+            return Err(TokenError::RoleOfOrganization { role: spec.role });
+        }
+    }
+    if SCOPES_MAX < spec.scopes.len() {
+        return Err(TokenError::Scopes { count: spec.scopes.len() });
+    }
+    Ok(())
+}
+
+pub(super) fn parse(value: &Json) -> Result<Stored, StoreError> {
+    let parsed = serde_json::from_str(value.as_str());
+    parsed.map_err(|error| StoreError::Corrupt { reason: error.to_string() })
+}
+
+/// Whether a text can be the name of an organization.
+pub fn is_organization(text: &str) -> bool {
+    let fits = |it: char| it.is_ascii_alphanumeric() || "._-".contains(it);
+    (1..=ORGANIZATION_MAX).contains(&text.len())
+        && !text.starts_with('.')
+        && text.chars().all(fits)
+        && !RESERVED.contains(&text)
+}
