@@ -6,7 +6,7 @@ use parking_lot::{Mutex, RwLock};
 use serde::{Deserialize, Serialize};
 use steadfast_bucket::is_label;
 use steadfast_store::{
-    Commit, EntryKey, EntryRange, Expect, InvalidInput, Json, Outcome, Put, Rejection, Store,
+    Code, Commit, EntryKey, EntryRange, Expect, InvalidInput, Json, Outcome, Put, Rejection, Store,
     StoreError, Timestamp, Write, futures::FutureExt, secret_text, sort::sort_by_key,
 };
 use tokio::sync::watch;
@@ -277,6 +277,32 @@ pub enum TokenError {
     /// The store gave no answer.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl Denied {
+    /// The code of the platform.
+    pub fn kind(self) -> Code {
+        match self {
+            Denied::Missing => Code::TokenNeeded,
+            Denied::Unknown => Code::TokenUnknown,
+            Denied::Expired => Code::TokenExpired,
+            Denied::Revoked => Code::TokenRevoked,
+        }
+    }
+}
+
+impl TokenError {
+    /// The code of the platform.
+    pub fn kind(&self) -> Code {
+        match self {
+            TokenError::Organization { .. } | TokenError::Name { .. } => Code::InvalidName,
+            TokenError::RoleOfOrganization { .. } | TokenError::Scopes { .. } => Code::InvalidInput,
+            TokenError::Repeated { .. } | TokenError::KeyReused { .. } => Code::KeyReused,
+            TokenError::Replaced { .. } => Code::Conflict,
+            TokenError::Denied(denied) => denied.kind(),
+            TokenError::Store(error) => error.kind(),
+        }
+    }
 }
 
 impl From<InvalidInput> for TokenError {
