@@ -36,13 +36,13 @@ fn app(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::{path::PathBuf, sync::Arc};
 
     use axum::{
         body::{Body, to_bytes},
         http::{Request, StatusCode},
     };
-    use clap::{Args, Command};
+    use clap::{Arg, Args, Command};
     use serde_json::Value;
     use steadfast::{
         Runtime,
@@ -56,7 +56,9 @@ mod tests {
     use super::*;
 
     pub(super) fn settings<S: Args>() -> S {
-        let command = S::augment_args(Command::new("settings"));
+        let data = Arg::new("data").default_value("./data");
+        let data = data.value_parser(clap::value_parser!(PathBuf));
+        let command = S::augment_args(Command::new("settings")).arg(data);
         S::from_arg_matches(&command.get_matches_from(["settings"])).expect("all have defaults")
     }
 

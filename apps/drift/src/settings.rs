@@ -8,6 +8,7 @@ use std::{
 use clap::{Args, ValueEnum, builder::FalseyValueParser};
 use steadfast_core::{Error, Result, store::Secret};
 use steadfast_egress::{EgressError, Gate, Network, Policy};
+use steadfast_web::Number;
 
 use crate::{
     CompareEnvironments, EnvPair, Vault,
@@ -29,22 +30,17 @@ pub struct Settings {
     #[arg(long, value_name = "NETWORK,…", value_delimiter = ',')]
     pub(crate) drift_networks: Vec<Network>,
     /// URL of a chat API that explains differences; by default, built-in rules explain them
-    #[arg(long = "drift-explainer-url", value_name = "URL")]
-    pub(crate) explainer_url: Option<String>,
+    #[arg(long, value_name = "URL")]
+    pub(crate) drift_explainer_url: Option<String>,
     /// Key of the chat API; prefer the variable
-    #[arg(long = "drift-explainer-key", value_name = "KEY", hide_env_values = true)]
-    pub(crate) explainer_key: Option<Secret>,
+    #[arg(long, value_name = "KEY")]
+    pub(crate) drift_explainer_key: Option<Secret>,
     /// Model of the chat API
-    #[arg(long = "drift-explainer-model", value_name = "MODEL")]
-    pub(crate) explainer_model: Option<String>,
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) drift_explainer_model: Option<String>,
     /// Finished comparisons to keep for each pair of environments
-    #[arg(
-        long,
-        default_value = "50",
-        value_name = "COUNT",
-        value_parser = clap::value_parser!(u32).range(1..=1_000)
-    )]
-    pub(crate) drift_keep: u32,
+    #[arg(long, value_name = "COUNT", default_value = "50")]
+    pub(crate) drift_keep: Number<1, 1_000>,
 }
 
 /// Compare two environments by their URLs; the exit code tells the severity, for CI
@@ -104,20 +100,20 @@ impl Settings {
         let error = policy.as_ref().err().or(explainer.as_ref().err()).cloned();
         let policy = policy.unwrap_or_else(|_| Policy::public_only());
         let explainer = explainer.unwrap_or_else(|_| Arc::new(Rules));
-        let pair = EnvPair { keep: self.drift_keep, ..EnvPair::default() };
+        let pair = EnvPair { keep: self.drift_keep.get(), ..EnvPair::default() };
         let prober = Prober::new(Gate::new(policy.clone()), ProbeOptions::default());
         let compare = CompareEnvironments { prober, explainer, vault: Vault::default() };
         (Parts { policy, pair, compare, address }, error)
     }
 
     fn explainer(&self) -> Result<Arc<dyn Explainer>> {
-        match &self.explainer_url {
+        match &self.drift_explainer_url {
             None => Ok(Arc::new(Rules)),
             Some(url) => {
                 let needed = "--drift-explainer-url needs --drift-explainer-model";
-                let model = self.explainer_model.as_deref();
+                let model = self.drift_explainer_model.as_deref();
                 let model = model.ok_or_else(|| Error::terminal(needed))?;
-                let key = self.explainer_key.as_ref().map(Secret::expose);
+                let key = self.drift_explainer_key.as_ref().map(Secret::expose);
                 let options = ChatOptions::new(url, key, model);
                 Ok(Arc::new(Chat::new(options).map_err(Error::terminal)?))
             }

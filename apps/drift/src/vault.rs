@@ -36,7 +36,7 @@ impl VaultError {
     pub fn code(&self) -> &'static str {
         match self {
             VaultError::Store(_) => "vault_unavailable",
-            VaultError::Seal(error) => error.code(),
+            VaultError::Seal(error) => error.kind().tag(),
             VaultError::Unreadable => "urls_unreadable",
         }
     }

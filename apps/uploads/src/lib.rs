@@ -88,7 +88,7 @@ pub fn queue() -> QueueSpec<BlobEvent> {
 /// The application, with the classifier that the settings choose.
 pub fn app(settings: Settings) -> Result<App> {
     let (parts, check) = classifier::parts(&settings)?;
-    let models = settings.models;
+    let models = settings.uploads_models;
     let app = with_parts(parts).verb("models", move |_, args| models::run(args, models.as_ref()));
     Ok(app.before_work(check))
 }

@@ -57,7 +57,7 @@ fn tell(progress: Progress, is_terminal: bool) {
 
 #[cfg(test)]
 mod tests {
-    use clap::{Args, Command, FromArgMatches};
+    use clap::{Arg, Args, Command, FromArgMatches};
     use steadfast_core::App;
     use steadfast_web::{Ask, Cli, Web};
 
@@ -67,7 +67,10 @@ mod tests {
     /// Runs `models pull` with these flags, for a package that is missing.
     fn pull(settings: &[&str], flags: &[&str]) -> String {
         let line = [&["uploads"], settings].concat();
-        let matches = Settings::augment_args(Command::new("uploads")).get_matches_from(line);
+        let data = Arg::new("data").long("data").default_value("./data");
+        let data = data.value_parser(clap::value_parser!(PathBuf));
+        let command = Settings::augment_args(Command::new("uploads")).arg(data);
+        let matches = command.get_matches_from(line);
         let app = crate::app(Settings::from_arg_matches(&matches).unwrap()).unwrap();
         let verb = &app.extension::<Web>().unwrap().verbs[0];
         let line = [&["models", "pull", "resnet-50", "--from", "/missing.tgz"], flags].concat();

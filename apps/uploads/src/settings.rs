@@ -1,91 +1,62 @@
-//! Settings: which classifier looks at uploads, and what an image may be.
+//! Settings: the classifier of uploads, and the limits of an image.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use steadfast_core::store::Secret;
-use steadfast_web::DataFolder;
+use steadfast_web::Number;
 
-/// Which classifier looks at uploads, and where its model is.
+/// The classifier of uploads, and the limits of an image.
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
     /// Image classifier: ResNet-50 in this process, Workers AI, or an ONNX file
-    #[arg(long = "uploads-classifier", default_value = "embedded")]
-    pub(crate) classifier: ClassifierChoice,
+    #[arg(long, value_name = "CLASSIFIER", default_value = "embedded")]
+    pub(crate) uploads_classifier: ClassifierChoice,
     /// Folder of models; by default the cache folder of the user, or else the data folder
-    #[arg(long = "uploads-models", value_name = "DIR")]
-    pub(crate) models: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) data: DataFolder,
+    #[arg(long, value_name = "DIR")]
+    pub(crate) uploads_models: Option<PathBuf>,
+    // The `--data` of the server.
+    #[arg(from_global)]
+    pub(crate) data: PathBuf,
     /// Whether the first image downloads the embedded model
-    #[arg(long = "uploads-models-pull", default_value = "auto")]
-    pub(crate) models_pull: PullChoice,
+    #[arg(long, value_name = "MODELS_PULL", default_value = "auto")]
+    pub(crate) uploads_models_pull: PullChoice,
     /// Maximum bytes of an image
-    #[arg(
-        long = "uploads-image-bytes",
-        value_name = "N",
-        default_value = "5000000",
-        value_parser = clap::value_parser!(u64).range(1..=100_000_000)
-    )]
-    pub(crate) image_bytes: u64,
+    #[arg(long, value_name = "N", default_value = "5000000")]
+    pub(crate) uploads_image_bytes: Number<1, 100_000_000>,
     /// Maximum pixels of an image or of one of its frames
-    #[arg(
-        long = "uploads-image-pixels",
-        value_name = "N",
-        default_value = "50331648",
-        value_parser = clap::value_parser!(u64).range(1..=50_331_648)
-    )]
-    pub(crate) image_pixels: u64,
+    #[arg(long, value_name = "N", default_value = "50331648")]
+    pub(crate) uploads_image_pixels: Number<1, 50_331_648>,
     /// Maximum frames of an image
-    #[arg(
-        long = "uploads-image-frames",
-        value_name = "N",
-        default_value = "500",
-        value_parser = clap::value_parser!(u32).range(1..=500)
-    )]
-    pub(crate) image_frames: u32,
+    #[arg(long, value_name = "N", default_value = "500")]
+    pub(crate) uploads_image_frames: Number<1, 500>,
     /// Account for the classifier workers-ai
-    #[arg(long = "uploads-workers-ai-account", value_name = "ACCOUNT")]
-    pub(crate) workers_ai_account: Option<String>,
+    #[arg(long, value_name = "ACCOUNT")]
+    pub(crate) uploads_workers_ai_account: Option<String>,
     /// Token for the classifier workers-ai; prefer the variable
-    #[arg(long = "uploads-workers-ai-token", value_name = "TOKEN", hide_env_values = true)]
-    pub(crate) workers_ai_token: Option<Secret>,
+    #[arg(long, value_name = "TOKEN")]
+    pub(crate) uploads_workers_ai_token: Option<Secret>,
     /// Model of Workers AI
-    #[arg(long = "uploads-workers-ai-model", value_name = "MODEL")]
-    pub(crate) workers_ai_model: Option<String>,
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) uploads_workers_ai_model: Option<String>,
     /// URL of Workers AI, for example of a gateway
-    #[arg(long = "uploads-workers-ai-url", value_name = "URL")]
-    pub(crate) workers_ai_url: Option<String>,
+    #[arg(long, value_name = "URL")]
+    pub(crate) uploads_workers_ai_url: Option<String>,
     /// Model file for the classifier onnx
-    #[arg(long = "uploads-onnx-file", value_name = "FILE")]
-    pub(crate) onnx_file: Option<PathBuf>,
+    #[arg(long, value_name = "FILE")]
+    pub(crate) uploads_onnx_file: Option<PathBuf>,
     /// Labels of the ONNX model: a JSON array, or one per line
-    #[arg(long = "uploads-onnx-labels", value_name = "FILE")]
-    pub(crate) onnx_labels: Option<PathBuf>,
+    #[arg(long, value_name = "FILE")]
+    pub(crate) uploads_onnx_labels: Option<PathBuf>,
     /// Edge of the square input of the ONNX model, in pixels
-    #[arg(
-        long = "uploads-onnx-size",
-        value_name = "PIXELS",
-        default_value = "224",
-        value_parser = clap::value_parser!(u32).range(1..=2_048)
-    )]
-    pub(crate) onnx_size: u32,
+    #[arg(long, value_name = "PIXELS", default_value = "224")]
+    pub(crate) uploads_onnx_size: Number<1, 2_048>,
     /// Mean of red, green and blue to subtract, each from 0 to 1
-    #[arg(
-        long = "uploads-onnx-mean",
-        value_name = "R,G,B",
-        value_delimiter = ',',
-        default_value = "0.485,0.456,0.406"
-    )]
-    pub(crate) onnx_mean: Vec<f32>,
+    #[arg(long, value_name = "R,G,B", value_delimiter = ',', default_value = "0.485,0.456,0.406")]
+    pub(crate) uploads_onnx_mean: Vec<f32>,
     /// Standard deviation of red, green and blue to divide by
-    #[arg(
-        long = "uploads-onnx-std",
-        value_name = "R,G,B",
-        value_delimiter = ',',
-        default_value = "0.229,0.224,0.225"
-    )]
-    pub(crate) onnx_std: Vec<f32>,
+    #[arg(long, value_name = "R,G,B", value_delimiter = ',', default_value = "0.229,0.224,0.225")]
+    pub(crate) uploads_onnx_std: Vec<f32>,
 }
 
 /// A classifier of images.

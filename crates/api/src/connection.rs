@@ -98,7 +98,7 @@ pub enum ApiError {
 
 impl ApiError {
     /// The code, if it is one of the platform.
-    pub fn code(&self) -> Option<Code> {
+    pub fn kind(&self) -> Option<Code> {
         match self {
             Self::Invalid { .. } => Some(Code::BadRequest),
             Self::Problem(problem) => {
@@ -120,14 +120,14 @@ impl ApiError {
 
     /// Whether the same request may succeed if it is sent again.
     pub fn is_retryable(&self) -> bool {
-        let known = || self.code().is_some_and(Code::is_retryable);
+        let known = || self.kind().is_some_and(Code::is_retryable);
         self.problem().map_or_else(known, |it| it.retryable)
     }
 
     /// Whether the request certainly changed nothing.
-    pub fn is_surely_not_applied(&self) -> bool {
-        match self.code() {
-            Some(code) => code.is_surely_not_applied(),
+    pub fn surely_unapplied(&self) -> bool {
+        match self.kind() {
+            Some(code) => code.surely_unapplied(),
             // The application refused the request: the change is rolled back.
             None => self.problem().is_some_and(|it| it.status < 500),
         }
@@ -159,7 +159,7 @@ impl std::error::Error for ApiError {}
 /// Converts to the error that the verbs of a [`Client`](steadfast_core::Client) return.
 impl From<ApiError> for StoreError {
     fn from(error: ApiError) -> Self {
-        let code = error.code();
+        let code = error.kind();
         let refusal = match (&error, code) {
             (ApiError::Problem(it), _) if it.type_ == "urn:steadfast:problem:refused" => {
                 Some(it.code.clone())
@@ -170,11 +170,10 @@ impl From<ApiError> for StoreError {
         let fallback = if refusal.is_some() { Code::Refused } else { Code::Internal };
         let detail = error.problem().map_or_else(|| error.to_string(), |it| it.detail.clone());
         StoreError::Remote(Box::new(RemoteProblem {
-            code: code.unwrap_or(fallback).tag(),
+            code: code.unwrap_or(fallback),
             detail,
             refusal,
             is_retryable: error.is_retryable(),
-            is_surely_not_applied: error.is_surely_not_applied(),
         }))
     }
 }

@@ -6,7 +6,6 @@
 
 pub mod audit;
 pub mod buckets;
-mod code;
 mod connection;
 mod connector;
 mod delivery;
@@ -29,7 +28,6 @@ mod time;
 pub mod tokens;
 
 pub use self::{
-    code::Code,
     connection::{
         ApiError, ApiFuture, BrokenBody, Connection, NoAnswer, Payload, ResponseFuture, Transport,
         connect, payload,
@@ -45,3 +43,4 @@ pub use self::{
     time::{read_time, rfc3339},
 };
 pub use steadfast_core::Role;
+pub use steadfast_store::Code;

@@ -39,7 +39,7 @@ fn named((first, second): (&str, &str)) -> (String, String) {
 fn found<T>(result: Result<T, ApiError>, missing: Code) -> Result<Option<T>, StoreError> {
     match result {
         Ok(it) => Ok(Some(it)),
-        Err(error) if error.code() == Some(missing) => Ok(None),
+        Err(error) if error.kind() == Some(missing) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }

@@ -97,7 +97,7 @@ impl Shared {
             crash::point("blob.prepared");
             let counted = self.commit_counted(bucket, change, &before, commit);
             let decided = Box::pin(counted).await;
-            if decided.as_ref().is_err_and(|it| !it.is_certain()) {
+            if decided.as_ref().is_err_and(|it| !it.surely_unapplied()) {
                 // If the commit was applied, no row refers to these files any more.
                 let before = before.iter().flat_map(Blob::files).map(|it| it.0);
                 self.recheck(&before.collect::<Vec<_>>());

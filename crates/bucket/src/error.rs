@@ -2,7 +2,7 @@
 
 use std::io;
 
-use steadfast_store::{AddressError, InvalidInput, Json, RecordedKey, SealError, StoreError};
+use steadfast_store::{AddressError, Code, InvalidInput, Json, RecordedKey, SealError, StoreError};
 
 use crate::KEY_BYTES_MAX;
 
@@ -274,13 +274,13 @@ pub enum QuotaError {
 }
 
 impl QuotaError {
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
+    /// The code of the platform.
+    pub fn kind(&self) -> Code {
         match self {
-            QuotaError::TooLarge { .. } => "quota_too_large",
-            QuotaError::Bytes { .. } => "quota_bytes",
-            QuotaError::Objects { .. } => "quota_objects",
-            QuotaError::Spend { .. } => "quota_spend",
+            QuotaError::TooLarge { .. } => Code::QuotaTooLarge,
+            QuotaError::Bytes { .. } => Code::QuotaBytes,
+            QuotaError::Objects { .. } => Code::QuotaObjects,
+            QuotaError::Spend { .. } => Code::QuotaSpend,
         }
     }
 }
@@ -312,62 +312,50 @@ pub enum PartError {
 }
 
 impl BucketError {
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
+    /// The code of the platform.
+    pub fn kind(&self) -> Code {
         match self {
-            BucketError::Name { .. } => "invalid_name",
-            BucketError::Key { .. } => "invalid_key",
-            BucketError::UnknownBucket { .. } => "bucket_not_found",
-            BucketError::BucketExists { .. } => "conflict",
-            BucketError::NotEmpty { .. } => "conflict",
-            BucketError::UnknownBlob { .. } => "blob_not_found",
-            BucketError::UnknownUpload { .. } => "upload_not_found",
-            BucketError::UnknownRule { .. } => "rule_not_found",
-            BucketError::Condition { .. } => "precondition_failed",
-            BucketError::NotModified { .. } => "not_modified",
-            BucketError::Range { .. } => "range_not_satisfiable",
-            BucketError::Length { .. } | BucketError::Body { .. } => "bad_request",
-            BucketError::Checksum { .. } => "checksum_mismatch",
-            BucketError::TooLarge { .. } => "too_large",
-            BucketError::Metadata { .. } => "too_large",
-            BucketError::Part { .. } => "invalid_input",
-            BucketError::Argument { .. } => "invalid_input",
-            BucketError::Overlap { .. } | BucketError::Replaced { .. } => "conflict",
-            BucketError::Repeated { .. } | BucketError::KeyReused { .. } => "key_reused",
-            BucketError::Quota(error) => error.code(),
-            BucketError::DiskFull => "disk_full",
-            BucketError::Files { .. } => "storage_failed",
-            BucketError::Damaged { .. } => "blob_damaged",
-            BucketError::Missing { .. } => "blob_missing",
-            BucketError::Store(error) => error.code(),
-            BucketError::Seal(error) => error.code(),
+            BucketError::Name { .. } => Code::InvalidName,
+            BucketError::Key { .. } => Code::InvalidKey,
+            BucketError::UnknownBucket { .. } => Code::BucketNotFound,
+            BucketError::UnknownBlob { .. } => Code::BlobNotFound,
+            BucketError::UnknownUpload { .. } => Code::UploadNotFound,
+            BucketError::UnknownRule { .. } => Code::RuleNotFound,
+            BucketError::BucketExists { .. }
+            | BucketError::NotEmpty { .. }
+            | BucketError::Overlap { .. }
+            | BucketError::Replaced { .. } => Code::Conflict,
+            BucketError::Condition { .. } => Code::PreconditionFailed,
+            BucketError::NotModified { .. } => Code::NotModified,
+            BucketError::Range { .. } => Code::RangeNotSatisfiable,
+            BucketError::Length { .. } | BucketError::Body { .. } => Code::BadRequest,
+            BucketError::Checksum { .. } => Code::ChecksumMismatch,
+            BucketError::TooLarge { .. } | BucketError::Metadata { .. } => Code::TooLarge,
+            BucketError::Part { .. } | BucketError::Argument { .. } => Code::InvalidInput,
+            BucketError::Repeated { .. } | BucketError::KeyReused { .. } => Code::KeyReused,
+            BucketError::Quota(error) => error.kind(),
+            BucketError::DiskFull => Code::DiskFull,
+            BucketError::Files { .. } => Code::StorageFailed,
+            BucketError::Damaged { .. } => Code::BlobDamaged,
+            BucketError::Missing { .. } => Code::BlobMissing,
+            BucketError::Store(error) => error.kind(),
+            BucketError::Seal(error) => error.kind(),
         }
     }
-}
 
-impl BucketError {
+    /// The stable code as text.
+    pub fn code(&self) -> &'static str {
+        self.kind().tag()
+    }
+
     pub(crate) fn repeated(before: &RecordedKey) -> Self {
         let answer = before.reply.as_ref().map_or("null", Json::as_str).into();
         BucketError::Repeated { answer }
     }
 
-    /// Returns whether nothing was committed with certainty.
-    pub(crate) fn is_certain(&self) -> bool {
-        let BucketError::Store(error) = self else { return true };
-        match error {
-            StoreError::Remote(problem) => problem.is_surely_not_applied,
-            StoreError::Invalid(_)
-            | StoreError::Busy { .. }
-            | StoreError::DiskFull
-            | StoreError::Unavailable { .. } => true,
-            StoreError::Unknown { .. }
-            | StoreError::Fenced { .. }
-            | StoreError::CommitsLost { .. }
-            | StoreError::Failed { .. }
-            | StoreError::Corrupt { .. }
-            | StoreError::ReadOnly
-            | StoreError::Closed => false,
-        }
+    /// Whether it certainly changed nothing. Only the outcome of a commit may be unknown.
+    pub(crate) fn surely_unapplied(&self) -> bool {
+        !matches!(self, BucketError::Store(_)) || self.kind().surely_unapplied()
     }
 }
 
@@ -390,34 +378,5 @@ impl From<InvalidInput> for BucketError {
 impl From<AddressError> for BucketError {
     fn from(error: AddressError) -> Self {
         BucketError::Store(InvalidInput::from(error).into())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use steadfast_store::CommitsLost;
-
-    use super::*;
-
-    const LOST: CommitsLost = CommitsLost { batches: (1, 2), positions: (3, 4) };
-
-    #[test]
-    fn files_are_removed_only_if_the_commit_certainly_failed() {
-        let reason = String::new;
-        for (error, expected) in [
-            (StoreError::Invalid(InvalidInput::Space { len: 0 }), true),
-            (StoreError::Busy { waiting: 1 }, true),
-            (StoreError::DiskFull, true),
-            (StoreError::Unavailable { reason: reason() }, true),
-            (StoreError::Unknown { reason: reason() }, false),
-            (StoreError::Fenced { epoch: 1 }, false),
-            (StoreError::CommitsLost { lost: LOST }, false),
-            (StoreError::Failed { reason: reason() }, false),
-            (StoreError::Corrupt { reason: reason() }, false),
-            (StoreError::Closed, false),
-        ] {
-            assert_eq!(BucketError::from(error).is_certain(), expected);
-        }
-        assert!(BucketError::TooLarge { max: 1 }.is_certain());
     }
 }

@@ -77,7 +77,7 @@ impl PartWriter {
         drop(hold);
         match &result {
             Ok((_, Some(before))) => buckets.shared.discard(vec![*before]).await,
-            Err(error) if error.is_certain() => buckets.shared.discard(vec![name]).await,
+            Err(error) if error.surely_unapplied() => buckets.shared.discard(vec![name]).await,
             Err(_) => buckets.shared.recheck(&[name]),
             Ok((_, None)) => {}
         }
@@ -155,7 +155,7 @@ impl Shared {
             let counter = self.usage_counter(&upload.key, false).await?;
             // If a concurrent change was committed first, decide again.
             let decided = counter.commit(self, commit, &changes, stored.size).await;
-            if decided.as_ref().is_err_and(|it| !it.is_certain()) {
+            if decided.as_ref().is_err_and(|it| !it.surely_unapplied()) {
                 self.recheck(before.as_slice());
             }
             if let Ok(receipt) = decided? {
@@ -168,7 +168,7 @@ impl Shared {
 
     /// If the upload may have ended, the sweep removes its parts.
     pub(crate) fn note_lost_parts(&self, error: &BucketError) {
-        if !error.is_certain() {
+        if !error.surely_unapplied() {
             self.changes.note_lost_parts();
         }
     }

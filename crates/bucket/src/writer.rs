@@ -114,7 +114,7 @@ impl Shared {
         put: impl Future<Output = Result<Blob, BucketError>>,
     ) -> Result<Blob, BucketError> {
         let refused = match put.await {
-            Err(error) if error.is_certain() => error,
+            Err(error) if error.surely_unapplied() => error,
             done => return done,
         };
         let Some(once) = once else { return Err(refused) };
@@ -145,7 +145,7 @@ impl Shared {
                 changed.after.ok_or(BucketError::Files { reason })
             }
             Err(error) => {
-                if error.is_certain() {
+                if error.surely_unapplied() {
                     self.discard(files).await;
                 } else {
                     self.recheck(&files);

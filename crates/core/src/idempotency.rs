@@ -8,8 +8,8 @@ use std::{collections::HashMap, sync::Arc};
 use parking_lot::Mutex;
 use serde::{Serialize, de::DeserializeOwned};
 use steadfast_store::{
-    Address, EntityId, EntityKind, InvalidInput, Json, Outcome, RecordedKey, Rejection, Remember,
-    Store, StoreError, Write,
+    Address, Code, EntityId, EntityKind, InvalidInput, Json, Outcome, RecordedKey, Rejection,
+    Remember, Store, StoreError, Write,
 };
 use tokio::sync;
 
@@ -143,4 +143,14 @@ pub enum KeyError {
     /// The store could not be used.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl KeyError {
+    /// The code of the platform.
+    pub fn kind(&self) -> Code {
+        match self {
+            KeyError::Reused { .. } => Code::KeyReused,
+            KeyError::Store(error) => error.kind(),
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use serde_json::Value;
 use steadfast_bucket::{Blob, ListOptions, Listing, PutOptions};
-use steadfast_store::{RemoteProblem, StoreError};
+use steadfast_store::{Code, RemoteProblem, StoreError};
 
 use crate::{
     CallError, Error,
@@ -110,11 +110,10 @@ pub trait RemoteProgram: Send + Sync + 'static {
 /// The error of a method that is not available for a program in another process.
 pub(crate) fn not_remote(advice: &str) -> StoreError {
     StoreError::Remote(Box::new(RemoteProblem {
-        code: "conflict",
+        code: Code::Conflict,
         detail: format!("the program runs in another process: {advice}"),
         refusal: None,
         is_retryable: false,
-        is_surely_not_applied: true,
     }))
 }
 

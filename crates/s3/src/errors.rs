@@ -20,7 +20,7 @@ pub(crate) fn s3_error_of(error: BucketError) -> S3Error {
         format!(
             "the server cannot read the secret of this access key ({}); its operator finds the \
              cause with `steadfast doctor`",
-            seal.code()
+            seal.kind().tag()
         )
     } else {
         error.to_string()
@@ -63,7 +63,9 @@ fn code_of(error: &BucketError) -> (S3ErrorCode, Option<StatusCode>) {
         BucketError::Range { .. } => Code::InvalidRange,
         BucketError::Length { .. } | BucketError::Body { .. } => Code::IncompleteBody,
         BucketError::Checksum { .. } => Code::BadDigest,
-        BucketError::TooLarge { .. } => Code::EntityTooLarge,
+        BucketError::TooLarge { .. } | BucketError::Quota(QuotaError::TooLarge { .. }) => {
+            Code::EntityTooLarge
+        }
         BucketError::Metadata { .. } => Code::MetadataTooLarge,
         BucketError::Part { reason, .. } => match reason {
             PartError::Unknown => Code::InvalidPart,
@@ -79,23 +81,13 @@ fn code_of(error: &BucketError) -> (S3ErrorCode, Option<StatusCode>) {
         | BucketError::Repeated { .. }
         | BucketError::KeyReused { .. }
         | BucketError::Store(StoreError::Invalid(_)) => Code::InvalidArgument,
-        BucketError::Quota(QuotaError::TooLarge { .. }) => {
-            return (Code::EntityTooLarge, Some(StatusCode::PAYLOAD_TOO_LARGE));
-        }
         // botocore retries 429, 500, 502, 503, 504 and 509, and codes such as SlowDown. It does not
-        // retry this: waiting frees no space.
-        BucketError::Quota(QuotaError::Bytes { .. } | QuotaError::Objects { .. }) => {
-            return (Code::Custom("QuotaExceeded".into()), Some(StatusCode::INSUFFICIENT_STORAGE));
-        }
-        BucketError::Quota(QuotaError::Spend { .. }) => {
-            return (Code::Custom("QuotaExceeded".into()), Some(StatusCode::TOO_MANY_REQUESTS));
-        }
-        // Clients retry a 503, but a retry frees no disk space.
+        // retry 507: waiting frees no space.
+        BucketError::Quota(
+            QuotaError::Bytes { .. } | QuotaError::Objects { .. } | QuotaError::Spend { .. },
+        ) => Code::Custom("QuotaExceeded".into()),
         BucketError::DiskFull | BucketError::Store(StoreError::DiskFull) => {
-            return (
-                Code::Custom("InsufficientStorage".into()),
-                Some(StatusCode::INSUFFICIENT_STORAGE),
-            );
+            Code::Custom("InsufficientStorage".into())
         }
         BucketError::Store(StoreError::Busy { .. }) => Code::SlowDown,
         BucketError::Store(StoreError::Unavailable { .. } | StoreError::Closed) => {
@@ -110,7 +102,10 @@ fn code_of(error: &BucketError) -> (S3ErrorCode, Option<StatusCode>) {
         | BucketError::Store(_)
         | BucketError::Seal(SealError::Changed { .. }) => Code::InternalError,
     };
-    let status = code.status_code();
+    // S3 has statuses for its own codes, and none for a quota.
+    let ours = StatusCode::from_u16(error.kind().status()).ok();
+    let of_s3 = code.status_code().filter(|_| !matches!(error, BucketError::Quota(_)));
+    let status = of_s3.or(ours);
     (code, status)
 }
 

@@ -163,7 +163,7 @@ pub(crate) async fn authorize(
         return Ok(Admission::of(object::Caller::Anonymous));
     }
     let tokens = server.runtime.tokens();
-    if !tokens.is_closed().await.map_err(|it| problem(it).into_response())? {
+    if !tokens.is_closed().await.map_err(|it| Problem::from(it).into_response())? {
         return Ok(Admission::of(object::Caller::Anonymous));
     }
     server.transport().close();
@@ -185,7 +185,7 @@ pub(crate) async fn authorize(
     let principal = match found {
         Ok(principal) => principal,
         Err(TokenError::Denied(_)) if wants_login(request) => return Err(to_login(request)),
-        Err(error) => return Err(refuse(problem(error))),
+        Err(error) => return Err(refuse(error.into())),
     };
     let principal = Arc::new(principal);
     // The audit log names the principal of a refused request.
@@ -216,7 +216,7 @@ fn note_refused(
     let client = request.extensions.get::<ClientInfo>();
     let client = client.map_or("-".into(), |it| it.address.to_string());
     // The path itself may have secrets, as that of a webhook.
-    server.refused.note(&client, code_of(*denied).tag(), route.map_or("-", |it| &it.path));
+    server.refused.note(&client, denied.kind().tag(), route.map_or("-", |it| &it.path));
 }
 
 /// Compares a principal with the needs of a route.
@@ -267,26 +267,4 @@ fn refuse(problem: Problem) -> Response {
     let mut response = problem.into_response();
     response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     response
-}
-
-fn code_of(denied: Denied) -> Code {
-    match denied {
-        Denied::Missing => Code::TokenNeeded,
-        Denied::Unknown => Code::TokenUnknown,
-        Denied::Expired => Code::TokenExpired,
-        Denied::Revoked => Code::TokenRevoked,
-    }
-}
-
-/// The problem of a refused credential.
-pub(crate) fn problem(error: TokenError) -> Problem {
-    let code = match &error {
-        TokenError::Denied(denied) => code_of(*denied),
-        TokenError::Store(error) => return error.clone().into(),
-        TokenError::Repeated { .. } | TokenError::KeyReused { .. } => Code::KeyReused,
-        TokenError::Organization { .. } | TokenError::Name { .. } => Code::InvalidName,
-        TokenError::RoleOfOrganization { .. } | TokenError::Scopes { .. } => Code::InvalidInput,
-        TokenError::Replaced { .. } => Code::Conflict,
-    };
-    Problem::of(code, error.to_string())
 }

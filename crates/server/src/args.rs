@@ -10,6 +10,7 @@ use clap::{Arg, Args, Command, Parser, Subcommand, builder::FalseyValueParser};
 use steadfast_api::server::Examine;
 use steadfast_core::{RetentionSettings, object::HistoryRetention};
 use steadfast_store::{Retention, Secret};
+use steadfast_web::Number;
 use tracing_subscriber::filter::LevelFilter;
 
 pub(crate) use self::{source::Source, transport::TransportArgs};
@@ -83,61 +84,57 @@ pub(crate) enum ConfigVerb {
     Show,
 }
 
-/// The arguments of `serve`.
+/// The arguments of `serve`. As settings they have variables: see [`crate::settings`].
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ServeArgs {
     /// Settings file; by default ./steadfast.toml, if it exists
-    #[arg(long, env = "STEADFAST_CONFIG", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Address to listen on; others than 127.0.0.1 and [::1] need closed access
-    #[arg(long, env = "STEADFAST_LISTEN", default_value = "127.0.0.1:8787", value_parser = listen)]
+    #[arg(long, default_value = "127.0.0.1:8787", value_parser = listen)]
     pub(crate) listen: SocketAddr,
     /// Address of the S3 API, as --listen; `none` disables it
-    #[arg(long, env = "STEADFAST_S3_LISTEN", default_value = "127.0.0.1:8788",
-        value_parser = s3_listen)]
+    #[arg(long, default_value = "127.0.0.1:8788", value_parser = s3_listen)]
     pub(crate) s3_listen: S3Listen,
     /// Access: `open` (loopback only, no credentials) or `closed` (every request needs a token).
     /// Closed for good from the first token on
-    #[arg(long, env = "STEADFAST_ACCESS", default_value = "open", value_name = "MODE")]
+    #[arg(long, default_value = "open", value_name = "MODE")]
     pub(crate) access: Access,
     /// Requests that one token or access key may send per second; 0 for no limit
-    #[arg(long, env = "STEADFAST_RATE_LIMIT", default_value = "1000", value_name = "REQUESTS")]
+    #[arg(long, default_value = "1000", value_name = "REQUESTS")]
     pub(crate) rate_limit: u32,
     #[command(flatten)]
     pub(crate) transport: TransportArgs,
     /// Data folder; created if it does not exist
-    #[arg(long, env = "STEADFAST_DATA", default_value = "./data")]
+    #[arg(long, default_value = "./data")]
     pub(crate) data: PathBuf,
     /// Store: `sqlite` (in the data folder) or postgres://user@host/database
     // It may contain a password, so --help must not print the variable.
-    #[arg(long, env = "STEADFAST_STORE", default_value = "sqlite", hide_env_values = true)]
+    #[arg(long, default_value = "sqlite", hide_env_values = true)]
     pub(crate) store: StoreChoice,
     /// File of the key that seals secrets; by default seal.key in the data folder, which is created
-    #[arg(long, env = "STEADFAST_SEAL_KEY_FILE", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) seal_key_file: Option<PathBuf>,
     /// Retention of settled messages, in days
-    #[arg(long, env = "STEADFAST_RETENTION", default_value = "30", value_name = "DAYS")]
+    #[arg(long, default_value = "30", value_name = "DAYS")]
     pub(crate) retention: Days,
     /// Retention of dead messages, in days
-    #[arg(long, env = "STEADFAST_DEAD_RETENTION", default_value = "90", value_name = "DAYS")]
+    #[arg(long, default_value = "90", value_name = "DAYS")]
     pub(crate) dead_retention: Days,
     /// Retention of the turns of objects, in days
-    #[arg(long, env = "STEADFAST_HISTORY_RETENTION", default_value = "7", value_name = "DAYS")]
+    #[arg(long, default_value = "7", value_name = "DAYS")]
     pub(crate) history_retention: Days,
     /// Seconds without use after which an object is evicted from memory
-    #[arg(long, env = "STEADFAST_OBJECT_IDLE", default_value = "30", value_name = "SECONDS",
-        value_parser = clap::value_parser!(u32).range(1..=86_400))]
-    pub(crate) object_idle: u32,
+    #[arg(long, default_value = "30", value_name = "SECONDS")]
+    pub(crate) object_idle: Number<1, 86_400>,
     /// Memory limit of objects, in MiB; beyond it the least recently used are evicted
-    #[arg(long, env = "STEADFAST_OBJECT_MEMORY", default_value = "256", value_name = "MIB",
-        value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
-    pub(crate) object_memory: u32,
+    #[arg(long, default_value = "256", value_name = "MIB")]
+    pub(crate) object_memory: Number<1, 1_048_576>,
     /// Report clock steps of more than this many seconds, and suspend deletion by age
-    #[arg(long, env = "STEADFAST_CLOCK_STEP", default_value = "300", value_name = "SECONDS",
-        value_parser = clap::value_parser!(u32).range(1..=86_400))]
-    pub(crate) clock_step: u32,
+    #[arg(long, default_value = "300", value_name = "SECONDS")]
+    pub(crate) clock_step: Number<1, 86_400>,
     /// Wait while another process owns the store, and take over when it stops or its lease ends
-    #[arg(long, env = "STEADFAST_WAIT_FOR_OWNER")]
+    #[arg(long)]
     pub(crate) wait_for_owner: bool,
     /// Start although the database lacks acknowledged commits; applies to this start only
     // Not in the environment: it is a decision about one loss, not about all later ones.
@@ -155,7 +152,7 @@ pub(crate) struct ServeArgs {
     #[arg(skip)]
     pub(crate) open_secrets: Vec<String>,
     /// Log level on stderr: error, warn, info, debug or trace
-    #[arg(long, env = "STEADFAST_LOG", default_value = "info")]
+    #[arg(long, default_value = "info")]
     pub(crate) log: LevelFilter,
 }
 

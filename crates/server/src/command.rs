@@ -16,7 +16,7 @@ use crate::{
     location::redacted,
     secret_file::is_open,
     serve,
-    settings::{DeclaredSettings, Program, flags_of},
+    settings::{self, DeclaredSettings, Program, flags_of},
 };
 
 /// Runs the command line of this process: serves the program, or sends requests to one.
@@ -165,7 +165,7 @@ fn without_secrets(mut error: clap::Error, command: &Command) -> clap::Error {
 
 /// Whether a flag of a command, or of one of its verbs, is a secret.
 fn is_secret(command: &Command, long: &str) -> bool {
-    let is_it = |it: &Arg| it.get_long() == Some(long) && it.is_hide_env_values_set();
+    let is_it = |it: &Arg| it.get_long() == Some(long) && settings::is_secret(it);
     command.get_arguments().any(is_it) || command.get_subcommands().any(|it| is_secret(it, long))
 }
 

@@ -239,10 +239,10 @@ async fn completed(response: Response, path: &str, request_id: &str) -> Response
     let Ok(mut problem) = serde_json::from_slice::<Map<String, Value>>(&bytes) else {
         return Response::from_parts(parts, Body::from(bytes));
     };
-    let passes = [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
     problem.entry("instance").or_insert(path.into());
     problem.entry("requestId").or_insert(request_id.into());
-    problem.entry("retryable").or_insert(passes.contains(&parts.status).into());
+    let is_passing = Code::is_passing(parts.status.as_u16());
+    problem.entry("retryable").or_insert(is_passing.into());
     parts.headers.remove(header::CONTENT_LENGTH);
     Response::from_parts(parts, Body::from(Value::Object(problem).to_string()))
 }

@@ -63,8 +63,8 @@ pub(crate) fn run(args: ServeArgs, app: App) -> Result<(), Failure> {
 
 fn object_options(args: &ServeArgs) -> ObjectOptions {
     ObjectOptions {
-        idle_time: Duration::from_secs(args.object_idle.into()),
-        awake_bytes_max: usize::try_from(args.object_memory).unwrap_or(usize::MAX) << 20,
+        idle_time: Duration::from_secs(args.object_idle.get().into()),
+        awake_bytes_max: args.object_memory.to_usize() << 20,
         ..ObjectOptions::default()
     }
 }
@@ -319,7 +319,7 @@ async fn open(
         Location::Database(url) if !args.adopt => refuse_foreign_database(url, program).await?,
         Location::Folder(_) | Location::Database(_) | Location::Host => {}
     }
-    let clock_step_max = Duration::from_secs(args.clock_step.into());
+    let clock_step_max = Duration::from_secs(args.clock_step.get().into());
     let memo = Some(args.data.join("acknowledged"));
     let accept_loss = args.accept_loss;
     let options = OpenOptions { clock_step_max, accept_loss, read_only: false, memo };

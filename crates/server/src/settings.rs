@@ -1,8 +1,13 @@
 //! Settings: one `clap::Args` struct for the server and one per application, each an argument of
 //! the function that declares the program. In order of precedence: flag, environment variable,
 //! settings file, default.
+//!
+//! A setting is one field with `#[arg(long)]`. The name of the field gives the flag, the variable
+//! and the key of the file. Its type gives the bounds ([`Number`](steadfast_web::Number)), and that
+//! it is a secret ([`Secret`]).
 
 use std::{
+    any::TypeId,
     collections::BTreeMap,
     ffi::{OsStr, OsString},
     io::ErrorKind,
@@ -11,6 +16,7 @@ use std::{
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, parser::ValueSource};
 use steadfast_core::{App, Error, Result};
+use steadfast_store::Secret;
 use toml::Value;
 
 use crate::{
@@ -100,7 +106,7 @@ impl Flag {
         let line = std::iter::once("settings".to_owned()).chain(line);
         let read = Command::new("settings").arg(arg).try_get_matches_from(line);
         let error = read.err()?.to_string();
-        if self.arg.is_hide_env_values_set() {
+        if is_secret(&self.arg) {
             return Some("it is not one of the possible values".into());
         }
         if values.iter().any(|it| has_secret(it.as_ref())) {
@@ -181,7 +187,7 @@ impl DeclaredSettings {
     /// Reads the files that variables name: a secret setting `NAME` has `NAME_FILE`.
     fn read_secrets(&mut self, variable: &dyn Fn(&str) -> Option<OsString>) {
         let mut problems = Vec::new();
-        for flag in self.flags.iter().filter(|it| it.arg.is_hide_env_values_set()) {
+        for flag in self.flags.iter().filter(|it| is_secret(&it.arg)) {
             let Some(name) = variable_of(flag) else { continue };
             match secret_variable(&name, variable) {
                 Ok(None) => {}
@@ -212,7 +218,7 @@ impl DeclaredSettings {
     /// Whether the settings file has a secret for this flag. The value of a secret setting may be a
     /// URL without a password, or the default.
     fn is_secret_in_file(&self, flag: &Flag) -> bool {
-        let may_be = flag.arg.is_hide_env_values_set();
+        let may_be = is_secret(&flag.arg);
         let defaults = flag.arg.get_default_values();
         let is_secret = |it: &String| {
             let is_plain = it.contains("://")
@@ -239,23 +245,20 @@ impl DeclaredSettings {
             arg = arg.env(name);
         }
         // `--help` prints the value of the variable.
-        if arg.get_env().and_then(std::env::var_os).is_some_and(|it| has_secret(&it)) {
+        let variable = arg.get_env().and_then(std::env::var_os);
+        if is_secret(&flag.arg) || variable.is_some_and(|it| has_secret(&it)) {
             arg = arg.hide_env_values(true);
         }
-        if let Some(secret) = self.secrets.get(flag.name()) {
-            let arg = arg.default_values([secret.value.clone()]).required(false);
-            return arg.hide_default_value(true);
-        }
-        match self.file.get(flag.name()) {
-            // In clap a default does not satisfy `required`, and `--help` would print it.
-            Some(values) => {
-                let is_secret =
-                    arg.is_hide_env_values_set() || values.iter().any(|it| has_secret(it.as_ref()));
-                let arg = arg.default_values(values.clone()).required(false);
-                if is_secret { arg.hide_default_value(true) } else { arg }
-            }
-            None => arg,
-        }
+        let values = match (self.secrets.get(flag.name()), self.file.get(flag.name())) {
+            (Some(secret), _) => vec![secret.value.clone()],
+            (None, Some(values)) => values.clone(),
+            (None, None) => return arg,
+        };
+        // In clap a default does not satisfy `required`, and `--help` would print it.
+        let is_hidden =
+            arg.is_hide_env_values_set() || values.iter().any(|it| has_secret(it.as_ref()));
+        let arg = arg.default_values(values).required(false);
+        if is_hidden { arg.hide_default_value(true) } else { arg }
     }
 
     /// Adds the flags to a command, each with its variable and its file value.
@@ -285,7 +288,7 @@ impl DeclaredSettings {
             } else {
                 "default".to_owned()
             };
-            let value = if flag.arg.is_hide_env_values_set() && source != "default" {
+            let value = if is_secret(&flag.arg) && source != "default" {
                 "***".to_owned()
             } else {
                 let values = matches.get_raw(id).into_iter().flatten();
@@ -295,6 +298,12 @@ impl DeclaredSettings {
         };
         self.flags.iter().filter_map(line).collect()
     }
+}
+
+/// Whether the values of a flag are secrets: its type says so. A flag of another type that takes
+/// some secrets, such as a URL with a password, declares `hide_env_values`.
+pub(crate) fn is_secret(arg: &Arg) -> bool {
+    arg.is_hide_env_values_set() || arg.get_value_parser().type_id() == TypeId::of::<Secret>()
 }
 
 /// Whether a value is a URL with a secret.
@@ -386,6 +395,7 @@ fn text(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use clap::FromArgMatches;
+    use steadfast_web::Number;
 
     use super::*;
 
@@ -409,6 +419,12 @@ mod tests {
         /// Where
         #[arg(long, env = "SHOP_URL_OF_A_TEST")]
         shop_url: Option<String>,
+        /// Bounded by its type
+        #[arg(long, default_value = "2")]
+        shop_size: Number<1, 5>,
+        /// Secret by its type
+        #[arg(long)]
+        shop_token: Option<Secret>,
     }
 
     #[derive(Args)]
@@ -455,6 +471,24 @@ mod tests {
         let (shop, text) = shown("", &[]);
         assert_eq!(shop.shop_count, 3);
         assert!(text.contains("shop-count = 3  (default)\n"), "{text}");
+    }
+
+    #[test]
+    fn the_type_of_a_setting_gives_its_bounds_and_keeps_it_secret() {
+        let file = "[shop]\nsize = 5\ntoken = \"hush\"";
+        let (shop, text) = shown(file, &[]);
+        assert_eq!((shop.shop_size.get(), shop.shop_token), (5, Some("hush".into())));
+        assert!(text.contains("shop-token = ***  (a.toml)\n") && !text.contains("hush"), "{text}");
+        let help = declared(file).unwrap().add_to(Command::new("shop")).render_help().to_string();
+        assert!(help.contains("--shop-token") && !help.contains("hush"), "{help}");
+        for wrong in ["0", "6", "-1"] {
+            let error = declared(&format!("[shop]\nsize = {wrong}")).err().unwrap();
+            let told = format!(
+                "setting `shop-size` in a.toml: invalid value '{wrong}' for \
+                 '--shop-size <SHOP_SIZE>': {wrong} is not in 1..=5"
+            );
+            assert_eq!(error, told);
+        }
     }
 
     #[test]
@@ -529,6 +563,8 @@ mod tests {
         let (shop, text) = with_variables(&[file], "[shop]\nkey = \"other\"").unwrap();
         assert_eq!(shop.shop_key.as_deref(), Some("hush\n"), "one line end is not part of it");
         assert!(text.contains("shop-key = ***  (STEADFAST_SHOP_KEY_FILE)\n"), "{text}");
+        let token = ("STEADFAST_SHOP_TOKEN_FILE", path.to_str().unwrap());
+        assert_eq!(with_variables(&[token], "").unwrap().0.shop_token, Some("hush\n".into()));
         let both = [file, ("STEADFAST_SHOP_KEY", "second")];
         let error = with_variables(&both, "").err().unwrap();
         assert!(error.contains("STEADFAST_SHOP_KEY and STEADFAST_SHOP_KEY_FILE are both set"));
@@ -570,6 +606,7 @@ mod tests {
         };
         let (key, url) = ("[shop]\nkey = \"hush\"", "[shop]\nurl = \"https://me:hush@host/\"");
         assert!(is_reported(key, 0o604) && is_reported(url, 0o644));
+        assert!(is_reported("[shop]\ntoken = \"hush\"", 0o604));
         assert!(!is_reported(key, 0o640) && !is_reported(url, 0o600));
         assert!(!is_reported("[shop]\ncount = 4", 0o644));
         assert!(!is_reported("[shop]\nkey = \"https://host/\"", 0o644));

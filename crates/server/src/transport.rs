@@ -81,8 +81,8 @@ impl Transport {
             public_url: args.public_url.clone(),
             s3_public_url: args.s3_public_url.clone(),
             has_webhooks_port: args.webhooks_listen.is_some(),
-            connections_per_peer: usize::try_from(args.connections_per_peer).unwrap_or(usize::MAX),
-            client_timeout: Duration::from_secs(args.client_timeout),
+            connections_per_peer: args.connections_per_peer.to_usize(),
+            client_timeout: Duration::from_secs(args.client_timeout.get().into()),
             ..Self::default()
         })
     }

@@ -1,6 +1,6 @@
 //! Errors of a store, each with a stable code.
 
-use crate::{AddressError, Position, limits};
+use crate::{AddressError, Code, Position, limits};
 
 /// The input is not valid; nothing was written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -157,7 +157,7 @@ pub enum StoreError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteProblem {
     /// The stable code.
-    pub code: &'static str,
+    pub code: Code,
     /// The fact, and the next step.
     pub detail: String,
     /// The code of the error, if an object, a process or a route of an application refused the
@@ -165,43 +165,43 @@ pub struct RemoteProblem {
     pub refusal: Option<String>,
     /// Whether a retry of the request may succeed.
     pub is_retryable: bool,
-    /// Whether the request certainly changed nothing.
-    pub is_surely_not_applied: bool,
 }
 
 impl StoreError {
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
+    /// The code of the platform.
+    pub fn kind(&self) -> Code {
         match self {
-            StoreError::Invalid(_) => "invalid_input",
-            StoreError::Busy { .. } => "busy",
-            StoreError::DiskFull => "disk_full",
-            StoreError::Unavailable { .. } => "store_unavailable",
-            StoreError::Unknown { .. } => "outcome_unknown",
-            StoreError::Fenced { .. } => "fenced",
-            StoreError::CommitsLost { .. } => "commits_lost",
-            StoreError::Failed { .. } => "storage_failed",
-            StoreError::Corrupt { .. } => "corrupt",
-            StoreError::ReadOnly => "read_only",
-            StoreError::Closed => "closed",
+            StoreError::Invalid(_) => Code::InvalidInput,
+            StoreError::Busy { .. } => Code::Busy,
+            StoreError::DiskFull => Code::DiskFull,
+            StoreError::Unavailable { .. } => Code::StoreUnavailable,
+            StoreError::Unknown { .. } => Code::OutcomeUnknown,
+            StoreError::Fenced { .. } => Code::Fenced,
+            StoreError::CommitsLost { .. } => Code::CommitsLost,
+            StoreError::Failed { .. } => Code::StorageFailed,
+            StoreError::Corrupt { .. } => Code::Corrupt,
+            StoreError::ReadOnly => Code::ReadOnly,
+            StoreError::Closed => Code::Closed,
             StoreError::Remote(problem) => problem.code,
         }
     }
 
+    /// The stable code as text.
+    pub fn code(&self) -> &'static str {
+        self.kind().tag()
+    }
+
     /// Whether this process may retry the commit.
     pub fn is_retryable(&self) -> bool {
-        match self {
-            StoreError::Busy { .. } | StoreError::DiskFull | StoreError::Unavailable { .. } => true,
-            StoreError::Remote(problem) => problem.is_retryable,
-            StoreError::Invalid(_)
-            | StoreError::Unknown { .. }
-            | StoreError::Fenced { .. }
-            | StoreError::CommitsLost { .. }
-            | StoreError::Failed { .. }
-            | StoreError::Corrupt { .. }
-            | StoreError::ReadOnly
-            | StoreError::Closed => false,
+        if let StoreError::Remote(problem) = self {
+            return problem.is_retryable;
         }
+        self.kind().is_retryable()
+    }
+
+    /// Whether the commit certainly changed nothing.
+    pub fn surely_unapplied(&self) -> bool {
+        self.kind().surely_unapplied()
     }
 
     /// Whether this process can never write to the store again.
@@ -213,24 +213,6 @@ impl StoreError {
                 | StoreError::Failed { .. }
                 | StoreError::Closed
         )
-    }
-
-    /// Whether the commit certainly changed nothing.
-    pub fn surely_unapplied(&self) -> bool {
-        match self {
-            StoreError::Invalid(_)
-            | StoreError::Busy { .. }
-            | StoreError::DiskFull
-            | StoreError::Unavailable { .. }
-            | StoreError::Fenced { .. }
-            | StoreError::CommitsLost { .. }
-            | StoreError::ReadOnly => true,
-            StoreError::Remote(problem) => problem.is_surely_not_applied,
-            StoreError::Unknown { .. }
-            | StoreError::Failed { .. }
-            | StoreError::Corrupt { .. }
-            | StoreError::Closed => false,
-        }
     }
 
     pub(crate) fn corrupt(reason: impl Into<String>) -> Self {
@@ -313,17 +295,4 @@ pub enum OpenError {
         /// The reason.
         reason: String,
     },
-}
-
-impl OpenError {
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
-        match self {
-            OpenError::Taken { .. } => "store_taken",
-            OpenError::Format { .. } => "store_format",
-            OpenError::CommitsLost { .. } => "commits_lost",
-            OpenError::Foreign { .. } => "store_foreign",
-            OpenError::Failed { .. } => "store_open_failed",
-        }
-    }
 }

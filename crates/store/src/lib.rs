@@ -10,6 +10,7 @@
 
 mod calendar;
 mod clock;
+mod code;
 mod commit;
 pub mod crash;
 mod entropy;
@@ -63,6 +64,7 @@ pub use self::postgres::{PostgresOptions, PostgresStore};
 pub use self::{
     calendar::DateTime,
     clock::{Clock, ManualClock, Sleep, SystemClock, TimeLeft, Timestamp},
+    code::Code,
     commit::{Commit, Expect, Remember, Snapshot, Write},
     entropy::{Entropy, SeededEntropy},
     entry::{AgeCursor, Entry, EntryKey, EntryRange, Put, behind},

@@ -1,6 +1,6 @@
 //! Outcomes of commits that the store has answered. None of them is an error.
 
-use crate::{EntityId, EntryKey, Json, Position, Timestamp, Version};
+use crate::{Code, EntityId, EntryKey, Json, Position, Timestamp, Version};
 
 /// The outcome of a commit that the store has answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,21 +162,21 @@ pub enum Rejection {
 }
 
 impl Rejection {
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
+    /// The code of the platform.
+    pub fn kind(&self) -> Code {
         match self {
-            Rejection::Version { .. } => "version_conflict",
-            Rejection::KeyReused { .. } => "key_reused",
-            Rejection::NotPending { .. } => "not_pending",
-            Rejection::NotDue { .. } => "not_due",
-            Rejection::LeaseLost { .. } => "lease_lost",
-            Rejection::Head { .. } => "head_conflict",
-            Rejection::Part { .. } => "part_out_of_order",
-            Rejection::HasWork { .. } => "has_work",
-            Rejection::JustWritten { .. } => "just_written",
-            Rejection::Revision { .. } => "revision_conflict",
-            Rejection::NotVacant { .. } => "not_vacant",
-            Rejection::NotSettled { .. } => "not_settled",
+            Rejection::KeyReused { .. } => Code::KeyReused,
+            Rejection::NotSettled { .. } => Code::WrongStatus,
+            Rejection::Version { .. }
+            | Rejection::NotPending { .. }
+            | Rejection::NotDue { .. }
+            | Rejection::LeaseLost { .. }
+            | Rejection::Head { .. }
+            | Rejection::Part { .. }
+            | Rejection::HasWork { .. }
+            | Rejection::JustWritten { .. }
+            | Rejection::Revision { .. }
+            | Rejection::NotVacant { .. } => Code::Contended,
         }
     }
 }

@@ -22,7 +22,7 @@ use sha2::Sha256;
 use self::file::KEY_BYTES;
 pub use self::file::SealFile;
 use crate::{
-    Commit, EntryKey, Expect, Json, Outcome, Put, Store, StoreError, Write,
+    Code, Commit, EntryKey, Expect, Json, Outcome, Put, Store, StoreError, Write,
     secret::{Secret, random_bytes},
 };
 
@@ -76,12 +76,12 @@ pub enum SealError {
 }
 
 impl SealError {
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
+    /// The code of the platform.
+    pub fn kind(&self) -> Code {
         match self {
-            SealError::KeyMissing { .. } => "seal_key_missing",
-            SealError::Changed { .. } => "corrupt",
-            SealError::Failed { .. } => "store_unavailable",
+            SealError::KeyMissing { .. } => Code::SealKeyMissing,
+            SealError::Changed { .. } => Code::Corrupt,
+            SealError::Failed { .. } => Code::StoreUnavailable,
         }
     }
 }

@@ -8,7 +8,6 @@ mod asset;
 mod blob_file;
 mod caller;
 pub mod console;
-mod data_folder;
 mod idempotency;
 mod json;
 mod needs;
@@ -17,6 +16,7 @@ mod paging;
 mod problem;
 mod routes;
 mod serve;
+mod settings;
 mod table;
 mod verb;
 
@@ -31,7 +31,6 @@ pub use self::{
     asset::Asset,
     blob_file::BlobFile,
     caller::Caller,
-    data_folder::DataFolder,
     idempotency::IdempotencyKey,
     json::{Json, pretty_json, read_body},
     needs::{Declare, Needs, needs},
@@ -40,6 +39,7 @@ pub use self::{
     problem::Problem,
     routes::{IntoRoutes, Routes},
     serve::{Counter, FromServer, MountedRoutes, NavLink, Serve, ServerContext, Web},
+    settings::Number,
     table::{DeclaredRoutes, RouteEntry, RouteKind, RouteTable},
     verb::{Ask, Cli, Verb, print, printable},
 };

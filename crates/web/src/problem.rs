@@ -6,7 +6,7 @@ use axum::{
 };
 use steadfast_api::{Code, ProblemBody};
 use steadfast_core::{
-    BucketError, CallError, Error, KeyError, QueueError, RunError,
+    BucketError, CallError, Error, KeyError, QueueError, RunError, TokenError,
     bucket::QuotaError,
     object::InspectError,
     process::InputError,
@@ -35,7 +35,6 @@ pub struct Problem {
 impl Problem {
     /// A problem of an application, with its own stable code and an explanation.
     pub fn new(status: StatusCode, code: impl Into<String>, detail: impl Into<String>) -> Self {
-        let passes = [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
         Self {
             status,
             is_refusal: false,
@@ -43,7 +42,7 @@ impl Problem {
             title: status.canonical_reason().unwrap_or("Error"),
             detail: detail.into(),
             field: None,
-            retryable: passes.contains(&status),
+            retryable: Code::is_passing(status.as_u16()),
             retry_after: None,
         }
     }
@@ -198,7 +197,7 @@ impl From<CallError> for Problem {
         if let CallError::Refused(error) = &error {
             return Self::refused(error);
         }
-        let problem = Self::of(Code::of_call(&error), error.to_string());
+        let problem = Self::of(error.kind(), error.to_string());
         if let CallError::Malformed { path, .. } = error { problem.at(path) } else { problem }
     }
 }
@@ -208,13 +207,13 @@ impl From<RunError> for Problem {
         if let RunError::Failed { error, .. } = &error {
             return Self::refused(error);
         }
-        Self::of(Code::of_run(&error), error.to_string())
+        Self::of(error.kind(), error.to_string())
     }
 }
 
 impl From<BucketError> for Problem {
     fn from(error: BucketError) -> Self {
-        let mut problem = Self::of(Code::of_bucket(&error), error.to_string());
+        let mut problem = Self::of(error.kind(), error.to_string());
         if let BucketError::Quota(QuotaError::Spend { seconds, .. }) = error {
             problem.retry_after = Some(u32::try_from(seconds).unwrap_or(u32::MAX));
         }
@@ -223,23 +222,16 @@ impl From<BucketError> for Problem {
 }
 
 macro_rules! from_errors {
-    ($($error:ty: $code:path,)*) => {
+    ($($error:ty),*) => {
         $(impl From<$error> for Problem {
             fn from(error: $error) -> Self {
-                Self::of($code(&error), error.to_string())
+                Self::of(error.kind(), error.to_string())
             }
         })*
     };
 }
 
-from_errors! {
-    StoreError: Code::of_store,
-    Rejection: Code::of_rejection,
-    QueueError: Code::of_queue,
-    InputError: Code::of_input,
-    InspectError: Code::of_inspect,
-    KeyError: Code::of_key,
-}
+from_errors!(StoreError, Rejection, QueueError, InputError, InspectError, KeyError, TokenError);
 
 #[cfg(test)]
 mod tests {

@@ -132,6 +132,24 @@ fn the_page_of_http_lists_every_operation_with_role_and_errors() {
     assert_generated("http.md", &text);
 }
 
+#[test]
+fn the_page_of_error_codes_has_a_row_for_each() {
+    let general = codes(Code::GENERAL.iter().map(|it| it.tag()));
+    let mut text = format!(
+        "\nEvery operation may answer {general}.\nThe other codes that an operation may answer are \
+         listed for it at `/docs`, and in `/openapi.json` as `x-error-codes` and by status.\n\n\
+         | Code | Status | Retry | Nothing changed | Meaning |\n|---|---|---|---|---|\n"
+    );
+    let yes = |it: bool| if it { "yes" } else { "no" };
+    for code in Code::ALL {
+        let (retry, nothing) = (yes(code.is_retryable()), yes(code.surely_unapplied()));
+        let (tag, status, meaning) = (code.tag(), code.status(), code.meaning());
+        writeln!(text, "| `{tag}` | {status} | {retry} | {nothing} | {meaning} |")
+            .expect("it is a text");
+    }
+    assert_generated("errors.md", &text);
+}
+
 fn operation_row(document: &Value, method: &str, path: &str, operation: &Value) -> String {
     let parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
     let named = |place: &'static str| {

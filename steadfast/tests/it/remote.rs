@@ -202,7 +202,7 @@ impl Walk {
     /// Sends an operation that is not possible now.
     async fn refused<O: Operation + DeserializeOwned>(&mut self, path: &[&str], code: Code) {
         let answer = self.try_send::<O>(path, json!({})).await;
-        assert_eq!(answer.err().and_then(|it| it.code()), Some(code), "{}", O::INFO.path);
+        assert_eq!(answer.err().and_then(|it| it.kind()), Some(code), "{}", O::INFO.path);
     }
 
     async fn try_send<O: Operation + DeserializeOwned>(

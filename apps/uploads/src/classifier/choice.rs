@@ -33,14 +33,14 @@ type Check = Box<dyn Fn() -> Result<()> + Send + Sync>;
 /// only answers questions needs no classifier.
 pub(crate) fn parts(settings: &Settings) -> Result<(Parts, Check)> {
     let limits = ImageLimits {
-        bytes_max: usize::try_from(settings.image_bytes).unwrap_or(usize::MAX),
-        pixels_max: settings.image_pixels,
-        frames_max: settings.image_frames,
+        bytes_max: settings.uploads_image_bytes.to_usize(),
+        pixels_max: settings.uploads_image_pixels.get().into(),
+        frames_max: settings.uploads_image_frames.get(),
         ..ImageLimits::default()
     };
     let nothing: Notice = Arc::new(|| None);
     let mut check: Check = Box::new(|| Ok(()));
-    let chosen: Result<(Arc<dyn Classifier>, Notice)> = match settings.classifier {
+    let chosen: Result<(Arc<dyn Classifier>, Notice)> = match settings.uploads_classifier {
         ClassifierChoice::Embedded => embedded(settings, &limits),
         ClassifierChoice::WorkersAi => {
             workers_ai(settings, &limits).map(|it| (Arc::new(it) as _, nothing.clone()))
@@ -74,14 +74,14 @@ fn variable(name: &str) -> Option<String> {
 /// Where a server has its models: a user without a home has them in the data folder.
 fn models_of(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> PathBuf {
     let shared = || default_models_folder(variable);
-    let own = || settings.data.path().join("models");
-    settings.models.clone().or_else(shared).unwrap_or_else(own)
+    let own = || settings.data.join("models");
+    settings.uploads_models.clone().or_else(shared).unwrap_or_else(own)
 }
 
 fn embedded(args: &Settings, limits: &ImageLimits) -> Result<(Arc<dyn Classifier>, Notice)> {
     let models = models_of(args, variable);
     let embedded = Embedded::new(&models, limits.clone(), pool("classify")?);
-    let pulls = args.models_pull == PullChoice::Auto;
+    let pulls = args.uploads_models_pull == PullChoice::Auto;
     let told = embedded.clone();
     let notice: Notice = Arc::new(move || match told.progress() {
         ModelState::Ready => None,
@@ -175,34 +175,36 @@ impl Classifier for Fetching {
 }
 
 fn workers_ai(args: &Settings, limits: &ImageLimits) -> Result<WorkersAi> {
-    let (Some(account), Some(token)) = (&args.workers_ai_account, &args.workers_ai_token) else {
+    let (account, token) = (&args.uploads_workers_ai_account, &args.uploads_workers_ai_token);
+    let (Some(account), Some(token)) = (account, token) else {
         return Err(Error::terminal(
             "--uploads-classifier workers-ai needs --uploads-workers-ai-account and \
              STEADFAST_UPLOADS_WORKERS_AI_TOKEN",
         ));
     };
     let mut options = WorkersAiOptions::new(account, token.expose());
-    if let Some(model) = &args.workers_ai_model {
+    if let Some(model) = &args.uploads_workers_ai_model {
         options.model.clone_from(model);
     }
-    if let Some(url) = &args.workers_ai_url {
+    if let Some(url) = &args.uploads_workers_ai_url {
         options.base_url.clone_from(url);
     }
     WorkersAi::new(options, limits.clone()).map_err(Error::terminal)
 }
 
 fn onnx(args: &Settings, limits: &ImageLimits) -> Result<Onnx> {
-    let (Some(file), Some(labels)) = (&args.onnx_file, &args.onnx_labels) else {
+    let (Some(file), Some(labels)) = (&args.uploads_onnx_file, &args.uploads_onnx_labels) else {
         return Err(Error::terminal(
             "--uploads-classifier onnx needs --uploads-onnx-file and --uploads-onnx-labels",
         ));
     };
+    let edge = args.uploads_onnx_size.get();
     let recipe = Recipe {
-        short_side: args.onnx_size + args.onnx_size / 7,
-        edge: args.onnx_size,
+        short_side: edge + edge / 7,
+        edge,
         scale: 1.0 / 255.0,
-        mean: three("--uploads-onnx-mean", &args.onnx_mean)?,
-        std: three("--uploads-onnx-std", &args.onnx_std)?,
+        mean: three("--uploads-onnx-mean", &args.uploads_onnx_mean)?,
+        std: three("--uploads-onnx-std", &args.uploads_onnx_std)?,
     };
     let options = OnnxOptions { file: file.clone(), labels: labels.clone(), recipe };
     let onnx = Onnx::new(options, limits.clone(), pool("classify")?);

@@ -1,16 +1,29 @@
 //! Files: disk errors are typed errors, and affect no other blob.
 
-use std::{collections::BTreeSet, fs, io, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    fs, io,
+    path::Path,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
+use async_trait::async_trait;
 use steadfast_bucket::{
     Blobs, ContentId, CopyOptions, FileBlobs, FileName, GetOptions, PutOptions, account,
 };
-use steadfast_store::SeededEntropy;
+use steadfast_store::{
+    Answer, Commit, CommitCallback, CommitsLost, Query, SeededEntropy, Store, StoreError,
+};
 
-use crate::setup::{Setup, bucket, key};
+use crate::{
+    setup::{Setup, bucket, key, open},
+    wrapper::{Hook, Wrapper},
+};
 
 laws!(
     a_full_disk_at_any_call_leaves_no_file_and_no_event,
+    a_put_that_was_surely_not_applied_leaves_no_file,
     a_truncated_or_missing_file_is_an_error_of_its_blob_only,
 );
 
@@ -43,6 +56,46 @@ async fn a_full_disk_at_any_call_leaves_no_file_and_no_event(setup: Setup) {
     assert_eq!(setup.all_files().len(), 1, "what got its name is swept");
     assert_eq!(setup.put("k", b"bytes").await.sequence, 1);
     assert_eq!(setup.get("kept").await, b"kept");
+}
+
+/// Every commit gets this error, if there is one.
+type Refusal = Mutex<Option<StoreError>>;
+
+#[async_trait]
+impl Hook<dyn Store> for Refusal {
+    fn submit(&self, inner: &dyn Store, commit: Commit, answer: CommitCallback) {
+        let refusal = self.lock().unwrap().clone();
+        match refusal {
+            Some(error) => answer(Err(error)),
+            None => inner.submit(commit, answer),
+        }
+    }
+
+    async fn read(&self, inner: &dyn Store, query: Query) -> Result<Answer, StoreError> {
+        inner.read(query).await
+    }
+}
+
+async fn a_put_that_was_surely_not_applied_leaves_no_file(mut setup: Setup) {
+    let store = Wrapper::around(setup.store.clone(), Refusal::default());
+    setup.store = store.clone();
+    setup.buckets = open(&setup.store, setup.blobs.clone(), 3).await;
+    let upload = setup.begin("big").await;
+    let lost = CommitsLost { batches: (1, 2), positions: (3, 4) };
+    for (error, files) in [
+        (StoreError::Fenced { epoch: 1 }, 0),
+        (StoreError::CommitsLost { lost }, 0),
+        (StoreError::ReadOnly, 0),
+        (StoreError::Unavailable { reason: "as the test wanted".into() }, 0),
+        (StoreError::Unknown { reason: "as the test wanted".into() }, 2),
+    ] {
+        *store.lock().unwrap() = Some(error.clone());
+        let put = setup.buckets.put(&bucket(), &key("k"), b"bytes", PutOptions::default()).await;
+        let part = setup.part(&upload, 1, b"bytes").await;
+        assert_eq!(put.unwrap_err().code(), error.code());
+        assert_eq!(part.unwrap_err().code(), error.code());
+        assert_eq!(setup.all_files().len(), files, "{error}");
+    }
 }
 
 async fn a_truncated_or_missing_file_is_an_error_of_its_blob_only(setup: Setup) {

@@ -7,8 +7,8 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use parking_lot::{Mutex, RwLock};
 use steadfast_store::{
-    Commit, EntryKey, EntryRange, InvalidInput, Json, Put, Store, StoreError, Timestamp, Write,
-    futures::FutureExt, sort::sort_by_key,
+    Code, Commit, EntryKey, EntryRange, InvalidInput, Json, Put, Store, StoreError, Timestamp,
+    Write, futures::FutureExt, sort::sort_by_key,
 };
 use tokio::sync::watch;
 
@@ -151,6 +151,32 @@ pub enum TokenError {
     /// The store gave no answer.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl Denied {
+    /// The code of the platform.
+    pub fn kind(self) -> Code {
+        match self {
+            Denied::Missing => Code::TokenNeeded,
+            Denied::Unknown => Code::TokenUnknown,
+            Denied::Expired => Code::TokenExpired,
+            Denied::Revoked => Code::TokenRevoked,
+        }
+    }
+}
+
+impl TokenError {
+    /// The code of the platform.
+    pub fn kind(&self) -> Code {
+        match self {
+            TokenError::Organization { .. } | TokenError::Name { .. } => Code::InvalidName,
+            TokenError::RoleOfOrganization { .. } | TokenError::Scopes { .. } => Code::InvalidInput,
+            TokenError::Repeated { .. } | TokenError::KeyReused { .. } => Code::KeyReused,
+            TokenError::Replaced { .. } => Code::Conflict,
+            TokenError::Denied(denied) => denied.kind(),
+            TokenError::Store(error) => error.kind(),
+        }
+    }
 }
 
 impl From<InvalidInput> for TokenError {

@@ -1,6 +1,6 @@
 //! Errors of calls.
 
-use steadfast_store::{Address, AddressError, StoreError, limits};
+use steadfast_store::{Address, AddressError, Code, StoreError, limits};
 
 use crate::{Error, KeyError};
 
@@ -153,54 +153,45 @@ impl CallError {
         CallError::RolledBack { object: object.to_string(), detail: detail.to_string() }
     }
 
-    /// The stable code.
-    pub fn code(&self) -> &str {
+    /// The code of the platform.
+    pub fn kind(&self) -> Code {
         match self {
-            CallError::UnknownClass { .. } => "class_not_found",
-            CallError::UnknownMessage { .. } => "message_not_found",
-            CallError::Name(_) => "invalid_name",
-            CallError::Malformed { .. } => "malformed_message",
-            CallError::Refused(error) => error.code(),
-            CallError::Panicked { .. } => "handler_panicked",
-            CallError::RolledBack { .. } => "turn_rolled_back",
-            CallError::Key { .. } => "invalid_key",
-            CallError::KeyReused { .. } => "key_reused",
-            CallError::Busy { .. } => "busy",
-            CallError::Nested { .. } => "internal",
-            CallError::Migration { .. } => "migration_failed",
-            CallError::Corrupt { .. } => "corrupt",
-            CallError::Lost { .. } => "turn_lost",
-            CallError::Reply { .. } => "internal",
-            CallError::NotLive { .. } => "conflict",
-            CallError::TooManyConnections { .. } => "busy",
-            CallError::NotConnected { .. } => "conflict",
-            CallError::Store(error) => error.code(),
+            CallError::UnknownClass { .. } => Code::ClassNotFound,
+            CallError::UnknownMessage { .. } => Code::MessageNotFound,
+            CallError::Name(_) => Code::InvalidName,
+            CallError::Malformed { .. } => Code::MalformedMessage,
+            CallError::Refused(_) => Code::Refused,
+            CallError::Panicked { .. } => Code::HandlerPanicked,
+            CallError::RolledBack { .. } => Code::TurnRolledBack,
+            CallError::Key { .. } => Code::InvalidKey,
+            CallError::KeyReused { .. } => Code::KeyReused,
+            CallError::Busy { .. } | CallError::TooManyConnections { .. } => Code::Busy,
+            CallError::Migration { .. } => Code::MigrationFailed,
+            CallError::Corrupt { .. } => Code::Corrupt,
+            CallError::Lost { .. } => Code::TurnLost,
+            CallError::Nested { .. } | CallError::Reply { .. } => Code::Internal,
+            CallError::NotLive { .. } | CallError::NotConnected { .. } => Code::Conflict,
+            CallError::Store(error) => error.kind(),
         }
+    }
+
+    /// The stable code as text: that of the object if it refused.
+    pub fn code(&self) -> &str {
+        if let CallError::Refused(error) = self {
+            return error.code();
+        }
+        self.kind().tag()
     }
 
     /// Whether the same call may work in a moment.
     pub fn is_retryable(&self) -> bool {
-        match self {
-            CallError::Busy { .. }
-            | CallError::Lost { .. }
-            | CallError::TooManyConnections { .. } => true,
-            CallError::Store(error) => error.is_retryable(),
-            CallError::Refused(error) => !error.is_terminal(),
-            CallError::UnknownClass { .. }
-            | CallError::UnknownMessage { .. }
-            | CallError::Name(_)
-            | CallError::Malformed { .. }
-            | CallError::Panicked { .. }
-            | CallError::RolledBack { .. }
-            | CallError::Key { .. }
-            | CallError::KeyReused { .. }
-            | CallError::Nested { .. }
-            | CallError::Migration { .. }
-            | CallError::Corrupt { .. }
-            | CallError::NotLive { .. }
-            | CallError::NotConnected { .. }
-            | CallError::Reply { .. } => false,
+        if let CallError::Refused(error) = self {
+            return !error.is_terminal();
         }
+        if let CallError::Store(error) = self {
+            return error.is_retryable();
+        }
+        self.kind().is_retryable()
     }
 
     /// Whether the same message would fail every time, however often it is delivered.
@@ -229,28 +220,10 @@ impl CallError {
         }
     }
 
-    /// Whether it certainly changed nothing.
+    /// Whether it certainly changed nothing. The turn of a damaged object is rolled back, and a
+    /// nested call is not made; other errors with these codes leave it open.
     pub fn surely_unapplied(&self) -> bool {
-        match self {
-            CallError::Store(error) => error.surely_unapplied(),
-            CallError::Reply { .. } => false,
-            CallError::UnknownClass { .. }
-            | CallError::UnknownMessage { .. }
-            | CallError::Name(_)
-            | CallError::Malformed { .. }
-            | CallError::Refused(_)
-            | CallError::Panicked { .. }
-            | CallError::RolledBack { .. }
-            | CallError::Key { .. }
-            | CallError::KeyReused { .. }
-            | CallError::Busy { .. }
-            | CallError::Nested { .. }
-            | CallError::Migration { .. }
-            | CallError::Corrupt { .. }
-            | CallError::NotLive { .. }
-            | CallError::TooManyConnections { .. }
-            | CallError::NotConnected { .. }
-            | CallError::Lost { .. } => true,
-        }
+        matches!(self, CallError::Corrupt { .. } | CallError::Nested { .. })
+            || self.kind().surely_unapplied()
     }
 }

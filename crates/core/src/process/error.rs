@@ -1,6 +1,6 @@
 //! Errors of inputs.
 
-use steadfast_store::{AddressError, StoreError};
+use steadfast_store::{AddressError, Code, StoreError};
 
 use super::{CodecError, Refused};
 
@@ -50,31 +50,29 @@ pub enum InputError {
 }
 
 impl InputError {
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
+    /// The code of the platform.
+    pub fn kind(&self) -> Code {
         match self {
-            InputError::Codec(_) => "malformed_message",
-            InputError::Process { .. } => "process_not_found",
-            InputError::Instance { .. } => "invalid_input",
-            InputError::Refused(_) => "refused",
-            InputError::KeyReused { .. } => "key_reused",
-            InputError::Contended { .. } => "contended",
-            InputError::Name(_) => "invalid_input",
-            InputError::Store(error) => error.code(),
+            InputError::Codec(_) => Code::MalformedMessage,
+            InputError::Process { .. } => Code::ProcessNotFound,
+            InputError::Refused(_) => Code::Refused,
+            InputError::KeyReused { .. } => Code::KeyReused,
+            InputError::Contended { .. } => Code::Contended,
+            InputError::Instance { .. } | InputError::Name(_) => Code::InvalidInput,
+            InputError::Store(error) => error.kind(),
         }
+    }
+
+    /// The stable code as text.
+    pub fn code(&self) -> &'static str {
+        self.kind().tag()
     }
 
     /// Whether the same input may be sent again.
     pub fn is_retryable(&self) -> bool {
-        match self {
-            InputError::Contended { .. } => true,
-            InputError::Store(error) => error.is_retryable(),
-            InputError::Codec(_)
-            | InputError::Process { .. }
-            | InputError::Instance { .. }
-            | InputError::Refused(_)
-            | InputError::KeyReused { .. }
-            | InputError::Name(_) => false,
+        if let InputError::Store(error) = self {
+            return error.is_retryable();
         }
+        self.kind().is_retryable()
     }
 }

@@ -1,6 +1,6 @@
 //! Errors of queues.
 
-use steadfast_store::{AddressError, InvalidInput, Position, StoreError};
+use steadfast_store::{AddressError, Code, InvalidInput, Position, StoreError};
 
 use crate::KeyError;
 
@@ -107,20 +107,27 @@ impl From<KeyError> for QueueError {
 }
 
 impl QueueError {
-    /// The stable code.
-    pub fn code(&self) -> &str {
+    /// The code of the platform.
+    pub fn kind(&self) -> Code {
         match self {
-            QueueError::UnknownQueue { .. } => "queue_not_found",
-            QueueError::Name { .. } => "invalid_name",
-            QueueError::Setting { .. } | QueueError::Cycle { .. } => "invalid_input",
-            QueueError::Full { .. } => "queue_full",
-            QueueError::TooLarge { .. } => "too_large",
-            QueueError::BatchLength { .. } => "invalid_input",
-            QueueError::Argument { .. } | QueueError::Invalid(_) => "invalid_input",
-            QueueError::UnknownMessage { .. } => "message_not_found",
-            QueueError::KeyReused { .. } => "key_reused",
-            QueueError::Store(error) => error.code(),
+            QueueError::UnknownQueue { .. } => Code::QueueNotFound,
+            QueueError::UnknownMessage { .. } => Code::MessageNotFound,
+            QueueError::Name { .. } => Code::InvalidName,
+            QueueError::Full { .. } => Code::QueueFull,
+            QueueError::TooLarge { .. } => Code::TooLarge,
+            QueueError::Setting { .. }
+            | QueueError::Cycle { .. }
+            | QueueError::BatchLength { .. }
+            | QueueError::Argument { .. }
+            | QueueError::Invalid(_) => Code::InvalidInput,
+            QueueError::KeyReused { .. } => Code::KeyReused,
+            QueueError::Store(error) => error.kind(),
         }
+    }
+
+    /// The stable code as text.
+    pub fn code(&self) -> &'static str {
+        self.kind().tag()
     }
 
     pub(super) fn name(queue: &str, error: &AddressError) -> Self {

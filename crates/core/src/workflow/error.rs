@@ -1,6 +1,6 @@
 //! Errors of runs.
 
-use steadfast_store::{AddressError, StoreError};
+use steadfast_store::{AddressError, Code, StoreError};
 
 use crate::{Body, Error, KeyError};
 
@@ -91,19 +91,26 @@ impl RunError {
         serde_json::to_string(value).map_err(malformed)
     }
 
-    /// The stable code.
-    pub fn code(&self) -> &str {
+    /// The code of the platform.
+    pub fn kind(&self) -> Code {
         match self {
-            RunError::UnknownWorkflow { .. } => "workflow_not_found",
-            RunError::UnknownRun { .. } => "run_not_found",
-            RunError::InvalidId { .. } => "invalid_name",
-            RunError::Malformed { .. } => "malformed_message",
-            RunError::Failed { error, .. } => error.code(),
-            RunError::WrongStatus { .. } => "wrong_status",
-            RunError::UnknownStep { .. } => "step_not_found",
-            RunError::KeyReused { .. } => "key_reused",
-            RunError::Name(_) => "invalid_name",
-            RunError::Store(error) => error.code(),
+            RunError::UnknownWorkflow { .. } => Code::WorkflowNotFound,
+            RunError::UnknownRun { .. } => Code::RunNotFound,
+            RunError::UnknownStep { .. } => Code::StepNotFound,
+            RunError::InvalidId { .. } | RunError::Name(_) => Code::InvalidName,
+            RunError::Malformed { .. } => Code::MalformedMessage,
+            RunError::Failed { .. } => Code::Refused,
+            RunError::WrongStatus { .. } => Code::WrongStatus,
+            RunError::KeyReused { .. } => Code::KeyReused,
+            RunError::Store(error) => error.kind(),
         }
+    }
+
+    /// The stable code as text: that of the run's error if it failed.
+    pub fn code(&self) -> &str {
+        if let RunError::Failed { error, .. } = self {
+            return error.code();
+        }
+        self.kind().tag()
     }
 }

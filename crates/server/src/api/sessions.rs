@@ -10,7 +10,7 @@ use steadfast_core::object::Caller;
 use steadfast_web::Problem;
 use utoipa_axum::router::OpenApiRouter;
 
-use crate::{access::problem, operation::operation_by, server::Server};
+use crate::{operation::operation_by, server::Server};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
     OpenApiRouter::default().routes(operation_by(list)).routes(operation_by(end))
@@ -27,8 +27,7 @@ pub(crate) async fn list(
     it: ListSessions,
 ) -> Result<Page<Session>, Problem> {
     let (after, limit) = (it.cursor.as_deref(), it.limit.rows());
-    let found = server.runtime.sessions().list(only(&caller), after, limit).await;
-    let (items, next) = found.map_err(problem)?;
+    let (items, next) = server.runtime.sessions().list(only(&caller), after, limit).await?;
     Ok(Page { items: items.into_iter().map(Session::from).collect(), next })
 }
 
@@ -37,8 +36,7 @@ pub(crate) async fn end(
     caller: Caller,
     EndSession { id }: EndSession,
 ) -> Result<EndedSession, Problem> {
-    let ended = server.runtime.sessions().end_by_id(&id, only(&caller)).await;
-    if ended.map_err(problem)? {
+    if server.runtime.sessions().end_by_id(&id, only(&caller)).await? {
         return Ok(EndedSession { id });
     }
     let detail =

@@ -17,7 +17,7 @@ use utoipa_axum::router::OpenApiRouter;
 use crate::{
     access::{
         admin::{FILE, MACHINE},
-        problem, record,
+        record,
     },
     operation::{operation, operation_by, request_key},
     server::Server,
@@ -57,7 +57,7 @@ async fn create(server: Arc<Server>, caller: Caller, it: CreateToken) -> Result<
         expires_in: it.expires_days.map(|days| Duration::from_hours(24 * u64::from(days))),
         created_by: caller.principal().map(|it| it.token.clone()),
     };
-    let new = server.runtime.tokens().create(spec, key.as_ref()).await.map_err(problem)?;
+    let new = server.runtime.tokens().create(spec, key.as_ref()).await?;
     record::describe(&facts(&new.token));
     // The first token closes access: the owner of the machine keeps it. A failure is tried again
     // within an hour; the caller must get its token, which is shown once.
@@ -76,7 +76,7 @@ fn own(caller: &Caller) -> Option<&str> {
 /// Returns whether it is a token of the machine.
 async fn check_own(server: &Server, caller: &Caller, id: &str) -> Result<bool, Problem> {
     check_rate(server, caller)?;
-    let found = server.runtime.tokens().get(id).await.map_err(problem)?;
+    let found = server.runtime.tokens().get(id).await?;
     let own = own(caller);
     let found = found.filter(|it| own.is_none() || it.organization.as_deref() == own);
     let found = found.ok_or_else(|| not_found(id))?;
@@ -91,7 +91,7 @@ fn check_rate(server: &Server, caller: &Caller) -> Result<(), Problem> {
 /// Refuses an admin of an organization more tokens than the memory of the server should hold.
 async fn check_room(server: &Server, caller: &Caller) -> Result<(), Problem> {
     let Some(own) = own(caller) else { return Ok(()) };
-    let count = server.runtime.tokens().count_of(own).await.map_err(problem)?;
+    let count = server.runtime.tokens().count_of(own).await?;
     if count < TOKENS_MAX {
         return Ok(());
     }
@@ -110,13 +110,13 @@ async fn link(
                       closes it";
         return Err(Problem::of(Code::Conflict, detail));
     };
-    let code = server.runtime.sessions().link(&principal.token).await.map_err(problem)?;
+    let code = server.runtime.sessions().link(&principal.token).await?;
     record::describe("a link that logs in once, within ten minutes");
     Ok(LoginLink { path: format!("/login#{code}") })
 }
 
 async fn whoami(server: Arc<Server>, caller: Caller, _: WhoAmI) -> Result<WhoAmIAnswer, Problem> {
-    let is_closed = server.runtime.tokens().is_closed().await.map_err(problem)?;
+    let is_closed = server.runtime.tokens().is_closed().await?;
     let access = if is_closed { "closed" } else { "open" }.to_owned();
     Ok(match caller.principal() {
         Some(it) => WhoAmIAnswer {
@@ -166,7 +166,7 @@ async fn rotate(
         check_room(&server, &caller).await?;
         tokens.replace(&id, overlap, caller.principal().map(|it| it.token.clone())).await
     };
-    match rotated.map_err(problem)? {
+    match rotated? {
         Some(new) => {
             record::describe(&facts(&new.token));
             Ok(NewToken { entry: new.token.into(), token: new.secret })
@@ -177,8 +177,7 @@ async fn rotate(
 
 async fn list(server: Arc<Server>, caller: Caller, it: ListTokens) -> Result<Page<Token>, Problem> {
     let (after, limit) = (it.cursor.as_deref(), it.limit.rows());
-    let found = server.runtime.tokens().list_of(own(&caller), after, limit + 1).await;
-    let mut found = found.map_err(problem)?;
+    let mut found = server.runtime.tokens().list_of(own(&caller), after, limit + 1).await?;
     let is_more = limit < found.len();
     found.truncate(limit);
     let next = found.last().filter(|_| is_more).map(|it| it.id.clone());
@@ -191,7 +190,7 @@ async fn revoke(
     RevokeToken { id }: RevokeToken,
 ) -> Result<RevokedToken, Problem> {
     let is_of_machine = check_own(&server, &caller, &id).await?;
-    if !server.runtime.tokens().revoke(&id).await.map_err(problem)? {
+    if !server.runtime.tokens().revoke(&id).await? {
         return Err(not_found(&id));
     }
     // The owner of the machine keeps access, with another token.
@@ -211,9 +210,9 @@ async fn revoke_older(
     })?;
     let mut revoked = RevokedOlder::default();
     let tokens = server.runtime.tokens();
-    for token in tokens.valid().await.map_err(problem)? {
+    for token in tokens.valid().await? {
         if token.created_at < time {
-            let is_revoked = tokens.revoke(&token.id).await.map_err(problem)?;
+            let is_revoked = tokens.revoke(&token.id).await?;
             revoked.tokens += usize::from(is_revoked);
         }
     }
@@ -223,7 +222,7 @@ async fn revoke_older(
         "before {}: {count} tokens, {access_keys} access keys",
         rfc3339(time)
     ));
-    if tokens.is_closed().await.map_err(problem)? {
+    if tokens.is_closed().await? {
         // The owner of the machine keeps access, with another token.
         let ensured = server.close_access().await;
         ensured.map_err(|error| Problem::of(Code::Internal, error.to_string()))?;

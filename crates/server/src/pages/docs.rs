@@ -97,7 +97,7 @@ async fn errors() -> Page {
             text(code.status()),
             text(code.meaning()),
             answer(code.is_retryable()),
-            answer(code.is_surely_not_applied()),
+            answer(code.surely_unapplied()),
         ]
     };
     let is_general = |it: &&Code| Code::GENERAL.contains(it);

@@ -18,7 +18,7 @@ use steadfast_web::{
 
 use super::{LOGIN, forms::Fields};
 use crate::{
-    access::{cookie_name, is_https, problem, session},
+    access::{cookie_name, is_https, session},
     server::Server,
     transport::ClientInfo,
 };
@@ -93,13 +93,13 @@ pub(super) async fn begin(
             let status = axum::http::StatusCode::UNAUTHORIZED;
             return Ok((status, form(&next, Some(&text), false)).into_response());
         }
-        Err(error) => return Err(problem(error)),
+        Err(error) => return Err(error.into()),
     };
     // A session from before the login could have been planted by somebody else.
     let client = client.as_deref();
     let name = cookie_name(&server, client);
     if let Some(old) = session(&headers, &name) {
-        sessions.end(old).await.map_err(problem)?;
+        sessions.end(old).await?;
     }
     let mut response = Redirect::to(&next).into_response();
     // The audit log names it.
@@ -121,7 +121,7 @@ pub(super) async fn end(
     if let Some(secret) = session(&headers, &name)
         && sessions.find(secret).await.is_ok()
     {
-        sessions.end(secret).await.map_err(problem)?;
+        sessions.end(secret).await?;
     }
     let mut response = Redirect::to("/login").into_response();
     set_cookie(&mut response, client, &name, "", 0)?;

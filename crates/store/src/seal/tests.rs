@@ -14,7 +14,7 @@ async fn load(store: &MemoryStore, file: SealFile) -> Seal {
 }
 
 fn reason(error: SealError) -> String {
-    assert_eq!(error.code(), "seal_key_missing");
+    assert_eq!(error.kind(), Code::SealKeyMissing);
     error.to_string()
 }
 

@@ -1,6 +1,6 @@
 //! Errors of inspection.
 
-use steadfast_store::{AddressError, StoreError};
+use steadfast_store::{AddressError, Code, StoreError};
 
 use super::super::{CallError, storage::HistoryError};
 
@@ -55,21 +55,27 @@ pub enum InspectError {
 }
 
 impl InspectError {
-    /// The stable code.
-    pub fn code(&self) -> &str {
+    /// The code of the platform.
+    pub fn kind(&self) -> Code {
         match self {
-            InspectError::UnknownClass { .. } => "class_not_found",
-            InspectError::UnknownObject { .. } => "object_not_found",
-            InspectError::Name(_) => "invalid_name",
-            InspectError::History(HistoryError::NoTurn { .. }) => "turn_not_found",
-            InspectError::History(HistoryError::Forgotten { .. }) => "turn_not_found",
-            InspectError::History(HistoryError::Call(error)) => error.code(),
-            InspectError::Refused { .. } => "sql_failed",
-            InspectError::Failed { .. } => "sql_failed",
-            InspectError::TooLong { .. } => "sql_failed",
-            InspectError::Busy { .. } => "busy",
-            InspectError::Store(error) => error.code(),
+            InspectError::UnknownClass { .. } => Code::ClassNotFound,
+            InspectError::UnknownObject { .. } => Code::ObjectNotFound,
+            InspectError::Name(_) => Code::InvalidName,
+            InspectError::History(HistoryError::NoTurn { .. } | HistoryError::Forgotten { .. }) => {
+                Code::TurnNotFound
+            }
+            InspectError::History(HistoryError::Call(error)) => error.kind(),
+            InspectError::Refused { .. }
+            | InspectError::Failed { .. }
+            | InspectError::TooLong { .. } => Code::SqlFailed,
+            InspectError::Busy { .. } => Code::Busy,
+            InspectError::Store(error) => error.kind(),
         }
+    }
+
+    /// The stable code as text.
+    pub fn code(&self) -> &'static str {
+        self.kind().tag()
     }
 }
 
