@@ -4,9 +4,10 @@
 # shellcheck disable=SC2329 # the functions below are called by their names
 # shellcheck source=tests/s3/claims.sh
 . "$(dirname "${BASH_SOURCE[0]}")/claims.sh"
+start_once aws awscli.clidriver awscli.handlers awscli.customizations.s3.subcommands
 
 bucket=cli-$$
-make_file fifty 52428800
+make_files twenty 20971520
 make_tree tree
 
 make_bucket() {
@@ -15,24 +16,24 @@ make_bucket() {
   grep -q " $bucket\$" listed
 }
 
-fifty_up_and_down() {
-  aws s3 cp fifty "s3://$bucket/fifty" --only-show-errors --metadata a=1 --content-type video/x
-  aws s3 cp "s3://$bucket/fifty" back --only-show-errors
-  cmp fifty back
-  prints $'52428800\tvideo/x\t1' aws s3api head-object --bucket "$bucket" --key fifty \
+twenty_up_and_down() {
+  aws s3 cp twenty "s3://$bucket/twenty" --only-show-errors --metadata a=1 --content-type video/x
+  aws s3 cp "s3://$bucket/twenty" back --only-show-errors
+  cmp twenty back
+  prints $'20971520\tvideo/x\t1' aws s3api head-object --bucket "$bucket" --key twenty \
     --output text --query '[ContentLength, ContentType, Metadata.a]'
 }
 
 streams() {
-  aws s3 cp - "s3://$bucket/stream" <fifty
-  aws s3 cp "s3://$bucket/stream" - | cmp - fifty
+  aws s3 cp - "s3://$bucket/stream" <twenty
+  aws s3 cp "s3://$bucket/stream" - | cmp - twenty
 }
 
 copy_inside() {
-  aws s3 cp "s3://$bucket/fifty" "s3://$bucket/fifty copied" --only-show-errors
-  aws s3 mv "s3://$bucket/fifty copied" "s3://$bucket/moved/fifty" --only-show-errors
-  aws s3 cp "s3://$bucket/moved/fifty" - | cmp - fifty
-  refused 404 aws s3api head-object --bucket "$bucket" --key 'fifty copied'
+  aws s3 cp "s3://$bucket/twenty" "s3://$bucket/twenty copied" --only-show-errors
+  aws s3 mv "s3://$bucket/twenty copied" "s3://$bucket/moved/twenty" --only-show-errors
+  aws s3 cp "s3://$bucket/moved/twenty" - | cmp - twenty
+  refused 404 aws s3api head-object --bucket "$bucket" --key 'twenty copied'
 }
 
 sync_up_and_down() {
@@ -70,19 +71,19 @@ list() {
 
 many() {
   mkdir -p many
-  (cd many && seq -f '%04.0f' 1 1005 | xargs touch)
+  (cd many && seq -f '%04.0f' 1 105 | xargs touch)
   aws s3 cp many "s3://$bucket/many" --recursive --only-show-errors
-  aws s3 ls "s3://$bucket/many/" >listed
-  prints 1005 grep -c . listed
-  aws s3 rm "s3://$bucket/many" --recursive --only-show-errors
+  aws s3 ls --page-size 50 "s3://$bucket/many/" >listed
+  prints 105 grep -c . listed
+  aws s3 rm "s3://$bucket/many" --recursive --page-size 50 --only-show-errors
   prints 0 aws s3api list-objects-v2 --bucket "$bucket" --prefix many/ \
     --query KeyCount --output text --no-paginate
 }
 
 presign() {
   local url
-  url=$(aws s3 presign "s3://$bucket/fifty" --expires-in 60)
-  fetch "$url" | cmp - fifty
+  url=$(aws s3 presign "s3://$bucket/twenty" --expires-in 60)
+  fetch "$url" | cmp - twenty
 }
 
 api() {
@@ -96,7 +97,7 @@ api() {
   aws s3api copy-object --bucket "$bucket" --key copy --copy-source "$bucket/the/key ü+%"
   prints 'the/key ü+%' aws s3api list-objects-v2 --bucket "$bucket" --prefix the/ \
     --output text --query 'Contents[].Key'
-  refused PreconditionFailed aws s3api put-object "${where[@]}" --body fifty --if-none-match '*'
+  refused PreconditionFailed aws s3api put-object "${where[@]}" --body twenty --if-none-match '*'
   aws s3api delete-object "${where[@]}"
   refused NoSuchKey aws s3api get-object "${where[@]}" part
 }
@@ -116,8 +117,8 @@ api_multipart() {
 over_tls() {
   need_tls
   export AWS_ENDPOINT_URL=$S3_TLS_ENDPOINT AWS_CA_BUNDLE=$S3_TLS_CA
-  aws s3 cp fifty "s3://$bucket/tls" --only-show-errors
-  aws s3 cp "s3://$bucket/tls" - | cmp - fifty
+  aws s3 cp twenty "s3://$bucket/tls" --only-show-errors
+  aws s3 cp "s3://$bucket/tls" - | cmp - twenty
 }
 
 wrong_keys() {
@@ -141,18 +142,18 @@ remove_by_force() {
 }
 
 claim 's3 mb makes a bucket, s3 ls shows it' make_bucket
-claim 's3 cp of 50 MB up and down' fifty_up_and_down
+claim 's3 cp of 20 MB up and down' twenty_up_and_down
 claim 's3 cp of streams' streams
-claim 's3 cp and mv of 50 MB inside of the bucket' copy_inside
+claim 's3 cp and mv of 20 MB inside of the bucket' copy_inside
 claim 's3 sync of a tree up and down' sync_up_and_down
 claim 's3 sync again has nothing to do' sync_again
 claim 's3 sync --delete follows changes, both ways' sync_changes
 claim 's3 ls with folders, and recursive' list
-claim 's3 cp, ls and rm of 1,005 files' many
+claim 's3 cp, ls and rm of 105 files, in pages of 50' many
 claim 's3 presign in the region of the guide' presign
 claim 's3api put, get a range, head, copy, list, delete' api
 claim 's3api multipart, listed and aborted' api_multipart
-claim 's3 cp of 50 MB over TLS, with checksums in trailers' over_tls
+claim 's3 cp of 20 MB over TLS, with checksums in trailers' over_tls
 claim 'wrong keys and unknown buckets are refused' wrong_keys
 claim 's3 rm --recursive, and rb of an empty bucket only' remove
 claim 's3 rb --force' remove_by_force

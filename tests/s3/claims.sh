@@ -5,8 +5,9 @@ set -euo pipefail
 : "${AWS_ENDPOINT_URL:?}" "${AWS_ACCESS_KEY_ID:?}" "${AWS_SECRET_ACCESS_KEY:?}"
 wanted=${1:-} # only the claims with this in their text
 failed=0
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+trap 'exec 4>&-; wait; rm -rf "$folder"' EXIT # ends start_once
 cd "$folder"
 
 # claim TEXT FUNCTION: the function's first command that fails makes the claim fail.
@@ -26,6 +27,30 @@ claim() {
     printf 'FAILED %s: %s\n' "$1" "$(tail -n 30 <<<"$said")"
     failed=$((failed + 1))
   fi
+}
+
+# start_once PROGRAM MODULE...: the commands of a program in Python share one start and the import of
+# these modules, which take longer than most commands. Without /proc, each starts by itself.
+start_once() {
+  [ -d /proc/self/fd ] || return 0
+  mkfifo "$folder/callers" "$folder/codes"
+  python3 "$here/start_once.py" "$(command -v "$1")" "$folder/command" "${@:2}" \
+    <"$folder/callers" >"$folder/codes" &
+  exec 4>"$folder/callers" 5<"$folder/codes"
+  eval "$1() { called \"\$@\"; }"
+}
+
+# called ARGUMENT...: a command of that program, with its code. There is never more than one. Its input
+# and output are those of this shell, so that no redirection here may take their place.
+called() {
+  local name code caller=$BASHPID
+  {
+    printf '%s\0' $# "$@"
+    for name in ${!AWS_@}; do printf '%s\0' "$name=${!name}"; done
+  } >"$folder/command"
+  (printf '%s\n' "$caller" >&4)
+  read -r -u 5 code || return 1
+  return "$code"
 }
 
 # Only with TLS in front of the endpoint; 77 is for what cannot be tried.
@@ -68,22 +93,22 @@ refused() {
   esac
 }
 
-# make_file NAME SIZE: the same bytes in every run.
-make_file() {
-  mkdir -p "$(dirname "$1")"
-  python3 - "$2" >"$1" <<'PYTHON'
-import random, sys
-sys.stdout.buffer.write(random.Random(7).randbytes(int(sys.argv[1])))
+# make_files NAME SIZE...: the same bytes in every run.
+make_files() {
+  python3 - "$@" <<'PYTHON'
+import os, random, sys
+for name, size in zip(sys.argv[1::2], sys.argv[2::2]):
+    os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
+    with open(name, "wb") as file:
+        file.write(random.Random(7).randbytes(int(size)))
 PYTHON
 }
 
 # A tree with names that need care.
 make_tree() {
-  make_file "$1/small.txt" 5
-  make_file "$1/empty" 0
-  make_file "$1/with space/a+b=c&d.txt" 1000
-  make_file "$1/ünï/日本語 100%.bin" 100000
-  make_file "$1/deep/er/and/deeper/big.bin" 9000000 # more than one part
+  local big=9000000 # more than one part
+  make_files "$1/small.txt" 5 "$1/empty" 0 "$1/with space/a+b=c&d.txt" 1000 \
+    "$1/ünï/日本語 100%.bin" 100000 "$1/deep/er/and/deeper/big.bin" "$big"
   find "$1" -type f -exec touch -t 202401020304.05 {} +
 }
 

@@ -15,7 +15,7 @@ export RCLONE_CONFIG_V2_ENDPOINT=$AWS_ENDPOINT_URL RCLONE_CONFIG_V2_FORCE_PATH_S
 
 bucket=rclone-$$
 s=s:$bucket
-make_file fifty 52428800
+make_files twenty 20971520
 make_tree tree
 
 # What is wrong shall be said, and at once.
@@ -27,13 +27,13 @@ make_bucket() {
   grep -q " $bucket\$" listed
 }
 
-fifty_up_and_down() {
-  rc copyto fifty "$s/fifty" --s3-upload-cutoff 5M --s3-chunk-size 5M # ten parts
-  rc copyto "$s/fifty" back
-  cmp fifty back
-  rc copyto fifty "$s/fifty at once" # and in a single put
-  rc copyto "$s/fifty at once" back
-  cmp fifty back
+twenty_up_and_down() {
+  rc copyto twenty "$s/twenty" --s3-upload-cutoff 5M --s3-chunk-size 5M # four parts
+  rc copyto "$s/twenty" back
+  cmp twenty back
+  rc copyto twenty "$s/twenty at once" # and in a single put
+  rc copyto "$s/twenty at once" back
+  cmp twenty back
 }
 
 copy_tree() {
@@ -78,55 +78,56 @@ list() {
 
 many() {
   mkdir -p many
-  (cd many && seq -f '%04.0f' 1 1005 | xargs touch)
+  (cd many && seq -f '%04.0f' 1 105 | xargs touch)
+  export RCLONE_S3_LIST_CHUNK=50 # boto3 lists pages of 1,000
   rc copy many "$s/many" --transfers 8
   rc lsf "$s/many" >listed
-  prints 1005 grep -c . listed
+  prints 105 grep -c . listed
   prints "$(cat listed)" rc lsf "v2:$bucket/many"
   rc delete "$s/many"
   prints '' rc lsf "$s/many"
 }
 
 ranges() {
-  rc cat --offset 1000000 --count 1000 "$s/fifty" >part
-  cmp part <(tail -c +1000001 fifty | head -c 1000)
-  rc cat --tail 10 "$s/fifty" >part
-  cmp part <(tail -c 10 fifty)
+  rc cat --offset 1000000 --count 1000 "$s/twenty" >part
+  cmp part <(tail -c +1000001 twenty | head -c 1000)
+  rc cat --tail 10 "$s/twenty" >part
+  cmp part <(tail -c 10 twenty)
 }
 
 streams() {
-  rc rcat "$s/stream" <fifty
-  rc cat "$s/stream" | cmp - fifty
+  rc rcat "$s/stream" <twenty
+  rc cat "$s/stream" | cmp - twenty
 }
 
 copy_inside() {
-  rc copyto "$s/fifty" "$s/copied ü+%/fifty" --s3-copy-cutoff 10M # parts, copied
-  rc cat "$s/copied ü+%/fifty" | cmp - fifty
-  rc moveto "$s/copied ü+%/fifty" "$s/moved"
-  rc cat "$s/moved" | cmp - fifty
+  rc copyto "$s/twenty" "$s/copied ü+%/twenty" --s3-copy-cutoff 5M # parts, copied
+  rc cat "$s/copied ü+%/twenty" | cmp - twenty
+  rc moveto "$s/copied ü+%/twenty" "$s/moved"
+  rc cat "$s/moved" | cmp - twenty
   prints '' rc lsf "$s/copied ü+%"
 }
 
 link() {
   local url
-  url=$(rc link --expire 1m "$s/fifty")
-  fetch "$url" | cmp - fifty
+  url=$(rc link --expire 1m "$s/twenty")
+  fetch "$url" | cmp - twenty
 }
 
 over_tls() {
   need_tls
   export RCLONE_CONFIG_S_ENDPOINT=$S3_TLS_ENDPOINT RCLONE_CONFIG_V2_ENDPOINT=$S3_TLS_ENDPOINT
   export RCLONE_CA_CERT=$S3_TLS_CA
-  rc copyto fifty "$s/tls" --s3-upload-cutoff 5M --s3-chunk-size 5M
-  rc cat "$s/tls" | cmp - fifty
-  rc copyto fifty "v2:$bucket/tls at once"
-  rc cat "v2:$bucket/tls at once" | cmp - fifty
+  rc copyto twenty "$s/tls" --s3-upload-cutoff 5M --s3-chunk-size 5M
+  rc cat "$s/tls" | cmp - twenty
+  rc copyto twenty "v2:$bucket/tls at once"
+  rc cat "v2:$bucket/tls at once" | cmp - twenty
 }
 
 delete_one() {
-  rc deletefile "$s/fifty"
-  prints 'fifty at once' rc lsf "$s" --files-only --include '/fifty*'
-  refused 'not found' rc deletefile "$s/fifty"
+  rc deletefile "$s/twenty"
+  prints 'twenty at once' rc lsf "$s" --files-only --include '/twenty*'
+  refused 'not found' rc deletefile "$s/twenty"
 }
 
 wrong_keys() {
@@ -143,17 +144,17 @@ purge() {
 }
 
 claim 'mkdir makes a bucket, lsd shows it' make_bucket
-claim 'copy of 50 MB up and down, in parts and at once' fifty_up_and_down
+claim 'copy of 20 MB up and down, in parts and at once' twenty_up_and_down
 claim 'copy of a tree up and down' copy_tree
 claim 'check --download of the tree, and a sync with nothing to do' check_tree
 claim 'sync follows changes, both ways' sync_changes
 claim 'lsf, with both versions of list' list
-claim 'copy, lsf and delete of 1,005 files' many
+claim 'copy, lsf and delete of 105 files, in pages of 50' many
 claim 'cat of ranges' ranges
 claim 'rcat of a stream' streams
-claim 'copy and move of 50 MB inside of the bucket' copy_inside
+claim 'copy and move of 20 MB inside of the bucket' copy_inside
 claim 'link gives a presigned URL' link
-claim 'copy of 50 MB over TLS, in parts and at once' over_tls
+claim 'copy of 20 MB over TLS, in parts and at once' over_tls
 claim 'deletefile' delete_one
 claim 'wrong keys are refused' wrong_keys
 claim 'purge of a folder and of the bucket' purge

@@ -4,12 +4,13 @@
 # shellcheck disable=SC2329 # the functions below are called by their names
 # shellcheck source=tests/s3/claims.sh
 . "$(dirname "${BASH_SOURCE[0]}")/claims.sh"
+start_once s3cmd S3.FileLists S3.MultiPart S3.CloudFront S3.S3
 
 host=${AWS_ENDPOINT_URL#http://}
 host=${host%/}
 bucket=s3cmd-$$
 s=s3://$bucket
-make_file twelve 12000000
+make_files twelve 12000000
 make_tree tree
 
 # The settings that somebody would make, and no region: its default is `US`, which S3 knows as
