@@ -494,7 +494,17 @@ impl Tokens {
     /// Finds the principal of a credential.
     #[steadfast_store::boxed]
     pub async fn authenticate(&self, secret: &str) -> Result<Principal, TokenError> {
-        let (tokens, now) = (self.tokens().await?, self.store.clock().now());
+        let tokens = self.tokens().await?;
+        self.authenticate_by(&tokens, secret)
+    }
+
+    /// The same without waiting: `None` if the tokens are not in memory with all changes so far.
+    pub fn authenticate_in_memory(&self, secret: &str) -> Option<Result<Principal, TokenError>> {
+        self.in_memory().map(|tokens| self.authenticate_by(&tokens, secret))
+    }
+
+    fn authenticate_by(&self, tokens: &TokenMap, secret: &str) -> Result<Principal, TokenError> {
+        let now = self.store.clock().now();
         // The token is found by its hash, so that the time it takes says nothing about it.
         let token = tokens.by_hash.get(&hash(secret)).ok_or(Denied::Unknown)?;
         let principal = token.principal(now)?;
@@ -542,6 +552,11 @@ impl Tokens {
     #[steadfast_store::boxed]
     pub async fn is_closed(&self) -> Result<bool, TokenError> {
         Ok(self.tokens().await?.is_closed)
+    }
+
+    /// The same without waiting: `None` if the tokens are not in memory with all changes so far.
+    pub fn is_closed_in_memory(&self) -> Option<bool> {
+        self.in_memory().map(|it| it.is_closed)
     }
 
     /// Has every request need a credential from now on.
@@ -599,6 +614,12 @@ impl Tokens {
         let Some(found) = self.store.entry(&entry).await? else { return Ok(None) };
         let Some(value) = &found.value else { return Ok(None) };
         Ok(Some((entry, parse(value)?, found.revision)))
+    }
+
+    /// The tokens with all changes so far, if they are in memory.
+    fn in_memory(&self) -> Option<Arc<TokenMap>> {
+        let cache = self.cache.read();
+        cache.since(cache.generation)
     }
 
     async fn tokens(&self) -> Result<Arc<TokenMap>, TokenError> {
