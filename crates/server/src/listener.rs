@@ -16,6 +16,7 @@ use axum::{
     Router,
     body::Body,
     http::{HeaderValue, Method, Request, StatusCode, header},
+    response::Response,
 };
 use hyper::{
     body::{Body as _, Incoming},
@@ -40,7 +41,10 @@ use self::{
     timeouts::{ResponseBody, TimedBody, TimedStream},
 };
 pub(crate) use self::{peers::network_of, slots::ConnectionSlot};
-use crate::{open_files, transport::Transport};
+use crate::{
+    open_files,
+    transport::{ClientInfo, Transport},
+};
 
 /// Timeout of a TLS handshake, of a request head, and of an idle connection.
 pub(crate) const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -92,10 +96,42 @@ impl DrainResult {
     }
 }
 
+/// The connection of a request that came through a port.
+#[derive(Clone)]
+pub(crate) struct ConnectionInfo {
+    /// The client.
+    pub(crate) client: ClientInfo,
+    /// The slot of the connection.
+    pub(crate) slot: ConnectionSlot,
+    /// Whether it has no place: unless it gets one, only health checks and operators are served.
+    pub(crate) is_crowded: bool,
+}
+
+/// Answers the requests of a port.
+pub(crate) trait Answer: Clone + Send + Sync + 'static {
+    /// Answers one request.
+    fn answer(
+        &self,
+        connection: ConnectionInfo,
+        request: Request<Body>,
+    ) -> impl Future<Output = Response> + Send;
+}
+
+/// Handlers of a router find the connection in the extensions of a request.
+impl Answer for Router {
+    async fn answer(&self, connection: ConnectionInfo, mut request: Request<Body>) -> Response {
+        request.extensions_mut().insert(connection);
+        match self.clone().oneshot(request).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        }
+    }
+}
+
 /// Serves until `stop`, then finishes the requests in flight.
 pub(crate) async fn serve(
     listener: TcpListener,
-    app: Router,
+    app: impl Answer,
     transport: Arc<Transport>,
     clock: Arc<dyn Clock>,
     stop: CancellationToken,
@@ -112,7 +148,8 @@ pub(crate) async fn serve(
         match accepted {
             Ok(Some(accepted)) => {
                 let local = accepted.stream.local_addr().ok().map(|it| it.ip().to_canonical());
-                let served = Served { app: app.clone(), transport: transport.clone(), local };
+                let (app, transport, peer) = (app.clone(), transport.clone(), accepted.peer);
+                let served = Arc::new(Served { app, transport, peer, local });
                 connections.spawn(connection(accepted, served, stop.clone()));
             }
             // Its peer has too many.
@@ -139,11 +176,11 @@ struct Accepted {
     slot: ConnectionSlot,
 }
 
-/// The routes and the transport of all connections of a port, and our address of this one.
-#[derive(Clone)]
-struct Served {
-    app: Router,
+/// The routes and the transport of a port, and both ends of one of its connections.
+struct Served<A> {
+    app: A,
     transport: Arc<Transport>,
+    peer: IpAddr,
     local: Option<IpAddr>,
 }
 
@@ -169,7 +206,11 @@ async fn accept(
     Ok(Some(Accepted { stream, peer, counted, slot: slots.take().await }))
 }
 
-async fn connection(accepted: Accepted, served: Served, stop: CancellationToken) {
+async fn connection<A: Answer>(
+    accepted: Accepted,
+    served: Arc<Served<A>>,
+    stop: CancellationToken,
+) {
     let Accepted { stream, peer, counted, slot } = accepted;
     // Small responses must not wait for the acknowledgement of the last one.
     let _ = stream.set_nodelay(true);
@@ -181,7 +222,7 @@ async fn connection(accepted: Accepted, served: Served, stop: CancellationToken)
     let timeout = served.transport.client_timeout;
     let Some(tls) = served.transport.tls() else {
         let stream = TimedStream::new(stream, counted, timeout);
-        return serve_http(stream, peer, served, &slot, &stop).await;
+        return serve_http(stream, served, &slot, &stop).await;
     };
     let timed = |stream| TimedStream::new(stream, counted, timeout);
     let is_own_host = |host: &str| served.transport.is_own_host(host);
@@ -191,7 +232,7 @@ async fn connection(accepted: Accepted, served: Served, stop: CancellationToken)
         () = stop.cancelled() => return,
     };
     match secured {
-        Ok(Some(stream)) => serve_http(stream, peer, served, &slot, &stop).await,
+        Ok(Some(stream)) => serve_http(stream, served, &slot, &stop).await,
         Ok(None) => {}
         Err(error) => tracing::debug!(%peer, %error, "no TLS handshake"),
     }
@@ -200,8 +241,7 @@ async fn connection(accepted: Accepted, served: Served, stop: CancellationToken)
 /// Serves the requests of a connection.
 async fn serve_http(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    peer: IpAddr,
-    served: Served,
+    served: Arc<Served<impl Answer>>,
     slot: &ConnectionSlot,
     stop: &CancellationToken,
 ) {
@@ -210,7 +250,7 @@ async fn serve_http(
     let service = service_fn(move |request: Request<Incoming>| {
         framing.note(&request);
         let is_last = framing.has_open_end();
-        answer(served.clone(), peer, request, of_request.clone(), is_last)
+        answer(served.clone(), request, of_request.clone(), is_last)
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
@@ -268,11 +308,6 @@ pub(crate) fn places() -> usize {
     CONNECTIONS_MAX.min((files * 4 / 9).max(1))
 }
 
-/// In the extensions of a request that has no place: unless it gets one, only health checks and
-/// operators are served.
-#[derive(Clone)]
-pub(crate) struct Crowded(pub(crate) ConnectionSlot);
-
 /// Releases the slot when the connection ends.
 struct ReleaseOnDrop(ConnectionSlot);
 
@@ -282,30 +317,28 @@ impl Drop for ReleaseOnDrop {
     }
 }
 
+/// Answers one request of a connection.
 async fn answer(
-    served: Served,
-    peer: IpAddr,
+    served: Arc<Served<impl Answer>>,
     request: Request<Incoming>,
     slot: ConnectionSlot,
     is_last: bool,
 ) -> ServeResult {
     slot.has_head();
-    if let Some(refused) = in_the_clear(&served.transport, (peer, served.local), &request) {
+    let Served { app, transport, peer, local } = &*served;
+    if let Some(refused) = in_the_clear(transport, (*peer, *local), &request) {
         return Ok(refused.map(|body| ResponseBody::new(body, slot)));
     }
-    let mut request = request.map(|body| {
+    let request = request.map(|body| {
         if body.is_end_stream() {
             return Body::empty();
         }
-        Body::new(TimedBody::new(body, slot.clone(), served.transport.client_timeout))
+        Body::new(TimedBody::new(body, slot.clone(), transport.client_timeout))
     });
-    let client = served.transport.client_info(peer, request.uri(), request.headers());
-    request.extensions_mut().insert(client);
-    request.extensions_mut().insert(slot.clone());
-    if !slot.has_place() {
-        request.extensions_mut().insert(Crowded(slot.clone()));
-    }
-    let mut response = served.app.oneshot(request).await?;
+    let client = transport.client_info(*peer, request.uri(), request.headers());
+    let is_crowded = !slot.has_place();
+    let connection = ConnectionInfo { client, slot: slot.clone(), is_crowded };
+    let mut response = app.answer(connection, request).await;
     if (is_last || !slot.has_place()) && response.status() != StatusCode::SWITCHING_PROTOCOLS {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
@@ -318,14 +351,14 @@ fn in_the_clear<B>(
     transport: &Transport,
     (peer, local): (IpAddr, Option<IpAddr>),
     request: &Request<B>,
-) -> Option<axum::http::Response<Body>> {
+) -> Option<Response> {
     if !transport.is_in_the_clear(peer, local) || is_bare_health_check(request) {
         return None;
     }
     let detail = "this port speaks plain HTTP and serves only the proxies of --trusted-proxy: a \
         credential would be sent in the clear; use the URL of the proxy, or start the server with \
         --tls-cert and --tls-key";
-    let mut response = axum::http::Response::new(Body::from(tls_needed(detail)));
+    let mut response = Response::new(Body::from(tls_needed(detail)));
     *response.status_mut() = StatusCode::BAD_REQUEST;
     let headers = response.headers_mut();
     let kind = HeaderValue::from_static("application/problem+json");
@@ -355,4 +388,13 @@ fn set_options(stream: &TcpStream) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     socket.set_tcp_notsent_lowat(SEND_BUFFER_BYTES)?;
     Ok(())
+}
+
+#[cfg(test)]
+impl ConnectionInfo {
+    /// A connection of a client, with a place.
+    pub(crate) async fn of(client: ClientInfo) -> Self {
+        let slot = ConnectionSlots::new(1, SILENCE).take().await;
+        Self { client, slot, is_crowded: false }
+    }
 }

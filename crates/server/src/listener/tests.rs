@@ -25,7 +25,7 @@ use tokio_rustls::{
 };
 
 use super::*;
-use crate::{args::TransportArgs, transport::ClientInfo};
+use crate::args::TransportArgs;
 
 async fn serve_plain(listener: TcpListener, app: Router, stop: CancellationToken) -> DrainResult {
     serve(listener, app, Arc::default(), Arc::new(SystemClock), stop).await
@@ -157,7 +157,10 @@ impl Secure {
         let address = listener.local_addr().unwrap();
         let (clock, stop) = (ManualClock::at(Timestamp(0)), CancellationToken::new());
         let app = Router::new()
-            .route("/", get(async |it: Extension<ClientInfo>| it.origin().unwrap_or_default()))
+            .route(
+                "/",
+                get(async |it: Extension<ConnectionInfo>| it.client.origin().unwrap_or_default()),
+            )
             .route("/socket", get(async |it: WebSocketUpgrade| it.on_upgrade(greet)));
         let serving = serve(listener, app, transport.clone(), Arc::new(SystemClock), stop.clone());
         tokio::spawn(serving);
