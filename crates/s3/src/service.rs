@@ -153,7 +153,8 @@ impl S3Api {
 
     /// The response to a request that came over plain HTTP and must not; `text` has the next step.
     pub async fn refuse_plain_http(text: &'static str) -> Response<Body> {
-        refusal(s3_error!(InvalidRequest, "{text}"), &RequestIds::new().next()).await
+        let error = s3_error!(InvalidRequest, "{text}");
+        refusal(error, &RequestIds::new().next()).await
     }
 
     /// Whether a request claims to be signed. If its signature is wrong, it is refused later.

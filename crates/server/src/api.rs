@@ -23,21 +23,21 @@ use steadfast_web::{Needs, Role, needs};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
-    operation::{fails_with, operation},
+    operation::{ApiRoutes, fails_with},
     server::Server,
 };
 
 /// The routes for programs. Undocumented routes cannot be added here.
-pub(crate) fn routes() -> OpenApiRouter<Arc<Server>> {
+pub(crate) fn routes() -> ApiRoutes {
     let of_connect = connect::ERRORS.into_iter().chain(Code::OF_CHANGES);
-    OpenApiRouter::default()
+    ApiRoutes::default()
         .routes(fails_with([], needs(Needs::NOTHING, routes!(server::healthz))))
         .routes(fails_with([], needs(Needs::NOTHING, routes!(server::readyz))))
         .routes(fails_with([], needs(Role::Viewer, routes!(server::metrics))))
         .routes(fails_with([], needs(Role::Viewer, routes!(server::openapi))))
         .routes(fails_with(of_connect, needs(Role::Member, routes!(connect::connect))))
-        .routes(operation(server::doctor))
-        .routes(operation(server::check_blobs))
+        .operation(server::doctor)
+        .operation(server::check_blobs)
         .merge(objects::routes())
         .merge(processes::routes())
         .merge(queues::routes())

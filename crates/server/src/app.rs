@@ -1,11 +1,12 @@
-//! All routes with their layers. Served over HTTP, and called in process when offline.
+//! All routes behind the pipeline. Served over HTTP, and called in process when offline.
 
 use std::{
+    collections::HashSet,
     path::Path,
     sync::{Arc, LazyLock},
 };
 
-use axum::{Router, middleware};
+use axum::Router;
 use serde_json::{Map, Value};
 use steadfast_api::{Code, ProblemBody, TypeSchema};
 use steadfast_core::{App, Runtime, StartError};
@@ -15,11 +16,12 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::{
-    admission, api,
+    api,
     connector::connector,
-    front::{self, Front},
+    guard,
     operation::{Schemas, describe_errors, named},
     pages,
+    pipeline::{DeclaredPaths, ServerRoutes},
     server::Server,
 };
 
@@ -43,7 +45,8 @@ struct Description;
 /// The routes of the server itself, with their roles.
 static DECLARED: LazyLock<DeclaredRoutes> = LazyLock::new(|| {
     let pages = pages::routes().into_iter().map(|it| (it.method, it.path, it.needs));
-    let documented = api::routes().merge(api::large_routes()).merge(pages::docs::routes());
+    let documented = api::routes().documented.merge(api::large_routes());
+    let documented = documented.merge(pages::docs::routes());
     DeclaredRoutes::of_server(documented).with_pages(pages)
 });
 
@@ -63,11 +66,24 @@ pub(crate) fn table(runtime: &Runtime) -> Result<RouteTable, StartError> {
     Ok(DECLARED.entries.iter().cloned().chain(of_applications).collect())
 }
 
-/// Builds the router of a server.
+/// Paths of routes whose bodies are not buffered.
+fn large() -> HashSet<String> {
+    let pages = pages::routes().into_iter().filter(|it| it.is_large);
+    let paths = api::large_routes().into_openapi().paths.paths.into_keys();
+    paths.chain(pages.map(|it| it.path.to_owned())).collect()
+}
+
+/// Builds the router of a server, for a server or a client in the same process.
 pub(crate) fn router(server: Arc<Server>) -> Result<Router, StartError> {
+    routes(server).map(|it| it.router)
+}
+
+/// Builds the routes of a server.
+pub(crate) fn routes(server: Arc<Server>) -> Result<ServerRoutes, StartError> {
     let table = table(&server.runtime)?;
+    let api = api::routes();
     let documented = OpenApiRouter::with_openapi(Description::openapi())
-        .merge(api::routes())
+        .merge(api.documented)
         .merge(pages::docs::routes())
         .merge(pages::router(false).into())
         .merge(api::large_routes())
@@ -86,15 +102,15 @@ pub(crate) fn router(server: Arc<Server>) -> Result<Router, StartError> {
     // Serialization fails only for a mistake in our types, which the tests would show.
     let write = || described(description, paths, schemas).unwrap_or_default();
     _ = server.openapi.set(LazyLock::new(Box::new(write)));
-    let front = Front::new(server.clone(), table);
-    Ok(routes
-        .with_state(server)
+    let paths = DeclaredPaths::new(table, large(), api.operations);
+    let router = routes
+        .with_state(server.clone())
         .merge(mounted.router)
-        .fallback(async || admission::no_route())
+        .fallback(async || guard::no_route())
         .method_not_allowed_fallback(async || {
             Problem::of(Code::WrongMethod, "this route has no such method; see /openapi.json")
-        })
-        .layer(middleware::from_fn_with_state(front, front::serve)))
+        });
+    Ok(ServerRoutes::new(server, paths, router))
 }
 
 /// Whether all operations of a path are pages.

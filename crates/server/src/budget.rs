@@ -11,15 +11,10 @@ use std::{
 
 use axum::{
     body::{Body, Bytes, HttpBody},
-    extract::Request,
     http::{Method, Uri},
-    middleware::Next,
-    response::{IntoResponse, Response},
 };
 use hyper::body::{Frame, SizeHint};
 use parking_lot::Mutex;
-use steadfast_api::Code;
-use steadfast_web::Problem;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Maximum size of all bodies in bytes.
@@ -51,42 +46,30 @@ impl Budget {
         Self { left: Arc::new(Semaphore::new(bytes)) }
     }
 
-    /// Takes memory for the body of a request as it arrives.
-    fn charge(&self, request: Request) -> (Request, Charge) {
+    /// Takes memory for a body as it arrives; `None` if it is small. The memory is released when
+    /// the body and the charge are dropped.
+    pub(crate) fn limit(&self, body: Body) -> (Body, Option<Charge>) {
+        let is_small = body.size_hint().upper().is_some_and(|it| it <= SMALL_BYTES_MAX);
+        if is_small || body.is_end_stream() {
+            return (body, None);
+        }
+        self.charge(body)
+    }
+
+    /// The same for S3, which buffers only XML documents.
+    pub(crate) fn limit_s3(
+        &self,
+        (method, uri): (&Method, &Uri),
+        body: Body,
+    ) -> (Body, Option<Charge>) {
+        if is_document(method, uri) { self.charge(body) } else { (body, None) }
+    }
+
+    fn charge(&self, body: Body) -> (Body, Option<Charge>) {
         let charge = Charge::default();
         let (left, to) = (self.left.clone(), charge.clone());
-        (request.map(|body| Body::new(ChargedBody { body, left, charge: to })), charge)
+        (Body::new(ChargedBody { body, left, charge: to }), Some(charge))
     }
-}
-
-/// Handles a request whose body is buffered. Its memory is released with the response.
-pub(crate) async fn check(budget: &Budget, request: Request, next: Next) -> Response {
-    let body = request.body();
-    let is_small = body.size_hint().upper().is_some_and(|it| it <= SMALL_BYTES_MAX);
-    if is_small || body.is_end_stream() {
-        return next.run(request).await;
-    }
-    let (request, charge) = budget.charge(request);
-    let response = next.run(request).await;
-    if charge.was_refused() {
-        let detail = "request bodies use all of their memory limit; retry later";
-        return Problem::of(Code::Busy, detail).into_response();
-    }
-    response
-}
-
-/// The same for S3, which buffers only XML documents; `None` if no memory is left.
-pub(crate) async fn check_s3(
-    budget: &Budget,
-    request: Request,
-    answer: impl AsyncFnOnce(Request) -> Response,
-) -> Option<Response> {
-    if !is_document(request.method(), request.uri()) {
-        return Some(answer(request).await);
-    }
-    let (request, charge) = budget.charge(request);
-    let response = answer(request).await;
-    (!charge.was_refused()).then_some(response)
 }
 
 /// Whether the body is a document about a bucket or an object, like `PUT /b?lifecycle`, and not the
@@ -106,13 +89,14 @@ const OF_OBJECTS: &[&str] = &["partNumber", "uploadId", "x-id"];
 
 /// The memory of one request.
 #[derive(Clone, Default)]
-struct Charge {
+pub(crate) struct Charge {
     taken: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
     refused: Arc<AtomicBool>,
 }
 
 impl Charge {
-    fn was_refused(&self) -> bool {
+    /// Whether no memory was left.
+    pub(crate) fn was_refused(&self) -> bool {
         self.refused.load(Ordering::Relaxed)
     }
 
@@ -166,31 +150,26 @@ impl HttpBody for ChargedBody {
 
 #[cfg(test)]
 mod tests {
-    use axum::{Router, extract::State, middleware, routing::post};
-    use tower::ServiceExt;
+    use axum::body::to_bytes;
 
     use super::*;
 
     #[tokio::test]
     async fn a_body_beyond_the_budget_is_refused_and_its_memory_is_released() {
         let budget = Budget::of(10_000);
-        let app = Router::new().route("/", post(async |body: Bytes| body.len().to_string())).layer(
-            middleware::from_fn_with_state(
-                budget.clone(),
-                async |State(budget): State<Budget>, request: Request, next: Next| {
-                    check(&budget, request, next).await
-                },
-            ),
-        );
-        let send = async |bytes: usize| {
-            let request = Request::post("/").body(Body::from(vec![0; bytes])).unwrap();
-            app.clone().oneshot(request).await.unwrap()
+        let is_refused = async |bytes: usize| {
+            let (body, charge) = budget.limit(Body::from(vec![0; bytes]));
+            let is_cut = to_bytes(body, usize::MAX).await.is_err();
+            let is_refused = charge.unwrap().was_refused();
+            assert_eq!(is_cut, is_refused);
+            is_refused
         };
-        assert_eq!(send(10_000).await.status(), 200);
-        let refused = send(10_001).await;
-        assert_eq!(refused.extensions().get::<Problem>().unwrap().code(), "busy");
+        assert!(!is_refused(10_000).await);
+        assert!(is_refused(10_001).await);
         assert_eq!(budget.left.available_permits(), 10_000);
-        assert_eq!(send(10_000).await.status(), 200);
+        assert!(!is_refused(10_000).await);
+        let small = budget.limit(Body::from(vec![0; SMALL_BYTES_MAX as usize]));
+        assert!(small.1.is_none(), "it needs no budget");
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! Adds an id, security headers and one form of errors to every response, and counts it.
+//! Completes the response of every request: an id, security headers, one form of errors, pages with
+//! the navigation of this program. Counts the request.
 
-use std::{sync::LazyLock, time::Duration};
+use std::{borrow::Cow, sync::LazyLock, time::Duration};
 
 use axum::{
     body::Body,
-    extract::{MatchedPath, Request},
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -19,13 +19,10 @@ use steadfast_web::{
 
 use crate::{
     access::ended,
-    admission::base_path,
+    facts::{RequestFacts, RequestId},
     listener::ConnectionSlot,
-    network::{Scheme, is_own_name},
-    pages, request_id,
+    pages,
     server::Server,
-    transport::ClientInfo,
-    waiting::asks_to_wait,
 };
 
 /// Length of a nonce, with 5 random bits per letter.
@@ -35,96 +32,70 @@ const NONCE_LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyz234567";
 /// Maximum size in bytes of a problem that a foreign router describes.
 const PROBLEM_BYTES: usize = 64 << 10;
 
-/// Wraps the handling of one request.
-pub(crate) async fn wrap(
+/// The label of requests that match no route.
+static UNMATCHED: Cow<'static, str> = Cow::Borrowed("unmatched");
+
+/// Completes a response, and counts the request. The caller is known if the request was admitted.
+pub(crate) async fn complete(
     server: &Server,
-    request: Request,
-    handle: impl AsyncFnOnce(Request) -> Response,
+    facts: RequestFacts,
+    mut response: Response,
+    caller: Option<Caller>,
 ) -> Response {
-    let request_id = server.request_ids.of(request.headers());
-    let matched = request.extensions().get::<MatchedPath>();
-    let route = matched.map_or("unmatched", MatchedPath::as_str).to_owned();
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let page = wants_page(&path, request.headers());
-    let base = base_path(&request).to_owned();
-
-    let client = request.extensions().get::<ClientInfo>();
-    let (is_strict, client) = (client.is_some_and(is_strict), client.map(|it| it.address));
-    let slot = request.extensions().get::<ConnectionSlot>().cloned();
-    let clock = server.runtime.store().clock();
-    let begun = clock.elapsed();
-    let waits = waits(&route, request.uri().query());
-
-    let is_for_code = fetches_code(request.headers());
-    let mut response = handle(request).await;
-    if is_for_code && is_sandboxed(&response) {
+    let slot = facts.slot.as_ref();
+    if facts.is_for_code && is_sandboxed(&response) {
         let detail = "a stored file is never a script or a style of a page";
         response = Problem::of(Code::ForeignOrigin, detail).into_response();
     }
-    if slot.as_ref().is_some_and(ConnectionSlot::was_ended) {
+    if slot.is_some_and(ConnectionSlot::was_ended) {
         response = Problem::of(Code::TokenRevoked, ended::ENDED).into_response();
-    } else if slot.is_some_and(|it| it.was_slow()) {
+    } else if slot.is_some_and(ConnectionSlot::was_slow) {
         response = slow(server.transport().client_timeout).into_response();
     }
+    let (path, request_id) = (facts.path(), facts.id.as_str());
     if let Some(problem) = problem_of(&mut response) {
-        let body = problem.body(&path, &request_id);
+        let body = problem.body(path, request_id);
         if response.status().is_server_error() {
             tracing::error!(request_id, code = body.code, error = body.detail, "request failed");
         }
         // An application may show the problem on its own page.
         if response.extensions().get::<Page>().is_none() {
-            response = rendered(response, &problem, body, page);
+            response = rendered(response, &problem, body, facts.wants_page);
         }
     } else if is_problem(&response) {
-        response = completed(response, &path, &request_id).await;
+        response = completed(response, path, request_id).await;
     }
     if let Some(page) = response.extensions_mut().remove::<Page>() {
-        let caller = response.extensions_mut().remove::<Caller>();
-        response = in_shell(server, response, &page, (&base, &path), caller.as_ref());
+        let caller = caller.or_else(|| response.extensions_mut().remove::<Caller>());
+        response = in_shell(server, response, &page, (&facts.base, path), caller.as_ref());
     }
-    if !base.is_empty() {
-        redirect_below(&base, response.headers_mut());
+    if !facts.base.is_empty() {
+        redirect_below(&facts.base, response.headers_mut());
     }
-    add_headers(response.headers_mut(), &request_id, is_strict);
-    server.metrics.count_request(&route, &method, response.status());
-    let took = (!waits).then(|| clock.elapsed().saturating_sub(begun));
-    server.history.count_request(took, response.status().is_server_error());
-    let status = response.status().as_u16();
-    let client = client.map(tracing::field::display);
-    // The path of a webhook has a secret.
-    let shown = if path.starts_with("/webhooks/") { &route } else { &path };
-    tracing::debug!(request_id, %method, path = shown, client, status, "request");
+    count(server, &facts, response.status());
+    add_headers(response.headers_mut(), facts.id, facts.is_strict);
     response
 }
 
-/// Uses of a response that run it, in the header `Sec-Fetch-Dest`.
-const CODE: [&str; 8] = [
-    "script",
-    "style",
-    "worker",
-    "sharedworker",
-    "serviceworker",
-    "audioworklet",
-    "paintworklet",
-    "xslt",
-];
-
-/// Whether a browser would run the response as a script or apply it as a style.
-pub(crate) fn fetches_code(headers: &HeaderMap) -> bool {
-    let dest = headers.get("sec-fetch-dest").and_then(|it| it.to_str().ok());
-    dest.is_some_and(|it| CODE.contains(&it))
+/// Counts a request, and logs it.
+fn count(server: &Server, facts: &RequestFacts, status: StatusCode) {
+    let route = facts.route.as_ref().unwrap_or(&UNMATCHED);
+    server.metrics.count_request(route, &facts.method, status);
+    let elapsed = || server.runtime.store().clock().elapsed();
+    let took = (!facts.waits).then(|| elapsed().saturating_sub(facts.begun));
+    server.history.count_request(took, status.is_server_error());
+    let RequestFacts { id, method, client, .. } = facts;
+    let (request_id, status) = (id.as_str(), status.as_u16());
+    let client = client.map(tracing::field::display);
+    // The path of a webhook has a secret.
+    let path: &str = if facts.path().starts_with("/webhooks/") { route } else { facts.path() };
+    tracing::debug!(request_id, %method, path, client, status, "request");
 }
 
 /// Whether a response is a stored file: those have the policy `sandbox`.
 fn is_sandboxed(response: &Response) -> bool {
     let policy = response.headers().get(header::CONTENT_SECURITY_POLICY);
     policy.and_then(|it| it.to_str().ok()).is_some_and(|it| it.contains("sandbox"))
-}
-
-/// Whether a request waits by design: then its duration is not a latency.
-fn waits(route: &str, query: Option<&str>) -> bool {
-    let by_route = ["/connect", "/events", "/pull"].iter().any(|it| route.ends_with(it));
-    by_route || query.is_some_and(asks_to_wait)
 }
 
 fn slow(timeout: Duration) -> Problem {
@@ -140,9 +111,9 @@ fn problem_of(response: &mut Response) -> Option<Problem> {
     let status = response.status();
     let left = response.extensions_mut().remove::<Problem>();
     let is_error = status.is_client_error() || status.is_server_error();
-    let is_ours = response.headers().contains_key(header::CONTENT_TYPE)
-        && response.headers()[header::CONTENT_TYPE] != "text/plain; charset=utf-8";
-    left.or_else(|| (is_error && !is_ours).then(|| of_status(status)))
+    let content_type = response.headers().get(header::CONTENT_TYPE);
+    let is_ours = || content_type.is_some_and(|it| it != "text/plain; charset=utf-8");
+    left.or_else(|| (is_error && !is_ours()).then(|| of_status(status)))
 }
 
 /// The problem for a status that a foreign layer returned.
@@ -247,29 +218,18 @@ async fn completed(response: Response, path: &str, request_id: &str) -> Response
     Response::from_parts(parts, Body::from(Value::Object(problem).to_string()))
 }
 
-/// Browsers that follow a link get a page; all other clients get JSON.
-fn wants_page(path: &str, headers: &HeaderMap) -> bool {
-    let accept = headers.get(header::ACCEPT).and_then(|it| it.to_str().ok()).unwrap_or_default();
-    !path.starts_with("/v1/") && accept.contains("text/html")
-}
+/// The header that keeps other origins from embedding a response.
+const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
-/// Whether browsers shall ask this host over TLS only. Every port of a name of this machine would
-/// be meant, also those of other programs.
-fn is_strict(client: &ClientInfo) -> bool {
-    client.scheme == Scheme::Https && !client.host.as_deref().is_some_and(is_own_name)
-}
-
-fn add_headers(headers: &mut HeaderMap, request_id: &str, is_strict: bool) {
-    if let Ok(id) = HeaderValue::from_str(request_id) {
-        headers.insert(request_id::HEADER, id);
-    }
+fn add_headers(headers: &mut HeaderMap, id: RequestId, is_strict: bool) {
+    headers.insert(RequestId::HEADER, id.into_header());
     // Pages and stored files have set their own. `'self'` would admit stored files as scripts.
     headers.entry(header::CONTENT_SECURITY_POLICY).or_insert_with(|| NO_CODE.clone());
     for (name, value) in [
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         // With `no-referrer`, a browser would send `Origin: null` with our own forms.
         (header::REFERRER_POLICY, "same-origin"),
-        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+        (RESOURCE_POLICY, "same-origin"),
     ] {
         headers.entry(name).or_insert(HeaderValue::from_static(value));
     }

@@ -1,51 +1,70 @@
-//! Refuses requests of foreign web pages, and requests through a proxy while access is open.
+//! Refuses requests of foreign web pages, requests through a proxy while access is open, and all
+//! but webhooks on the port for webhooks.
 
 use std::borrow::Cow;
 
-use axum::{
-    extract::{MatchedPath, Request},
-    http::{HeaderMap, Method, Version, header},
-};
+use axum::http::{HeaderMap, Method, Version, header, request::Parts};
 use steadfast_api::Code;
 use steadfast_web::Problem;
 
 use crate::{
     server::{Policy, Server},
     transport::{ClientInfo, Transport},
-    webhooks,
 };
+
+/// Prefix of the routes that receive webhooks. Each URL contains a secret.
+pub(crate) const WEBHOOKS: &str = "/webhooks/";
+
+/// Marks a request to the port for webhooks, in its extensions.
+#[derive(Clone, Copy)]
+pub(crate) struct OfWebhooksPort;
+
+/// The response for a path without a route.
+pub(crate) fn no_route() -> Problem {
+    Problem::of(Code::RouteNotFound, "no such route; see /openapi.json")
+}
 
 /// Headers of proxies, besides all that begin with `x-forwarded-`.
 const OF_PROXIES: [&str; 3] = ["forwarded", "via", "x-real-ip"];
 
-/// Refuses requests that are not for the server's own names.
-pub(crate) fn check(server: &Server, request: &Request) -> Result<(), Problem> {
+/// Refuses requests that are not for the server's own names. A route is named by its path.
+pub(crate) fn check(
+    server: &Server,
+    route: Option<&str>,
+    request: &Parts,
+    client: Option<&ClientInfo>,
+) -> Result<(), Problem> {
     match server.policy {
         Policy::HostDecides => Ok(()),
-        Policy::Loopback => verdict(server.transport(), request),
+        Policy::Loopback => verdict(server.transport(), route, request, client),
     }
 }
 
-fn verdict(transport: &Transport, request: &Request) -> Result<(), Problem> {
-    if let Some(verdict) = webhooks::verdict(request) {
-        return verdict;
+fn verdict(
+    transport: &Transport,
+    route: Option<&str>,
+    request: &Parts,
+    client: Option<&ClientInfo>,
+) -> Result<(), Problem> {
+    let (method, headers) = (&request.method, &request.headers);
+    if request.extensions.get::<OfWebhooksPort>().is_some() {
+        // A route such as `/{organization}/{*rest}` would match the paths of webhooks, too.
+        let is_webhook = route.is_some_and(|it| it.starts_with(WEBHOOKS));
+        return if is_webhook { Ok(()) } else { Err(no_route()) };
     }
-    let (method, path, headers) = (request.method(), request.uri().path(), request.headers());
     if !transport.is_closed() {
-        refuse_proxies(request.version(), headers)?;
+        refuse_proxies(request.version, headers)?;
     }
     // Without a port for webhooks, providers call this one by another name. Each URL contains a
-    // secret, which no page can read or guess.
-    let matched = request.extensions().get::<MatchedPath>();
-    // A route of another name may match the path, too.
-    let route = matched.map_or(path, MatchedPath::as_str);
-    let is_webhook = route.starts_with(webhooks::PREFIX) && method == Method::POST;
+    // secret, which no page can read or guess. A route of another name may match the path, too.
+    let route = route.unwrap_or(request.uri.path());
+    let is_webhook = route.starts_with(WEBHOOKS) && method == Method::POST;
     if is_webhook && !transport.has_webhooks_port() {
         return Ok(());
     }
-    let client: Cow<'_, ClientInfo> = match request.extensions().get() {
+    let client: Cow<'_, ClientInfo> = match client {
         Some(known) => Cow::Borrowed(known),
-        None => Cow::Owned(ClientInfo::in_process(request.uri(), headers)),
+        None => Cow::Owned(ClientInfo::in_process(&request.uri, headers)),
     };
     let public = transport.public_url();
     if !client.host.as_deref().is_some_and(|it| transport.is_own_host(it)) {
@@ -102,7 +121,7 @@ pub(crate) fn refuse_proxies(version: Version, headers: &HeaderMap) -> Result<()
 
 #[cfg(test)]
 mod tests {
-    use axum::{body::Body, http::Uri};
+    use axum::{extract::Request, http::Uri};
     use clap::{Args, Command, FromArgMatches};
 
     use super::*;
@@ -124,16 +143,14 @@ mod tests {
         (method, uri): (Method, &'static str),
         headers: &[(&'static str, &str)],
     ) -> Option<String> {
-        let mut request = Request::new(Body::empty());
-        *request.method_mut() = method;
-        *request.uri_mut() = Uri::from_static(uri);
+        let (mut request, _) = Request::default().into_parts();
+        (request.method, request.uri) = (method, Uri::from_static(uri));
         for (name, value) in headers {
-            request.headers_mut().append(*name, value.parse().unwrap());
+            request.headers.append(*name, value.parse().unwrap());
         }
-        let peer = peer.parse().unwrap();
-        let client = transport.client_info(peer, request.uri(), request.headers());
-        request.extensions_mut().insert(client);
-        verdict(transport, &request).err().map(|it| it.code().to_owned())
+        let client = transport.client_info(peer.parse().unwrap(), &request.uri, &request.headers);
+        let verdict = verdict(transport, None, &request, Some(&client));
+        verdict.err().map(|it| it.code().to_owned())
     }
 
     #[track_caller]

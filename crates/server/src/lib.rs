@@ -2,7 +2,6 @@
 //! application; applications add their parts to their `App` (see `steadfast_web::Serve`).
 
 mod access;
-mod admission;
 mod api;
 mod app;
 mod args;
@@ -12,8 +11,8 @@ mod command;
 mod connector;
 mod doctor;
 mod envelope;
+mod facts;
 mod failure;
-mod front;
 #[doc(hidden)]
 pub mod fuzz;
 mod guard;
@@ -30,8 +29,8 @@ mod open;
 mod open_files;
 mod operation;
 mod pages;
+mod pipeline;
 mod ports;
-mod request_id;
 mod s3;
 mod secret_file;
 mod serve;
@@ -41,7 +40,6 @@ mod signals;
 mod transport;
 mod waiting;
 mod waterfall;
-mod webhooks;
 
 pub use self::{
     command::main,

@@ -16,6 +16,7 @@ use axum::{
     Router,
     body::Body,
     http::{HeaderValue, Method, Request, StatusCode, header},
+    response::Response,
 };
 use hyper::{
     body::{Body as _, Incoming},
@@ -40,7 +41,10 @@ use self::{
     strict::{Framing, StrictLines},
     timeouts::{ResponseBody, TimedBody, TimedStream},
 };
-use crate::{open_files, transport::Transport};
+use crate::{
+    open_files,
+    transport::{ClientInfo, Transport},
+};
 
 /// Timeout of a TLS handshake, of a request head, and of an idle connection.
 pub(crate) const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -92,10 +96,42 @@ impl DrainResult {
     }
 }
 
+/// The connection of a request that came through a port.
+#[derive(Clone)]
+pub(crate) struct ConnectionInfo {
+    /// The client.
+    pub(crate) client: ClientInfo,
+    /// The slot of the connection.
+    pub(crate) slot: ConnectionSlot,
+    /// Whether it has no place: unless it gets one, only health checks and operators are served.
+    pub(crate) is_crowded: bool,
+}
+
+/// Answers the requests of a port.
+pub(crate) trait Answer: Clone + Send + Sync + 'static {
+    /// Answers one request.
+    fn answer(
+        &self,
+        connection: ConnectionInfo,
+        request: Request<Body>,
+    ) -> impl Future<Output = Response> + Send;
+}
+
+/// Handlers of a router find the connection in the extensions of a request.
+impl Answer for Router {
+    async fn answer(&self, connection: ConnectionInfo, mut request: Request<Body>) -> Response {
+        request.extensions_mut().insert(connection);
+        match self.clone().oneshot(request).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        }
+    }
+}
+
 /// Serves until `stop`, then finishes the requests in flight.
 pub(crate) async fn serve(
     listener: TcpListener,
-    (app, errors): (Router, ErrorFormat),
+    (app, errors): (impl Answer, ErrorFormat),
     transport: Arc<Transport>,
     clock: Arc<dyn Clock>,
     stop: CancellationToken,
@@ -112,8 +148,8 @@ pub(crate) async fn serve(
         match accepted {
             Ok(Some(accepted)) => {
                 let local = accepted.stream.local_addr().ok().map(|it| it.ip().to_canonical());
-                let (app, transport) = (app.clone(), transport.clone());
-                let served = Served { app, errors, transport, local };
+                let (app, transport, peer) = (app.clone(), transport.clone(), accepted.peer);
+                let served = Arc::new(Served { app, errors, transport, peer, local });
                 connections.spawn(connection(accepted, served, stop.clone()));
             }
             // Its peer has too many.
@@ -140,12 +176,12 @@ struct Accepted {
     slot: ConnectionSlot,
 }
 
-/// The routes and the transport of all connections of a port, and our address of this one.
-#[derive(Clone)]
-struct Served {
-    app: Router,
+/// The routes and the transport of a port, and both ends of one of its connections.
+struct Served<A> {
+    app: A,
     errors: ErrorFormat,
     transport: Arc<Transport>,
+    peer: IpAddr,
     local: Option<IpAddr>,
 }
 
@@ -171,7 +207,11 @@ async fn accept(
     Ok(Some(Accepted { stream, peer, counted, slot: slots.take().await }))
 }
 
-async fn connection(accepted: Accepted, served: Served, stop: CancellationToken) {
+async fn connection<A: Answer>(
+    accepted: Accepted,
+    served: Arc<Served<A>>,
+    stop: CancellationToken,
+) {
     let Accepted { stream, peer, counted, slot } = accepted;
     // Small responses must not wait for the acknowledgement of the last one.
     let _ = stream.set_nodelay(true);
@@ -183,7 +223,7 @@ async fn connection(accepted: Accepted, served: Served, stop: CancellationToken)
     let timeout = served.transport.client_timeout;
     let Some(tls) = served.transport.tls() else {
         let stream = TimedStream::new(stream, counted, timeout);
-        return serve_http(stream, peer, served, &slot, &stop).await;
+        return serve_http(stream, served, &slot, &stop).await;
     };
     let timed = |stream| TimedStream::new(stream, counted, timeout);
     let is_own_host = |host: &str| served.transport.is_own_host(host);
@@ -193,7 +233,7 @@ async fn connection(accepted: Accepted, served: Served, stop: CancellationToken)
         () = stop.cancelled() => return,
     };
     match secured {
-        Ok(Some(stream)) => serve_http(stream, peer, served, &slot, &stop).await,
+        Ok(Some(stream)) => serve_http(stream, served, &slot, &stop).await,
         Ok(None) => {}
         Err(error) => tracing::debug!(%peer, %error, "no TLS handshake"),
     }
@@ -202,8 +242,7 @@ async fn connection(accepted: Accepted, served: Served, stop: CancellationToken)
 /// Serves the requests of a connection.
 async fn serve_http(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    peer: IpAddr,
-    served: Served,
+    served: Arc<Served<impl Answer>>,
     slot: &ConnectionSlot,
     stop: &CancellationToken,
 ) {
@@ -212,7 +251,7 @@ async fn serve_http(
     let service = service_fn(move |request: Request<Incoming>| {
         framing.note(&request);
         let is_last = framing.has_open_end();
-        answer(served.clone(), peer, request, of_request.clone(), is_last)
+        answer(served.clone(), request, of_request.clone(), is_last)
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
@@ -270,11 +309,6 @@ pub(crate) fn places() -> usize {
     CONNECTIONS_MAX.min((files * 4 / 9).max(1))
 }
 
-/// In the extensions of a request that has no place: unless it gets one, only health checks and
-/// operators are served.
-#[derive(Clone)]
-pub(crate) struct Crowded(pub(crate) ConnectionSlot);
-
 /// Releases the slot when the connection ends.
 struct ReleaseOnDrop(ConnectionSlot);
 
@@ -284,31 +318,29 @@ impl Drop for ReleaseOnDrop {
     }
 }
 
+/// Answers one request of a connection.
 async fn answer(
-    served: Served,
-    peer: IpAddr,
+    served: Arc<Served<impl Answer>>,
     request: Request<Incoming>,
     slot: ConnectionSlot,
     is_last: bool,
 ) -> ServeResult {
     slot.has_head();
-    if is_in_the_clear(&served.transport, (peer, served.local), &request) {
-        let refused = tls_needed(served.errors, IN_THE_CLEAR).await;
+    let Served { app, errors, transport, peer, local } = &*served;
+    if is_in_the_clear(transport, (*peer, *local), &request) {
+        let refused = tls_needed(*errors, IN_THE_CLEAR).await;
         return Ok(refused.map(|body| ResponseBody::new(body, slot)));
     }
-    let mut request = request.map(|body| {
+    let request = request.map(|body| {
         if body.is_end_stream() {
             return Body::empty();
         }
-        Body::new(TimedBody::new(body, slot.clone(), served.transport.client_timeout))
+        Body::new(TimedBody::new(body, slot.clone(), transport.client_timeout))
     });
-    let client = served.transport.client_info(peer, request.uri(), request.headers());
-    request.extensions_mut().insert(client);
-    request.extensions_mut().insert(slot.clone());
-    if !slot.has_place() {
-        request.extensions_mut().insert(Crowded(slot.clone()));
-    }
-    let mut response = served.app.oneshot(request).await?;
+    let client = transport.client_info(*peer, request.uri(), request.headers());
+    let is_crowded = !slot.has_place();
+    let connection = ConnectionInfo { client, slot: slot.clone(), is_crowded };
+    let mut response = app.answer(connection, request).await;
     if (is_last || !slot.has_place()) && response.status() != StatusCode::SWITCHING_PROTOCOLS {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
@@ -350,4 +382,13 @@ fn set_options(stream: &TcpStream) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     socket.set_tcp_notsent_lowat(SEND_BUFFER_BYTES)?;
     Ok(())
+}
+
+#[cfg(test)]
+impl ConnectionInfo {
+    /// A connection of a client, with a place.
+    pub(crate) async fn of(client: ClientInfo) -> Self {
+        let slot = ConnectionSlots::new(1, SILENCE).take().await;
+        Self { client, slot, is_crowded: false }
+    }
 }

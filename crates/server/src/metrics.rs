@@ -1,5 +1,7 @@
 //! Metrics of this process, for Prometheus. The registry is a value: nothing here is global.
 
+use std::borrow::Cow;
+
 use axum::http::{Method, StatusCode};
 use prometheus_client::{
     encoding::{EncodeLabelSet, text},
@@ -16,7 +18,7 @@ use steadfast_store::{Activity, Totals};
 /// Labels with bounded values: the pattern of a route, never a path.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Labels {
-    route: String,
+    route: Cow<'static, str>,
     method: &'static str,
     status: &'static str,
 }
@@ -66,9 +68,14 @@ impl Metrics {
     }
 
     /// Counts one request.
-    pub(crate) fn count_request(&self, route: &str, method: &Method, status: StatusCode) {
+    pub(crate) fn count_request(
+        &self,
+        route: &Cow<'static, str>,
+        method: &Method,
+        status: StatusCode,
+    ) {
         let labels = Labels {
-            route: route.into(),
+            route: route.clone(),
             method: method_label(method),
             status: status_label(status),
         };

@@ -1,4 +1,5 @@
-//! Routes of operations: parse the request into its type, handle it, respond with JSON.
+//! Operations: their routes, and their handlers, which parse the request into its type, handle it,
+//! and respond with JSON.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,9 +9,9 @@ use std::{
 };
 
 use axum::{
-    body::Bytes,
+    body::{Body, Bytes},
     extract::{FromRequest, FromRequestParts, RawPathParams, Request},
-    http::{Extensions, StatusCode, header, request::Parts},
+    http::{Extensions, HeaderMap, HeaderValue, StatusCode, header, request::Parts},
     middleware::map_response,
     response::{IntoResponse, Response},
     routing::{MethodFilter, on},
@@ -29,7 +30,7 @@ use utoipa::openapi::{
     request_body::RequestBodyBuilder,
     schema::{ObjectBuilder, SchemaType, Type},
 };
-use utoipa_axum::router::UtoipaMethodRouter;
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use crate::server::Server;
 
@@ -41,31 +42,60 @@ type Routes<S = Arc<Server>> = UtoipaMethodRouter<S>;
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// The route of an operation.
-pub(crate) fn operation<O, F, Fut>(handler: F) -> Routes
-where
-    O: Operation,
-    F: Fn(Arc<Server>, O) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<O::Response, Problem>> + Send + 'static,
-{
-    operation_by(move |server, _, operation| handler(server, operation))
+/// Routes of the API.
+#[derive(Default)]
+pub(crate) struct ApiRoutes {
+    /// The routes with their description.
+    pub(crate) documented: OpenApiRouter<Arc<Server>>,
+    /// The handlers of those that are operations.
+    pub(crate) operations: Vec<OperationHandler>,
 }
 
-/// The route of an operation that depends on its caller.
-pub(crate) fn operation_by<O, F, Fut>(handler: F) -> Routes
-where
-    O: Operation,
-    F: Fn(Arc<Server>, Caller, O) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<O::Response, Problem>> + Send + 'static,
-{
-    let answer = move |server, caller, request| -> BoxFuture<Result<Written, Problem>> {
-        let handled = O::parse(request).map(|it| handler(server, caller, it));
-        Box::pin(async move {
-            let response = handled.map_err(bad)?.await?;
-            Ok((O::status(&response), O::write_response(&response)))
-        })
-    };
-    route(&O::INFO, Arc::new(answer))
+impl ApiRoutes {
+    /// Adds the route of an operation.
+    pub(crate) fn operation<O, F, Fut>(self, handler: F) -> Self
+    where
+        O: Operation,
+        F: Fn(Arc<Server>, O) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<O::Response, Problem>> + Send + 'static,
+    {
+        self.operation_by(move |server, _, operation| handler(server, operation))
+    }
+
+    /// Adds the route of an operation that depends on its caller.
+    pub(crate) fn operation_by<O, F, Fut>(self, handler: F) -> Self
+    where
+        O: Operation,
+        F: Fn(Arc<Server>, Caller, O) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<O::Response, Problem>> + Send + 'static,
+    {
+        let answer = move |server, caller, request| -> BoxFuture<Result<Written, Problem>> {
+            let handled = O::parse(request).map(|it| handler(server, caller, it));
+            Box::pin(async move {
+                let response = handled.map_err(bad)?.await?;
+                Ok((O::status(&response), O::write_response(&response)))
+            })
+        };
+        self.add(OperationHandler { info: &O::INFO, answer: Arc::new(answer) })
+    }
+
+    fn add(mut self, handler: OperationHandler) -> Self {
+        self.operations.push(handler.clone());
+        self.routes(route(handler))
+    }
+
+    /// Adds described routes.
+    pub(crate) fn routes(mut self, routes: Routes) -> Self {
+        self.documented = self.documented.routes(routes);
+        self
+    }
+
+    /// Adds other routes.
+    pub(crate) fn merge(mut self, other: Self) -> Self {
+        self.documented = self.documented.merge(other.documented);
+        self.operations.extend(other.operations);
+        self
+    }
 }
 
 /// The status and the body of a response.
@@ -78,24 +108,65 @@ type Answer = Arc<
         + Sync,
 >;
 
-fn route(info: &'static OperationInfo, answer: Answer) -> Routes {
+/// The handler of an operation. Ports call it without the router.
+#[derive(Clone)]
+pub(crate) struct OperationHandler {
+    /// The facts about the operation.
+    pub(crate) info: &'static OperationInfo,
+    answer: Answer,
+}
+
+/// Space for the headers of a response, those of every response included.
+const HEADERS: usize = 12;
+
+impl OperationHandler {
+    /// Answers a request of a caller, whose path has these values.
+    pub(crate) async fn answer(
+        &self,
+        server: Arc<Server>,
+        caller: Caller,
+        path: Result<Vec<String>, Problem>,
+        request: Request,
+    ) -> Response {
+        let answered = async {
+            let received = received(self.info, path?, &caller, request).await?;
+            let (status, body) = (self.answer)(server, caller, received).await?;
+            let status = StatusCode::from_u16(status).unwrap_or_default();
+            let body = body.map_err(|error| {
+                Problem::of(Code::Internal, format!("the response is not JSON: {error}"))
+            })?;
+            Ok::<_, Problem>(json_response(status, body))
+        };
+        let response = answered.await.unwrap_or_else(Problem::into_response);
+        if cfg!(debug_assertions) {
+            check_declared(&self.info.codes(), &response);
+        }
+        response
+    }
+}
+
+/// A response without a body if the status has none.
+fn json_response(status: StatusCode, body: Vec<u8>) -> Response {
+    let mut headers = HeaderMap::with_capacity(HEADERS);
+    let body = if status == StatusCode::NO_CONTENT {
+        Body::empty()
+    } else {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
+        Body::from(body)
+    };
+    let mut response = Response::new(body);
+    (*response.status_mut(), *response.headers_mut()) = (status, headers);
+    response
+}
+
+fn route(handler: OperationHandler) -> Routes {
+    let info = handler.info;
     let serve = move |request: Request, server: Arc<Server>| -> BoxFuture<Response> {
-        let answer = answer.clone();
+        let handler = handler.clone();
         Box::pin(async move {
-            let answered = async {
-                let caller = caller_of(request.extensions());
-                let request = received(info, request).await?;
-                let (status, body) = answer(server, caller, request).await?;
-                let status = StatusCode::from_u16(status).unwrap_or_default();
-                if status == StatusCode::NO_CONTENT {
-                    return Ok(status.into_response());
-                }
-                let body = body.map_err(|error| {
-                    Problem::of(Code::Internal, format!("the response is not JSON: {error}"))
-                })?;
-                Ok::<_, Problem>((status, [(header::CONTENT_TYPE, JSON)], body).into_response())
-            };
-            answered.await.unwrap_or_else(Problem::into_response)
+            let (mut parts, body) = request.into_parts();
+            let (caller, path) = (caller_of(&parts.extensions), path_values(&mut parts).await);
+            handler.answer(server, caller, path, Request::from_parts(parts, body)).await
         })
     };
     let (method, filter) = match info.method {
@@ -107,7 +178,8 @@ fn route(info: &'static OperationInfo, answer: Answer) -> Routes {
     let (schemas, item) = describe(info, method);
     let mut paths = Paths::new();
     paths.paths.insert(info.path.into(), item);
-    fails_with(info.codes(), (schemas, paths, on(filter, AnyHandler::new(serve))))
+    document_codes(&info.codes(), &mut paths);
+    (schemas, paths, on(filter, AnyHandler::new(serve)))
 }
 
 fn bad(invalid: InvalidRequest) -> Problem {
@@ -130,6 +202,18 @@ pub(crate) fn fails_with<S: Clone + Send + Sync + 'static>(
     (schemas, mut paths, mut methods): Routes<S>,
 ) -> Routes<S> {
     let codes: BTreeSet<Code> = codes.into_iter().collect();
+    document_codes(&codes, &mut paths);
+    if cfg!(debug_assertions) {
+        methods = methods.layer(map_response(move |response: Response| {
+            check_declared(&codes, &response);
+            ready(response)
+        }));
+    }
+    (schemas, paths, methods)
+}
+
+/// Adds the errors of routes to their description.
+fn document_codes(codes: &BTreeSet<Code>, paths: &mut Paths) {
     let tags: Vec<&str> = codes.iter().map(|it| it.tag()).collect();
     for item in paths.paths.values_mut() {
         let PathItem { get, put, post, delete, head, .. } = item;
@@ -138,16 +222,13 @@ pub(crate) fn fails_with<S: Clone + Send + Sync + 'static>(
             extensions.insert(ERROR_CODES.into(), tags.clone().into());
         }
     }
-    if cfg!(debug_assertions) {
-        methods = methods.layer(map_response(move |response: Response| {
-            let problem = response.extensions().get::<Problem>();
-            let code = problem.and_then(Problem::kind);
-            let is_declared = |it: Code| codes.contains(&it) || Code::GENERAL.contains(&it);
-            assert!(code.is_none_or(is_declared), "undeclared error: {problem:?}");
-            ready(response)
-        }));
-    }
-    (schemas, paths, methods)
+}
+
+fn check_declared(codes: &BTreeSet<Code>, response: &Response) {
+    let problem = response.extensions().get::<Problem>();
+    let code = problem.and_then(Problem::kind);
+    let is_declared = |it: Code| codes.contains(&it) || Code::GENERAL.contains(&it);
+    assert!(code.is_none_or(is_declared), "undeclared error: {problem:?}");
 }
 
 /// Adds the errors of an operation to its description, by status.
@@ -169,15 +250,21 @@ pub(crate) fn describe_errors(operation: &mut Value, problem: &Value) {
 }
 
 /// Reads the parts of a request that its operation is parsed from.
-async fn received(info: &OperationInfo, request: Request) -> Result<ReceivedRequest, Problem> {
-    let (mut parts, body) = request.into_parts();
-    let path = path_values(&mut parts).await?;
+async fn received(
+    info: &OperationInfo,
+    path: Vec<String>,
+    caller: &Caller,
+    request: Request,
+) -> Result<ReceivedRequest, Problem> {
     // Reads that use POST ignore the header, as do GET, PUT and DELETE.
-    let key = if info.takes_key { IdempotencyKey::of_request(&parts)? } else { Default::default() };
-    let query = parts.uri.query().unwrap_or_default().to_owned();
+    let key = match info.takes_key {
+        true => IdempotencyKey::of_caller(request.headers(), caller)?,
+        false => IdempotencyKey::default(),
+    };
+    let query = request.uri().query().unwrap_or_default().to_owned();
     let mut received = ReceivedRequest { path, query, key: key.into_text(), ..Default::default() };
     if info.method.has_body() {
-        let body = Bytes::from_request(Request::from_parts(parts, body), &()).await;
+        let body = Bytes::from_request(request, &()).await;
         received.body = body.map_err(|error| match error.status() {
             StatusCode::PAYLOAD_TOO_LARGE => {
                 Problem::of(Code::TooLarge, "the body is larger than 2 MiB")
@@ -288,7 +375,7 @@ fn parameter(name: &str, location: ParameterIn, required: Required) -> Parameter
 
 #[cfg(test)]
 mod tests {
-    use axum::{Router, body::Body, routing::get};
+    use axum::{Router, routing::get};
     use tower::ServiceExt;
 
     use super::*;

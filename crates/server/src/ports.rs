@@ -2,19 +2,26 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use axum::Router;
+use axum::{
+    Router,
+    extract::Request,
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
 use steadfast_store::Clock;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
 
 use crate::{
     args::S3Listen,
     failure::Failure,
-    listener::{self, DrainResult, ErrorFormat},
+    guard::{OfWebhooksPort, WEBHOOKS, no_route},
+    listener::{self, Answer, ConnectionInfo, DrainResult, ErrorFormat},
+    pipeline::ServerRoutes,
     s3,
     server::Server,
     transport::Transport,
-    webhooks,
 };
 
 /// Backlog of connections that wait to be accepted. With a smaller system limit, further clients
@@ -84,12 +91,12 @@ impl Ports {
     /// Serves until `stop`, then finishes the requests in flight.
     pub(crate) async fn serve(
         self,
-        routes: Router,
+        routes: ServerRoutes,
         server: &Arc<Server>,
         clock: &Arc<dyn Clock>,
         stop: &CancellationToken,
     ) -> DrainResult {
-        let serve = async |listener: Option<TcpListener>, app: Router, errors: ErrorFormat| {
+        let serve = async |listener: Option<TcpListener>, app: Port, errors: ErrorFormat| {
             let transport = server.transport().clone();
             match listener {
                 Some(it) => {
@@ -99,12 +106,52 @@ impl Ports {
             }
         };
         let (http, s3, webhooks) = tokio::join!(
-            serve(Some(self.listener), routes.clone(), ErrorFormat::Problem),
-            serve(self.s3, s3::router(server), ErrorFormat::S3),
-            serve(self.webhooks, webhooks::router(routes), ErrorFormat::Problem),
+            serve(Some(self.listener), Port::Main(routes.clone()), ErrorFormat::Problem),
+            serve(self.s3, Port::Other(s3::router(server)), ErrorFormat::S3),
+            serve(self.webhooks, Port::Other(webhooks(routes.router)), ErrorFormat::Problem),
         );
         http.and(s3).and(webhooks)
     }
+}
+
+/// The routes of a port.
+#[derive(Clone)]
+enum Port {
+    /// Pages, the API, and routes of applications.
+    Main(ServerRoutes),
+    /// S3, or webhooks.
+    Other(Router),
+}
+
+impl Answer for Port {
+    async fn answer(&self, connection: ConnectionInfo, request: Request) -> Response {
+        match self {
+            Self::Main(routes) => routes.answer(connection, request).await,
+            Self::Other(router) => router.answer(connection, request).await,
+        }
+    }
+}
+
+/// The router of the port for webhooks: providers reach it from the internet, so it serves nothing
+/// else.
+pub(crate) fn webhooks(routes: Router) -> Router {
+    Router::new().fallback(async move |mut request: Request| -> Response {
+        if !request.uri().path().starts_with(WEBHOOKS) {
+            return not_found(request.uri().path());
+        }
+        request.extensions_mut().insert(OfWebhooksPort);
+        match routes.oneshot(request).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        }
+    })
+}
+
+/// The same problem as elsewhere, but never as a page of the console.
+fn not_found(path: &str) -> Response {
+    let body = serde_json::to_string(&no_route().body(path, "")).unwrap_or_default();
+    let content_type = [(header::CONTENT_TYPE, "application/problem+json")];
+    (StatusCode::NOT_FOUND, content_type, body).into_response()
 }
 
 fn listen_at(address: SocketAddr) -> std::io::Result<TcpListener> {

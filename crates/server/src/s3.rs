@@ -15,13 +15,7 @@ use steadfast_bucket::{AccessKey, BucketError};
 use steadfast_core::AuditEvent;
 use steadfast_s3::{Host, Permission, Refusal, S3Api, S3Use, S3WrongCredential};
 
-use crate::{
-    access::url_keys,
-    budget, envelope, guard,
-    listener::{ConnectionSlot, Crowded},
-    server::Server,
-    transport::ClientInfo,
-};
+use crate::{access::url_keys, facts, guard, listener::ConnectionInfo, server::Server};
 
 /// The router of the S3 port.
 pub(crate) fn router(server: &Arc<Server>) -> Router {
@@ -68,12 +62,13 @@ fn may_change_bucket(method: &Method, uri: &Uri) -> bool {
 
 async fn answer(server: &Server, api: &S3Api, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    if let Some(Crowded(slot)) = parts.extensions.get()
-        && !slot.gets_place().await
+    let connection = parts.extensions.get::<ConnectionInfo>();
+    if let Some(it) = connection.filter(|it| it.is_crowded)
+        && !it.slot.gets_place().await
     {
         return api.refuse(Refusal::Full).await.map(Body::new);
     }
-    if envelope::fetches_code(&parts.headers) {
+    if facts::fetches_code(&parts.headers) {
         return api.refuse(Refusal::Code).await.map(Body::new);
     }
     // The signature of a request shows that its sender has a key, whichever way it came.
@@ -90,17 +85,16 @@ async fn answer(server: &Server, api: &S3Api, request: Request) -> Response {
         }
         return api.refuse(Refusal::Form).await.map(Body::new);
     }
-    let origin = Origin::of(&parts);
-    let slot = parts.extensions.get::<ConnectionSlot>().cloned();
-    let request = Request::from_parts(parts, body);
-    let answer = async |request| api.answer(request).await.map(Body::new);
-    let answered = budget::check_s3(&server.budget, request, answer).await;
-    let response = match answered {
-        None => api.refuse(Refusal::Busy).await.map(Body::new),
-        Some(_) if slot.is_some_and(|it| it.was_slow()) => {
-            api.refuse(Refusal::Slow).await.map(Body::new)
-        }
-        Some(response) => response,
+    let origin = Origin::of(&parts, connection);
+    let slot = connection.map(|it| it.slot.clone());
+    let (body, charge) = server.budget.limit_s3((&parts.method, &parts.uri), body);
+    let response = api.answer(Request::from_parts(parts, body)).await.map(Body::new);
+    let response = if charge.is_some_and(|it| it.was_refused()) {
+        api.refuse(Refusal::Busy).await.map(Body::new)
+    } else if slot.is_some_and(|it| it.was_slow()) {
+        api.refuse(Refusal::Slow).await.map(Body::new)
+    } else {
+        response
     };
     if let Some(S3WrongCredential { code }) = response.extensions().get() {
         server.refused.note(&origin.client, code, "S3");
@@ -141,9 +135,8 @@ struct Origin {
 }
 
 impl Origin {
-    fn of(parts: &Parts) -> Self {
-        let client = parts.extensions.get::<ClientInfo>();
-        let client = client.map_or("-".into(), |it| it.address.to_string());
+    fn of(parts: &Parts, connection: Option<&ConnectionInfo>) -> Self {
+        let client = connection.map_or("-".into(), |it| it.client.address.to_string());
         Self { client, target: parts.uri.path().to_owned() }
     }
 

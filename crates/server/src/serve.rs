@@ -133,7 +133,7 @@ async fn serve_on(
     if let Some(address) = ports.addresses.s3 {
         let _ = server.s3_address.set(address);
     }
-    let routes = app::router(server.clone())?;
+    let routes = app::routes(server.clone())?;
     let working = server.clone();
     let started = work.spawn(async move { working.runtime.work().await }).await;
     started.map_err(|error| Failure::new(format!("deliveries cannot start ({error})")))??;
@@ -289,7 +289,7 @@ async fn look(args: &InspectArgs, name: String) -> Result<(), Failure> {
     let login = login_of(&server, &folder).await;
     let at = (Scheme::Http, ports.addresses);
     print_greeting(&greeting(&name, &server.location, at, &login));
-    let (stop, routes) = (CancellationToken::new(), app::router(server.clone())?);
+    let (stop, routes) = (CancellationToken::new(), app::routes(server.clone())?);
     let serving = ports.serve(routes, &server, &clock, &stop);
     let mut serving = std::pin::pin!(serving);
     tokio::select! {

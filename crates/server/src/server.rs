@@ -24,12 +24,12 @@ use crate::{
         refused::RefusedCredentials,
     },
     budget::{ANONYMOUS_BYTES_MAX, Budget},
+    facts::RequestIds,
     failure::Failure,
     history::History,
     listener::{self, network_of},
     location::Location,
     metrics::Metrics,
-    request_id::RequestIds,
     transport::{ClientInfo, Transport},
     waiting::{WaitPlace, WaitPlaces, Waiter},
 };

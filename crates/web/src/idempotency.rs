@@ -38,14 +38,21 @@ impl IdempotencyKey {
         Ok(Self(Some(key.to_owned())))
     }
 
-    /// The key of a request. A principal has keys of its own: others cannot repeat its requests.
-    pub fn of_request(parts: &Parts) -> Result<Self, Problem> {
-        let Self(key) = Self::of(&parts.headers)?;
-        let scoped = match parts.extensions.get::<object::Caller>() {
-            Some(object::Caller::Principal(it)) => key.map(|key| it.scoped_key(&key)),
-            Some(_) | None => key,
+    /// The key in these headers, for a caller. A principal has keys of its own: others cannot
+    /// repeat its requests.
+    pub fn of_caller(headers: &HeaderMap, caller: &object::Caller) -> Result<Self, Problem> {
+        let Self(key) = Self::of(headers)?;
+        let scoped = match caller {
+            object::Caller::Principal(it) => key.map(|key| it.scoped_key(&key)),
+            object::Caller::Internal | object::Caller::Anonymous => key,
         };
         Ok(Self(scoped))
+    }
+
+    /// The same for a request that the server has admitted.
+    pub fn of_request(parts: &Parts) -> Result<Self, Problem> {
+        let caller = parts.extensions.get::<object::Caller>();
+        Self::of_caller(&parts.headers, caller.unwrap_or(&object::Caller::Anonymous))
     }
 
     /// The key; `None` without the header.

@@ -49,6 +49,25 @@ impl World {
 }
 
 #[tokio::test]
+async fn tokens_in_memory_have_all_changes_or_are_not_used() {
+    let World { tokens, .. } = World::new();
+    assert_eq!(tokens.is_closed_in_memory(), None, "nothing was read yet");
+    assert!(!tokens.is_closed().await.unwrap());
+    assert_eq!(tokens.is_closed_in_memory(), Some(false));
+    let made = tokens.create(TokenSpec::member("acme"), None).await.unwrap();
+    assert_eq!(tokens.is_closed_in_memory(), None, "a token was created");
+    assert!(tokens.authenticate_in_memory(&made.secret).is_none());
+    assert!(tokens.is_closed().await.unwrap());
+    let found = tokens.authenticate_in_memory(&made.secret).unwrap().unwrap();
+    assert_eq!(found, tokens.authenticate(&made.secret).await.unwrap());
+    tokens.revoke(&made.token.id).await.unwrap();
+    assert!(tokens.authenticate_in_memory(&made.secret).is_none(), "it was revoked");
+    assert!(tokens.authenticate(&made.secret).await.is_err());
+    let denied = tokens.authenticate_in_memory(&made.secret).unwrap().unwrap_err();
+    assert!(matches!(denied, TokenError::Denied(Denied::Revoked)), "{denied}");
+}
+
+#[tokio::test]
 async fn access_is_open_until_the_first_token_and_closed_for_ever_after() {
     let world = World::new();
     assert!(!world.tokens.is_closed().await.unwrap());

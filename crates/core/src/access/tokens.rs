@@ -281,7 +281,17 @@ impl Tokens {
     /// Finds the principal of a credential.
     #[steadfast_store::boxed]
     pub async fn authenticate(&self, secret: &str) -> Result<Principal, TokenError> {
-        let (tokens, now) = (self.tokens().await?, self.store.clock().now());
+        let tokens = self.tokens().await?;
+        self.authenticate_by(&tokens, secret)
+    }
+
+    /// The same without waiting: `None` if the tokens are not in memory with all changes so far.
+    pub fn authenticate_in_memory(&self, secret: &str) -> Option<Result<Principal, TokenError>> {
+        self.in_memory().map(|tokens| self.authenticate_by(&tokens, secret))
+    }
+
+    fn authenticate_by(&self, tokens: &TokenMap, secret: &str) -> Result<Principal, TokenError> {
+        let now = self.store.clock().now();
         // The token is found by its hash, so that the time it takes says nothing about it.
         let token = tokens.by_hash.get(&hash(secret)).ok_or(Denied::Unknown)?;
         let principal = token.principal(now)?;
@@ -331,6 +341,11 @@ impl Tokens {
         Ok(self.tokens().await?.is_closed)
     }
 
+    /// The same without waiting: `None` if the tokens are not in memory with all changes so far.
+    pub fn is_closed_in_memory(&self) -> Option<bool> {
+        self.in_memory().map(|it| it.is_closed)
+    }
+
     /// From now on, tokens of a creator do not expire in this process: nobody renews those of a
     /// store that is only read.
     pub fn ignore_expiry_of(&self, creator: &str) {
@@ -361,6 +376,12 @@ impl Tokens {
             let store = self.store.clone();
             tokio::spawn(async move { store.commit(commit).await }.boxed());
         }
+    }
+
+    /// The tokens with all changes so far, if they are in memory.
+    fn in_memory(&self) -> Option<Arc<TokenMap>> {
+        let cache = self.cache.read();
+        cache.since(cache.generation)
     }
 
     async fn tokens(&self) -> Result<Arc<TokenMap>, TokenError> {

@@ -8,8 +8,7 @@ use std::{
 
 use axum::{
     body::{Body, Bytes, HttpBody},
-    extract::Request,
-    http::header,
+    http::{HeaderMap, header},
     response::{IntoResponse, Response},
 };
 use hyper::body::{Frame, SizeHint};
@@ -41,16 +40,20 @@ pub(crate) async fn answer_or_end(
 }
 
 /// A large body ends with the access of its sender.
-pub(crate) fn end_body(server: &Arc<Server>, admission: &Admission, request: Request) -> Request {
-    let length = request.headers().get(header::CONTENT_LENGTH);
+pub(crate) fn end_body(
+    server: &Arc<Server>,
+    admission: &Admission,
+    (headers, slot): (&HeaderMap, Option<&ConnectionSlot>),
+    body: Body,
+) -> Body {
+    let length = headers.get(header::CONTENT_LENGTH);
     let length = length.and_then(|it| it.to_str().ok()?.parse::<u64>().ok());
-    let is_small = request.body().is_end_stream() || length.is_some_and(|it| it <= SMALL);
+    let is_small = body.is_end_stream() || length.is_some_and(|it| it <= SMALL);
     if is_small || admission.caller.principal().is_none() {
-        return request;
+        return body;
     }
-    let slot = request.extensions().get::<ConnectionSlot>().cloned();
     let ended: Ended = Box::pin(admission.clone().ended(server.clone()));
-    request.map(|body| Body::new(EndingBody { body, ended: Some(ended), slot }))
+    Body::new(EndingBody { body, ended: Some(ended), slot: slot.cloned() })
 }
 
 type Ended = Pin<Box<dyn Future<Output = ()> + Send>>;

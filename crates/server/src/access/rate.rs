@@ -145,10 +145,13 @@ impl RateLimiter {
         if KEYS_MAX < full_at.len() {
             full_at.retain(|_, at| now < *at);
         }
-        let at = full_at.get(key).map_or(now, |it| now.max(*it));
+        let known = full_at.get_mut(key);
+        let at = known.as_deref().map_or(now, |it| now.max(*it));
         let is_allowed = at - now <= self.burst;
-        if is_allowed {
-            full_at.insert(key.to_owned(), at + self.interval);
+        match known {
+            Some(known) if is_allowed => *known = at + self.interval,
+            None if is_allowed => _ = full_at.insert(key.to_owned(), at + self.interval),
+            Some(_) | None => {}
         }
         is_allowed
     }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use axum::{
-    http::{Method, StatusCode, request::Parts},
+    http::{Method, StatusCode},
     response::Response,
 };
 use steadfast_api::{Code, Role};
@@ -11,8 +11,9 @@ use steadfast_core::{AuditEvent, object::Caller};
 use steadfast_web::{Problem, RouteEntry};
 
 use crate::{
+    facts::RequestFacts,
+    listener::network_of,
     server::{Policy, Server},
-    transport::ClientInfo,
 };
 
 /// Routes that begin or end a session, or make a URL that needs no credential.
@@ -54,45 +55,24 @@ pub(crate) async fn described(
 }
 
 /// The part of a request that the audit log shows.
-pub(crate) struct Trace {
+pub(crate) struct RequestRecord {
     event: AuditEvent,
     /// The network of the client, which has a budget for refusals.
     network: String,
-    is_of_application: bool,
-    /// Whether only admins may send it: the first of these closes access.
-    is_of_admins: bool,
-    is_always: bool,
 }
 
-impl Trace {
-    /// The trace of a request to a route. While access is open nobody has an identity; only a
-    /// request that may close it is followed.
-    pub(crate) fn of(server: &Server, route: Option<&RouteEntry>, parts: &Parts) -> Option<Self> {
-        let needed = route.and_then(|it| it.needs.role());
-        let is_of_admins = Some(Role::Admin) <= needed;
-        let is_followed = !server.is_open() || is_of_admins;
-        let is_ours = server.policy == Policy::Loopback && server.is_read_only.get().is_none();
-        if !is_followed || !is_ours {
-            return None;
-        }
-        let path = parts.uri.path();
-        let is_change = !matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
-        let is_of_credentials = route.is_some_and(|it| OF_CREDENTIALS.contains(&&*it.path));
-        // Calls, sends, starts and blobs of members are data: streams and events are their record.
-        let is_recorded = |it: &RouteEntry| it.owner.is_some() && !it.needs.is_unrecorded();
-        let is_of_application = needed.is_some() && route.is_some_and(is_recorded);
-        let is_administration = is_of_application || Some(Role::Operator) <= needed;
-        let is_always = is_change && (is_of_credentials || is_administration);
-        let client = parts.extensions.get::<ClientInfo>();
+impl RequestRecord {
+    /// The record of a request to a route, without its outcome.
+    pub(crate) fn of(facts: &RequestFacts, route: Option<&RouteEntry>) -> Self {
         let event = AuditEvent {
-            client: client.map_or("-".into(), |it| it.address.to_string()),
-            action: format!("{} {}", parts.method, route.map_or(path, |it| &it.path)),
-            target: path.to_owned(),
-            request_id: server.request_ids.of(&parts.headers),
+            client: facts.client.map_or("-".into(), |it| it.to_string()),
+            action: format!("{} {}", facts.method, route.map_or(facts.path(), |it| &it.path)),
+            target: facts.path().to_owned(),
+            request_id: facts.id.as_str().to_owned(),
             ..AuditEvent::default()
         };
-        let network = client.map(ClientInfo::network).unwrap_or_default();
-        Some(Self { event, network, is_of_application, is_of_admins, is_always })
+        let network = facts.client.map(|it| network_of(it).to_string()).unwrap_or_default();
+        Self { event, network }
     }
 
     /// Adds the detail of the request.
@@ -100,9 +80,44 @@ impl Trace {
         self.event.detail = detail;
         self
     }
+}
+
+/// The properties of a request that decide whether the audit log records it.
+#[derive(Clone, Copy)]
+pub(crate) struct Trace {
+    is_of_application: bool,
+    /// Whether only admins may send it: the first of these closes access.
+    is_of_admins: bool,
+    is_always: bool,
+    is_login: bool,
+    is_logout: bool,
+}
+
+impl Trace {
+    /// The trace of a request to a route. While access is open nobody has an identity; only a
+    /// request that may close it is followed.
+    pub(crate) fn of(server: &Server, route: Option<&RouteEntry>, method: &Method) -> Option<Self> {
+        let needed = route.and_then(|it| it.needs.role());
+        let is_of_admins = Some(Role::Admin) <= needed;
+        let is_followed = !server.is_open() || is_of_admins;
+        let is_ours = server.policy == Policy::Loopback && server.is_read_only.get().is_none();
+        if !is_followed || !is_ours {
+            return None;
+        }
+        let is_change = !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
+        let is_of_credentials = route.is_some_and(|it| OF_CREDENTIALS.contains(&&*it.path));
+        // Calls, sends, starts and blobs of members are data: streams and events are their record.
+        let is_recorded = |it: &RouteEntry| it.owner.is_some() && !it.needs.is_unrecorded();
+        let is_of_application = needed.is_some() && route.is_some_and(is_recorded);
+        let is_administration = is_of_application || Some(Role::Operator) <= needed;
+        let is_always = is_change && (is_of_credentials || is_administration);
+        let posts = |path: &str| *method == Method::POST && route.is_some_and(|it| it.path == path);
+        let (is_login, is_logout) = (posts("/login"), posts("/logout"));
+        Some(Self { is_of_application, is_of_admins, is_always, is_login, is_logout })
+    }
 
     /// Whether the outcome is recorded in any case, even if the client has gone.
-    pub(crate) fn is_always(&self) -> bool {
+    pub(crate) fn is_always(self) -> bool {
         self.is_always
     }
 
@@ -110,10 +125,11 @@ impl Trace {
     /// applications, credentials, and requests that are refused to a known principal. Requests
     /// without an effect have a budget, so that they do not fill the disk.
     pub(crate) fn end(
-        mut self,
+        self,
         server: &Server,
         caller: Option<&Caller>,
         response: &Response,
+        record: impl FnOnce() -> RequestRecord,
     ) -> Option<AuditEvent> {
         if server.is_open() {
             return None;
@@ -121,14 +137,12 @@ impl Trace {
         let problem = response.extensions().get::<Problem>();
         let kind = problem.and_then(Problem::kind);
         let caller = response.extensions().get::<Caller>().or(caller);
-        if let Some(Caller::Principal(it)) = caller {
-            (self.event.token, self.event.name) = (Some(it.token.clone()), it.name.clone());
-        }
+        let principal = caller.and_then(Caller::principal);
         let is_refused = matches!(kind, Some(Code::RoleNeeded | Code::ScopeNeeded));
-        let is_failed_login = self.event.action == LOGIN && !response.status().is_redirection();
+        let is_failed_login = self.is_login && !response.status().is_redirection();
         // The request that has closed access had no credential.
         let has_closed = self.is_of_admins && response.status().is_success();
-        let is_known = self.event.token.is_some() || is_failed_login || has_closed;
+        let is_known = principal.is_some() || is_failed_login || has_closed;
         if kind == Some(Code::RateLimited) || !is_known || !(self.is_always || is_refused) {
             return None;
         }
@@ -137,18 +151,17 @@ impl Trace {
             // A form with a bad image stores the good ones.
             status => !self.is_of_application && status.is_client_error(),
         };
+        let RequestRecord { mut event, network } = record();
+        if let Some(principal) = principal {
+            (event.token, event.name) = (Some(principal.token.clone()), principal.name.clone());
+        }
         // A logout needs no session, and has no rate.
-        let is_logout = self.event.action == LOGOUT;
-        if is_refused || is_failed_login || is_logout || had_no_effect {
-            let before =
-                server.rates().record_refusal(self.event.token.as_deref(), &self.network)?;
-            self.event.repeated = Some(before).filter(|it| 0 < *it);
+        if is_refused || is_failed_login || self.is_logout || had_no_effect {
+            let before = server.rates().record_refusal(event.token.as_deref(), &network)?;
+            event.repeated = Some(before).filter(|it| 0 < *it);
         }
         let status = response.status().as_u16().to_string();
-        self.event.outcome = problem.map_or(status, |it| it.code().to_owned());
-        Some(self.event)
+        event.outcome = problem.map_or(status, |it| it.code().to_owned());
+        Some(event)
     }
 }
-
-const LOGIN: &str = "POST /login";
-const LOGOUT: &str = "POST /logout";

@@ -9,13 +9,12 @@ use steadfast_api::{
 use steadfast_core::AuditRecord;
 use steadfast_store::Timestamp;
 use steadfast_web::{Cursor, PageRequest, Problem};
-use utoipa_axum::router::OpenApiRouter;
 
 use super::runs::{given, parse_time};
-use crate::{operation::operation, server::Server};
+use crate::{operation::ApiRoutes, server::Server};
 
-pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
-    OpenApiRouter::default().routes(operation(list))
+pub(super) fn routes() -> ApiRoutes {
+    ApiRoutes::default().operation(list)
 }
 
 /// Rows that a list with a filter reads at a time, and in total.

@@ -21,38 +21,37 @@ use steadfast_core::{Role, object::Caller};
 use steadfast_s3::presign as sign;
 use steadfast_store::{Clock, DueCursor, Recorded, State, SystemClock, queue_address};
 use steadfast_web::{Cursor, PageRequest, Problem, bad_cursor};
-use utoipa_axum::router::OpenApiRouter;
 
 use self::blobs::names;
 use crate::{
     access::{record, url_keys},
-    operation::{operation, operation_by},
+    operation::ApiRoutes,
     server::Server,
 };
 
 /// Maximum lifetime of a URL that a member presigns. Others may use that of S3.
 const MEMBER_URL_MAX: Duration = Duration::from_hours(24);
 
-pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
-    OpenApiRouter::default()
-        .routes(operation(list))
-        .routes(operation(show))
-        .routes(operation(put))
-        .routes(operation(delete))
-        .routes(operation(list_rules))
-        .routes(operation(show_rule))
-        .routes(operation(put_rule))
-        .routes(operation(delete_rule))
-        .routes(operation(list_lifecycle))
-        .routes(operation(show_lifecycle))
-        .routes(operation(put_lifecycle))
-        .routes(operation(delete_lifecycle))
-        .routes(operation(list_cors))
-        .routes(operation(put_cors))
-        .routes(operation(delete_cors))
-        .routes(operation(list_blobs))
-        .routes(operation(list_events))
-        .routes(operation_by(presign))
+pub(super) fn routes() -> ApiRoutes {
+    ApiRoutes::default()
+        .operation(list)
+        .operation(show)
+        .operation(put)
+        .operation(delete)
+        .operation(list_rules)
+        .operation(show_rule)
+        .operation(put_rule)
+        .operation(delete_rule)
+        .operation(list_lifecycle)
+        .operation(show_lifecycle)
+        .operation(put_lifecycle)
+        .operation(delete_lifecycle)
+        .operation(list_cors)
+        .operation(put_cors)
+        .operation(delete_cors)
+        .operation(list_blobs)
+        .operation(list_events)
+        .operation_by(presign)
 }
 
 pub(crate) async fn list(server: Arc<Server>, it: ListBuckets) -> Result<Page<Bucket>, Problem> {

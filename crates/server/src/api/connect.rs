@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::{
-    Extension,
     extract::{
         FromRequestParts, Path, Query, Request, State,
         ws::{WebSocketUpgrade, rejection::WebSocketUpgradeRejection},
@@ -18,7 +17,7 @@ use steadfast_web::Problem;
 
 use crate::{
     access::Admission,
-    listener::ConnectionSlot,
+    listener::{ConnectionInfo, ConnectionSlot},
     live::{
         TEXT_BYTES_MAX, events,
         websocket::{self, Request as Asked},
@@ -89,7 +88,7 @@ pub(crate) async fn connect_to(
     let token = caller.principal().map(|it| it.token.clone());
     let arrival = arrival(query, request.headers())?.by(caller);
     let access_ended = access_ended(server, request.extensions())?;
-    let id = server.request_ids.of(request.headers());
+    let id = server.request_ids.of(request.headers()).as_str().to_owned();
     let wants_events = accepts_events(request.headers());
     let (mut parts, _) = request.into_parts();
     let upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection> =
@@ -116,8 +115,8 @@ pub(crate) async fn connect_to(
         Err(_) if wants_events => {
             let live = server.runtime.objects().connect(class, name, arrival).await?;
             // Live connections last long: they have a limit of their own.
-            let slot = Extension::<ConnectionSlot>::from_request_parts(&mut parts, server).await;
-            let slot = slot.ok().map(|Extension(slot)| slot);
+            let connection = parts.extensions.remove::<ConnectionInfo>();
+            let slot = connection.map(|it| it.slot);
             slot.iter().for_each(ConnectionSlot::release);
             Ok(events::answer(live, slot, access_ended))
         }

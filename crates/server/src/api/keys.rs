@@ -13,21 +13,16 @@ use steadfast_bucket::{
 use steadfast_core::RequestKey;
 use steadfast_store::Timestamp;
 use steadfast_web::Problem;
-use utoipa_axum::router::OpenApiRouter;
 
 use super::tokens::overlap;
 use crate::{
     access::record,
-    operation::{operation, request_key},
+    operation::{ApiRoutes, request_key},
     server::Server,
 };
 
-pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
-    OpenApiRouter::default()
-        .routes(operation(create))
-        .routes(operation(list))
-        .routes(operation(rotate))
-        .routes(operation(revoke))
+pub(super) fn routes() -> ApiRoutes {
+    ApiRoutes::default().operation(create).operation(list).operation(rotate).operation(revoke)
 }
 
 async fn create(server: Arc<Server>, it: CreateKey) -> Result<NewKey, Problem> {

@@ -28,25 +28,25 @@ use steadfast_core::{
 };
 use steadfast_store::{EntityKind, ObjectSummary};
 use steadfast_web::{Cursor, PageRequest, Params, Problem, Role, bad_cursor, needs};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::routes;
 
 use super::id;
 use crate::{
-    operation::{fails_with, operation, operation_by},
+    operation::{ApiRoutes, fails_with},
     server::Server,
 };
 
-pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
+pub(super) fn routes() -> ApiRoutes {
     let export_errors = ShowObject::INFO.codes().into_iter().chain([Code::TurnNotFound]);
-    OpenApiRouter::default()
-        .routes(operation(classes))
-        .routes(operation(list))
-        .routes(operation_by(show))
-        .routes(operation(delete))
-        .routes(operation_by(call))
-        .routes(operation_by(query))
-        .routes(operation(turns))
-        .routes(operation_by(turn))
+    ApiRoutes::default()
+        .operation(classes)
+        .operation(list)
+        .operation_by(show)
+        .operation(delete)
+        .operation_by(call)
+        .operation_by(query)
+        .operation(turns)
+        .operation_by(turn)
         .routes(fails_with(export_errors, needs(Role::Viewer, routes!(export))))
 }
 

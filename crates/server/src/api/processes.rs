@@ -13,10 +13,9 @@ use steadfast_api::{
 use steadfast_core::process::InputError;
 use steadfast_store::{Address, EntityKind, StreamSummary};
 use steadfast_web::{Cursor, PageRequest, Problem};
-use utoipa_axum::router::OpenApiRouter;
 
 use super::streams;
-use crate::{operation::operation, server::Server};
+use crate::{operation::ApiRoutes, server::Server};
 
 /// Rows per read while filtering by status.
 const READ_ROWS: usize = 1_000;
@@ -24,12 +23,8 @@ const READ_ROWS: usize = 1_000;
 /// Maximum reads per page. A page may end early, with a cursor to continue.
 const READS_MAX: usize = 20;
 
-pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
-    OpenApiRouter::default()
-        .routes(operation(list))
-        .routes(operation(instances))
-        .routes(operation(show))
-        .routes(operation(send))
+pub(super) fn routes() -> ApiRoutes {
+    ApiRoutes::default().operation(list).operation(instances).operation(show).operation(send)
 }
 
 async fn list(server: Arc<Server>, _: ListProcesses) -> Result<Page<Process>, Problem> {

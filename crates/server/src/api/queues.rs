@@ -17,31 +17,30 @@ use steadfast_core::{
 };
 use steadfast_store::{Position, StoreError, Timestamp};
 use steadfast_web::{Cursor, PageRequest, Problem, bad_cursor};
-use utoipa_axum::router::OpenApiRouter;
 
 use super::{
     collect::{MessagePage, collect},
     id,
 };
 use crate::{
-    operation::{operation, request_key},
+    operation::{ApiRoutes, request_key},
     server::Server,
 };
 
-pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
-    OpenApiRouter::default()
-        .routes(operation(list))
-        .routes(operation(show))
-        .routes(operation(configure))
-        .routes(operation(pause))
-        .routes(operation(resume))
-        .routes(operation(purge))
-        .routes(operation(redrive))
-        .routes(operation(peek))
-        .routes(operation(send))
-        .routes(operation(pull))
-        .routes(operation(ack))
-        .routes(operation(edit))
+pub(super) fn routes() -> ApiRoutes {
+    ApiRoutes::default()
+        .operation(list)
+        .operation(show)
+        .operation(configure)
+        .operation(pause)
+        .operation(resume)
+        .operation(purge)
+        .operation(redrive)
+        .operation(peek)
+        .operation(send)
+        .operation(pull)
+        .operation(ack)
+        .operation(edit)
 }
 
 pub(crate) async fn list(server: Arc<Server>, it: ListQueues) -> Result<Page<Queue>, Problem> {

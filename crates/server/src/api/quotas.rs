@@ -8,16 +8,11 @@ use steadfast_api::{
 };
 use steadfast_core::is_organization;
 use steadfast_web::Problem;
-use utoipa_axum::router::OpenApiRouter;
 
-use crate::{operation::operation, server::Server};
+use crate::{operation::ApiRoutes, server::Server};
 
-pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
-    OpenApiRouter::default()
-        .routes(operation(list))
-        .routes(operation(show))
-        .routes(operation(set))
-        .routes(operation(remove))
+pub(super) fn routes() -> ApiRoutes {
+    ApiRoutes::default().operation(list).operation(show).operation(set).operation(remove)
 }
 
 pub(crate) async fn list(server: Arc<Server>, it: ListQuotas) -> Result<Page<Quota>, Problem> {

@@ -25,31 +25,30 @@ use steadfast_core::{
 };
 use steadfast_store::{Entropy, SeededEntropy, Timestamp};
 use steadfast_web::{Params, Problem, Role, bad_cursor, needs};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::routes;
 
 use crate::{
     access::Admission,
-    listener::ConnectionSlot,
+    listener::ConnectionInfo,
     live::history::{Follower, answer},
-    operation::{fails_with, operation, request_key},
+    operation::{ApiRoutes, fails_with, request_key},
     server::Server,
-    transport::ClientInfo,
 };
 
-pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
-    OpenApiRouter::default()
-        .routes(operation(workflows))
-        .routes(operation(list))
-        .routes(operation(start))
-        .routes(operation(show))
-        .routes(operation(delete))
-        .routes(operation(history))
-        .routes(operation(pause))
-        .routes(operation(resume))
-        .routes(operation(retry))
-        .routes(operation(terminate))
-        .routes(operation(restart))
-        .routes(operation(event))
+pub(super) fn routes() -> ApiRoutes {
+    ApiRoutes::default()
+        .operation(workflows)
+        .operation(list)
+        .operation(start)
+        .operation(show)
+        .operation(delete)
+        .operation(history)
+        .operation(pause)
+        .operation(resume)
+        .operation(retry)
+        .operation(terminate)
+        .operation(restart)
+        .operation(event)
         .routes(fails_with(ShowRun::INFO.codes(), needs(Role::Viewer, routes!(live))))
 }
 
@@ -294,8 +293,7 @@ async fn live(
     Params(params): Params<LiveParams>,
     headers: HeaderMap,
     Extension(admission): Extension<Admission>,
-    client: Option<Extension<ClientInfo>>,
-    slot: Option<Extension<ConnectionSlot>>,
+    connection: Option<Extension<ConnectionInfo>>,
 ) -> Result<Response, Problem> {
     // A browser that reconnects repeats the query of its first request; the header is newer.
     let last = headers.get("last-event-id").and_then(|it| it.to_str().ok());
@@ -305,8 +303,8 @@ async fn live(
     };
     // The run must exist before the response begins.
     server.runtime.runs().history(&workflow, &id, after, 1).await?;
-    let client = client.map(|Extension(client)| client);
-    let place = server.wait_place(&admission.caller, client.as_ref())?;
+    let client = connection.as_ref().map(|it| &it.client);
+    let place = server.wait_place(&admission.caller, client)?;
     let follower = Follower { server, admission, workflow, id, after, place };
-    Ok(answer(follower, slot.map(|Extension(slot)| slot)))
+    Ok(answer(follower, connection.map(|Extension(it)| it.slot)))
 }

@@ -8,12 +8,11 @@ use steadfast_api::{
 };
 use steadfast_core::object::Caller;
 use steadfast_web::Problem;
-use utoipa_axum::router::OpenApiRouter;
 
-use crate::{operation::operation_by, server::Server};
+use crate::{operation::ApiRoutes, server::Server};
 
-pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
-    OpenApiRouter::default().routes(operation_by(list)).routes(operation_by(end))
+pub(super) fn routes() -> ApiRoutes {
+    ApiRoutes::default().operation_by(list).operation_by(end)
 }
 
 /// The token whose sessions a caller may see and end; `None` for all.

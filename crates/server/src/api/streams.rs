@@ -15,22 +15,21 @@ use steadfast_store::{
     StoreError, Write,
 };
 use steadfast_web::{Cursor, PageRequest, Problem};
-use utoipa_axum::router::OpenApiRouter;
 
 use super::{
     collect::{MessagePage, collect},
     id,
 };
-use crate::{operation::operation, server::Server};
+use crate::{operation::ApiRoutes, server::Server};
 
-pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
-    OpenApiRouter::default()
-        .routes(operation(list))
-        .routes(operation(pending))
-        .routes(operation(dead))
-        .routes(operation(show))
-        .routes(operation(message))
-        .routes(operation(revive))
+pub(super) fn routes() -> ApiRoutes {
+    ApiRoutes::default()
+        .operation(list)
+        .operation(pending)
+        .operation(dead)
+        .operation(show)
+        .operation(message)
+        .operation(revive)
 }
 
 pub(crate) async fn list(server: Arc<Server>, it: ListStreams) -> Result<Page<Stream>, Problem> {

@@ -12,14 +12,13 @@ use steadfast_api::{
 use steadfast_bucket::delete_older_keys;
 use steadfast_core::{Role, TokenSpec, object::Caller};
 use steadfast_web::Problem;
-use utoipa_axum::router::OpenApiRouter;
 
 use crate::{
     access::{
         admin::{FILE, MACHINE},
         record,
     },
-    operation::{operation, operation_by, request_key},
+    operation::{ApiRoutes, request_key},
     server::Server,
 };
 
@@ -29,15 +28,15 @@ const TOKENS_MAX: usize = 1_000;
 /// Maximum overlap of a rotation.
 const OVERLAP_HOURS_MAX: u32 = 30 * 24;
 
-pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
-    OpenApiRouter::default()
-        .routes(operation_by(create))
-        .routes(operation_by(list))
-        .routes(operation_by(revoke))
-        .routes(operation_by(rotate))
-        .routes(operation(revoke_older))
-        .routes(operation_by(link))
-        .routes(operation_by(whoami))
+pub(super) fn routes() -> ApiRoutes {
+    ApiRoutes::default()
+        .operation_by(create)
+        .operation_by(list)
+        .operation_by(revoke)
+        .operation_by(rotate)
+        .operation(revoke_older)
+        .operation_by(link)
+        .operation_by(whoami)
 }
 
 async fn create(server: Arc<Server>, caller: Caller, it: CreateToken) -> Result<NewToken, Problem> {

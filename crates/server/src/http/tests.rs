@@ -26,7 +26,11 @@ use tower::ServiceExt;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::*;
-use crate::{network::Scheme, transport::ClientInfo};
+use crate::{
+    listener::{Answer, ConnectionInfo},
+    network::Scheme,
+    transport::ClientInfo,
+};
 
 const HOST: &str = "shop.example.com";
 
@@ -394,7 +398,7 @@ async fn refusals_of_one_network_share_a_budget_and_displace_no_change() {
         let mut request = request.body(Body::from("token=wrong")).unwrap();
         let peer = address.parse().unwrap();
         let client = ClientInfo::direct(peer, Scheme::Http, request.uri(), request.headers());
-        request.extensions_mut().insert(client);
+        request.extensions_mut().insert(ConnectionInfo::of(client).await);
         ask(&site, request).await.status().as_u16()
     };
     let records = async || {
@@ -447,11 +451,13 @@ async fn a_new_token_is_answered_although_that_of_the_machine_cannot_be_written(
     std::fs::create_dir(&obstacle).unwrap();
     let created = post(&site, "/v1/tokens", None, r#"{"role": "admin"}"#).await;
     assert_eq!(created.status(), 201);
+    let id = created.headers()["x-request-id"].to_str().unwrap().to_owned();
     let created: serde_json::Value = serde_json::from_str(&text(created).await).unwrap();
     let token = created["token"].as_str().unwrap();
     // The token that has closed access has a record, too.
     let newest = program.audit().list(None, 1).await.unwrap().pop().unwrap().event;
     assert_eq!((&*newest.action, &*newest.outcome), ("POST /v1/tokens", "201"));
+    assert_eq!(newest.request_id, id, "that of the response");
     assert!(newest.detail.unwrap().contains("role admin"));
     std::fs::remove_dir(&obstacle).unwrap();
     let id = server.close_access().await.unwrap().unwrap().id;
@@ -541,7 +547,7 @@ async fn the_port_for_webhooks_serves_no_other_route() {
     let program = App::new("host").object(Porter).routes("/porter", porter_routes);
     let program = program.routes("", hooks).test().await.unwrap();
     let table = route_table(&program).unwrap();
-    let port = crate::webhooks::router(router(&program, Policy::Loopback).unwrap());
+    let port = crate::ports::webhooks(router(&program, Policy::Loopback).unwrap());
     let mut served = 0;
     for route in table.entries() {
         let path = route.path.replace("{*", "{").replace(['{', '}'], "");
@@ -567,11 +573,98 @@ async fn a_browser_that_came_over_tls_shall_not_come_without_it() {
     ] {
         let (address, host) = (std::net::Ipv4Addr::LOCALHOST.into(), Some(host.to_owned()));
         let client = ClientInfo { address, scheme, host };
+        let connection = ConnectionInfo::of(client.clone()).await;
         for path in ["/", "/healthz", "/v1/nowhere"] {
-            let response = answer(&site.clone().layer(Extension(client.clone())), path).await;
+            let response = answer(&site.clone().layer(Extension(connection.clone())), path).await;
             let header = response.headers().get(header::STRICT_TRANSPORT_SECURITY);
             assert_eq!(header.is_some(), expected, "{path} for {client:?}");
         }
+    }
+}
+
+/// The parts of a response that do not differ from request to request. The length of a body is
+/// written by the listener.
+async fn shown(response: Response) -> (u16, BTreeSet<String>, String) {
+    let (status, headers) = (response.status().as_u16(), response.headers());
+    let names = headers.keys().map(|it| it.as_str().to_owned()).filter(|it| it != "content-length");
+    let names = names.collect();
+    let is_problem = headers.get(header::CONTENT_TYPE);
+    let is_problem = is_problem.is_some_and(|it| it == "application/problem+json");
+    let body = text(response).await;
+    let problem: serde_json::Value = serde_json::from_str(&body).unwrap_or_default();
+    let problem = ["code", "detail", "field", "instance"].map(|it| problem[it].to_string());
+    (status, names, if is_problem { problem.join(" ") } else { String::new() })
+}
+
+#[tokio::test]
+async fn an_operation_is_answered_over_a_port_as_by_the_router() {
+    let program = App::new("host").object(Porter).queue(MAIL).test().await.unwrap();
+    let server = Server::new((*program).clone(), Location::Host, Policy::Loopback);
+    let routes = app::routes(Arc::new(server)).unwrap();
+    let create = async |scopes: &[&str]| {
+        let scopes = scopes.iter().map(|it| it.parse().unwrap()).collect();
+        let spec = TokenSpec { scopes, ..TokenSpec::role(Role::Viewer) };
+        program.tokens().create(spec, None).await.unwrap().secret
+    };
+    let (viewer, scoped) = (create(&[]).await, create(&["queue:mail:read"]).await);
+    let tokens = [None, Some("sf_AAAAAAAAAA_x"), Some(&*viewer), Some(&*scoped)];
+    let mut found = 0;
+    for route in route_table(&program).unwrap().entries() {
+        // Things of these names do not exist, but the queue.
+        let path = route.path.replace("{queue}", "mail").replace("{*", "{");
+        let path = path.replace(['{', '}'], "");
+        let invalid = path.replace("id", "%ff");
+        for (path, host) in [(&path, "localhost"), (&path, HOST), (&invalid, "localhost")] {
+            for token in tokens {
+                let request = || {
+                    let request = Request::builder().method(&*route.method).uri(path);
+                    let request = request.header("host", host);
+                    let request = match token {
+                        Some(token) => request.header("authorization", format!("Bearer {token}")),
+                        None => request,
+                    };
+                    request.body(Body::from("{\"unknown\": 1}")).unwrap()
+                };
+                if routes.pipeline.paths.operation(&request()).is_none() {
+                    continue;
+                }
+                found += 1;
+                let local = std::net::Ipv4Addr::LOCALHOST.into();
+                let headers = request();
+                let client =
+                    ClientInfo::direct(local, Scheme::Http, headers.uri(), headers.headers());
+                let over_port = routes.answer(ConnectionInfo::of(client).await, request()).await;
+                let by_router = ask(&routes.router, request()).await;
+                let (over_port, by_router) = (shown(over_port).await, shown(by_router).await);
+                assert_eq!(over_port, by_router, "{} {path}", route.method);
+            }
+        }
+    }
+    assert!(500 < found, "{found} requests were compared");
+    // Other methods and the routes of applications are of the router.
+    let is_operation = |method: &str, path: &str| {
+        let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
+        routes.pipeline.paths.operation(&request).is_some()
+    };
+    assert!(is_operation("GET", "/v1/queues/mail") && !is_operation("HEAD", "/v1/queues/mail"));
+    assert!(!is_operation("GET", "/v1/queues/mail/") && !is_operation("GET", "/queues/mail"));
+}
+
+#[tokio::test]
+async fn a_route_of_an_application_precedes_an_operation_that_matches_its_path() {
+    fn own() -> Routes {
+        Routes::new("own").get("/v1/objects/own/list", Role::Viewer, "Lists", async || "own")
+    }
+    let program = App::new("host").object(Porter).routes("", own).test().await.unwrap();
+    let server = Server::new((*program).clone(), Location::Host, Policy::Loopback);
+    let routes = app::routes(Arc::new(server)).unwrap();
+    for (path, is_own) in [("/v1/objects/own/list", true), ("/v1/objects/own/other", false)] {
+        let request = Request::get(path).header("host", "localhost");
+        let request = request.body(Body::empty()).unwrap();
+        let local = std::net::Ipv4Addr::LOCALHOST.into();
+        let client = ClientInfo::direct(local, Scheme::Http, request.uri(), request.headers());
+        let response = routes.answer(ConnectionInfo::of(client).await, request).await;
+        assert_eq!(text(response).await == "own", is_own, "{path}");
     }
 }
 

@@ -25,7 +25,7 @@ use tokio_rustls::{
 };
 
 use super::*;
-use crate::{args::TransportArgs, transport::ClientInfo};
+use crate::args::TransportArgs;
 
 async fn serve_plain(listener: TcpListener, app: Router, stop: CancellationToken) -> DrainResult {
     let app = (app, ErrorFormat::Problem);
@@ -161,7 +161,10 @@ impl Secure {
         let address = listener.local_addr().unwrap();
         let (clock, stop) = (ManualClock::at(Timestamp(0)), CancellationToken::new());
         let app = Router::new()
-            .route("/", get(async |it: Extension<ClientInfo>| it.origin().unwrap_or_default()))
+            .route(
+                "/",
+                get(async |it: Extension<ConnectionInfo>| it.client.origin().unwrap_or_default()),
+            )
             .route("/socket", get(async |it: WebSocketUpgrade| it.on_upgrade(greet)));
         let (app, time) = ((app, errors), Arc::new(SystemClock));
         tokio::spawn(serve(listener, app, transport.clone(), time, stop.clone()));

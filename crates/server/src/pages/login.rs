@@ -19,6 +19,7 @@ use steadfast_web::{
 use super::{LOGIN, forms::Fields};
 use crate::{
     access::{cookie_name, is_https, session},
+    listener::ConnectionInfo,
     server::Server,
     transport::ClientInfo,
 };
@@ -67,17 +68,18 @@ fn form(next: &str, failed: Option<&str>, has_session: bool) -> Page {
 /// Begins a session.
 pub(super) async fn begin(
     State(server): State<Arc<Server>>,
-    client: Option<Extension<ClientInfo>>,
+    connection: Option<Extension<ConnectionInfo>>,
     headers: HeaderMap,
     mut fields: Fields,
 ) -> Result<Response, Problem> {
-    let network = client.as_ref().map(|it| it.network());
+    let client = connection.as_ref().map(|it| &it.client);
+    let network = client.map(ClientInfo::network);
     server.rates().check_login(network.as_deref().unwrap_or_default())?;
     let secret = fields.required("token")?;
     let next = local(fields.text("next").as_deref());
     fields.end()?;
     let sessions = server.runtime.sessions();
-    let address = client.as_ref().map(|it| it.address.to_string());
+    let address = client.map(|it| it.address.to_string());
     let begun = match secret.strip_prefix("link:") {
         Some(code) => sessions.begin_with_link(code, address.as_deref()).await,
         None => sessions.begin(&secret, address.as_deref()).await,
@@ -96,7 +98,6 @@ pub(super) async fn begin(
         Err(error) => return Err(error.into()),
     };
     // A session from before the login could have been planted by somebody else.
-    let client = client.as_deref();
     let name = cookie_name(&server, client);
     if let Some(old) = session(&headers, &name) {
         sessions.end(old).await?;
@@ -111,10 +112,10 @@ pub(super) async fn begin(
 /// Ends the session.
 pub(super) async fn end(
     State(server): State<Arc<Server>>,
-    client: Option<Extension<ClientInfo>>,
+    connection: Option<Extension<ConnectionInfo>>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let client = client.as_deref();
+    let client = connection.as_ref().map(|it| &it.client);
     let name = cookie_name(&server, client);
     let sessions = server.runtime.sessions();
     // Only a session that exists is worth a commit.

@@ -31,8 +31,8 @@ use super::{
     href_of, queues, runs,
 };
 use crate::{
-    api::objects, args::SERVER, doctor::clock, history::Sample, server::Server,
-    transport::ClientInfo, waterfall::words,
+    api::objects, args::SERVER, doctor::clock, history::Sample, listener::ConnectionInfo,
+    server::Server, waterfall::words,
 };
 
 /// Rows per list.
@@ -50,14 +50,15 @@ const STREAMS: usize = 20;
 /// Shows the overview.
 pub(super) async fn start(
     State(server): State<Arc<Server>>,
-    client: Option<Extension<ClientInfo>>,
+    connection: Option<Extension<ConnectionInfo>>,
     headers: HeaderMap,
 ) -> Result<Page, Problem> {
     let totals = server.runtime.store().totals().await?;
     let objects = objects::classes(server.clone(), ListClasses::default()).await?.items;
     let attention = attention(&server).await?;
     let is_empty = is_empty(&server, &objects).await?;
-    let used = client.and_then(|it| it.origin()).unwrap_or_else(|| origin(&headers));
+    let used = connection.and_then(|it| it.client.origin());
+    let used = used.unwrap_or_else(|| origin(&headers));
     let content = html! {
         div.heading {
             h1 { (title(&server)) " is running" }

@@ -231,7 +231,7 @@ const LIMITS: &[(&str, &[Limit])] = &[
         &[
             (
                 "Body of a request, blobs and images excepted",
-                "crates/server/src/admission.rs",
+                "crates/server/src/pipeline.rs",
                 "BODY_BYTES_MAX",
                 "`too_large`",
             ),

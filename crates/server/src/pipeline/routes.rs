@@ -1,0 +1,201 @@
+//! The declared routes of a server, and the values in their paths.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
+
+use axum::{
+    extract::Request,
+    http::{HeaderValue, Method, header, request::Parts},
+    response::{IntoResponse, Response},
+};
+use percent_encoding::percent_decode_str;
+use steadfast_api::Code;
+use steadfast_core::Resource;
+use steadfast_web::{Problem, RouteEntry, RouteKind, RouteTable};
+
+use crate::{access, guard::no_route, operation::OperationHandler};
+
+/// An operation with its entry in the table of routes.
+pub(crate) struct OperationRoute {
+    /// The entry.
+    pub(super) entry: RouteEntry,
+    /// The handler.
+    pub(super) handler: OperationHandler,
+}
+
+/// All routes, with their roles.
+pub(crate) struct DeclaredPaths {
+    table: RouteTable,
+    /// Paths of routes whose bodies are not buffered.
+    large: HashSet<String>,
+    /// The operations of each path.
+    operations: matchit::Router<Vec<Arc<OperationRoute>>>,
+}
+
+impl DeclaredPaths {
+    /// The routes of a table, with the handlers of its operations. Bodies of requests to `large`
+    /// paths are not buffered.
+    pub(crate) fn new(
+        table: RouteTable,
+        large: HashSet<String>,
+        handlers: Vec<OperationHandler>,
+    ) -> Self {
+        let operations = operations(&table, handlers);
+        Self { table, large, operations }
+    }
+
+    /// The operation that serves a request.
+    pub(crate) fn operation(&self, request: &Request) -> Option<&Arc<OperationRoute>> {
+        let found = self.operations.at(request.uri().path()).ok()?;
+        let method = request.method().as_str();
+        found.value.iter().find(|it| it.handler.info.method.name() == method)
+    }
+
+    /// The declared route of a path that the router has matched, and whether its bodies are large;
+    /// `None` if it is not declared. An `OpenApiRouter` may have routes that it does not describe;
+    /// they declare no role and are not served.
+    pub(super) fn find(
+        &self,
+        path: Option<&str>,
+        request: &Parts,
+    ) -> Option<(Option<&RouteEntry>, bool)> {
+        let Some(path) = path else {
+            // A service or the fallback of a router: only a role for the whole router covers it.
+            return self.table.covering(request.uri.path()).map(|it| (Some(it), false));
+        };
+        let route = self.table.find(request.method.as_str(), path);
+        // A layer of an application may answer OPTIONS for existing methods.
+        let asks = request.method == Method::OPTIONS && !self.table.methods(path).is_empty();
+        (asks || route.is_some()).then(|| (route, self.large.contains(path)))
+    }
+
+    /// The response if a route is not declared.
+    pub(super) fn refuse(&self, path: Option<&str>) -> Response {
+        let Some(path) = path else { return no_route().into_response() };
+        let methods = self.table.methods(path);
+        if methods.is_empty() {
+            tracing::error!(path, "route refused: it is not declared by `routes!`");
+            let detail = "this route does not declare the role that it needs and is not served";
+            return Problem::of(Code::RouteNotFound, detail).into_response();
+        }
+        let detail = "this route has no such method; see /openapi.json";
+        let mut response = Problem::of(Code::WrongMethod, detail).into_response();
+        if let Ok(allow) = HeaderValue::from_str(&methods.join(",")) {
+            response.headers_mut().insert(header::ALLOW, allow);
+        }
+        response
+    }
+}
+
+/// Finds operations by path and method. All declared paths are here, so that it finds the path that
+/// the router would match.
+fn operations(
+    table: &RouteTable,
+    handlers: Vec<OperationHandler>,
+) -> matchit::Router<Vec<Arc<OperationRoute>>> {
+    let mut paths: BTreeMap<String, Vec<Arc<OperationRoute>>> = BTreeMap::new();
+    for entry in table.entries() {
+        paths.entry(entry.path.clone()).or_default();
+        if entry.kind == RouteKind::Router {
+            paths.entry(format!("{}/{{*rest}}", entry.path)).or_default();
+        }
+    }
+    for handler in handlers {
+        let (method, path) = (handler.info.method.name(), handler.info.path);
+        if let (Some(entry), Some(of_path)) = (table.find(method, path), paths.get_mut(path)) {
+            of_path.push(Arc::new(OperationRoute { entry: entry.clone(), handler }));
+        }
+    }
+    let mut found = matchit::Router::new();
+    for (path, operations) in paths {
+        if let Err(error) = found.insert(&*path, operations) {
+            // The router serves them.
+            tracing::error!(%error, path, "operations are not found by their path");
+            return matchit::Router::new();
+        }
+    }
+    found
+}
+
+/// The resource that a request to a route uses.
+pub(super) fn resource_of(
+    path: &str,
+    route: Option<&RouteEntry>,
+    request: &Parts,
+) -> Option<Resource<'static>> {
+    if !path.starts_with("/v1/") {
+        // A whole router may have WebSockets.
+        let is_stream = route.is_some_and(|it| it.is_stream || it.kind == RouteKind::Router);
+        return Some(access::of_route(request, is_stream));
+    }
+    let values = values(path, request.uri.path()).into_iter();
+    let values = values.map(|(name, it)| (name, percent_decode_str(it).decode_utf8_lossy()));
+    let values: Vec<(&str, Cow<'_, str>)> = values.collect();
+    let values: Vec<(&str, &str)> = values.iter().map(|it| (it.0, &*it.1)).collect();
+    access::resource(request.method.as_str(), path, &values).map(Resource::into_owned)
+}
+
+/// The values in a path, decoded, in order.
+pub(super) fn path_values(route: &str, path: &str) -> Result<Vec<String>, Problem> {
+    let decoded = values(route, path).into_iter().map(|(name, value)| {
+        let value = percent_decode_str(value).decode_utf8().map(Cow::into_owned);
+        value.map_err(|_| Problem::of(Code::BadRequest, format!("Invalid UTF-8 in `{name}`")))
+    });
+    decoded.collect()
+}
+
+/// The names and values of the parameters of a route.
+fn values<'a>(route: &'a str, path: &'a str) -> Vec<(&'a str, &'a str)> {
+    let (mut found, mut rest) = (Vec::new(), path);
+    for segment in route.split('/').skip(1) {
+        rest = rest.strip_prefix('/').unwrap_or(rest);
+        let name = segment.strip_prefix('{').and_then(|it| it.strip_suffix('}'));
+        let (value, behind) = match name.and_then(|it| it.strip_prefix('*')) {
+            Some(_) => (rest, ""),
+            None => rest.split_at(rest.find('/').unwrap_or(rest.len())),
+        };
+        if let Some(name) = name {
+            found.push((name.trim_start_matches('*'), value));
+        }
+        rest = behind;
+    }
+    found
+}
+
+/// The rest of a path after this number of segments.
+pub(super) fn below(path: &str, segments: usize) -> &str {
+    let mut rest = path;
+    for _ in 0..segments {
+        let inner = rest.strip_prefix('/').unwrap_or(rest);
+        rest = inner.find('/').map_or("", |at| &inner[at..]);
+    }
+    if rest.is_empty() { "/" } else { rest }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_prefix_of_a_host_is_removed_by_segments() {
+        assert_eq!(below("/v1/streams", 0), "/v1/streams");
+        assert_eq!(below("/{tenant}/durable/v1/streams", 2), "/v1/streams");
+        assert_eq!(below("/durable", 1), "/");
+        assert_eq!(below("/durable/", 1), "/");
+    }
+
+    #[test]
+    fn the_values_of_a_path_are_decoded_in_order() {
+        let values = |path| path_values("/v1/buckets/{bucket}/objects/{*key}", path);
+        let found = values("/v1/buckets/a%20b/objects/2026/%C3%BC%2F.png");
+        assert_eq!(found.unwrap(), ["a b", "2026/\u{fc}/.png"]);
+        let refused = values("/v1/buckets/%ff/objects/a").unwrap_err();
+        assert_eq!(
+            (refused.code(), refused.detail()),
+            ("bad_request", "Invalid UTF-8 in `bucket`")
+        );
+    }
+}
