@@ -80,7 +80,7 @@ pub(crate) async fn complete(
 /// Counts a request, and logs it.
 fn count(server: &Server, facts: &RequestFacts, status: StatusCode) {
     let route = facts.route.as_ref().unwrap_or(&UNMATCHED);
-    server.metrics.count_request(route, &facts.method, status);
+    server.metrics.count_request(route.clone(), &facts.method, status);
     let elapsed = || server.runtime.store().clock().elapsed();
     let took = (!facts.waits).then(|| elapsed().saturating_sub(facts.begun));
     server.history.count_request(took, status.is_server_error());

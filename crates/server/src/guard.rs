@@ -143,7 +143,7 @@ mod tests {
         (method, uri): (Method, &'static str),
         headers: &[(&'static str, &str)],
     ) -> Option<String> {
-        let (mut request, _) = Request::default().into_parts();
+        let (mut request, _) = Request::<()>::default().into_parts();
         (request.method, request.uri) = (method, Uri::from_static(uri));
         for (name, value) in headers {
             request.headers.append(*name, value.parse().unwrap());

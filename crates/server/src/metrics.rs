@@ -70,15 +70,11 @@ impl Metrics {
     /// Counts one request.
     pub(crate) fn count_request(
         &self,
-        route: &Cow<'static, str>,
+        route: Cow<'static, str>,
         method: &Method,
         status: StatusCode,
     ) {
-        let labels = Labels {
-            route: route.clone(),
-            method: method_label(method),
-            status: status_label(status),
-        };
+        let labels = Labels { route, method: method_label(method), status: status_label(status) };
         self.requests.get_or_create(&labels).inc();
     }
 

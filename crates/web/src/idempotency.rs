@@ -42,9 +42,9 @@ impl IdempotencyKey {
     /// repeat its requests.
     pub fn of_caller(headers: &HeaderMap, caller: &object::Caller) -> Result<Self, Problem> {
         let Self(key) = Self::of(headers)?;
-        let scoped = match caller {
-            object::Caller::Principal(it) => key.map(|key| it.scoped_key(&key)),
-            object::Caller::Internal | object::Caller::Anonymous => key,
+        let scoped = match caller.principal() {
+            Some(it) => key.map(|key| it.scoped_key(&key)),
+            None => key,
         };
         Ok(Self(scoped))
     }
