@@ -1,12 +1,13 @@
 //! Buckets under load: deeds by several writers, while a sweep deletes old blobs.
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use steadfast_bucket::{
     Attributes, BlobKey, BucketError, BucketName, Buckets, Condition, CopyOptions, EventType,
     ExpectedContent, FileBlobs, LifecycleRule, PartTag, PutOptions, Rule, account,
 };
 use steadfast_core::store::{SeededEntropy, Store};
+use tokio::time::MissedTickBehavior;
 
 use crate::{
     deeds::{Deed, EVENTS, OLD, WRITERS, bytes_of, key_of, source_of},
@@ -42,9 +43,12 @@ pub(crate) async fn load(store: Arc<dyn Store>, folder: &str, first: u64) {
     say("ready");
     let sweeper = buckets.clone();
     let sweeping = tokio::spawn(async move {
+        // Often enough to meet every deed; without a pause it takes a processor for itself.
+        let mut pause = tokio::time::interval(Duration::from_millis(2));
+        pause.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
+            pause.tick().await;
             sweeper.sweep().await.expect("sweep");
-            tokio::task::yield_now().await;
         }
     });
     let writers = (0..WRITERS).map(|writer| {

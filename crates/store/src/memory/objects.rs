@@ -42,16 +42,20 @@ impl Objects {
     }
 
     pub(super) fn apply(&mut self, plan: &Plan) {
-        self.heads.retain(|_, head| !plan.heads_gone.contains(&head.base.number));
+        if !plan.heads_gone.is_empty() {
+            self.heads.retain(|_, head| !plan.heads_gone.contains(&head.base.number));
+        }
         self.heads.extend(plan.heads.iter().map(|head| (head.base.entity, *head)));
         self.turns.extend(plan.turns.iter().map(|turn| (turn.position, turn.clone())));
         for (entity, pages) in &plan.images_cut {
-            self.images.retain(|(of, page), _| of != entity || page <= pages);
+            self.images.take((*entity, pages.saturating_add(1))..=(*entity, u32::MAX));
         }
         for (entity, image) in &plan.images {
             self.images.insert((*entity, image.page), image.clone());
         }
-        self.turns.retain(|position, _| !plan.turns_forgotten.contains(position));
+        for position in &plan.turns_forgotten {
+            self.turns.remove(position);
+        }
     }
 
     pub(super) fn head(&self, entity: EntityId) -> Option<Head> {

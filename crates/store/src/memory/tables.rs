@@ -129,7 +129,9 @@ impl Tables {
         }
         plan.works_gone.iter().for_each(|position| self.remove_work(*position));
         self.outcomes.extend(plan.settled.iter().cloned());
-        self.outcomes.retain(|position, _| !plan.unsettled.contains(position));
+        for position in &plan.unsettled {
+            self.outcomes.remove(position);
+        }
         for row in &plan.attempts {
             self.attempts.insert((row.position, row.number), row.clone());
         }
@@ -155,7 +157,7 @@ impl Tables {
                 self.streams.remove(&(row.stream, row.version));
             }
             self.outcomes.remove(position);
-            self.attempts.retain(|(of, _), _| of != position);
+            self.attempts.take((*position, 0)..=(*position, u32::MAX));
         }
     }
 

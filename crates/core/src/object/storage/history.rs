@@ -94,7 +94,9 @@ impl Past {
 
     /// An ordinary SQLite file.
     pub fn bytes(&self) -> Vec<u8> {
-        self.pages.iter().flat_map(|page| page.iter().copied()).collect()
+        let mut bytes = Vec::with_capacity(self.bytes_len());
+        self.pages.iter().for_each(|page| bytes.extend_from_slice(page.as_slice()));
+        bytes
     }
 }
 
