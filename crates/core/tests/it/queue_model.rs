@@ -307,7 +307,8 @@ async fn play(mut world: World, seed: u64, steps: usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_happens_each_message_is_in_one_place_on_memory() {
-    for seed in 0..150 {
+    let seeds = std::env::var_os("STEADFAST_SOAK").map_or(100, |_| 2_000);
+    for seed in 0..seeds {
         let clock = ManualClock::at(START);
         let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
         play(World::new(store.clone(), Some(store), clock, seed).await, seed, 80).await;

@@ -113,7 +113,7 @@ async fn app_that(lab: &Lab, keep: RetentionSettings) -> TestApp {
         .unwrap()
 }
 
-/// The operations of one day: the same on every day, with other names.
+/// The operations of one day: the same each time, with other names.
 async fn day(app: &TestApp, number: u32) {
     let name = |what: &str| format!("{what}-{number}");
     for greeted in [name("a"), "host".into()] {
@@ -141,18 +141,18 @@ async fn rows(lab: &Lab) -> usize {
 async fn after_a_year_of_constant_load_a_store_is_no_larger_than_after_two_periods(lab: Lab) {
     let app = app(&lab).await;
     let mut largest = 0;
-    for number in 0..365 {
+    for number in (0..365).step_by(2) {
         day(&app, number).await;
-        app.advance(DAY).await;
+        app.advance(2 * DAY).await;
         app.sweep().await;
-        if number % 5 != 0 {
+        if number % 10 != 0 {
             continue;
         }
         let rows = rows(&lab).await;
-        // Dead messages have the longest retention, twenty days, and their runs with them.
+        // Runs have the longest retention, thirty days.
         match number {
-            40..80 => largest = largest.max(rows),
-            80.. => assert!(rows <= largest, "{rows} rows on day {number}, {largest} before"),
+            40..120 => largest = largest.max(rows),
+            120.. => assert!(rows <= largest, "{rows} rows on day {number}, {largest} before"),
             _ => {}
         }
     }
@@ -197,11 +197,11 @@ async fn a_sweep_reads_as_much_in_a_large_store_as_in_a_small_one(lab: Lab) {
     };
     kept(0..5).await;
     let small = sweep_again(&app, &lab).await;
-    kept(5..500).await;
+    kept(5..250).await;
     let large = sweep_again(&app, &lab).await;
     assert_eq!((small[0], large[0]), (0, 0), "nothing is to be forgotten");
     assert_eq!(small[1], large[1]);
-    // A tree of a hundred times as much is a little deeper.
+    // A tree of fifty times as much is a little deeper.
     assert!(large[2] <= small[2] + small[2] / 4, "{small:?} {large:?}");
     lab.assert_sound().await;
 }

@@ -538,7 +538,8 @@ fn random_run(planted: Option<Planted>, seed: u64, steps: usize) {
 
 #[test]
 fn the_actor_keeps_its_invariants_whatever_store_threads_and_callers_do() {
-    (0..2_000).for_each(|seed| random_run(None, seed, 500));
+    let seeds = std::env::var_os("STEADFAST_SOAK").map_or(1_000, |_| 20_000);
+    (0..seeds).for_each(|seed| random_run(None, seed, 500));
 }
 
 /// Every sequence of `depth` moves with two jobs; `script` says which move is made at each step.

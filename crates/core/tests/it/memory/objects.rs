@@ -10,8 +10,8 @@ use steadfast_core::{
 
 use super::{is_alone, mib};
 
-/// In memory they take some 400 MB.
-const MANY: usize = 6_000;
+/// In memory they take some 300 MB.
+const MANY: usize = 2_000;
 const IDLE: Duration = Duration::from_secs(30);
 
 /// Far below that, and far above the size of the store's caches.

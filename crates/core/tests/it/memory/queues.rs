@@ -14,12 +14,13 @@ use steadfast_core::{
 };
 
 use super::{is_alone, mib};
+use crate::play::until;
 
-const MANY: usize = 100_000;
+const MANY: usize = 60_000;
 const DAY: Duration = Duration::from_hours(24);
 const MAIL: Queue<String> = Queue::named("mail");
 
-/// All of them take 100 MB as they are sent; a page of messages and the caches of the store, 20
+/// All of them take 60 MB as they are sent; a page of messages and the caches of the store, 20
 /// MiB.
 const GROWTH_MIB_MAX: usize = 40;
 
@@ -65,15 +66,11 @@ async fn delayed_messages_that_become_due_at_once_all_arrive_a_page_at_a_time() 
     let delayed = queues.show("mail").await.unwrap().depth.delayed;
     assert_eq!((delayed, came.load(Ordering::SeqCst)), (MANY as u64, 0));
     clock.advance(DAY);
-    while came.load(Ordering::SeqCst) < MANY {
-        tokio::task::yield_now().await;
-    }
+    until("all have come", async || MANY <= came.load(Ordering::SeqCst)).await;
     let most = mib("VmHWM:");
     assert!(most < before + GROWTH_MIB_MAX, "{before} MiB before, {most} at most");
     let is_empty = async || queues.show("mail").await.unwrap().depth.oldest.is_none();
-    while !is_empty().await {
-        tokio::task::yield_now().await;
-    }
+    until("the queue is empty", is_empty).await;
     assert_eq!(came.load(Ordering::SeqCst), MANY, "each of them once");
     app.stop().await;
     store.close().await;

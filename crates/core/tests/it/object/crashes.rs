@@ -118,7 +118,7 @@ async fn run_with_crashes(seed: u64) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_order_explains_all_replies_whenever_the_process_ends() {
-    for seed in seeds(300) {
+    for seed in seeds(200) {
         run_with_crashes(seed).await;
     }
 }
