@@ -15,7 +15,7 @@ use crate::{
 
 /// More than the rows of a page.
 const FEW: usize = 60;
-const MANY: usize = 10 * FEW;
+const MANY: usize = 5 * FEW;
 
 /// Creates objects of one class, and one object each of many classes.
 fn leave_objects(folder: &Path, numbers: Range<usize>) {
@@ -61,7 +61,7 @@ fn steps(server: &Server, path: &str) -> u64 {
 }
 
 #[test]
-fn a_page_of_objects_or_blobs_costs_no_more_in_a_store_ten_times_as_large() {
+fn a_page_of_objects_or_blobs_costs_no_more_in_a_store_five_times_as_large() {
     let folder = tempfile::tempdir().unwrap();
     leave_objects(folder.path(), 0..FEW);
     let server = Server::on(folder);

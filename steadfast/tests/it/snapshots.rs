@@ -1,7 +1,13 @@
 //! Texts that people and programs depend on, as files: `--help` of every verb, the OpenAPI
 //! document, and a problem for each error code. `./test bless` writes the files.
 
-use std::{collections::BTreeSet, fmt::Write, fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+    fs,
+    path::Path,
+    sync::Mutex,
+};
 
 use serde_json::{Value, json};
 use steadfast_api::Code;
@@ -43,12 +49,18 @@ pub(crate) fn assert_same(path: &Path, text: &str) {
     );
 }
 
-/// The help of a verb.
+/// The help of a verb. Each is asked for once: pages name the same verbs again and again.
 pub(crate) fn help(verb: &[String]) -> String {
+    static SHOWN: Mutex<BTreeMap<Vec<String>, String>> = Mutex::new(BTreeMap::new());
+    let mut all = SHOWN.lock().expect("no help has failed");
+    if let Some(help) = all.get(verb) {
+        return help.clone();
+    }
     let mut command = steadfast();
     command.env_remove("STEADFAST_S3_LISTEN").args(verb).arg("--help");
     let shown = output(&mut command);
     assert!(shown.status.success(), "{verb:?}: {}", stderr(&shown));
+    all.insert(verb.to_vec(), stdout(&shown));
     stdout(&shown)
 }
 

@@ -128,7 +128,7 @@ async fn a_hard_delete_is_done_when_the_bucket_is_back_after_days(app: &TestApp,
     assert_eq!(blobs(app).await.len(), 3);
     fake.books().is_bucket_away = true;
     app.call(GenerationManager::at(ID), Delete).await.unwrap();
-    advance(app, 3 * 24 * 3_600).await;
+    advance(app, 2 * 24 * 3_600).await;
     assert_eq!((live(app).await, kept(app).await), (None, None));
     assert_eq!(blobs(app).await.len(), 3);
     fake.books().is_bucket_away = false;

@@ -7,6 +7,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use futures_util::FutureExt;
 use serde_json::{Map, Value, json};
 use steadfast_core::{App, Bucket, Object, bucket::ListOptions, store::Seal, test::TestApp};
@@ -15,7 +16,7 @@ use steadfast_generations::providers::{
     OutputStream, Provider, Report, Request as Asked, Submitted, Task, TaskState,
 };
 use steadfast_images::Pool;
-use tokio::sync::watch;
+use tokio::sync::{OnceCell, watch};
 
 use steadfast_generations::{
     ARTIFACTS, Create, DEFAULT_WORKSPACE, Generation, GenerationManager, GetGeneration, GetState,
@@ -67,6 +68,8 @@ pub(crate) struct Fake {
     embedded: Arc<Embedded>,
     /// The output of each task, always the same.
     source: OutputSource,
+    /// It is drawn once: that takes longer than all that the application does with it.
+    drawn: Arc<OnceCell<Bytes>>,
 }
 
 impl Fake {
@@ -85,7 +88,8 @@ impl Fake {
         let made = embedded.submit(&task).now_or_never().unwrap().unwrap();
         let Submitted::Finished(outputs) = made else { panic!("it draws at once") };
         let source = outputs[0].source.clone();
-        Self { books: Arc::default(), calls: watch::Sender::new(0), embedded, source }
+        let calls = watch::Sender::new(0);
+        Self { books: Arc::default(), calls, embedded, source, drawn: Arc::default() }
     }
 
     pub(crate) fn books(&self) -> MutexGuard<'_, Books> {
@@ -226,10 +230,21 @@ impl Provider for Fake {
 
     async fn open(&self, source: &OutputSource, max: u64) -> Result<OutputStream, GenerateError> {
         let withheld = self.books().withheld;
-        match withheld {
-            Some(kind) => Err(GenerateError::new(kind, "it cannot be had")),
-            None => self.embedded.open(source, max).await,
+        if let Some(kind) = withheld {
+            return Err(GenerateError::new(kind, "it cannot be had"));
         }
+        let opened = self.embedded.open(source, max);
+        if *source != self.source {
+            return opened.await;
+        }
+        let draw = || async {
+            let (mut output, mut bytes) = (opened.await?, Vec::new());
+            while let Some(chunk) = output.chunk().await? {
+                bytes.extend_from_slice(&chunk);
+            }
+            Ok::<_, GenerateError>(Bytes::from(bytes))
+        };
+        OutputStream::there(self.drawn.get_or_try_init(draw).await?.clone())
     }
 
     fn parse_webhook(&self, body: &[u8]) -> Result<Vec<Report>, GenerateError> {

@@ -283,9 +283,9 @@ async fn wrong(app: &TestApp, clients: &Clients) -> Option<String> {
 
 #[test]
 fn after_a_day_of_uploads_the_rows_are_what_the_bucket_says_in_memory() {
-    let images = images(400);
+    let images = images(250);
     // One long day takes as long as many short ones.
-    for seed in 0..if images == 400 { 3 } else { 1 } {
+    for seed in 0..if images == 250 { 3 } else { 1 } {
         eprintln!("seed {seed}");
         Day::new(seed, images, World::in_memory).play(images);
     }
@@ -293,12 +293,12 @@ fn after_a_day_of_uploads_the_rows_are_what_the_bucket_says_in_memory() {
 
 #[test]
 fn after_a_day_of_uploads_the_rows_are_what_the_bucket_says_on_sqlite() {
-    let images = images(300);
+    let images = images(200);
     Day::new(10, images, World::on_sqlite).play(images);
 }
 
 #[test]
 fn after_a_day_of_uploads_the_rows_are_what_the_bucket_says_on_postgres() {
-    let images = images(200);
+    let images = images(120);
     Day::new(20, images, World::on_postgres).play(images);
 }
