@@ -19,7 +19,7 @@ use crate::{
     api,
     connector::connector,
     guard,
-    operation::{Schemas, describe_errors, named},
+    operation::{OperationHandler, Schemas, describe_errors, named},
     pages,
     pipeline::{DeclaredPaths, ServerRoutes},
     server::Server,
@@ -42,12 +42,28 @@ pub(crate) fn read_only(app: App, folder: &Path, key: SealFile) -> App {
 ))]
 struct Description;
 
+/// The routes for programs, which are the same in all servers of a process.
+struct Documented {
+    router: Router<Arc<Server>>,
+    description: utoipa::openapi::OpenApi,
+    operations: Vec<OperationHandler>,
+}
+
+/// Built once: to describe them takes longer than the rest of a start.
+static DOCUMENTED: LazyLock<Documented> = LazyLock::new(|| {
+    let api = api::routes();
+    let (router, description) = OpenApiRouter::with_openapi(Description::openapi())
+        .merge(api.documented)
+        .merge(pages::docs::routes())
+        .merge(api::large_routes())
+        .split_for_parts();
+    Documented { router, description, operations: api.operations }
+});
+
 /// The routes of the server itself, with their roles.
 static DECLARED: LazyLock<DeclaredRoutes> = LazyLock::new(|| {
     let pages = pages::routes().into_iter().map(|it| (it.method, it.path, it.needs));
-    let documented = api::routes().documented.merge(api::large_routes());
-    let documented = documented.merge(pages::docs::routes());
-    DeclaredRoutes::of_server(documented).with_pages(pages)
+    DeclaredRoutes::of_server(&DOCUMENTED.description).with_pages(pages)
 });
 
 /// Reserves the routes of the server: an application that declares one of them cannot start.
@@ -81,13 +97,8 @@ pub(crate) fn router(server: Arc<Server>) -> Result<Router, StartError> {
 /// Builds the routes of a server.
 pub(crate) fn routes(server: Arc<Server>) -> Result<ServerRoutes, StartError> {
     let table = table(&server.runtime)?;
-    let api = api::routes();
-    let documented = OpenApiRouter::with_openapi(Description::openapi())
-        .merge(api.documented)
-        .merge(pages::docs::routes())
-        .merge(pages::router(false).into())
-        .merge(api::large_routes())
-        .merge(pages::router(true).into());
+    let Documented { router, description, operations } = &*DOCUMENTED;
+    let routes = router.clone().merge(pages::router(false)).merge(pages::router(true));
     let served = ServerContext {
         runtime: &server.runtime,
         connect: connector(&server),
@@ -97,12 +108,11 @@ pub(crate) fn routes(server: Arc<Server>) -> Result<ServerRoutes, StartError> {
     let web = server.runtime.extension::<Web>();
     let nothing = || Web::default().routes(&served);
     let mounted = web.map_or_else(nothing, |it| it.routes(&served));
-    let (routes, description) = documented.split_for_parts();
     let (paths, schemas) = (mounted.paths, mounted.schemas);
     // Serialization fails only for a mistake in our types, which the tests would show.
-    let write = || described(description, paths, schemas).unwrap_or_default();
+    let write = move || described(description, paths, schemas).unwrap_or_default();
     _ = server.openapi.set(LazyLock::new(Box::new(write)));
-    let paths = DeclaredPaths::new(table, large(), api.operations);
+    let paths = DeclaredPaths::new(table, large(), operations.clone());
     let router = routes
         .with_state(server.clone())
         .merge(mounted.router)
@@ -121,7 +131,7 @@ fn is_page(item: &Value) -> bool {
 
 /// Serializes the description. `{*id}` is a syntax of the router only.
 fn described(
-    openapi: utoipa::openapi::OpenApi,
+    openapi: &utoipa::openapi::OpenApi,
     paths_of_applications: Map<String, Value>,
     schemas_of_applications: Map<String, Value>,
 ) -> serde_json::Result<String> {

@@ -12,6 +12,7 @@ use axum::{
     routing::{MethodFilter, MethodRouter, on},
 };
 use serde_json::{Map, Value, json};
+use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::{AnyHandler, Asset, Declare, Needs, Problem};
@@ -79,15 +80,20 @@ impl<S: Clone + Send + Sync + 'static> IntoRoutes for OpenApiRouter<S> {
 
     fn into_routes(self) -> Routes<S> {
         let (router, description) = self.split_for_parts();
-        // If the document cannot be serialized, the table has no routes, and none is served.
-        let mut description = serde_json::to_value(description).unwrap_or_default();
-        let mut take = |part: &str| {
-            let part = description.pointer_mut(part).and_then(Value::as_object_mut);
-            part.map(std::mem::take).unwrap_or_default()
-        };
-        let (paths, schemas) = (take("/paths"), take("/components/schemas"));
+        let (paths, schemas) = paths_and_schemas(&description);
         Routes { router, paths, schemas, ..Routes::new("") }
     }
+}
+
+/// The paths and the schemas of an OpenAPI document.
+pub(crate) fn paths_and_schemas(description: &OpenApi) -> (Map<String, Value>, Map<String, Value>) {
+    // If the document cannot be serialized, the table has no routes, and none is served.
+    let mut description = serde_json::to_value(description).unwrap_or_default();
+    let mut take = |part: &str| {
+        let part = description.pointer_mut(part).and_then(Value::as_object_mut);
+        part.map(std::mem::take).unwrap_or_default()
+    };
+    (take("/paths"), take("/components/schemas"))
 }
 
 macro_rules! methods {

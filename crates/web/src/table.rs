@@ -4,8 +4,12 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 use steadfast_core::Owner;
+use utoipa::openapi::OpenApi;
 
-use crate::{IntoRoutes, Needs, Routes, routes::is_page};
+use crate::{
+    Needs, Routes,
+    routes::{is_page, paths_and_schemas},
+};
 
 /// The kind of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,9 +126,9 @@ pub struct DeclaredRoutes {
 }
 
 impl DeclaredRoutes {
-    /// The routes of the server itself.
-    pub fn of_server(routes: impl IntoRoutes) -> Self {
-        let Routes { paths, schemas, .. } = routes.into_routes();
+    /// The routes of the server itself, by their OpenAPI document.
+    pub fn of_server(description: &OpenApi) -> Self {
+        let (paths, schemas) = paths_and_schemas(description);
         Self::read("", None, paths, schemas)
     }
 
@@ -234,8 +238,9 @@ impl DeclaredRoutes {
         // Two equal prefixes are reported separately.
         let is_reported = self.prefix == other.prefix && !self.prefix.is_empty();
         let ours = if is_reported { Vec::new() } else { self.paths_once() };
+        let all_theirs = other.paths_once();
         for path in ours {
-            for theirs in other.paths_once().into_iter().filter(|it| overlap(path, it)) {
+            for theirs in all_theirs.iter().filter(|it| overlap(path, it)) {
                 let path = pattern(path);
                 found.push(match pattern(theirs) {
                     same if same == path => {
@@ -291,8 +296,13 @@ pub(crate) fn pattern(path: &str) -> String {
 
 /// Whether a path is the prefix or below it, regardless of parameter names.
 fn covers(prefix: &str, path: &str) -> bool {
-    let (prefix, path) = (pattern(prefix), pattern(path));
-    path.strip_prefix(&prefix).is_some_and(|it| it.is_empty() || it.starts_with('/'))
+    let mut path = path.split('/');
+    prefix.split('/').all(|ours| {
+        path.next().is_some_and(|theirs| match (Segment::of(ours), Segment::of(theirs)) {
+            (Segment::Text, Segment::Text) => ours == theirs,
+            (ours, theirs) => ours == theirs,
+        })
+    })
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
