@@ -44,7 +44,7 @@ pub(crate) async fn load(store: Arc<dyn Store>, folder: &str, first: u64) {
     let sweeper = buckets.clone();
     let sweeping = tokio::spawn(async move {
         // Often enough to meet every deed; without a pause it takes a processor for itself.
-        let mut pause = tokio::time::interval(Duration::from_millis(2));
+        let mut pause = tokio::time::interval(Duration::from_millis(5));
         pause.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             pause.tick().await;

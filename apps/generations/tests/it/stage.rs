@@ -238,7 +238,7 @@ impl Provider for Fake {
             return opened.await;
         }
         let draw = || async {
-            let (mut output, mut bytes) = (opened.await?, Vec::new());
+            let (mut output, mut bytes) = (opened.await?, Vec::<u8>::new());
             while let Some(chunk) = output.chunk().await? {
                 bytes.extend_from_slice(&chunk);
             }

@@ -292,9 +292,9 @@ async fn an_attempt_that_a_stop_interrupts_does_not_count(lab: Lab) {
     office.post.stage.came("door").await;
     let Office { app, mut lab, post } = office;
     let stop = tokio::spawn(app.stop());
-    // The grace ends before the timeout of the consumer.
+    // The grace of 10 s ends before the timeout of the consumer, 5 min.
     until("it stops", async || {
-        lab.clock.advance(Duration::from_millis(1));
+        lab.clock.advance(Duration::from_millis(20));
         stop.is_finished()
     })
     .await;
