@@ -148,8 +148,7 @@ impl BucketState {
         if let Some(counted) = counted.filter(|it| !it.is_counting) {
             assert_eq!(counted.usage, used);
         }
-        let settings = buckets.bucket(&bucket()).await.unwrap().settings;
-        found.listens = !settings.rules.is_empty();
+        found.listens = !buckets.bucket(&bucket()).await.unwrap().rules.is_empty();
         found
     }
 
