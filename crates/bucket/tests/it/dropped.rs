@@ -130,8 +130,8 @@ async fn answers(buckets: &Buckets) -> (Vec<String>, bool) {
             (bytes, objects) = (bytes + parts.iter().map(|it| it.size).sum::<u64>(), objects + 1);
         }
     }
-    let counted = quota.filter(|it| !it.is_counting).map(|it| it.usage);
-    (answers, counted.is_none_or(|it| (it.bytes, it.objects) == (bytes, objects)))
+    let counted = quota.filter(|it| !it.is_counting);
+    (answers, counted.is_none_or(|it| (it.bytes.used, it.objects.used) == (bytes, objects)))
 }
 
 /// Waits until buckets answer as those do that have nothing in memory.
