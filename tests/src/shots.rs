@@ -23,12 +23,10 @@ async fn open(store: Arc<dyn Store>, folder: &str) -> Result<Buckets, BucketErro
     let buckets = Buckets::builder(store).open(Arc::new(blobs)).await?;
     let bucket = bucket();
     buckets.ensure(&bucket).await?;
-    let (id, prefix, suffix) = ("all".to_owned(), String::new(), String::new());
-    let events = vec![EventType::ObjectCreate, EventType::ObjectDelete];
-    let rule = Rule { id: id.clone(), events, prefix, suffix, queue: EVENTS.into() };
-    buckets.put_rule(&bucket, rule).await?;
-    let (delete_after_ms, abort_uploads_after_ms) = (Some(1_000), None);
-    let rule = LifecycleRule { id, prefix: OLD.into(), delete_after_ms, abort_uploads_after_ms };
+    let events = [EventType::ObjectCreate, EventType::ObjectDelete];
+    buckets.put_rule(&bucket, Rule::new("all", &events, EVENTS)).await?;
+    let (id, prefix, delete_after_ms) = ("all".into(), OLD.into(), Some(1_000));
+    let rule = LifecycleRule { id, prefix, delete_after_ms, ..LifecycleRule::default() };
     buckets.put_lifecycle(&bucket, rule).await?;
     Ok(buckets)
 }

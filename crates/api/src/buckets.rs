@@ -6,7 +6,8 @@ mod rules;
 
 use clap::Args;
 use serde::{Deserialize, Deserializer, Serialize};
-use steadfast_bucket::{BlobEvent, BucketInfo, SentEvent};
+pub use steadfast_bucket::BucketInfo as Bucket;
+use steadfast_bucket::{BlobEvent, SentEvent};
 use steadfast_store::{Recorded, State};
 use utoipa::ToSchema;
 
@@ -15,7 +16,6 @@ pub use crate::objects::Deleted;
 use crate::{
     DeliveryState, Page,
     operation::{operation, requests},
-    rfc3339,
 };
 
 requests! {
@@ -77,23 +77,6 @@ requests! {
         errors [InvalidName, BucketNotFound];
 }
 
-/// A bucket.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Bucket {
-    /// Its name.
-    pub name: String,
-    /// When it was created.
-    #[schema(format = DateTime)]
-    pub created_at: String,
-    /// Maximum bytes of a blob; null: 5 TiB.
-    pub max_blob_bytes: Option<u64>,
-    /// Rules that send its events to queues.
-    pub rules: Vec<BucketRule>,
-    /// Rules that delete old blobs.
-    pub lifecycle: Vec<LifecycleRule>,
-}
-
 /// A bucket that was created or changed.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct SavedBucket {
@@ -123,18 +106,6 @@ pub struct BucketEvent {
     pub last_error: Option<String>,
     /// The id of the message in its queue.
     pub message_id: String,
-}
-
-impl From<BucketInfo> for Bucket {
-    fn from(it: BucketInfo) -> Self {
-        Self {
-            name: it.name.to_string(),
-            created_at: rfc3339(it.created_at),
-            max_blob_bytes: it.settings.max_blob_bytes,
-            rules: it.settings.rules.into_iter().map(BucketRule::from).collect(),
-            lifecycle: it.settings.lifecycle.into_iter().map(LifecycleRule::from).collect(),
-        }
-    }
 }
 
 impl BucketEvent {

@@ -2,7 +2,8 @@
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use steadfast_bucket::{Quota as Limits, QuotaInfo};
+use steadfast_bucket::Quota as Limits;
+pub use steadfast_bucket::{QuotaInfo as Quota, QuotaUse};
 use utoipa::ToSchema;
 
 use crate::{
@@ -54,32 +55,14 @@ requests! {
         errors [InvalidInput, BucketNotFound, QuotaNotFound];
 }
 
-/// The quota of an organization, and what it uses.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Quota {
-    /// The organization.
-    pub organization: String,
-    /// Bytes of its blobs and unfinished uploads.
-    pub bytes: QuotaUse,
-    /// Number of its blobs and unfinished uploads.
-    pub objects: QuotaUse,
-    /// Spend of this calendar month (UTC) in millionths of a US dollar.
-    pub spend_micros: QuotaUse,
-    /// Whether blobs from before the quota are still being counted: until then `used` is too low.
-    pub is_counting: bool,
-}
-
-impl Quota {
-    /// The name and the use of each kind, and how its amounts are written for people.
-    pub fn kinds(&self) -> [(&'static str, QuotaUse, WriteAmount); 3] {
-        let plain: WriteAmount = |it| it.to_string();
-        [
-            ("bytes", self.bytes, plain),
-            ("objects", self.objects, plain),
-            ("spend this month", self.spend_micros, dollars),
-        ]
-    }
+/// The name and the use of each kind, and how its amounts are written for people.
+pub fn kinds(it: &Quota) -> [(&'static str, QuotaUse, WriteAmount); 3] {
+    let plain: WriteAmount = |it| it.to_string();
+    [
+        ("bytes", it.bytes, plain),
+        ("objects", it.objects, plain),
+        ("spend this month", it.spend_micros, dollars),
+    ]
 }
 
 /// Writes an amount for people.
@@ -90,41 +73,11 @@ fn dollars(micros: u64) -> String {
     format!("${}.{:02}", micros / 1_000_000, micros % 1_000_000 / 10_000)
 }
 
-/// The use of one kind.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
-pub struct QuotaUse {
-    /// The amount in use.
-    pub used: u64,
-    /// The maximum; null for no limit.
-    pub limit: Option<u64>,
-}
-
-impl QuotaUse {
-    /// Whether at least this many percent of the limit are used.
-    pub fn reaches(&self, percent: u64) -> bool {
-        let (used, percent) = (u128::from(self.used), u128::from(percent));
-        self.limit.is_some_and(|limit| u128::from(limit) * percent <= used * 100)
-    }
-}
-
 /// A quota that was removed.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct RemovedQuota {
     /// The organization.
     pub organization: String,
-}
-
-impl From<QuotaInfo> for Quota {
-    fn from(it: QuotaInfo) -> Self {
-        let QuotaInfo { organization, quota, usage, is_counting } = it;
-        Self {
-            organization,
-            bytes: QuotaUse { used: usage.bytes, limit: quota.bytes },
-            objects: QuotaUse { used: usage.objects, limit: quota.objects },
-            spend_micros: QuotaUse { used: usage.spend, limit: quota.spend },
-            is_counting,
-        }
-    }
 }
 
 impl From<&SetQuota> for Limits {
@@ -189,13 +142,5 @@ mod tests {
         for bad in ["", ".", "1.", ".5", "-1", "1.0000001", "1e3", "99999999999999999999"] {
             assert!(read_dollars(bad).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn a_limit_is_reached_at_its_percentage() {
-        let of = |used, limit| QuotaUse { used, limit: Some(limit) }.reaches(90);
-        assert_eq!((of(89, 100), of(90, 100), of(0, 0)), (false, true, true));
-        assert!(of(u64::MAX, u64::MAX));
-        assert!(!QuotaUse { used: 9, limit: None }.reaches(90));
     }
 }

@@ -2,6 +2,7 @@
 
 use clap::{Args, builder::FalseyValueParser};
 use serde::{Deserialize, Serialize};
+pub use steadfast_bucket::UnreadableBlob;
 use utoipa::ToSchema;
 
 use crate::operation::operation;
@@ -43,25 +44,6 @@ pub struct BlobCheck {
     pub unreadable: Vec<UnreadableBlob>,
     /// The `cursor` of the next request; null at the end.
     pub next: Option<String>,
-}
-
-/// A blob whose content is damaged or missing.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct UnreadableBlob {
-    /// Its bucket.
-    pub bucket: String,
-    /// Its key.
-    pub key: String,
-    /// Its version.
-    pub version: String,
-    /// `blob_damaged`, `blob_missing`, or `storage_failed` if the disk cannot read it.
-    pub code: String,
-}
-
-impl From<steadfast_bucket::UnreadableBlob> for UnreadableBlob {
-    fn from(it: steadfast_bucket::UnreadableBlob) -> Self {
-        Self { bucket: it.bucket, key: it.key, version: it.version, code: it.code }
-    }
 }
 
 /// The result of all checks.

@@ -4,13 +4,13 @@ use std::fmt;
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
+pub use steadfast_core::Token;
 use steadfast_core::{Role, Scope};
 use utoipa::ToSchema;
 
 use crate::{
     Page,
     operation::{operation, requests},
-    rfc3339,
 };
 
 /// Create a token. It is shown once. From the first token on, every request needs one. An admin of
@@ -129,43 +129,6 @@ pub struct WhoAmIAnswer {
     pub scopes: Vec<String>,
 }
 
-/// A token, without its secret.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Token {
-    /// Its id.
-    pub id: String,
-    /// Its name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// The organization that it is limited to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub organization: Option<String>,
-    /// Its role.
-    pub role: String,
-    /// Its limits.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub scopes: Vec<String>,
-    /// When it was created or rotated.
-    #[schema(format = DateTime)]
-    pub created_at: String,
-    /// When it expires.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(format = DateTime)]
-    pub expires_at: Option<String>,
-    /// When it was revoked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(format = DateTime)]
-    pub revoked_at: Option<String>,
-    /// The id of the token that created it, or `this machine` for that of `admin.token`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub created_by: Option<String>,
-    /// When it was last used, to the minute.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(format = DateTime)]
-    pub last_used_at: Option<String>,
-}
-
 /// A new token. Its secret cannot be read again.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -198,31 +161,17 @@ impl fmt::Debug for NewToken {
     }
 }
 
-impl From<steadfast_core::Token> for Token {
-    fn from(it: steadfast_core::Token) -> Self {
-        Self {
-            id: it.id,
-            name: it.name,
-            organization: it.organization,
-            role: it.role.name().into(),
-            scopes: it.scopes.iter().map(Scope::to_string).collect(),
-            created_at: rfc3339(it.created_at),
-            expires_at: it.expires_at.map(rfc3339),
-            revoked_at: it.revoked_at.map(rfc3339),
-            created_by: it.created_by,
-            last_used_at: it.last_used_at.map(rfc3339),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn debug_shows_no_credential() {
-        let text = r#"{"id":"ABC","role":"admin","createdAt":"","token":"sf_ABC_hush"}"#;
+    fn a_token_is_read_as_it_is_written_and_debug_shows_no_credential() {
+        let text = r#"{"id":"ABC","role":"admin","createdAt":"2026-11-15T02:34:56.789Z",
+            "token":"sf_ABC_hush"}"#;
         let new: NewToken = serde_json::from_str(text).unwrap();
+        let written: String = text.split_whitespace().collect();
+        assert_eq!(serde_json::to_string(&new).unwrap(), written);
         let link = LoginLink { path: "/login#hush".into() };
         let shown = format!("{new:?} {link:?}");
         assert!(shown.contains("ABC") && !shown.contains("hush"), "{shown}");

@@ -50,6 +50,7 @@ pub struct PartlyRead {
 
 /// A blob whose content is damaged or missing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UnreadableBlob {
     /// Its bucket.
     pub bucket: String,

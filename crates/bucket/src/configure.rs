@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use steadfast_store::{Commit, Expect, Put, Receipt, Rejection, Timestamp, Write};
 
 use crate::{
@@ -10,15 +11,31 @@ use crate::{
     settings::put_lifecycle,
 };
 
-/// A bucket and its settings.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A bucket.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = Bucket))]
 pub struct BucketInfo {
     /// Its name.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub name: BucketName,
-    /// Time of creation.
+    /// When it was created.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub created_at: Timestamp,
-    /// Its settings.
-    pub settings: BucketSettings,
+    /// Maximum bytes of a blob; null: 5 TiB.
+    pub max_blob_bytes: Option<u64>,
+    /// Rules that send its events to queues.
+    pub rules: Vec<Rule>,
+    /// Rules that delete old blobs.
+    pub lifecycle: Vec<LifecycleRule>,
+}
+
+impl BucketInfo {
+    fn new(name: BucketName, created_at: Timestamp, settings: BucketSettings) -> Self {
+        let BucketSettings { max_blob_bytes, rules, lifecycle, cors: _ } = settings;
+        Self { name, created_at, max_blob_bytes, rules, lifecycle }
+    }
 }
 
 impl Shared {
@@ -68,7 +85,7 @@ impl Buckets {
             let created_at = self.shared.clock.now();
             let settings = BucketSettings::default();
             if self.write(bucket, revision, created_at, &settings).await? {
-                return Ok(BucketInfo { name: bucket.clone(), created_at, settings });
+                return Ok(BucketInfo::new(bucket.clone(), created_at, settings));
             }
         }
     }
@@ -148,8 +165,7 @@ impl Buckets {
     #[steadfast_store::boxed]
     pub async fn bucket(&self, bucket: &BucketName) -> Result<BucketInfo, BucketError> {
         let known = self.shared.bucket(bucket).await?;
-        let (created_at, settings) = (known.created_at, known.settings.clone());
-        Ok(BucketInfo { name: bucket.clone(), created_at, settings })
+        Ok(BucketInfo::new(bucket.clone(), known.created_at, known.settings.clone()))
     }
 
     /// Buckets in the order of their names, after one of them.
@@ -168,7 +184,7 @@ impl Buckets {
         for entry in self.shared.store.entries(BUCKETS, range, limit).await? {
             let name = String::from_utf8_lossy(entry.entry.key()).into_owned();
             if let Some(CachedBucket { created_at, settings, .. }) = CachedBucket::read(&entry)? {
-                found.push(BucketInfo { name: BucketName::new(&name)?, created_at, settings });
+                found.push(BucketInfo::new(BucketName::new(&name)?, created_at, settings));
             }
         }
         Ok(found)
@@ -279,4 +295,29 @@ fn check_deleted(bucket: &BucketName, rule: &str, is_gone: bool) -> Result<(), B
         return Ok(());
     }
     Err(BucketError::UnknownRule { bucket: bucket.to_string(), rule: rule.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_is_written_as_the_api_shows_it() {
+        let settings = BucketSettings {
+            rules: vec![Rule::new("all", &[], "q")],
+            lifecycle: vec![LifecycleRule { id: "old".into(), ..LifecycleRule::default() }],
+            cors: vec![CorsRule::default()],
+            ..BucketSettings::default()
+        };
+        let photos = BucketName::new("photos").unwrap();
+        let shown = BucketInfo::new(photos, Timestamp(0), settings);
+        let text = r#"{"name":"photos","createdAt":"1970-01-01T00:00:00.000Z",
+            "maxBlobBytes":null,
+            "rules":[{"id":"all","events":[],"prefix":"","suffix":"","queue":"q"}],
+            "lifecycle":[{"id":"old","prefix":"","deleteAfterMs":null,
+            "abortUploadsAfterMs":null}]}"#;
+        let text = text.split_whitespace().collect::<String>();
+        assert_eq!(serde_json::to_string(&shown).unwrap(), text);
+        assert_eq!(serde_json::from_str::<BucketInfo>(&text).unwrap(), shown);
+    }
 }

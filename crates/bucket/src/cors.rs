@@ -11,22 +11,22 @@ const ITEMS_MAX: usize = 100;
 const BYTES_MAX: usize = 64 << 10;
 const METHODS: [&str; 5] = ["GET", "HEAD", "PUT", "POST", "DELETE"];
 
-/// Lets pages of other origins send requests to the S3 API and read the responses.
+/// A rule that lets pages of other origins call the S3 API.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CorsRule {
-    /// Id, unique in the bucket.
+    /// Its id in the bucket.
     pub id: String,
-    /// `*`, or origins as browsers send them, each with at most one `*`.
+    /// Origins of pages, each with at most one `*`.
     pub origins: Vec<String>,
-    /// Methods: GET, HEAD, PUT, POST, DELETE.
+    /// Methods that pages may use.
     pub methods: Vec<String>,
-    /// Headers of requests, each with at most one `*`. Some need no rule, such as `Accept`.
+    /// Headers that pages may send, each with at most one `*`.
     pub headers: Vec<String>,
     /// Headers of responses that pages may read.
     pub expose_headers: Vec<String>,
     /// Time for which a browser need not ask again, in seconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_age_seconds: Option<u32>,
 }
 

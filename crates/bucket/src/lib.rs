@@ -76,7 +76,7 @@ pub use self::{
     open::{BucketsBuilder, account},
     part::Part,
     part_writer::PartWriter,
-    quota::{Quota, QuotaInfo, Usage},
+    quota::{Quota, QuotaInfo, QuotaUse},
     rule::{EventType, Rule},
     settings::{BucketSettings, LifecycleRule},
     sweep::SweepCounts,

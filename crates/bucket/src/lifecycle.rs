@@ -56,7 +56,7 @@ impl Buckets {
         bucket: &BucketInfo,
         failed: &mut Option<BucketError>,
     ) -> Result<usize, BucketError> {
-        let rules = &bucket.settings.lifecycle;
+        let rules = &bucket.lifecycle;
         if rules.iter().all(|it| it.delete_after().is_none()) {
             return Ok(0);
         }
@@ -81,7 +81,7 @@ impl Buckets {
             let id = String::from_utf8_lossy(entry.entry.key()).into_owned();
             let cursor =
                 entry.value.and_then(|it| serde_json::from_str::<RuleCursor>(it.as_str()).ok());
-            let rule = bucket.settings.lifecycle.iter().find(|it| it.id == id);
+            let rule = bucket.lifecycle.iter().find(|it| it.id == id);
             match (rule, cursor) {
                 (Some(rule), Some(cursor)) if rule.prefix == cursor.prefix => {
                     found.insert(id, cursor);

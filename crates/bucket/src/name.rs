@@ -2,6 +2,7 @@
 
 use std::{fmt, net::Ipv4Addr, sync::Arc};
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use steadfast_store::EntryKey;
 
 use crate::{BucketError, KEY_BYTES_MAX};
@@ -50,6 +51,18 @@ impl BucketName {
 impl fmt::Display for BucketName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+impl Serialize for BucketName {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for BucketName {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Self::new(&String::deserialize(from)?).map_err(D::Error::custom)
     }
 }
 

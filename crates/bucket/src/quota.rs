@@ -27,28 +27,40 @@ pub struct Quota {
     pub spend: Option<u64>,
 }
 
-/// The usage of an organization.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Bytes of its blobs, and of the parts of its unfinished uploads.
-    pub bytes: u64,
-    /// Number of its blobs.
-    pub objects: u64,
-    /// Spend of this month in millionths of a US dollar.
-    pub spend: u64,
-}
-
 /// The quota of an organization, and what it uses.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = Quota))]
 pub struct QuotaInfo {
     /// The organization.
     pub organization: String,
-    /// Its limits.
-    pub quota: Quota,
-    /// Its usage. Bytes and objects are those that are counted.
-    pub usage: Usage,
-    /// Whether blobs from before the quota are still being counted.
+    /// Bytes of its blobs and unfinished uploads.
+    pub bytes: QuotaUse,
+    /// Number of its blobs and unfinished uploads.
+    pub objects: QuotaUse,
+    /// Spend of this calendar month (UTC) in millionths of a US dollar.
+    pub spend_micros: QuotaUse,
+    /// Whether blobs from before the quota are still being counted: until then `used` is too low.
     pub is_counting: bool,
+}
+
+/// The use of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct QuotaUse {
+    /// The amount in use.
+    pub used: u64,
+    /// The maximum; null for no limit.
+    pub limit: Option<u64>,
+}
+
+impl QuotaUse {
+    /// Whether at least this many percent of the limit are used.
+    pub fn reaches(&self, percent: u64) -> bool {
+        let (used, percent) = (u128::from(self.used), u128::from(percent));
+        self.limit.is_some_and(|limit| u128::from(limit) * percent <= used * 100)
+    }
 }
 
 /// The organization that a blob belongs to: the first segment of its key.
@@ -233,6 +245,14 @@ mod tests {
 
     fn change(bytes: i64, objects: i64) -> Vec<UsageChange> {
         vec![UsageChange { place: Place::default(), bytes, objects }]
+    }
+
+    #[test]
+    fn a_limit_is_reached_at_its_percentage() {
+        let of = |used, limit| QuotaUse { used, limit: Some(limit) }.reaches(90);
+        assert_eq!((of(89, 100), of(90, 100), of(0, 0)), (false, true, true));
+        assert!(of(u64::MAX, u64::MAX));
+        assert!(!QuotaUse { used: 9, limit: None }.reaches(90));
     }
 
     #[test]

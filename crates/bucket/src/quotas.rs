@@ -10,7 +10,7 @@ use std::sync::Arc;
 use steadfast_store::{Commit, EntryKey, EntryRange, Expect, Json, Put, Write};
 
 use crate::{
-    Blob, BucketError, BucketName, Buckets, Part, Quota, QuotaInfo, Upload, Usage,
+    Blob, BucketError, BucketName, Buckets, Part, Quota, QuotaInfo, QuotaUse, Upload,
     buckets::Shared,
     content::ContentId,
     quota::{Place, QUOTAS, QuotaRow, entry_of, version_entry},
@@ -77,11 +77,12 @@ impl Buckets {
     }
 
     async fn info(&self, organization: &str, row: QuotaRow) -> Result<QuotaInfo, BucketError> {
-        let spend = self.spent(organization).await?;
+        let (spent, quota) = (self.spent(organization).await?, row.quota);
         Ok(QuotaInfo {
             organization: organization.into(),
-            quota: row.quota,
-            usage: Usage { bytes: row.bytes, objects: row.objects, spend },
+            bytes: QuotaUse { used: row.bytes, limit: quota.bytes },
+            objects: QuotaUse { used: row.objects, limit: quota.objects },
+            spend_micros: QuotaUse { used: spent, limit: quota.spend },
             is_counting: row.counted_to.is_some(),
         })
     }

@@ -33,23 +33,33 @@ impl EventType {
     }
 }
 
-/// Sends events about changes of blobs to a queue.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A rule that sends events to a queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = BucketRule))]
 pub struct Rule {
-    /// Id, unique in the bucket.
+    /// Its id in the bucket.
     pub id: String,
-    /// Actions to send.
+    /// object-create (put, copy, completed upload), object-delete (deletions, including those by a
+    /// lifecycle rule).
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
     pub events: Vec<EventType>,
-    /// Only keys with this prefix.
+    /// Only keys that begin with this.
     pub prefix: String,
-    /// Only keys with this suffix.
+    /// Only keys that end with this.
     pub suffix: String,
-    /// The queue.
+    /// The target queue.
     pub queue: String,
 }
 
 impl Rule {
+    /// A rule for all keys.
+    pub fn new(id: &str, events: &[EventType], queue: &str) -> Self {
+        let (id, events, queue) = (id.into(), events.to_vec(), queue.into());
+        Self { id, events, queue, ..Self::default() }
+    }
+
     pub(crate) fn check(&self) -> Result<(), BucketError> {
         check_id(&self.id)?;
         let wrong = |field, rule: &str| Err(BucketError::Argument { field, rule: rule.into() });
@@ -126,8 +136,7 @@ mod tests {
     const BOTH: [EventType; 2] = [EventType::ObjectCreate, EventType::ObjectDelete];
 
     fn rule(id: &str, events: &[EventType], prefix: &str, suffix: &str) -> Rule {
-        let (id, prefix, suffix) = (id.into(), prefix.into(), suffix.into());
-        Rule { id, events: events.to_vec(), prefix, suffix, queue: "q".into() }
+        Rule { prefix: prefix.into(), suffix: suffix.into(), ..Rule::new(id, events, "q") }
     }
 
     #[test]

@@ -37,19 +37,18 @@ impl BucketSettings {
     }
 }
 
-/// Deletes old blobs and aborts old uploads.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A rule that deletes old blobs and uploads.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LifecycleRule {
-    /// Id, unique in the bucket.
+    /// Its id in the bucket.
     pub id: String,
-    /// Only keys with this prefix.
+    /// Only keys that begin with this.
     pub prefix: String,
     /// Age at which blobs are deleted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delete_after_ms: Option<u64>,
     /// Age at which multipart uploads are aborted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub abort_uploads_after_ms: Option<u64>,
 }
 

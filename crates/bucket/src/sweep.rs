@@ -118,7 +118,7 @@ impl Buckets {
 
     async fn abort_old(&self, bucket: &BucketInfo) -> Result<usize, BucketError> {
         let Some(now) = self.shared.clock.deletion_time() else { return Ok(0) };
-        let rules = &bucket.settings.lifecycle;
+        let rules = &bucket.lifecycle;
         if self.shared.next_aborts.of(&bucket.name, rules).is_some_and(|next| now < next) {
             return Ok(0);
         }

@@ -9,7 +9,7 @@ pub use steadfast_bucket::{
     BucketOptions, Buckets, ByteRange, Condition, Content, CopyOptions, CopySource, Draft,
     EventObject, EventType, ExpectedContent, FileBlobs, FileName, GetOptions, LifecycleRule,
     ListOptions, Listing, Match, MemoryBlobs, Part, PartTag, PartWriter, PutOptions, PutRecord,
-    Quota, QuotaError, QuotaInfo, Rule, Upload, Usage,
+    Quota, QuotaError, QuotaInfo, QuotaUse, Rule, Upload,
 };
 
 pub(crate) use self::location::{BlobLocation, BucketDeclarations};

@@ -24,7 +24,7 @@ impl S3Operations {
         let (account, scope) = (self.buckets.account(), scope_of(&req)?);
         // Rules of other prefixes may be those of other organizations.
         let own = |it: &&Rule| scope.covers_list(bucket.as_str(), &it.prefix);
-        let rules = found.settings.rules.iter().filter(own);
+        let rules = found.rules.iter().filter(own);
         let shown: Vec<_> = rules.map(|it| shown(it, account)).collect();
         Ok(S3Response::new(GetBucketNotificationConfigurationOutput {
             queue_configurations: Some(shown).filter(|it| !it.is_empty()),

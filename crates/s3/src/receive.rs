@@ -41,8 +41,8 @@ impl Incoming {
         bucket: &BucketName,
         max: u64,
     ) -> S3Result<()> {
-        let settings = buckets.bucket(bucket).await.map_err(s3_error_of)?.settings;
-        let max = settings.max_blob_bytes.unwrap_or(max).min(max);
+        let found = buckets.bucket(bucket).await.map_err(s3_error_of)?;
+        let max = found.max_blob_bytes.unwrap_or(max).min(max);
         if max < self.length {
             return Err(s3_error_of(BucketError::TooLarge { max }));
         }

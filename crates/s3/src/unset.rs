@@ -42,7 +42,7 @@ impl S3Operations {
     ) -> S3Result<S3Response<GetBucketLifecycleConfigurationOutput>> {
         let bucket = convert::bucket(&req.input.bucket)?;
         let found = self.buckets.bucket(&bucket).await.map_err(s3_error_of)?;
-        if found.settings.lifecycle.is_empty() {
+        if found.lifecycle.is_empty() {
             let lacks = "lifecycle rules; `steadfast buckets lifecycle put` sets one";
             return self.unset(&req.input.bucket, "NoSuchLifecycleConfiguration", lacks).await;
         }
@@ -56,7 +56,7 @@ impl S3Operations {
     ) -> S3Result<S3Response<DeleteBucketLifecycleOutput>> {
         let bucket = convert::bucket(&req.input.bucket)?;
         let found = self.buckets.bucket(&bucket).await.map_err(s3_error_of)?;
-        if found.settings.lifecycle.is_empty() {
+        if found.lifecycle.is_empty() {
             return Ok(S3Response::new(DeleteBucketLifecycleOutput::default()));
         }
         let text = "the bucket has lifecycle rules; `steadfast buckets lifecycle delete` deletes \

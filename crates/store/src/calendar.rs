@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
 use crate::Timestamp;
 
 const DAY_MILLIS: i64 = 24 * 60 * 60 * 1_000;
@@ -68,6 +70,20 @@ impl fmt::Display for DateTime {
             write!(f, ".{millisecond:03}")?;
         }
         f.write_str("Z")
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&self.rfc3339())
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        let time = Self::from_rfc3339(&text);
+        time.ok_or_else(|| D::Error::custom(format!("`{text}` is not an RFC 3339 time")))
     }
 }
 

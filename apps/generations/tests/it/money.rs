@@ -75,11 +75,11 @@ async fn an_artifact_that_no_quota_has_room_for_fails_at_once_and_can_be_fetched
     let key = format!("acme/artifacts/{}", artifact_id(ID, 0));
     assert_eq!(blobs(&app).await, [key]);
     assert_eq!(fake.books().submitted, 1);
-    let used = buckets.quota("acme").await.unwrap().unwrap().usage;
-    assert_eq!((used.objects, used.spend), (1, 250_000));
+    let quota = buckets.quota("acme").await.unwrap().unwrap();
+    assert_eq!((quota.objects.used, quota.spend_micros.used), (1, 250_000));
     app.call(GenerationManager::at(ID), Delete).await.unwrap();
     app.settle().await;
-    assert_eq!(buckets.quota("acme").await.unwrap().unwrap().usage.bytes, 0);
+    assert_eq!(buckets.quota("acme").await.unwrap().unwrap().bytes.used, 0);
 }
 
 #[tokio::test]

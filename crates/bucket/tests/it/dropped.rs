@@ -130,8 +130,8 @@ async fn answers(buckets: &Buckets) -> (Vec<String>, bool) {
             (bytes, objects) = (bytes + parts.iter().map(|it| it.size).sum::<u64>(), objects + 1);
         }
     }
-    let counted = quota.filter(|it| !it.is_counting).map(|it| it.usage);
-    (answers, counted.is_none_or(|it| (it.bytes, it.objects) == (bytes, objects)))
+    let counted = quota.filter(|it| !it.is_counting);
+    (answers, counted.is_none_or(|it| (it.bytes.used, it.objects.used) == (bytes, objects)))
 }
 
 /// Waits until buckets answer as those do that have nothing in memory.
@@ -315,20 +315,15 @@ async fn buckets_and_settings_are_those_of_the_store(setup: Setup) {
         };
         let configured = dropped(polls, buckets.configure(bucket, &change)).await;
         agree(&setup).await;
-        let rule = Rule {
-            id: "all".into(),
-            events: vec![EventType::ObjectCreate],
-            prefix: format!("{polls}/"),
-            suffix: String::new(),
-            queue: "events".into(),
-        };
+        let all = Rule::new("all", &[EventType::ObjectCreate], "events");
+        let rule = Rule { prefix: format!("{polls}/"), ..all };
         let put = dropped(polls, buckets.put_rule(bucket, rule)).await;
         agree(&setup).await;
         let rule = LifecycleRule {
             id: "old".into(),
             prefix: format!("{polls}/"),
             delete_after_ms: Some(1_000),
-            abort_uploads_after_ms: None,
+            ..LifecycleRule::default()
         };
         let lifecycle = dropped(polls, buckets.put_lifecycle(bucket, rule)).await;
         agree(&setup).await;

@@ -18,8 +18,7 @@ laws!(
 laws!(also on postgres: a_change_of_a_rule_is_in_order_with_the_writes);
 
 fn rule(id: &str, events: &[EventType], prefix: &str, suffix: &str, queue: &str) -> Rule {
-    let (id, queue) = (id.into(), queue.into());
-    Rule { id, events: events.to_vec(), prefix: prefix.into(), suffix: suffix.into(), queue }
+    Rule { prefix: prefix.into(), suffix: suffix.into(), ..Rule::new(id, events, queue) }
 }
 
 const CREATE: &[EventType] = &[EventType::ObjectCreate];
@@ -40,9 +39,8 @@ impl Setup {
 
 async fn every_action_sends_a_complete_event(setup: Setup) {
     setup.listen().await;
-    let (delete_after_ms, abort_uploads_after_ms) = (Some(60_000), None);
-    let (id, prefix) = ("old".into(), "copy".into());
-    let rule = LifecycleRule { id, prefix, delete_after_ms, abort_uploads_after_ms };
+    let (id, prefix, delete_after_ms) = ("old".into(), "copy".into(), Some(60_000));
+    let rule = LifecycleRule { id, prefix, delete_after_ms, ..LifecycleRule::default() };
     setup.buckets.put_lifecycle(&bucket(), rule).await.unwrap();
     let mut attributes = Attributes::of_type("image/png");
     attributes.metadata.insert("owner".into(), "ü".into());

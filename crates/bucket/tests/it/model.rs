@@ -81,8 +81,8 @@ impl World {
         let buckets = open_buckets(&store, &faulty_blobs, seed).await;
         buckets.create(&bucket()).await.unwrap();
         let (id, prefix) = ("old".into(), "old/".into());
-        let (delete_after_ms, abort_uploads_after_ms) = (Some(DAY.as_millis() as u64), None);
-        let rule = LifecycleRule { id, prefix, delete_after_ms, abort_uploads_after_ms };
+        let delete_after_ms = Some(DAY.as_millis() as u64);
+        let rule = LifecycleRule { id, prefix, delete_after_ms, ..LifecycleRule::default() };
         buckets.put_lifecycle(&bucket(), rule).await.unwrap();
         buckets.set_quota("old", Quota::default()).await.unwrap();
         buckets.count_usage().await.unwrap();

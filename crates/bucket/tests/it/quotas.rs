@@ -11,7 +11,7 @@ use std::{
 use async_trait::async_trait;
 use steadfast_bucket::{
     Attributes, BlobKey, BucketError, BucketName, Buckets, Condition, CopyOptions, ListOptions,
-    PutOptions, PutRecord, Quota, Usage,
+    PutOptions, PutRecord, Quota,
 };
 use steadfast_store::{
     Address, Answer, Commit, CommitCallback, EntityKind, Entropy, Query, Remember, SeededEntropy,
@@ -61,8 +61,7 @@ async fn held(buckets: &Buckets, organization: &str) -> (u64, u64) {
 async fn counted(buckets: &Buckets, organization: &str) -> (u64, u64) {
     let info = buckets.quota(organization).await.unwrap().unwrap();
     assert!(!info.is_counting);
-    let Usage { bytes, objects, .. } = info.usage;
-    (bytes, objects)
+    (info.bytes.used, info.objects.used)
 }
 
 async fn check(buckets: &Buckets, expected: (u64, u64)) {
@@ -296,7 +295,7 @@ async fn an_expense_counts_once_in_its_month(setup: Setup) {
     assert_eq!(refused.code(), "quota_spend");
     assert!(refused.to_string().contains("has spent 3 of 3 US dollars"), "{refused}");
     buckets.check_spend("other").await.unwrap();
-    assert_eq!(buckets.quota("acme").await.unwrap().unwrap().usage.spend, 3_000_000);
+    assert_eq!(buckets.quota("acme").await.unwrap().unwrap().spend_micros.used, 3_000_000);
     setup.pass(Duration::from_hours(31 * 24));
     buckets.check_spend("acme").await.unwrap();
     assert!(!buckets.spend("acme", "task-9", 500_000).await.unwrap(), "it was counted");

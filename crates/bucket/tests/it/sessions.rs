@@ -80,8 +80,7 @@ impl Setup {
     async fn delete_after_days(&self, id: &str, prefix: &str, days: u64) {
         let (id, prefix) = (id.into(), prefix.into());
         let delete_after_ms = Some(days * DAY.as_millis() as u64);
-        let abort_uploads_after_ms = None;
-        let rule = LifecycleRule { id, prefix, delete_after_ms, abort_uploads_after_ms };
+        let rule = LifecycleRule { id, prefix, delete_after_ms, ..LifecycleRule::default() };
         self.buckets.put_lifecycle(&bucket(), rule).await.unwrap();
     }
 }

@@ -132,10 +132,8 @@ impl Setup {
 
     /// Sends all changes to the queue `events`.
     pub(crate) async fn listen(&self) {
-        let (events, queue) = (vec![EventType::ObjectCreate, EventType::ObjectDelete], "events");
-        let (id, prefix, suffix) = ("all".into(), String::new(), String::new());
-        let rule = Rule { id, events, prefix, suffix, queue: queue.into() };
-        self.buckets.put_rule(&bucket(), rule).await.unwrap();
+        let events = [EventType::ObjectCreate, EventType::ObjectDelete];
+        self.buckets.put_rule(&bucket(), Rule::new("all", &events, "events")).await.unwrap();
     }
 
     /// The messages in the queue `events`.

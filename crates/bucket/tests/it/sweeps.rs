@@ -28,7 +28,7 @@ impl Setup {
     async fn delete_after(&self, id: &str, prefix: &str, days: u64) {
         let (id, prefix) = (id.into(), prefix.into());
         let delete_after_ms = Some(days * DAY.as_millis() as u64);
-        let rule = LifecycleRule { id, prefix, delete_after_ms, abort_uploads_after_ms: None };
+        let rule = LifecycleRule { id, prefix, delete_after_ms, ..LifecycleRule::default() };
         self.buckets.put_lifecycle(&bucket(), rule).await.unwrap();
     }
 
@@ -147,8 +147,8 @@ async fn abandoned_uploads_are_aborted(setup: Setup) {
     let rule = |id: &str, prefix: &str, days: u64| LifecycleRule {
         id: id.into(),
         prefix: prefix.into(),
-        delete_after_ms: None,
         abort_uploads_after_ms: Some(days * DAY.as_millis() as u64),
+        ..LifecycleRule::default()
     };
     for rule in [rule("tmp", "tmp/", 1), rule("later", "tmp/", 20), rule("long", "long/", 20)] {
         setup.buckets.put_lifecycle(&bucket(), rule).await.unwrap();

@@ -74,26 +74,32 @@ pub struct NewSession {
     pub principal: Principal,
 }
 
-/// A session that lasts, without its secret.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A session of a browser.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Session {
-    /// The id: the hash of the secret, which is no credential.
+    /// Its id, which is no credential.
     pub id: String,
-    /// The id of the token that it stands for.
+    /// The id of its token.
     pub token: String,
-    /// The name of the token.
+    /// The name of its token; null for none.
     pub name: Option<String>,
-    /// The organization of the token.
+    /// The organization of its token; null for the whole platform.
     pub organization: Option<String>,
-    /// The role of the token.
+    /// The role of its token: `viewer`, `member`, `operator` or `admin`.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub role: Role,
-    /// The address from which it was begun, if the caller has named it.
+    /// The address from which it was begun; null if that is unknown.
     pub client: Option<String>,
     /// When it began.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub begun_at: Timestamp,
     /// When it was last used, to five minutes.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub last_used_at: Timestamp,
     /// When it ends if it is not used again.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub ends_at: Timestamp,
 }
 

@@ -39,15 +39,14 @@ pub struct BucketSpec {
 impl BucketSpec {
     /// Sends every change of keys that begin with `prefix` to a queue.
     pub fn notify(self, prefix: &str, to: Queue<BlobEvent>) -> Self {
-        let events = vec![EventType::ObjectCreate, EventType::ObjectDelete];
+        let events = [EventType::ObjectCreate, EventType::ObjectDelete];
         // One queue may get the events of several prefixes.
         let before = self.rules.iter().filter(|it| it.queue == to.name()).count();
         let id = match before {
-            0 => to.name().into(),
+            0 => to.name().to_owned(),
             count => format!("{}-{}", to.name(), count + 1),
         };
-        let (prefix, suffix, queue) = (prefix.into(), String::new(), to.name().into());
-        self.rule(Rule { id, events, prefix, suffix, queue })
+        self.rule(Rule { prefix: prefix.into(), ..Rule::new(&id, &events, to.name()) })
     }
 
     /// Sends changes to a queue.

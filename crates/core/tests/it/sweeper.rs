@@ -188,19 +188,12 @@ async fn old_blobs_are_deleted_with_events() {
     let Lab { clock, sweeper, _program, .. } = lab(Timestamp(0)).await;
     let (buckets, name) = (sweeper.buckets.clone().unwrap(), BucketName::new("photos").unwrap());
     buckets.create(&name).await.unwrap();
-    let rule = Rule {
-        id: "all".into(),
-        events: vec![EventType::ObjectDelete],
-        prefix: String::new(),
-        suffix: String::new(),
-        queue: "q".into(),
-    };
-    buckets.put_rule(&name, rule).await.unwrap();
+    buckets.put_rule(&name, Rule::new("all", &[EventType::ObjectDelete], "q")).await.unwrap();
     let old = LifecycleRule {
         id: "old".into(),
         prefix: "tmp/".into(),
         delete_after_ms: Some(90 * 60 * 1_000),
-        abort_uploads_after_ms: None,
+        ..LifecycleRule::default()
     };
     buckets.put_lifecycle(&name, old).await.unwrap();
     let key = |it: &str| BlobKey::new(it).unwrap();

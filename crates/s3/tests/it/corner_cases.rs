@@ -152,9 +152,8 @@ async fn unset_features_are_answered_as_in_s3() {
     setup.ask("GET", "/photos/b?tagging", "").await.is(404, "NoSuchKey");
     setup.ask("GET", "/photos/a?retention", "").await.is(400, "InvalidRequest");
     setup.ask("GET", "/photos/a?legal-hold", "").await.is(400, "InvalidRequest");
-    let (id, prefix) = ("old".into(), String::new());
-    let (delete_after_ms, abort_uploads_after_ms) = (Some(86_400_000), None);
-    let rule = LifecycleRule { id, prefix, delete_after_ms, abort_uploads_after_ms };
+    let (id, delete_after_ms) = ("old".into(), Some(86_400_000));
+    let rule = LifecycleRule { id, delete_after_ms, ..LifecycleRule::default() };
     setup.buckets.put_lifecycle(&BucketName::new("photos").unwrap(), rule).await.unwrap();
     // The bucket has lifecycle rules that S3 cannot represent.
     setup.ask("GET", "/photos?lifecycle", "").await.is(501, "NotImplemented");
@@ -185,9 +184,8 @@ async fn a_setting_that_no_bucket_has_can_be_deleted() {
     setup.ask("DELETE", "/photos/a?tagging", "").await.is(204, "");
     setup.ask("DELETE", "/photos/b?tagging", "").await.is(404, "NoSuchKey");
     setup.ask("GET", "/photos/a", "").await.is(200, "");
-    let (id, prefix) = ("old".into(), String::new());
-    let (delete_after_ms, abort_uploads_after_ms) = (Some(86_400_000), None);
-    let rule = LifecycleRule { id, prefix, delete_after_ms, abort_uploads_after_ms };
+    let (id, delete_after_ms) = ("old".into(), Some(86_400_000));
+    let rule = LifecycleRule { id, delete_after_ms, ..LifecycleRule::default() };
     setup.buckets.put_lifecycle(&BucketName::new("photos").unwrap(), rule).await.unwrap();
     let kept = setup.ask("DELETE", "/photos?lifecycle", "").await.is(501, "NotImplemented");
     assert!(kept.body.contains("`steadfast buckets lifecycle delete`"), "{}", kept.body);
@@ -239,9 +237,9 @@ async fn the_rules_of_a_bucket_are_its_notifications() {
     let body = setup.ask("GET", "/photos?notification", "").await.is(200, "").body;
     assert!(!body.contains("Queue"), "{body}");
     let photos = BucketName::new("photos").unwrap();
-    let events = vec![EventType::ObjectCreate, EventType::ObjectDelete];
+    let events = [EventType::ObjectCreate, EventType::ObjectDelete];
     let (prefix, suffix) = ("a&b/".into(), ".jpg".into());
-    let rule = Rule { id: "all".into(), events, prefix, suffix, queue: "photo-news".into() };
+    let rule = Rule { prefix, suffix, ..Rule::new("all", &events, "photo-news") };
     setup.buckets.put_rule(&photos, rule).await.unwrap();
     let body = setup.ask("GET", "/photos?notification", "").await.is(200, "").body;
     let queue = format!("<Queue>arn:steadfast:sqs:us-east-1:{}:photo-news</Queue>", {

@@ -58,11 +58,11 @@ pub(crate) async fn list(server: Arc<Server>, it: ListBuckets) -> Result<Page<Bu
     let page = PageRequest::new(it.limit, it.cursor.as_deref())?;
     let after = page.after_name()?.map(BucketName::new).transpose().map_err(|_| bad_cursor())?;
     let found = server.buckets()?.buckets(after.as_ref(), page.limit + 1).await?;
-    Ok(page.page(found, |it| Cursor::Name(it.name.to_string()), Bucket::from))
+    Ok(page.page(found, |it| Cursor::Name(it.name.to_string()), |it| it))
 }
 
 pub(crate) async fn show(server: Arc<Server>, it: ShowBucket) -> Result<Bucket, Problem> {
-    Ok(server.buckets()?.bucket(&BucketName::new(&it.bucket)?).await?.into())
+    Ok(server.buckets()?.bucket(&BucketName::new(&it.bucket)?).await?)
 }
 
 pub(crate) async fn put(server: Arc<Server>, it: PutBucket) -> Result<SavedBucket, Problem> {
@@ -163,15 +163,14 @@ pub(crate) async fn delete_lifecycle(
 }
 
 async fn list_cors(server: Arc<Server>, it: ListCorsRules) -> Result<Page<CorsRule>, Problem> {
-    let rules = server.buckets()?.cors(&BucketName::new(&it.bucket)?).await?;
-    Ok(Page::whole(rules.into_iter().map(CorsRule::from).collect()))
+    Ok(Page::whole(server.buckets()?.cors(&BucketName::new(&it.bucket)?).await?))
 }
 
 async fn put_cors(server: Arc<Server>, it: PutCorsRule) -> Result<CorsRule, Problem> {
     let bucket = BucketName::new(&it.bucket)?;
-    let rule = steadfast_bucket::CorsRule::from(it);
+    let rule = CorsRule::from(it);
     server.buckets()?.put_cors(&bucket, rule.clone()).await?;
-    Ok(rule.into())
+    Ok(rule)
 }
 
 async fn delete_cors(server: Arc<Server>, it: DeleteCorsRule) -> Result<Deleted, Problem> {

@@ -21,12 +21,12 @@ pub(crate) async fn list(server: Arc<Server>, it: ListQuotas) -> Result<Page<Quo
     let is_more = limit < found.len();
     found.truncate(limit);
     let next = found.last().filter(|_| is_more).map(|it| it.organization.clone());
-    Ok(Page { items: found.into_iter().map(Quota::from).collect(), next })
+    Ok(Page { items: found, next })
 }
 
 async fn show(server: Arc<Server>, it: ShowQuota) -> Result<Quota, Problem> {
     let found = server.buckets()?.quota(&it.organization).await?;
-    Ok(found.ok_or_else(|| no_quota(&it.organization))?.into())
+    found.ok_or_else(|| no_quota(&it.organization))
 }
 
 async fn set(server: Arc<Server>, it: SetQuota) -> Result<Quota, Problem> {
@@ -41,7 +41,7 @@ async fn set(server: Arc<Server>, it: SetQuota) -> Result<Quota, Problem> {
     let buckets = server.buckets()?;
     buckets.set_quota(name, (&it).into()).await?;
     let found = buckets.quota(name).await.map_err(|it| Problem::from(it).after_change())?;
-    Ok(found.ok_or_else(|| no_quota(name))?.into())
+    found.ok_or_else(|| no_quota(name))
 }
 
 async fn remove(server: Arc<Server>, it: RemoveQuota) -> Result<RemovedQuota, Problem> {

@@ -10,7 +10,7 @@ use axum::{
 };
 use steadfast_api::{
     Code,
-    server::{Alive, BlobCheck, CheckBlobs, Examination, Examine, Readiness, UnreadableBlob},
+    server::{Alive, BlobCheck, CheckBlobs, Examination, Examine, Readiness},
 };
 use steadfast_bucket::{CheckCursor, Checked};
 use steadfast_core::queue::QueueView;
@@ -128,9 +128,8 @@ pub(crate) async fn check_blobs(server: Arc<Server>, it: CheckBlobs) -> Result<B
         None => Some(buckets.count_blobs().await?),
         Some(_) => None,
     };
-    let Checked { blobs, bytes, named, next, .. } =
+    let Checked { blobs, bytes, named: unreadable, next, .. } =
         buckets.check(after, CHECKED_BYTES, CHECKED_BYTES).await?;
-    let unreadable = named.into_iter().map(UnreadableBlob::from).collect();
     let next = next.and_then(|it| serde_json::to_string(&it).ok());
     Ok(BlobCheck { total, blobs, bytes, unreadable, next })
 }

@@ -27,7 +27,7 @@ pub(crate) async fn list(
 ) -> Result<Page<Session>, Problem> {
     let (after, limit) = (it.cursor.as_deref(), it.limit.rows());
     let (items, next) = server.runtime.sessions().list(only(&caller), after, limit).await?;
-    Ok(Page { items: items.into_iter().map(Session::from).collect(), next })
+    Ok(Page { items, next })
 }
 
 pub(crate) async fn end(

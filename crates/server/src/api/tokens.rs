@@ -63,7 +63,7 @@ async fn create(server: Arc<Server>, caller: Caller, it: CreateToken) -> Result<
     if let Err(error) = server.close_access().await {
         tracing::error!(%error, "admin token not written; see `steadfast doctor`");
     }
-    Ok(NewToken { entry: new.token.into(), token: new.secret })
+    Ok(NewToken { entry: new.token, token: new.secret })
 }
 
 /// The organization whose tokens a caller manages; `None` for all tokens.
@@ -168,7 +168,7 @@ async fn rotate(
     match rotated? {
         Some(new) => {
             record::describe(&facts(&new.token));
-            Ok(NewToken { entry: new.token.into(), token: new.secret })
+            Ok(NewToken { entry: new.token, token: new.secret })
         }
         None => Err(not_found(&id)),
     }
@@ -180,7 +180,7 @@ async fn list(server: Arc<Server>, caller: Caller, it: ListTokens) -> Result<Pag
     let is_more = limit < found.len();
     found.truncate(limit);
     let next = found.last().filter(|_| is_more).map(|it| it.id.clone());
-    Ok(Page { items: found.into_iter().map(Token::from).collect(), next })
+    Ok(Page { items: found, next })
 }
 
 async fn revoke(
@@ -230,7 +230,7 @@ async fn revoke_older(
 }
 
 /// The facts about a token for the audit log.
-fn facts(it: &steadfast_core::Token) -> String {
+fn facts(it: &Token) -> String {
     let mut facts = vec![format!("token {}", it.id), format!("role {}", it.role.name())];
     facts.extend(it.organization.as_ref().map(|it| format!("organization {it}")));
     facts.extend(it.name.as_ref().map(|it| format!("name {it}")));

@@ -143,7 +143,7 @@ fn list(page: &Page<Bucket>) -> String {
     for it in &page.items {
         let max = it.max_blob_bytes.map(|it| it.to_string());
         let (rules, lifecycle) = (it.rules.len().to_string(), it.lifecycle.len().to_string());
-        let (name, created) = (it.name.clone(), it.created_at.clone());
+        let (name, created) = (it.name.to_string(), it.created_at.rfc3339());
         table.row([name, created, or_dash(max.as_deref()), rules, lifecycle]);
     }
     table.write()

@@ -2,7 +2,7 @@
 
 use steadfast_api::{
     Page,
-    quotas::{ListQuotas, Quota, QuotaUse, RemoveQuota, SetQuota, ShowQuota},
+    quotas::{ListQuotas, Quota, QuotaUse, RemoveQuota, SetQuota, ShowQuota, kinds},
 };
 
 use super::{noun::Noun, table::Table};
@@ -34,7 +34,7 @@ fn of(it: QuotaUse, write: fn(u64) -> String) -> String {
 }
 
 fn show(quota: &Quota) -> String {
-    let rows = quota.kinds().map(|(kind, it, write)| format!("{kind:<18}{}\n", of(it, write)));
+    let rows = kinds(quota).map(|(kind, it, write)| format!("{kind:<18}{}\n", of(it, write)));
     let note = if quota.is_counting { "earlier blobs are still being counted\n" } else { "" };
     format!("{}{note}", rows.concat())
 }
@@ -45,7 +45,7 @@ fn list(page: &Page<Quota>) -> String {
     }
     let mut table = Table::new(&["ORGANIZATION", "BYTES", "OBJECTS", "SPEND THIS MONTH"]);
     for quota in &page.items {
-        let [bytes, objects, spend] = quota.kinds().map(|(_, it, write)| of(it, write));
+        let [bytes, objects, spend] = kinds(quota).map(|(_, it, write)| of(it, write));
         table.row([quota.organization.clone(), bytes, objects, spend]);
     }
     table.write()

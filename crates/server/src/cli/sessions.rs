@@ -39,12 +39,12 @@ fn list(page: &Page<Session>) -> String {
             it.id.clone(),
             it.token.clone(),
             or_dash(it.name.as_deref()),
-            it.role.clone(),
+            it.role.name().into(),
             or_dash(it.organization.as_deref()),
             or_dash(it.client.as_deref()),
-            it.begun_at.clone(),
-            it.last_used_at.clone(),
-            it.ends_at.clone(),
+            it.begun_at.rfc3339(),
+            it.last_used_at.rfc3339(),
+            it.ends_at.rfc3339(),
         ]);
     }
     table.write()

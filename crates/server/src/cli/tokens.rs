@@ -7,8 +7,12 @@ use steadfast_api::{
         RotateToken, Token,
     },
 };
+use steadfast_store::Timestamp;
 
-use super::{noun::Noun, table::Table};
+use super::{
+    noun::Noun,
+    table::{Table, or_dash},
+};
 
 pub(super) fn noun() -> Noun {
     Noun::new("tokens", "Create, list, rotate and revoke tokens")
@@ -55,7 +59,7 @@ fn created(NewToken { entry, token }: &NewToken) -> String {
     format!(
         "{token}\n\nThe token has role {} and is for {whom}. Keep it: it is not shown again. Send \
          it as\n  Authorization: Bearer TOKEN\n",
-        entry.role
+        entry.role.name()
     )
 }
 
@@ -66,20 +70,21 @@ fn list(page: &Page<Token>) -> String {
     let headers =
         ["TOKEN", "NAME", "ROLE", "ORGANIZATION", "SCOPES", "CREATED", "LAST USED", "ENDS"];
     let mut table = Table::new(&headers);
-    let or_dash = |it: &Option<String>| it.clone().unwrap_or_else(|| "-".into());
+    let time = |it: Option<Timestamp>| it.map_or_else(|| "-".into(), Timestamp::rfc3339);
     for it in &page.items {
-        let ends = match &it.revoked_at {
-            Some(at) => format!("revoked {at}"),
-            None => or_dash(&it.expires_at),
+        let ends = match it.revoked_at {
+            Some(at) => format!("revoked {}", at.rfc3339()),
+            None => time(it.expires_at),
         };
+        let scopes: Vec<String> = it.scopes.iter().map(ToString::to_string).collect();
         table.row([
             it.id.clone(),
-            or_dash(&it.name),
-            it.role.clone(),
-            or_dash(&it.organization),
-            if it.scopes.is_empty() { "-".into() } else { it.scopes.join(" ") },
-            it.created_at.clone(),
-            or_dash(&it.last_used_at),
+            or_dash(it.name.as_deref()),
+            it.role.name().into(),
+            or_dash(it.organization.as_deref()),
+            if scopes.is_empty() { "-".into() } else { scopes.join(" ") },
+            it.created_at.rfc3339(),
+            time(it.last_used_at),
             ends,
         ]);
     }

@@ -22,7 +22,7 @@ pub(super) async fn check(server: &Server) -> Option<Check> {
         };
         let Some(end) = page.last() else { break };
         (last, count) = (Some(end.organization.clone()), count + page.len());
-        full.extend(page.into_iter().filter_map(|it| nearly_full(&it.into())));
+        full.extend(page.into_iter().filter_map(|it| nearly_full(&it)));
     }
     if count == 0 {
         return None;

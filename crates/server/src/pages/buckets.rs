@@ -96,8 +96,8 @@ pub(super) async fn list(
     let page = api::list(server, params).await?;
     let row = |it: &Bucket| {
         let count = |count: usize| optional(Some(count).filter(|it| 0 < *it));
-        let (created, max) = (time(&it.created_at), optional(it.max_blob_bytes.map(size)));
-        let name = link(path_of(&it.name), &it.name);
+        let (created, max) = (time(it.created_at.rfc3339()), optional(it.max_blob_bytes.map(size)));
+        let name = link(path_of(it.name.as_str()), it.name.as_str());
         [name, created, max, count(it.rules.len()), count(it.lifecycle.len())]
     };
     let columns = [
@@ -138,7 +138,7 @@ pub(super) async fn create(
 ) -> Result<Redirect, Problem> {
     let request = PutBucket { bucket: form.required("name")?, ..PutBucket::default() };
     form.end()?;
-    Ok(Redirect::to(&path_of(&api::put(server, request).await?.bucket.name)))
+    Ok(Redirect::to(&path_of(api::put(server, request).await?.bucket.name.as_str())))
 }
 
 /// The query of the page of a bucket.
@@ -173,7 +173,7 @@ pub(super) async fn show(
         (crumbs(&bucket, &prefix))
         h1.address { (bucket) }
         p.lead {
-            "created " (time(&view.created_at))
+            "created " (time(view.created_at.rfc3339()))
             @if let Some(max) = view.max_blob_bytes { " · at most " (size(max)) " per blob" }
             " · " a href={ "/v1" (path) } { "JSON" }
         }

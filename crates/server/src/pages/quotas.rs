@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use maud::{Markup, html};
-use steadfast_api::quotas::{ListQuotas, Quota, QuotaUse};
+use steadfast_api::quotas::{ListQuotas, Quota, QuotaUse, kinds};
 use steadfast_web::{
     Page, Params, Problem,
     console::{Section, console},
@@ -28,7 +28,7 @@ pub(super) async fn list(
     ];
     let row = |it: &Quota| {
         let mut cells = vec![text(&it.organization)];
-        cells.extend(it.kinds().map(|(kind, used, write)| bar(kind, used, write)));
+        cells.extend(kinds(it).map(|(kind, used, write)| bar(kind, used, write)));
         cells.push(text(if it.is_counting { "in progress" } else { "complete" }));
         cells
     };

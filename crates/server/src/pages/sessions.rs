@@ -42,12 +42,12 @@ pub(super) async fn list(
         vec![
             text(&it.token),
             optional(it.name.as_deref()),
-            text(&it.role),
+            text(it.role.name()),
             optional(it.organization.as_deref()),
-            time(&it.begun_at),
-            time(&it.last_used_at),
+            time(it.begun_at.rfc3339()),
+            time(it.last_used_at.rfc3339()),
             optional(it.client.as_deref()),
-            time(&it.ends_at),
+            time(it.ends_at.rfc3339()),
             button(&format!("/sessions/{}/end", it.id), "End", true),
         ]
     };

@@ -165,9 +165,8 @@ impl World {
         let mut after = self.model.clone();
         after.listens = !after.listens;
         let done = if after.listens {
-            let events = vec![EventType::ObjectCreate, EventType::ObjectDelete];
-            let (prefix, suffix) = (String::new(), String::new());
-            let rule = Rule { id: "all".into(), events, prefix, suffix, queue: "events".into() };
+            let events = [EventType::ObjectCreate, EventType::ObjectDelete];
+            let rule = Rule::new("all", &events, "events");
             self.buckets().put_rule(&bucket(), rule).await
         } else {
             self.buckets().delete_rule(&bucket(), "all").await

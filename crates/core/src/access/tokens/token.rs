@@ -20,30 +20,46 @@ pub(super) const SCOPES_MAX: usize = 100;
 /// Revoked and expired tokens are listed for this time, and then deleted.
 const ENDED_KEPT: Duration = Duration::from_hours(30 * 24);
 
-/// The stored part of a token.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A token, without its secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Token {
-    /// The id. It is part of the token and is no secret.
+    /// Its id.
     pub id: String,
-    /// The name, for people.
+    /// Its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The organization, if the token is for one.
+    /// The organization that it is limited to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub organization: Option<String>,
-    /// The role.
+    /// Its role.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub role: Role,
-    /// The limits of the token.
+    /// Its limits.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
     pub scopes: Vec<Scope>,
-    /// When it was created, or rotated.
+    /// When it was created or rotated.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub created_at: Timestamp,
     /// When it expires.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub expires_at: Option<Timestamp>,
     /// When it was revoked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub revoked_at: Option<Timestamp>,
     /// The id of the token that created it, or `this machine` for that of `admin.token`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_by: Option<String>,
     /// The id of the token that a rotation with an overlap created.
+    #[serde(skip)]
     pub replaced_by: Option<String>,
     /// When it was last used, to the minute.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub last_used_at: Option<Timestamp>,
 }
 

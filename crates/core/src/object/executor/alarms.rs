@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 use steadfast_store::Timestamp;
 
 use super::{tables::Table, turn_state::TurnState};
-use crate::{Result, workflow::Time};
+use crate::Result;
 
 /// The policy for due times of a repeated alarm that passed while the program was down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -47,10 +47,8 @@ pub struct Alarm {
     /// Its name.
     pub name: String,
     /// The time that it was set to.
-    #[serde(serialize_with = "time")]
     pub due_at: Timestamp,
     /// The time at which it fires: `due_at`, or later if an attempt failed.
-    #[serde(serialize_with = "time")]
     pub ring_at: Timestamp,
     /// The message that arrives then.
     pub message: String,
@@ -68,10 +66,6 @@ pub struct Alarm {
     pub error: Option<String>,
     #[serde(skip)]
     pub(in crate::object) body: String,
-}
-
-fn time<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
-    Time(*at).serialize(serializer)
 }
 
 fn millis<S: Serializer>(every: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {

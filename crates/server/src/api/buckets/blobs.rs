@@ -80,7 +80,7 @@ pub(crate) async fn put(
 ) -> Result<Json<Blob>, Problem> {
     let (bucket, key) = names(&bucket, &key)?;
     let size = headers::length(&headers);
-    let max = server.buckets()?.bucket(&bucket).await?.settings.max_blob_bytes.unwrap_or(u64::MAX);
+    let max = server.buckets()?.bucket(&bucket).await?.max_blob_bytes.unwrap_or(u64::MAX);
     if size.is_some_and(|it| max < it) {
         return Err(BucketError::TooLarge { max }.into());
     }

@@ -103,7 +103,7 @@ fn event_and_lifecycle_rules_are_put_shown_listed_and_deleted() {
         queue: "q".into(),
         events: vec![EventType::ObjectCreate],
         prefix: "in/".into(),
-        suffix: String::new(),
+        ..PutBucketRule::default()
     };
     assert_eq!(client.send(&rule, false).unwrap().prefix, "in/");
     let other = PutBucketRule { id: "other".into(), ..rule };
@@ -163,8 +163,7 @@ fn blobs_are_listed_by_level_and_their_events_are_listed_newest_first() {
         id: "all".into(),
         queue: "q".into(),
         events: vec![EventType::ObjectCreate, EventType::ObjectDelete],
-        prefix: String::new(),
-        suffix: String::new(),
+        ..PutBucketRule::default()
     };
     client.send(&rule, false).unwrap();
     put_blob(&client, "in/a?b", b"12345");

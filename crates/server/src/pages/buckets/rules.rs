@@ -29,7 +29,7 @@ use crate::{
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 
 pub(super) fn rules_card(view: &Bucket) -> Markup {
-    let path = format!("{}/rules", path_of(&view.name));
+    let path = format!("{}/rules", path_of(view.name.as_str()));
     let rule = |it: &BucketRule| {
         let events: Vec<&str> = it.events.iter().map(|it| it.name()).collect();
         html! {
@@ -52,7 +52,7 @@ pub(super) fn rules_card(view: &Bucket) -> Markup {
 }
 
 pub(super) fn lifecycle_card(view: &Bucket) -> Markup {
-    let path = format!("{}/lifecycle", path_of(&view.name));
+    let path = format!("{}/lifecycle", path_of(view.name.as_str()));
     let span = |millis: u64| words(i64::try_from(millis).unwrap_or(i64::MAX));
     let rule = |it: &LifecycleRule| {
         html! {
@@ -133,7 +133,8 @@ pub(in crate::pages) async fn put_rule(
     let (prefix, suffix) = (exact("prefix"), exact("suffix"));
     form.end()?;
     let to = path_of(&bucket);
-    api::put_rule(server, PutBucketRule { bucket, id, queue, events, prefix, suffix }).await?;
+    let all = PutBucketRule { bucket, id, queue, events, ..PutBucketRule::default() };
+    api::put_rule(server, PutBucketRule { prefix, suffix, ..all }).await?;
     Ok(Redirect::to(&to))
 }
 
