@@ -10,11 +10,13 @@ use std::{
     time::Duration,
 };
 
-use steadfast_store::{Commit, Entropy, EntryRange, Outcome, Store, StoreClock, StoreError};
+use steadfast_store::{
+    Commit, Entropy, EntryRange, Outcome, RowCache, Store, StoreClock, StoreError,
+};
 
 use crate::{
-    BucketError,
-    cache::{BucketCache, NextAborts},
+    BucketError, BucketName,
+    cache::{CachedBucket, NextAborts},
     content::{Blobs, ContentId, FileName, run_blocking},
     file_changes::FileChanges,
     ledger::Ledgers,
@@ -64,7 +66,8 @@ pub(crate) struct Shared {
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) options: BucketOptions,
     pub(crate) account: String,
-    pub(crate) cache: BucketCache,
+    /// Settings and floors of buckets.
+    pub(crate) cache: RowCache<BucketName, Arc<CachedBucket>>,
     pub(crate) readers: Readers,
     pub(crate) changes: Arc<FileChanges>,
     pub(crate) session: tokio::sync::Mutex<session::State>,

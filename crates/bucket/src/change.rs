@@ -185,19 +185,16 @@ impl Shared {
                 let (value, reference) = (Some(stored.json()?), Some(id.reference()));
                 Put { entry: entry.clone(), value, reference, expires: None }
             }
-            None => {
-                let expires = Some(self.options.keep_tombstones);
-                Put { entry: entry.clone(), value: None, reference: None, expires }
-            }
+            None => Put::removal(entry.clone(), self.options.keep_tombstones),
         };
         let mut commit = Commit::of(Write::Put(put))
             .expect(Self::expect_bucket(bucket, known)?)
             .expect(Expect::Revision { entry: entry.clone(), revision });
         if let Some((upload, revision)) = &change.upload {
-            let (entry, expires) = (upload.clone(), Some(std::time::Duration::ZERO));
+            let gone = Put::removal(upload.clone(), std::time::Duration::ZERO);
             commit = commit
                 .expect(Expect::Revision { entry: upload.clone(), revision: *revision })
-                .write(Write::Put(Put { entry, value: None, reference: None, expires }));
+                .write(Write::Put(gone));
         }
         let key = change.key.as_str();
         if let Some(rule) = known.settings.rules.iter().find(|it| it.sends(change.action, key)) {

@@ -38,10 +38,7 @@ impl BucketName {
 
 /// Writes that remove entries immediately.
 fn removal(entries: Vec<EntryKey>) -> Vec<Write> {
-    let remove = |entry: &EntryKey| {
-        let (value, reference, expires) = (None, None, Some(Duration::ZERO));
-        Write::Put(Put { entry: entry.clone(), value, reference, expires })
-    };
+    let remove = |it: &EntryKey| Write::Put(Put::removal(it.clone(), Duration::ZERO));
     let mut writes: Vec<Write> = entries.iter().map(remove).collect();
     if !entries.is_empty() {
         writes.push(Write::ExpireEntries { entries });

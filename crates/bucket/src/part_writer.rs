@@ -199,9 +199,8 @@ impl Shared {
             let mut commit = Commit::default();
             let mut gone = Vec::new();
             for Entry { entry, .. } in entries {
-                let (value, reference, expires) = (None, None, Some(Duration::ZERO));
                 gone.push(entry.clone());
-                commit = commit.write(Write::Put(Put { entry, value, reference, expires }));
+                commit = commit.write(Write::Put(Put::removal(entry, Duration::ZERO)));
             }
             self.commit(commit.write(Write::ExpireEntries { entries: gone })).await?.ok();
         }

@@ -379,9 +379,8 @@ impl Buckets {
         let upload = loop {
             let upload = self.upload(bucket, key, id).await?;
             let entry = Upload::entry(bucket, key, upload.content)?;
-            let expires = Some(Duration::ZERO);
-            let put = Put { entry: entry.clone(), value: None, reference: None, expires };
-            let expect = Expect::Revision { entry, revision: upload.revision };
+            let expect = Expect::Revision { entry: entry.clone(), revision: upload.revision };
+            let put = Put::removal(entry, Duration::ZERO);
             let commit = Commit::of(Write::Put(put)).expect(expect);
             let ended = self.commit_abort(bucket, &upload, commit).await;
             if ended.inspect_err(|it| self.shared.note_lost_parts(it))?.is_ok() {

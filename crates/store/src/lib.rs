@@ -36,6 +36,7 @@ mod query;
 mod queue;
 mod reads;
 mod recorded;
+mod records;
 mod retention;
 mod retry;
 mod run;
@@ -78,6 +79,7 @@ pub use self::{
     query::{Answer, DueCursor, Query, QueryKind, StreamSummary, Totals},
     queue::{DEPTH_SEEN_MAX, ENQUEUE, QueueDepth, QueuedMessage, queue_address},
     recorded::{Attempt, Recorded, SettledAs, Settlement, State},
+    records::{Record, Records, RowCache},
     retention::{ExpiryList, ExpiryRow, KeyName, Retention},
     retry::{RetryPolicy, backoff},
     run::{RunCursor, RunFilter, RunPage, RunStatus, RunSummary},
