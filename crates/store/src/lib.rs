@@ -68,7 +68,7 @@ pub use self::{
     code::Code,
     commit::{Commit, Expect, Remember, Snapshot, Write},
     entropy::{Entropy, SeededEntropy},
-    entry::{AgeCursor, Entry, EntryKey, EntryRange, Put, behind},
+    entry::{AgeCursor, Count, Entry, EntryKey, EntryRange, Put, behind},
     error::{CommitsLost, InvalidInput, OpenError, RemoteProblem, StoreError},
     id::{Address, AddressError, EntityId, EntityKind, Position, Version},
     memory::{MemoryStore, Moment},
