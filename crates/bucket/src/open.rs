@@ -9,7 +9,7 @@ use steadfast_store::{Entropy, Records, RowCache, SeededEntropy, Store, Timestam
 
 use crate::{
     BucketError, BucketOptions, Buckets, buckets::Shared, cache::NextAborts, content::Blobs,
-    file_changes::FileChanges, ledger::Ledgers, readers::Readers, session,
+    file_changes::FileChanges, readers::Readers, session,
 };
 
 /// Pause between attempts to begin a session while the disk is full.
@@ -76,7 +76,8 @@ impl BucketsBuilder {
             found: parking_lot::Mutex::new(session.found()),
             session: tokio::sync::Mutex::new(session),
             next_aborts: NextAborts::default(),
-            ledgers: Ledgers::default(),
+            quotas: RowCache::default(),
+            counting: Arc::default(),
             checked: AtomicU64::new(0),
             unreadable: AtomicU64::new(0),
         };
