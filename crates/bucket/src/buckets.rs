@@ -10,14 +10,17 @@ use std::{
     time::Duration,
 };
 
-use steadfast_store::{Commit, Entropy, EntryRange, Outcome, Store, StoreClock, StoreError};
+use steadfast_store::{
+    Commit, Entropy, EntryKey, EntryRange, Outcome, Put, RowCache, Store, StoreClock, StoreError,
+    Write,
+};
 
 use crate::{
-    BucketError,
-    cache::{BucketCache, NextAborts},
+    BucketError, BucketName,
+    cache::{CachedBucket, NextAborts},
     content::{Blobs, ContentId, FileName, run_blocking},
     file_changes::FileChanges,
-    ledger::Ledgers,
+    quota::KnownQuotas,
     readers::Readers,
     session,
 };
@@ -64,13 +67,16 @@ pub(crate) struct Shared {
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) options: BucketOptions,
     pub(crate) account: String,
-    pub(crate) cache: BucketCache,
+    /// Settings and floors of buckets.
+    pub(crate) cache: RowCache<BucketName, Arc<CachedBucket>>,
     pub(crate) readers: Readers,
     pub(crate) changes: Arc<FileChanges>,
     pub(crate) session: tokio::sync::Mutex<session::State>,
     pub(crate) found: parking_lot::Mutex<session::Found>,
     pub(crate) next_aborts: NextAborts,
-    pub(crate) ledgers: Ledgers,
+    pub(crate) quotas: RowCache<(), Arc<KnownQuotas>>,
+    /// Held by the count of what was stored before a quota, and by changes of its organization.
+    pub(crate) counting: Arc<tokio::sync::RwLock<()>>,
     /// Blobs that were checked, and reads of damaged or missing ones, since the process started.
     pub(crate) checked: AtomicU64,
     pub(crate) unreadable: AtomicU64,
@@ -179,6 +185,16 @@ impl Shared {
             Outcome::Duplicate(before) => Err(BucketError::repeated(&before)),
         }
     }
+}
+
+/// Writes that remove entries immediately.
+pub(crate) fn removal(entries: Vec<EntryKey>) -> Vec<Write> {
+    let remove = |it: &EntryKey| Write::Put(Put::removal(it.clone(), Duration::ZERO));
+    let mut writes: Vec<Write> = entries.iter().map(remove).collect();
+    if !entries.is_empty() {
+        writes.push(Write::ExpireEntries { entries });
+    }
+    writes
 }
 
 /// Prevents the removal of a content's files while it exists.

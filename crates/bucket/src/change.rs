@@ -141,34 +141,33 @@ impl Shared {
         before: &Option<Blob>,
         commit: Commit,
     ) -> Result<Result<Receipt, Rejection>, BucketError> {
-        // A completed upload takes away all of its parts: none of them may be in flight.
-        let counter = self.usage_counter(&change.key, change.upload.is_some()).await?;
-        let changes = match counter.has_quota() {
-            true => self.usage_changes(bucket, change, before).await?,
-            false => Vec::new(),
-        };
+        let counter = self.usage_counter(&change.key).await?;
+        let (changes, commit) = self.usage_changes(bucket, change, before, commit).await?;
         let size = change.content.as_ref().map_or(0, |it| it.1.size);
         counter.commit(self, commit, &changes, size).await
     }
 
-    /// The differences that a change makes for its organization.
+    /// The differences that a change makes for its organization, and its commit, which ends the
+    /// counter of the parts of a completed upload.
     async fn usage_changes(
         &self,
         bucket: &BucketName,
         change: &Change,
         before: &Option<Blob>,
-    ) -> Result<Vec<UsageChange>, BucketError> {
+        mut commit: Commit,
+    ) -> Result<(Vec<UsageChange>, Commit), BucketError> {
         let (old, new) = (before.as_ref(), change.content.as_ref());
         let size = new.map_or(0, |it| signed(it.1.size)) - old.map_or(0, |it| signed(it.size));
         let objects = i64::from(new.is_some()) - i64::from(old.is_some());
         let place = Place::of_blob(bucket, &change.key);
         let mut changes = vec![UsageChange { place, bytes: size, objects }];
         if let (Some((upload, _)), Some((content, _))) = (&change.upload, new) {
-            let parts = self.bytes_of_parts(bucket, *content).await?;
+            let (parts, ended) = self.end_parts(*content, commit).await?;
+            commit = ended;
             let place = Place::of_upload(bucket, upload);
-            changes.push(UsageChange { place, bytes: -signed(parts), objects: -1 });
+            changes.push(UsageChange { place, bytes: -parts, objects: -1 });
         }
-        Ok(changes)
+        Ok((changes, commit))
     }
 
     fn commit_of(
@@ -185,19 +184,16 @@ impl Shared {
                 let (value, reference) = (Some(stored.json()?), Some(id.reference()));
                 Put { entry: entry.clone(), value, reference, expires: None }
             }
-            None => {
-                let expires = Some(self.options.keep_tombstones);
-                Put { entry: entry.clone(), value: None, reference: None, expires }
-            }
+            None => Put::removal(entry.clone(), self.options.keep_tombstones),
         };
         let mut commit = Commit::of(Write::Put(put))
             .expect(Self::expect_bucket(bucket, known)?)
             .expect(Expect::Revision { entry: entry.clone(), revision });
         if let Some((upload, revision)) = &change.upload {
-            let (entry, expires) = (upload.clone(), Some(std::time::Duration::ZERO));
+            let gone = Put::removal(upload.clone(), std::time::Duration::ZERO);
             commit = commit
                 .expect(Expect::Revision { entry: upload.clone(), revision: *revision })
-                .write(Write::Put(Put { entry, value: None, reference: None, expires }));
+                .write(Write::Put(gone));
         }
         let key = change.key.as_str();
         if let Some(rule) = known.settings.rules.iter().find(|it| it.sends(change.action, key)) {

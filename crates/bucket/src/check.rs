@@ -4,7 +4,7 @@
 use std::{sync::atomic::Ordering, time::Duration};
 
 use serde::{Deserialize, Serialize};
-use steadfast_store::{Commit, EntryKey, Json, Put, StoreError, Timestamp, Write};
+use steadfast_store::{Commit, Put, Records, Timestamp, Write};
 
 use crate::{
     Blob, BlobKey, BlobReader, BucketError, BucketName, Buckets, buckets::Shared, session::Found,
@@ -301,12 +301,7 @@ impl Buckets {
     #[steadfast_store::boxed]
     pub async fn check_record(&self) -> Result<CheckRecord, BucketError> {
         let Found { emptied_at, restored_at } = *self.shared.found.lock();
-        let Some(value) = self.shared.store.entry(&entry()?).await?.and_then(|it| it.value) else {
-            return Ok(CheckRecord { emptied_at, restored_at, ..CheckRecord::default() });
-        };
-        let reason = |error| format!("record of the checks of blobs: {error}");
-        let record: CheckRecord = serde_json::from_str(value.as_str())
-            .map_err(|error| StoreError::Corrupt { reason: reason(error) })?;
+        let record = SYSTEM.find(&*self.shared.store, CHECK).await?.value.unwrap_or_default();
         Ok(CheckRecord { emptied_at, restored_at, ..record })
     }
 
@@ -359,17 +354,16 @@ impl Buckets {
             record.last = std::mem::take(&mut record.now);
             (record.began_at, record.ended_at) = (None, Some(self.shared.clock.now().0));
         }
-        let entry = entry()?;
-        let value = Some(Json::of(&record)?);
-        let put = Put { entry, value, reference: None, expires: None };
+        let put = Put::of(SYSTEM.entry(CHECK)?, &record)?;
         let _ = self.shared.commit(Commit::of(Write::Put(put))).await?;
         Ok(if is_over { every } else { Duration::ZERO })
     }
 }
 
-fn entry() -> Result<EntryKey, BucketError> {
-    Ok(EntryKey::new("system", b"blob-check")?)
-}
+/// The record of the checks is one of them.
+const SYSTEM: Records<CheckRecord> = Records::new("system");
+
+const CHECK: &[u8] = b"blob-check";
 
 impl Checked {
     /// Adds the next part of the same check.

@@ -58,7 +58,7 @@ impl Shared {
         };
         found.floor = self.floor(bucket).await?;
         let found = Arc::new(found);
-        self.cache.learn(bucket, &found, forgotten);
+        self.cache.learn(bucket.clone(), found.clone(), forgotten);
         Ok(found)
     }
 
@@ -106,10 +106,9 @@ impl Buckets {
         created_at: Timestamp,
         settings: &BucketSettings,
     ) -> Result<bool, BucketError> {
-        let (entry, value) = (bucket.entry()?, Some(CachedBucket::value(created_at, settings)?));
-        let expect = Expect::Revision { entry: entry.clone(), revision };
-        let put = Put { entry, value, reference: None, expires: None };
-        let commit = Commit::of(Write::Put(put)).expect(expect);
+        let entry = bucket.entry()?;
+        let put = CachedBucket::put(entry.clone(), created_at, settings)?;
+        let commit = Commit::of(Write::Put(put)).expect(Expect::Revision { entry, revision });
         Ok(self.commit_settings(bucket, commit).await?.is_ok())
     }
 
@@ -140,9 +139,7 @@ impl Buckets {
             self.abort_all(bucket).await?;
             self.forget_lost_parts(bucket).await?;
             let keep = self.shared.options.keep_tombstones;
-            let (entry, expires) = (bucket.entry()?, Some(keep));
-            let put = Put { entry, value: None, reference: None, expires };
-            let mut commit = Commit::of(Write::Put(put));
+            let mut commit = Commit::of(Write::Put(Put::removal(bucket.entry()?, keep)));
             commit.writes.extend(self.forget_cursors(bucket).await?);
             self.shared.next_aborts.forget(bucket);
             let commit = commit

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use steadfast_store::{
-    Commit, Entry, EntryKey, EntryRange, Expect, InvalidInput, Json, Outcome, Put, Rejection,
-    Remember, Seal, SealError, Secret, Store, StoreError, Timestamp, Write, identity_of,
+    Commit, Entry, EntryKey, EntryRange, Expect, InvalidInput, Json, Outcome, Put, Record,
+    Rejection, Remember, Seal, SealError, Secret, Store, StoreError, Timestamp, Write, identity_of,
     secret_text,
 };
 
@@ -152,7 +152,7 @@ impl KeyRow {
     /// Writes the row, which goes some time after the key has expired.
     fn put(&self, entry: EntryKey, now: Timestamp) -> Result<Put, InvalidInput> {
         let expires = self.scope.expires_at.map(|it| Timestamp(it).after(EXPIRED_KEPT).since(now));
-        Ok(Put { entry, value: Some(Json::of(self)?), reference: None, expires })
+        Ok(Put { expires, ..Put::of(entry, self)? })
     }
 }
 
@@ -218,8 +218,8 @@ pub async fn rotate_key(
 ) -> Result<Option<AccessKey>, BucketError> {
     let Ok(old) = EntryKey::new(KEYS, id.as_bytes()) else { return Ok(None) };
     loop {
-        let Some(found) = store.entry(&old).await? else { return Ok(None) };
-        let Some(mut row) = row_of(&found)? else { return Ok(None) };
+        let mut found = Record::<KeyRow>::read(store, old.clone()).await?;
+        let Some(mut row) = found.value.take() else { return Ok(None) };
         let (now, expires_at) = (store.clock().now(), row.scope.expires_at);
         if expires_at.is_some_and(|it| it <= now.0) {
             return Ok(None);
@@ -234,10 +234,8 @@ pub async fn rotate_key(
         let ends = now.after(overlap).0;
         row.scope.expires_at = Some(expires_at.map_or(ends, |it| it.min(ends)));
         row.created_at = Some(row.created_at.unwrap_or(found.changed_at.0));
-        let expect = Expect::Revision { entry: old.clone(), revision: found.revision };
         row.replaced_by = Some(id.clone());
-        let ending = row.put(old.clone(), now)?;
-        let commit = Commit::of(Write::Put(new)).write(Write::Put(ending)).expect(expect);
+        let commit = found.put(row.put(old.clone(), now)?).write(Write::Put(new));
         if let Outcome::Committed(it) = store.commit(commit).await? {
             return Ok(Some(AccessKey { id, secret: secret.into(), scope, created_at: it.at }));
         }
@@ -247,8 +245,7 @@ pub async fn rotate_key(
 /// Writes that a key was used now.
 #[steadfast_store::boxed]
 pub async fn note_key_use(store: &dyn Store, id: &str) -> Result<(), BucketError> {
-    let (entry, value) = (EntryKey::new(USED, id.as_bytes())?, Some(Json::of(&true)?));
-    let put = Put { entry, value, reference: None, expires: Some(USE_KEPT) };
+    let put = Put::of(EntryKey::new(USED, id.as_bytes())?, &true)?.expires(USE_KEPT);
     store.commit(Commit::of(Write::Put(put))).await?;
     Ok(())
 }
@@ -296,9 +293,7 @@ pub async fn delete_key(store: &dyn Store, id: &str) -> Result<bool, BucketError
     if store.entry(&entry).await?.is_none_or(|it| it.value.is_none()) {
         return Ok(false);
     }
-    let expires = Some(Duration::ZERO);
-    let put = Put { entry, value: None, reference: None, expires };
-    store.commit(Commit::of(Write::Put(put))).await?;
+    store.commit(Commit::of(Write::Put(Put::removal(entry, Duration::ZERO)))).await?;
     Ok(true)
 }
 
@@ -394,11 +389,7 @@ async fn entries(
 }
 
 fn row_of(entry: &Entry) -> Result<Option<KeyRow>, BucketError> {
-    let Some(value) = &entry.value else { return Ok(None) };
-    serde_json::from_str(value.as_str()).map(Some).map_err(|error| {
-        let reason = format!("entry {:?} is not an access key: {error}", entry.entry);
-        BucketError::Store(StoreError::Corrupt { reason })
-    })
+    Ok(entry.parse()?)
 }
 
 fn info_of(entry: &Entry, row: KeyRow) -> KeyInfo {

@@ -22,7 +22,6 @@ mod file_changes;
 mod files;
 mod folder_sync;
 mod keys;
-mod ledger;
 mod lifecycle;
 mod limits;
 mod list;

@@ -9,7 +9,8 @@ use steadfast_store::{
 
 use crate::{
     Blob, BlobAction, BucketError, BucketInfo, BucketName, Buckets, Condition, LifecycleRule,
-    buckets::Shared, sweep::keep_first_error,
+    buckets::{Shared, removal},
+    sweep::keep_first_error,
 };
 
 /// Number of blobs per read.
@@ -34,19 +35,6 @@ impl BucketName {
     fn cursors(&self) -> String {
         format!("lifecycle/{self}")
     }
-}
-
-/// Writes that remove entries immediately.
-fn removal(entries: Vec<EntryKey>) -> Vec<Write> {
-    let remove = |entry: &EntryKey| {
-        let (value, reference, expires) = (None, None, Some(Duration::ZERO));
-        Write::Put(Put { entry: entry.clone(), value, reference, expires })
-    };
-    let mut writes: Vec<Write> = entries.iter().map(remove).collect();
-    if !entries.is_empty() {
-        writes.push(Write::ExpireEntries { entries });
-    }
-    writes
 }
 
 impl Buckets {

@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use steadfast_store::{Commit, EntryKey, Expect, Json, Put, StoreError, Write};
+use steadfast_store::{Commit, EntryKey, Expect, Put, Record, Write};
 
 use crate::{BucketError, BucketName, Buckets, buckets::Shared};
 
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 struct FloorRow {
     floor: i64,
 }
@@ -29,21 +29,14 @@ impl BucketName {
 }
 
 impl Shared {
-    /// The floor of a bucket and the revision of its entry.
-    async fn read_floor(&self, bucket: &BucketName) -> Result<(i64, i64), BucketError> {
-        let Some(entry) = self.store.entry(&bucket.floor()?).await? else { return Ok((0, 0)) };
-        let Some(value) = &entry.value else { return Ok((0, entry.revision)) };
-        let stored: FloorRow = serde_json::from_str(value.as_str()).map_err(|error| {
-            let reason = format!("entry {:?} is not a number: {error}", entry.entry);
-            BucketError::Store(StoreError::Corrupt { reason })
-        })?;
-        Ok((stored.floor, entry.revision))
+    async fn floor_row(&self, bucket: &BucketName) -> Result<Record<FloorRow>, BucketError> {
+        Ok(Record::read(&*self.store, bucket.floor()?).await?)
     }
 
     /// The floor of a bucket. Callers that decide by it read the bucket first and expect it
     /// unchanged: raising the floor takes the next revision of the bucket.
     pub(crate) async fn floor(&self, bucket: &BucketName) -> Result<i64, BucketError> {
-        Ok(self.read_floor(bucket).await?.0)
+        Ok(self.floor_row(bucket).await?.value.unwrap_or_default().floor)
     }
 }
 
@@ -65,11 +58,10 @@ impl Buckets {
         let mut commit = Commit::of(Write::ExpireEntries { entries });
         for (bucket, highest) in &highest {
             let row = self.shared.store.entry(&bucket.entry()?).await?;
-            let (floor, revision) = self.shared.read_floor(bucket).await?;
-            let (entry, value) = (bucket.floor()?, Json::of(&FloorRow { floor: floor + highest })?);
-            commit = commit.expect(Expect::Revision { entry: entry.clone(), revision });
-            let put = Put { entry, value: Some(value), reference: None, expires: None };
-            commit = commit.write(Write::Put(put));
+            let mut floor = self.shared.floor_row(bucket).await?;
+            let raised = floor.value.take().unwrap_or_default().floor + highest;
+            let put = Put::of(floor.entry.clone(), &FloorRow { floor: raised })?;
+            commit = commit.expect(floor.expect()).write(Write::Put(put));
             let (entry, revision) = (bucket.entry()?, row.as_ref().map_or(0, |it| it.revision));
             commit = commit.expect(Expect::Revision { entry: entry.clone(), revision });
             if let Some(value) = row.and_then(|it| it.value) {

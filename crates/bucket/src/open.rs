@@ -5,20 +5,11 @@ use std::{
     time::Duration,
 };
 
-use steadfast_store::{
-    Commit, Entropy, EntryKey, Expect, Json, Put, SeededEntropy, Store, StoreError, Timestamp,
-    Write,
-};
+use steadfast_store::{Entropy, Records, RowCache, SeededEntropy, Store, Timestamp};
 
 use crate::{
-    BucketError, BucketOptions, Buckets,
-    buckets::Shared,
-    cache::{BucketCache, NextAborts},
-    content::Blobs,
-    file_changes::FileChanges,
-    ledger::Ledgers,
-    readers::Readers,
-    session,
+    BucketError, BucketOptions, Buckets, buckets::Shared, cache::NextAborts, content::Blobs,
+    file_changes::FileChanges, readers::Readers, session,
 };
 
 /// Pause between attempts to begin a session while the disk is full.
@@ -59,11 +50,11 @@ impl BucketsBuilder {
     }
 
     /// Opens the buckets read-only: nothing is written to the store or the files, and every change
-    /// fails with [`StoreError::ReadOnly`].
+    /// fails with [`StoreError::ReadOnly`](steadfast_store::StoreError::ReadOnly).
     #[steadfast_store::boxed]
     pub async fn open_read_only(self, blobs: Arc<dyn Blobs>) -> Result<Buckets, BucketError> {
         // A store without a name has no buckets.
-        let account = stored_account(&*self.store).await?.unwrap_or_default();
+        let account = SYSTEM.find(&*self.store, ACCOUNT).await?.value.unwrap_or_default();
         let buckets = self.build(blobs, account, session::State::without_session());
         buckets.shared.changes.refuse_all();
         Ok(buckets)
@@ -79,13 +70,14 @@ impl BucketsBuilder {
             entropy,
             options,
             account,
-            cache: BucketCache::default(),
+            cache: RowCache::default(),
             readers: Readers::default(),
             changes: Arc::new(FileChanges::default()),
             found: parking_lot::Mutex::new(session.found()),
             session: tokio::sync::Mutex::new(session),
             next_aborts: NextAborts::default(),
-            ledgers: Ledgers::default(),
+            quotas: RowCache::default(),
+            counting: Arc::default(),
             checked: AtomicU64::new(0),
             unreadable: AtomicU64::new(0),
         };
@@ -93,29 +85,16 @@ impl BucketsBuilder {
     }
 }
 
-const ACCOUNT: &[u8] = b"account";
+/// The name of a store is one of them.
+const SYSTEM: Records<String> = Records::new("system");
 
-/// The name of a store, if it has one.
-async fn stored_account(store: &dyn Store) -> Result<Option<String>, BucketError> {
-    let value = store.entry(&EntryKey::new("system", ACCOUNT)?).await?.and_then(|it| it.value);
-    let name = value.map(|it| serde_json::from_str(it.as_str())).transpose();
-    name.map_err(|error| StoreError::Corrupt { reason: format!("account: {error}") }.into())
-}
+const ACCOUNT: &[u8] = b"account";
 
 /// The name of a store in its files and events: 32 hexadecimal digits. The first call creates it.
 #[steadfast_store::boxed]
 pub async fn account(store: &dyn Store, entropy: &dyn Entropy) -> Result<String, BucketError> {
-    let entry = EntryKey::new("system", ACCOUNT)?;
-    loop {
-        if let Some(known) = stored_account(store).await? {
-            return Ok(known);
-        }
-        let name = format!("{:016x}{:016x}", entropy.next(), entropy.next());
-        let (reference, expires) = (None, None);
-        let put = Put { entry: entry.clone(), value: Some(Json::of(&name)?), reference, expires };
-        let expect = Expect::Revision { entry: entry.clone(), revision: 0 };
-        store.commit(Commit::of(Write::Put(put)).expect(expect)).await?;
-    }
+    let new = || format!("{:016x}{:016x}", entropy.next(), entropy.next());
+    SYSTEM.update(store, ACCOUNT, |known| Ok(known.unwrap_or_else(new))).await
 }
 
 impl Buckets {

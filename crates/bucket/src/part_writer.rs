@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use data_encoding::HEXLOWER;
-use steadfast_store::{Commit, Entry, Expect, Json, Put, Write, crash};
+use steadfast_store::{Commit, Count, Entry, Expect, Json, Put, Write, crash};
 
 use crate::{
     BlobKey, BucketError, BucketName, Buckets, ExpectedContent, ExtraHashes, PART_BYTES_MAX,
@@ -13,6 +13,7 @@ use crate::{
     digest::Hashes,
     part::PartRow,
     quota::{Place, UsageChange, signed},
+    usage::parts_of,
     writer::BytesWriter,
 };
 
@@ -107,8 +108,7 @@ impl Buckets {
             let found = self.shared.store.entry(&entry).await?;
             Ok(found.as_ref().map(Part::read).transpose()?.flatten().map(|it| it.size))
         };
-        let entry = Upload::entry(bucket, key, upload.content)?;
-        let room = self.shared.room(key, Place::of_upload(bucket, &entry), before).await?;
+        let room = self.shared.room(key, true, before).await?;
         let limits = (max.min(PART_BYTES_MAX), room);
         let bytes = BytesWriter::new(&self.shared, name, limits, Hashes::Md5)?;
         let (buckets, bucket) = (self.clone(), bucket.clone());
@@ -149,10 +149,11 @@ impl Shared {
             }
             crash::point("part.prepared");
             let bytes = signed(stored.size) - before.as_ref().map_or(0, |it| signed(it.size));
+            commit = commit.write(Write::Count(Count::of(parts_of(upload.content)?, bytes)));
             let place = Place::of_upload(bucket, &of_upload);
             let changes = [UsageChange { place, bytes, objects: 0 }];
             let before = before.map(|it| it.name(upload.content));
-            let counter = self.usage_counter(&upload.key, false).await?;
+            let counter = self.usage_counter(&upload.key).await?;
             // If a concurrent change was committed first, decide again.
             let decided = counter.commit(self, commit, &changes, stored.size).await;
             if decided.as_ref().is_err_and(|it| !it.surely_unapplied()) {
@@ -199,9 +200,8 @@ impl Shared {
             let mut commit = Commit::default();
             let mut gone = Vec::new();
             for Entry { entry, .. } in entries {
-                let (value, reference, expires) = (None, None, Some(Duration::ZERO));
                 gone.push(entry.clone());
-                commit = commit.write(Write::Put(Put { entry, value, reference, expires }));
+                commit = commit.write(Write::Put(Put::removal(entry, Duration::ZERO)));
             }
             self.commit(commit.write(Write::ExpireEntries { entries: gone })).await?.ok();
         }

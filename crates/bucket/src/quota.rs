@@ -1,13 +1,18 @@
-//! Quotas of organizations: their limits, and the row that counts what each organization uses.
+//! Quotas of organizations: their limits, and the counters of what each organization uses.
+
+use std::collections::HashMap;
 
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
-use steadfast_store::{Entry, EntryKey, Json, StoreError};
+use steadfast_store::{Count, Entry, EntryKey, StoreError, Write};
 
 use crate::{BlobKey, BucketError, BucketName, QuotaError};
 
 /// The space of the rows.
 pub(crate) const QUOTAS: &str = "quota";
+
+/// The space of the counters.
+pub(crate) const USAGE: &str = "usage";
 
 /// Maximum length of the name of an organization in bytes.
 const ORGANIZATION_MAX: usize = 100;
@@ -25,6 +30,15 @@ pub struct Quota {
     /// Spend per calendar month (UTC), in millionths of a US dollar.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spend: Option<u64>,
+}
+
+/// The counted use of an organization.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Usage {
+    /// Bytes of its blobs, and of the parts of its unfinished uploads.
+    pub(crate) bytes: u64,
+    /// Number of its blobs and unfinished uploads.
+    pub(crate) objects: u64,
 }
 
 /// The quota of an organization, and what it uses.
@@ -79,6 +93,12 @@ pub(crate) fn entry_of(organization: &str) -> Result<EntryKey, BucketError> {
     Ok(EntryKey::new(QUOTAS, organization.as_bytes())?)
 }
 
+/// A counter of an organization that has a quota: `bytes`, `objects`, or `changes` while a count
+/// runs.
+pub(crate) fn counter_of(organization: &str, name: &str) -> Result<EntryKey, BucketError> {
+    Ok(EntryKey::new(USAGE, format!("{organization}/{name}").as_bytes())?)
+}
+
 /// The entry whose revision rises when a quota is set or removed. Every change of a blob of any
 /// organization expects it, so that no change is decided by an outdated list of quotas.
 pub(crate) fn version_entry() -> Result<EntryKey, BucketError> {
@@ -131,13 +151,30 @@ pub(crate) fn signed(size: u64) -> i64 {
     i64::try_from(size).unwrap_or(i64::MAX)
 }
 
+/// The organizations that have a quota.
+#[derive(Debug, Default)]
+pub(crate) struct KnownQuotas {
+    /// Revision of the entry that changes with the list.
+    pub(crate) version: i64,
+    /// Their rows. A damaged one fails the changes of its organization only.
+    pub(crate) organizations: HashMap<String, Entry>,
+}
+
+impl KnownQuotas {
+    /// The row of an organization; `None` if it has no quota.
+    pub(crate) fn row(&self, organization: &str) -> Result<Option<QuotaRow>, BucketError> {
+        match self.organizations.get(organization) {
+            Some(entry) => Ok(entry.parse()?),
+            None => Ok(None),
+        }
+    }
+}
+
 /// The row of an organization that has a quota.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct QuotaRow {
     pub(crate) quota: Quota,
-    pub(crate) bytes: u64,
-    pub(crate) objects: u64,
     /// Rows up to here are counted; `None` if all are. A change of a row behind it is not counted,
     /// because the count has yet to read that row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -145,65 +182,76 @@ pub(crate) struct QuotaRow {
 }
 
 impl QuotaRow {
-    /// A quota of an organization whose blobs are not counted yet.
-    pub(crate) fn new(quota: Quota) -> Self {
-        Self { quota, bytes: 0, objects: 0, counted_to: Some(Place::default()) }
-    }
-
-    /// Reads a row; `None` if the quota was removed.
-    pub(crate) fn read(entry: &Entry) -> Result<Option<Self>, BucketError> {
-        let Some(value) = &entry.value else { return Ok(None) };
-        serde_json::from_str(value.as_str()).map(Some).map_err(|error| {
-            let reason = format!("entry {:?} is not a quota: {error}", entry.entry);
-            BucketError::Store(StoreError::Corrupt { reason })
-        })
-    }
-
-    pub(crate) fn json(&self) -> Result<Json, BucketError> {
-        Ok(Json::of(self)?)
-    }
-
     /// Whether changes of this row are counted now.
     fn has_counted(&self, place: &Place) -> bool {
         self.counted_to.as_ref().is_none_or(|it| place <= it)
     }
 
-    /// The row after these changes.
-    pub(crate) fn after(&self, changes: &[UsageChange]) -> Self {
-        let mut next = self.clone();
-        for change in changes.iter().filter(|it| self.has_counted(&it.place)) {
-            next.bytes = next.bytes.saturating_add_signed(change.bytes);
-            next.objects = next.objects.saturating_add_signed(change.objects);
-        }
-        next
-    }
-
-    /// Refuses changes that need more than is left. Less is always allowed, so that an organization
-    /// that is over its quota can delete. `size` is that of the blob or part.
-    pub(crate) fn check(
+    /// The writes that count changes, and that need as much room as the changes do. Less is always
+    /// allowed, so that an organization that is over its quota can delete.
+    pub(crate) fn count(
         &self,
         organization: &str,
         changes: &[UsageChange],
+    ) -> Result<Vec<Write>, BucketError> {
+        let all = sum_of(changes.iter());
+        let counted = sum_of(changes.iter().filter(|it| self.has_counted(&it.place)));
+        let mut writes = Vec::new();
+        for (name, limit, all, counted) in [
+            ("bytes", self.quota.bytes, all.0, counted.0),
+            ("objects", self.quota.objects, all.1, counted.1),
+        ] {
+            let (entry, max) = (counter_of(organization, name)?, limit.filter(|_| 0 < all));
+            let max = max.map(signed);
+            let mut add = |delta, max| {
+                if delta != 0 {
+                    let count = Count { max, ..Count::of(entry.clone(), delta) };
+                    writes.push(Write::Count(count));
+                }
+            };
+            if max.is_some() && all != counted {
+                // The count finds the row later, but its content needs room now.
+                add(all, max);
+                add(counted - all, None);
+            } else {
+                add(counted, max);
+            }
+        }
+        Ok(writes)
+    }
+}
+
+/// The bytes and objects of changes.
+pub(crate) fn sum_of<'a>(changes: impl Iterator<Item = &'a UsageChange>) -> (i64, i64) {
+    changes.fold((0, 0), |sum, it| (sum.0 + it.bytes, sum.1 + it.objects))
+}
+
+impl Quota {
+    /// Refuses changes that need more than is left. Less is always allowed. `size` is that of the
+    /// blob or part.
+    pub(crate) fn check(
+        &self,
+        organization: &str,
+        usage: Usage,
+        (bytes, objects): (i64, i64),
         size: u64,
     ) -> Result<(), QuotaError> {
         let organization = || organization.to_owned();
-        let bytes: i64 = changes.iter().map(|it| it.bytes).sum();
-        let objects: i64 = changes.iter().map(|it| it.objects).sum();
-        if let Some(limit) = self.quota.bytes
+        if let Some(limit) = self.bytes
             && 0 < bytes
-            && limit < self.bytes.saturating_add_signed(bytes)
+            && limit < usage.bytes.saturating_add_signed(bytes)
         {
             if limit < size {
                 return Err(QuotaError::TooLarge { organization: organization(), size, limit });
             }
-            let (used, added) = (self.bytes, bytes.unsigned_abs());
+            let (used, added) = (usage.bytes, bytes.unsigned_abs());
             return Err(QuotaError::Bytes { organization: organization(), used, added, limit });
         }
-        if let Some(limit) = self.quota.objects
+        if let Some(limit) = self.objects
             && 0 < objects
-            && limit < self.objects.saturating_add_signed(objects)
+            && limit < usage.objects.saturating_add_signed(objects)
         {
-            let used = self.objects;
+            let used = usage.objects;
             return Err(QuotaError::Objects { organization: organization(), used, limit });
         }
         Ok(())
@@ -215,22 +263,17 @@ impl QuotaRow {
 #[derive(Clone, Debug)]
 pub(crate) struct Room {
     pub(crate) organization: String,
-    pub(crate) row: QuotaRow,
-    place: Place,
+    pub(crate) quota: Quota,
+    pub(crate) usage: Usage,
     /// Size of the content that is replaced.
-    before: u64,
+    pub(crate) before: u64,
 }
 
 impl Room {
-    pub(crate) fn new(organization: String, row: QuotaRow, place: Place, before: u64) -> Self {
-        Self { organization, row, place, before }
-    }
-
     /// Refuses content of this size if there is no space for it.
     pub(crate) fn check(&self, size: u64, objects: i64) -> Result<(), QuotaError> {
         let bytes = signed(size).saturating_sub(signed(self.before));
-        let change = UsageChange { place: self.place.clone(), bytes, objects };
-        self.row.check(&self.organization, &[change], size)
+        self.quota.check(&self.organization, self.usage, (bytes, objects), size)
     }
 }
 
@@ -238,13 +281,14 @@ impl Room {
 mod tests {
     use super::*;
 
-    fn row(bytes: u64, objects: u64) -> QuotaRow {
-        let quota = Quota { bytes: Some(100), objects: Some(2), spend: None };
-        QuotaRow { quota, bytes, objects, counted_to: None }
-    }
+    const QUOTA: Quota = Quota { bytes: Some(100), objects: Some(2), spend: None };
 
-    fn change(bytes: i64, objects: i64) -> Vec<UsageChange> {
-        vec![UsageChange { place: Place::default(), bytes, objects }]
+    fn check(
+        (bytes, objects): (u64, u64),
+        change: (i64, i64),
+        size: u64,
+    ) -> Result<(), QuotaError> {
+        QUOTA.check("acme", Usage { bytes, objects }, change, size)
     }
 
     #[test]
@@ -257,20 +301,45 @@ mod tests {
 
     #[test]
     fn exactly_full_is_allowed_and_one_more_is_not() {
-        assert_eq!(row(60, 1).check("acme", &change(40, 1), 40), Ok(()));
-        let refused = row(60, 1).check("acme", &change(41, 1), 41).unwrap_err();
+        assert_eq!(check((60, 1), (40, 1), 40), Ok(()));
+        let refused = check((60, 1), (41, 1), 41).unwrap_err();
         assert!(matches!(refused, QuotaError::Bytes { used: 60, added: 41, limit: 100, .. }));
-        let refused = row(0, 2).check("acme", &change(1, 1), 1).unwrap_err();
+        let refused = check((0, 2), (1, 1), 1).unwrap_err();
         assert!(matches!(refused, QuotaError::Objects { used: 2, limit: 2, .. }));
-        let refused = row(60, 1).check("acme", &change(101, 1), 101).unwrap_err();
+        let refused = check((60, 1), (101, 1), 101).unwrap_err();
         assert!(matches!(refused, QuotaError::TooLarge { size: 101, limit: 100, .. }));
     }
 
     #[test]
     fn an_organization_over_its_quota_may_use_less() {
-        for less in [change(-1, 0), change(0, 0), change(-500, -1)] {
-            assert_eq!(row(1_000, 9).check("acme", &less, 600), Ok(()));
+        for less in [(-1, 0), (0, 0), (-500, -1)] {
+            assert_eq!(check((1_000, 9), less, 600), Ok(()));
         }
+    }
+
+    #[test]
+    fn a_change_behind_the_count_needs_room_and_is_not_counted() {
+        let name = BucketName::new("aaa").unwrap();
+        let (first, last) = (Place::new(&name, false, b"acme/a"), Place::new(&name, false, b"b"));
+        let change = |place: &Place, bytes| UsageChange { place: place.clone(), bytes, objects: 0 };
+        let counts = |counted_to: Option<&Place>, changes: &[UsageChange]| -> Vec<_> {
+            let row = QuotaRow { quota: QUOTA, counted_to: counted_to.cloned() };
+            let writes = row.count("acme", changes).unwrap().into_iter();
+            let count = |write| {
+                let Write::Count(it) = write else { return None };
+                Some((it.delta, it.max))
+            };
+            writes.filter_map(count).collect()
+        };
+        assert_eq!(counts(None, &[change(&first, 7)]), [(7, Some(100))]);
+        assert_eq!(counts(None, &[change(&first, -7)]), [(-7, None)]);
+        assert_eq!(counts(Some(&first), &[change(&first, 7)]), [(7, Some(100))]);
+        assert_eq!(counts(Some(&first), &[change(&last, 7)]), [(7, Some(100)), (-7, None)]);
+        assert_eq!(counts(Some(&first), &[change(&last, -7)]), []);
+        // Parts become a blob: only the difference needs room.
+        let both = [change(&first, 7), change(&last, -5)];
+        assert_eq!(counts(None, &both), [(2, Some(100))]);
+        assert_eq!(counts(Some(&first), &both), [(2, Some(100)), (5, None)]);
     }
 
     #[test]

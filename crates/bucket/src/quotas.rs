@@ -3,26 +3,26 @@
 //! The count reads the rows of an organization in order, a page at a time. The row of the quota has
 //! the position of the count. A change of a blob up to that position is counted by its own commit;
 //! the count finds those behind it later. Each page is one commit, so a count that was cut short
-//! continues where it was.
+//! continues where it was. While a count runs, changes write a counter of changes that each page
+//! expects, so no page is added that was read before a change.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use steadfast_store::{Commit, EntryKey, EntryRange, Expect, Json, Put, Write};
+use steadfast_store::{Count, Entry, EntryRange, Put, Record, Write};
 
 use crate::{
-    Blob, BucketError, BucketName, Buckets, Part, Quota, QuotaInfo, QuotaUse, Upload,
-    buckets::Shared,
-    content::ContentId,
-    quota::{Place, QUOTAS, QuotaRow, entry_of, version_entry},
-    usage::commit_reserved,
+    Blob, BucketError, BucketName, Buckets, Quota, QuotaInfo, QuotaUse, Upload,
+    buckets::{Shared, removal},
+    quota::{Place, QUOTAS, QuotaRow, Usage, counter_of, entry_of, signed, version_entry},
+    usage::parts_of,
 };
 
 /// Rows that the count reads at a time.
 const PAGE: usize = 1_000;
 
-/// Uploads that the count reads at a time, each with all of its parts. Writers of the organization
-/// wait for it.
-const UPLOADS_PAGE: usize = 10;
+/// Uploads that the count reads at a time, each with its counter. Writers of the organization wait
+/// for it.
+const UPLOADS_PAGE: usize = 100;
 
 impl Buckets {
     /// Sets the quota of an organization. What it has stored before is counted in the background.
@@ -48,7 +48,7 @@ impl Buckets {
     #[steadfast_store::boxed]
     pub async fn quota(&self, organization: &str) -> Result<Option<QuotaInfo>, BucketError> {
         let found = self.shared.store.entry(&entry_of(organization)?).await?;
-        match found.as_ref().map(QuotaRow::read).transpose()?.flatten() {
+        match found.as_ref().map(Entry::parse).transpose()?.flatten() {
             Some(row) => Ok(Some(self.info(organization, row).await?)),
             None => Ok(None),
         }
@@ -68,7 +68,7 @@ impl Buckets {
         };
         let mut found = Vec::new();
         for entry in self.shared.store.entries(QUOTAS, range, limit).await? {
-            if let Some(row) = QuotaRow::read(&entry)? {
+            if let Some(row) = entry.parse()? {
                 let organization = String::from_utf8_lossy(entry.entry.key()).into_owned();
                 found.push(self.info(&organization, row).await?);
             }
@@ -77,11 +77,12 @@ impl Buckets {
     }
 
     async fn info(&self, organization: &str, row: QuotaRow) -> Result<QuotaInfo, BucketError> {
+        let used = self.shared.stored_usage(organization).await?;
         let (spent, quota) = (self.spent(organization).await?, row.quota);
         Ok(QuotaInfo {
             organization: organization.into(),
-            bytes: QuotaUse { used: row.bytes, limit: quota.bytes },
-            objects: QuotaUse { used: row.objects, limit: quota.objects },
+            bytes: QuotaUse { used: used.bytes, limit: quota.bytes },
+            objects: QuotaUse { used: used.objects, limit: quota.objects },
             spend_micros: QuotaUse { used: spent, limit: quota.spend },
             is_counting: row.counted_to.is_some(),
         })
@@ -92,7 +93,7 @@ impl Buckets {
     pub async fn count_usage(&self) -> Result<(), BucketError> {
         let known = self.shared.known_quotas().await?;
         let mut counted = Ok(());
-        for organization in &known.organizations {
+        for organization in known.organizations.keys() {
             loop {
                 match self.shared.count_page(organization, PAGE).await {
                     Ok(true) => {}
@@ -117,32 +118,28 @@ impl Shared {
         quota: Option<Quota>,
     ) -> Result<bool, BucketError> {
         let (entry, version) = (entry_of(organization)?, version_entry()?);
-        let ledger = self.ledgers.of(organization);
         loop {
-            let _held = ledger.hold().await;
-            let of_list = self.store.entry(&version).await?.map_or(0, |it| it.revision);
-            let found = self.store.entry(&entry).await?;
-            let revision = found.as_ref().map_or(0, |it| it.revision);
-            let before = found.as_ref().map(QuotaRow::read).transpose()?.flatten();
+            let list = Record::<()>::read(&*self.store, version.clone()).await?;
+            let mut found = Record::<QuotaRow>::read(&*self.store, entry.clone()).await?;
+            let before = found.value.take();
             let was_set = before.is_some();
-            let next = quota.map(|quota| match before {
-                Some(row) => QuotaRow { quota, ..row },
-                None => QuotaRow::new(quota),
-            });
-            if !was_set && next.is_none() {
-                return Ok(false);
-            }
-            let expires = next.is_none().then_some(std::time::Duration::ZERO);
-            let value = next.as_ref().map(QuotaRow::json).transpose()?;
-            let put = |entry: &EntryKey, value, expires| {
-                Write::Put(Put { entry: entry.clone(), value, reference: None, expires })
+            let mut commit = match quota {
+                Some(quota) => {
+                    let counted_to = before.map_or(Some(Place::default()), |it| it.counted_to);
+                    found.change(&QuotaRow { quota, counted_to })?
+                }
+                None if was_set => found.remove(Duration::ZERO),
+                None => return Ok(false),
             };
-            let commit = Commit::of(put(&entry, value, expires))
-                .write(put(&version, Some(Json::of(&())?), None))
-                .expect(Expect::Revision { entry: entry.clone(), revision })
-                .expect(Self::expect_version(of_list)?);
+            if quota.is_none() {
+                let counters =
+                    ["bytes", "objects", "changes"].map(|it| counter_of(organization, it));
+                commit.writes.extend(removal(counters.into_iter().collect::<Result<_, _>>()?));
+            }
+            let put = Put::of(version.clone(), &())?;
+            let commit = commit.expect(list.expect()).write(Write::Put(put));
             let decided = self.commit(commit).await;
-            self.ledgers.forget();
+            self.quotas.forget(&());
             if decided?.is_ok() {
                 return Ok(was_set);
             }
@@ -178,23 +175,36 @@ impl Shared {
     }
 
     async fn count(&self, organization: &str, page: usize) -> Result<bool, BucketError> {
-        // Alone: commits in flight may change rows of the page.
-        let (version, reserved) = self.reserve(organization, true).await?;
-        let Some(reserved) = reserved else { return Ok(false) };
-        let Some(cursor) = reserved.row.counted_to.clone() else { return Ok(false) };
-        let mut next = reserved.row.clone();
-        next.counted_to = match BucketName::new(&cursor.bucket) {
+        // Changes of the organization wait, so that none of them rejects this page.
+        let _alone = self.counting.write().await;
+        let found = Record::<QuotaRow>::read(&*self.store, entry_of(organization)?).await?;
+        let Some(row) = &found.value else { return Ok(false) };
+        let Some(cursor) = &row.counted_to else { return Ok(false) };
+        let changes = counter_of(organization, "changes")?;
+        let changes = Record::<i64>::read(&*self.store, changes).await?;
+        let mut added = Usage::default();
+        let counted_to = match BucketName::new(&cursor.bucket) {
             Ok(bucket) if cursor.is_upload => {
-                self.count_uploads(organization, &bucket, &cursor, page, &mut next).await?
+                self.count_uploads(organization, &bucket, cursor, page, &mut added).await?
             }
-            Ok(bucket) => self.count_blobs(organization, &bucket, &cursor, page, &mut next).await?,
+            Ok(bucket) => self.count_blobs(organization, &bucket, cursor, page, &mut added).await?,
             // The position before all buckets.
             Err(_) => self.first_of_next_bucket(None).await?,
         };
-        let commit = Commit::default().expect(Self::expect_version(version)?);
-        if commit_reserved(self, organization, reserved, commit, next).await?.is_err() {
-            self.ledgers.forget();
+        let is_last = counted_to.is_none();
+        let next = QuotaRow { quota: row.quota, counted_to };
+        let mut commit = found.change(&next)?.expect(changes.expect());
+        for (name, delta) in [("bytes", added.bytes), ("objects", added.objects)] {
+            let count = Count::of(counter_of(organization, name)?, signed(delta));
+            commit = commit.write(Write::Count(count));
         }
+        if is_last && changes.value.is_some() {
+            commit.writes.extend(removal(vec![changes.entry]));
+        }
+        let decided = self.commit(commit).await;
+        self.quotas.forget(&());
+        // If another commit was first, the page is read again.
+        decided?.ok();
         Ok(true)
     }
 
@@ -225,15 +235,15 @@ impl Shared {
         bucket: &BucketName,
         cursor: &Place,
         page: usize,
-        next: &mut QuotaRow,
+        added: &mut Usage,
     ) -> Result<Option<Place>, BucketError> {
         let range = EntryRange::prefix(format!("{organization}/").as_bytes()).after(&cursor.key()?);
         let entries = self.store.entries(&bucket.blobs(), range, page).await?;
         for entry in &entries {
             // A damaged row cannot be changed, and is not counted.
             if let Ok(Some(blob)) = Blob::read(entry) {
-                next.bytes = next.bytes.saturating_add(blob.size);
-                next.objects += 1;
+                added.bytes = added.bytes.saturating_add(blob.size);
+                added.objects += 1;
             }
         }
         Ok(Some(match entries.last() {
@@ -250,16 +260,16 @@ impl Shared {
         bucket: &BucketName,
         cursor: &Place,
         page: usize,
-        next: &mut QuotaRow,
+        added: &mut Usage,
     ) -> Result<Option<Place>, BucketError> {
         let range = EntryRange::prefix(format!("{organization}/").as_bytes()).after(&cursor.key()?);
         let page = page.min(UPLOADS_PAGE);
         let entries = self.store.entries(&bucket.uploads(), range, page).await?;
         for entry in &entries {
             if let Ok(Some(upload)) = Upload::read(entry) {
-                let bytes = self.bytes_of_parts(bucket, upload.content).await?;
-                next.bytes = next.bytes.saturating_add(bytes);
-                next.objects += 1;
+                let bytes = self.store.counter(&parts_of(upload.content)?).await?;
+                added.bytes = added.bytes.saturating_add_signed(bytes);
+                added.objects += 1;
             }
         }
         match entries.last() {
@@ -267,25 +277,6 @@ impl Shared {
                 Ok(Some(Place::new(bucket, true, last.entry.key())))
             }
             Some(_) | None => self.first_of_next_bucket(Some(bucket)).await,
-        }
-    }
-
-    /// The bytes of all parts of an upload. A damaged row counts nothing, here as when it was read
-    /// before: it must not prevent the end of the upload.
-    pub(crate) async fn bytes_of_parts(
-        &self,
-        bucket: &BucketName,
-        content: ContentId,
-    ) -> Result<u64, BucketError> {
-        let (mut bytes, mut last): (u64, Option<Vec<u8>>) = (0, None);
-        loop {
-            let page = self.page(&bucket.parts(), &content.0, last.as_deref()).await?;
-            let Some(end) = page.last() else { return Ok(bytes) };
-            last = Some(end.entry.key().to_vec());
-            for entry in &page {
-                let part = Part::read(entry).ok().flatten();
-                bytes = bytes.saturating_add(part.map_or(0, |it| it.size));
-            }
         }
     }
 }
@@ -296,7 +287,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        Attributes, BlobKey, BlobWriter, Condition, ExpectedContent, MemoryBlobs, PartTag,
+        Attributes, BlobKey, BlobWriter, Condition, ExpectedContent, MemoryBlobs, Part, PartTag,
         PutOptions,
     };
 
@@ -306,23 +297,22 @@ mod tests {
         Buckets::builder(store).open(Arc::new(MemoryBlobs::default())).await.unwrap()
     }
 
-    /// The row, and what it should be.
-    async fn compared(buckets: &Buckets) -> (QuotaRow, (u64, u64)) {
-        let found = buckets.shared.store.entry(&entry_of("acme").unwrap()).await.unwrap();
-        let row = QuotaRow::read(&found.unwrap()).unwrap().unwrap();
-        let mut whole = QuotaRow { bytes: 0, objects: 0, ..row.clone() };
+    /// Where the count is, the counters, and what they should be.
+    async fn compared(buckets: &Buckets) -> (Option<Place>, Usage, Usage) {
+        let shared = &buckets.shared;
+        let found = shared.store.entry(&entry_of("acme").unwrap()).await.unwrap();
+        let row: QuotaRow = found.unwrap().parse().unwrap().unwrap();
+        let mut whole = Usage::default();
         for info in buckets.buckets(None, 10).await.unwrap() {
-            let (bucket, start) = (&info.name, Place::default());
-            let (rows, shared) = (10_000, &buckets.shared);
+            let (bucket, start, rows) = (&info.name, Place::default(), 10_000);
             shared.count_blobs("acme", bucket, &start, rows, &mut whole).await.unwrap();
-            let mut place = Place::new(bucket, true, b"");
-            while place.bucket == bucket.as_str() {
-                let counted = shared.count_uploads("acme", bucket, &place, rows, &mut whole);
-                let Some(next) = counted.await.unwrap() else { break };
-                place = next;
+            for upload in buckets.uploads(bucket, "acme/", None, rows).await.unwrap() {
+                let parts = buckets.parts(bucket, &upload, 0, rows).await.unwrap();
+                whole.bytes += parts.iter().map(|it| it.size).sum::<u64>();
+                whole.objects += 1;
             }
         }
-        (row, (whole.bytes, whole.objects))
+        (row.counted_to, shared.stored_usage("acme").await.unwrap(), whole)
     }
 
     async fn put(buckets: &Buckets, bucket: &BucketName, key: &BlobKey, len: u64) {
@@ -391,9 +381,9 @@ mod tests {
             }
             for _ in 0..5 {
                 change(&buckets, &chance, &mut uploads).await;
-                let (row, whole) = compared(&buckets).await;
-                assert_eq!(row.counted_to, None);
-                assert_eq!((row.bytes, row.objects), whole, "seed {seed}");
+                let (counted_to, counted, whole) = compared(&buckets).await;
+                assert_eq!(counted_to, None);
+                assert_eq!(counted, whole, "seed {seed}");
             }
         }
     }

@@ -8,9 +8,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use steadfast_store::{
-    Commit, Entropy, EntryKey, Expect, Json, Outcome, Put, Store, StoreError, Timestamp, Write,
-};
+use steadfast_store::{Entropy, Outcome, Record, Records, Store, StoreError, Timestamp};
 
 use crate::{
     BucketError,
@@ -87,19 +85,16 @@ pub(crate) struct State {
     pub(crate) is_over: bool,
 }
 
-fn entry() -> Result<EntryKey, BucketError> {
-    Ok(EntryKey::new("system", b"blob-session")?)
-}
+/// The session is one of them.
+const SYSTEM: Records<Session> = Records::new("system");
+
+const SESSION: &[u8] = b"blob-session";
 
 /// Commits a session. Returns `false` if another session was committed.
 async fn put(store: &dyn Store, session: &Session, revision: i64) -> Result<bool, BucketError> {
-    let (entry, value) = (entry()?, Some(Json::of(session)?));
-    let expect = Expect::Revision { entry: entry.clone(), revision };
-    let put = Put { entry, value, reference: None, expires: None };
-    match store.commit(Commit::of(Write::Put(put)).expect(expect)).await? {
-        Outcome::Committed(_) => Ok(true),
-        Outcome::Rejected(_) | Outcome::Duplicate(_) => Ok(false),
-    }
+    let (entry, changed_at, value) = (SYSTEM.entry(SESSION)?, Timestamp::MIN, None);
+    let before = Record { entry, revision, changed_at, value };
+    Ok(matches!(store.commit(before.change(session)?).await?, Outcome::Committed(_)))
 }
 
 fn new_id(entropy: &dyn Entropy) -> String {
@@ -189,14 +184,8 @@ pub(crate) async fn begin(
     entropy: &dyn Entropy,
 ) -> Result<State, BucketError> {
     loop {
-        let found = store.entry(&entry()?).await?;
-        let revision = found.as_ref().map_or(0, |it| it.revision);
-        let before = match found.and_then(|it| it.value) {
-            Some(value) => serde_json::from_str(value.as_str()).map_err(|error| {
-                StoreError::Corrupt { reason: format!("session of the blobs: {error}") }
-            })?,
-            None => Session::default(),
-        };
+        let Record { revision, value, .. } = SYSTEM.find(store, SESSION).await?;
+        let before = value.unwrap_or_default();
         let note = run_blocking(blobs, |blobs| Ok(blobs.session()?)).await?;
         let is_known = note.is_some() && before.is_of(note.as_deref());
         let has_files = !is_known

@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use steadfast_store::{
-    Address, Commit, DateTime, EntityKind, Entry, EntryKey, Expect, Json, Outcome, Put, Rejection,
-    Remember, StoreError, Timestamp, Write,
+    Address, Commit, Count, DateTime, EntityKind, EntryKey, Outcome, Record, Rejection, Remember,
+    StoreError, Timestamp, Write,
 };
 
 use crate::{
     BucketError, Buckets, QuotaError,
-    quota::{QuotaRow, entry_of},
+    quota::{QuotaRow, entry_of, signed},
 };
 
 /// Retention of the row of a month.
@@ -18,23 +17,6 @@ const KEEP_MONTHS: Duration = Duration::from_hours(400 * 24);
 
 /// Retention of the id of an expense: a caller that repeats it later is counted twice.
 const KEEP_IDS: Duration = Duration::from_hours(35 * 24);
-
-/// The spend of an organization in a month.
-#[derive(Serialize, Deserialize)]
-struct SpendRow {
-    micros: u64,
-}
-
-impl SpendRow {
-    fn read(entry: Option<&Entry>) -> Result<u64, BucketError> {
-        let Some(value) = entry.and_then(|it| it.value.as_ref()) else { return Ok(0) };
-        let row: SpendRow = serde_json::from_str(value.as_str()).map_err(|error| {
-            let reason = format!("spend of an organization: {error}");
-            BucketError::Store(StoreError::Corrupt { reason })
-        })?;
-        Ok(row.micros)
-    }
-}
 
 impl Buckets {
     /// Adds an expense of an organization to this month. An id counts once within 35 days: a
@@ -47,28 +29,19 @@ impl Buckets {
         micros: u64,
     ) -> Result<bool, BucketError> {
         entry_of(organization)?;
-        let store = &self.shared.store;
         let scope = Address::new(EntityKind::System, "spend", organization)?.id();
         // The first amount counts, whatever a repetition says.
         let once = Remember::new(scope, id, b"")?.keep(KEEP_IDS);
-        loop {
-            let entry = self.month(organization)?.0;
-            let found = store.entry(&entry).await?;
-            let revision = found.as_ref().map_or(0, |it| it.revision);
-            let micros = SpendRow::read(found.as_ref())?.saturating_add(micros);
-            let (value, expires) = (Some(Json::of(&SpendRow { micros })?), Some(KEEP_MONTHS));
-            let put = Put { entry: entry.clone(), value, reference: None, expires };
-            let commit = Commit::of(Write::Put(put))
-                .expect(Expect::Revision { entry, revision })
-                .write(Write::Remember(once.clone()));
-            match store.commit(commit).await? {
-                Outcome::Committed(_) => return Ok(true),
-                Outcome::Duplicate(_) => return Ok(false),
-                Outcome::Rejected(Rejection::KeyReused { key }) => {
-                    return Err(BucketError::KeyReused { key });
-                }
-                // Another expense was committed first.
-                Outcome::Rejected(_) => {}
+        let count = Count::of(self.month(organization)?.0, signed(micros));
+        let count = Count { expires: Some(KEEP_MONTHS), ..count };
+        let commit = Commit::of(Write::Count(count)).write(Write::Remember(once));
+        match self.shared.store.commit(commit).await? {
+            Outcome::Committed(_) => Ok(true),
+            Outcome::Duplicate(_) => Ok(false),
+            Outcome::Rejected(Rejection::KeyReused { key }) => Err(BucketError::KeyReused { key }),
+            // Nothing else is expected.
+            Outcome::Rejected(rejection) => {
+                Err(StoreError::Corrupt { reason: rejection.to_string() }.into())
             }
         }
     }
@@ -76,19 +49,18 @@ impl Buckets {
     /// The spend of an organization in this month.
     #[steadfast_store::boxed]
     pub async fn spent(&self, organization: &str) -> Result<u64, BucketError> {
-        let entry = self.shared.store.entry(&self.month(organization)?.0).await?;
-        SpendRow::read(entry.as_ref())
+        let micros = self.shared.store.counter(&self.month(organization)?.0).await?;
+        Ok(u64::try_from(micros).unwrap_or(0))
     }
 
     /// Refuses if the organization has spent what it may spend in this month.
     #[steadfast_store::boxed]
     pub async fn check_spend(&self, organization: &str) -> Result<(), BucketError> {
-        if !self.shared.known_quotas().await?.organizations.contains(organization) {
+        if !self.shared.known_quotas().await?.organizations.contains_key(organization) {
             return Ok(());
         }
-        let row = self.shared.store.entry(&entry_of(organization)?).await?;
-        let row = row.as_ref().map(QuotaRow::read).transpose()?.flatten();
-        let Some(limit) = row.and_then(|it| it.quota.spend) else { return Ok(()) };
+        let row = Record::<QuotaRow>::read(&*self.shared.store, entry_of(organization)?).await?;
+        let Some(limit) = row.value.and_then(|it| it.quota.spend) else { return Ok(()) };
         let used = self.spent(organization).await?;
         if used < limit {
             return Ok(());

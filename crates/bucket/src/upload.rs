@@ -25,7 +25,7 @@ use crate::{
     content::{ContentId, FileName},
     digest::Checksums,
     extra_checksums::unhex,
-    quota::{Place, UsageChange, signed},
+    quota::{Place, UsageChange},
 };
 
 /// A multipart upload in progress.
@@ -152,7 +152,7 @@ impl Buckets {
             let expect = Shared::expect_bucket(bucket, &known)?;
             let commit = Commit::of(Write::Put(put)).expect(expect);
             // An upload counts as an object until it ends: it takes a row, and files for its parts.
-            let counter = self.shared.usage_counter(key, false).await?;
+            let counter = self.shared.usage_counter(key).await?;
             let change = UsageChange { place, bytes: 0, objects: 1 };
             if counter.commit(&self.shared, commit, &[change], 0).await?.is_ok() {
                 crash::point("upload.begun");
@@ -379,9 +379,8 @@ impl Buckets {
         let upload = loop {
             let upload = self.upload(bucket, key, id).await?;
             let entry = Upload::entry(bucket, key, upload.content)?;
-            let expires = Some(Duration::ZERO);
-            let put = Put { entry: entry.clone(), value: None, reference: None, expires };
-            let expect = Expect::Revision { entry, revision: upload.revision };
+            let expect = Expect::Revision { entry: entry.clone(), revision: upload.revision };
+            let put = Put::removal(entry, Duration::ZERO);
             let commit = Commit::of(Write::Put(put)).expect(expect);
             let ended = self.commit_abort(bucket, &upload, commit).await;
             if ended.inspect_err(|it| self.shared.note_lost_parts(it))?.is_ok() {
@@ -402,16 +401,12 @@ impl Buckets {
         upload: &Upload,
         commit: Commit,
     ) -> Result<Result<Receipt, Rejection>, BucketError> {
-        // Alone: a part that is in flight is not read below.
-        let counter = self.shared.usage_counter(&upload.key, true).await?;
-        let mut changes = Vec::new();
-        if counter.has_quota() {
-            let entry = Upload::entry(bucket, &upload.key, upload.content)?;
-            let bytes = -signed(self.shared.bytes_of_parts(bucket, upload.content).await?);
-            let place = Place::of_upload(bucket, &entry);
-            changes.push(UsageChange { place, bytes, objects: -1 });
-        }
-        counter.commit(&self.shared, commit, &changes, 0).await
+        let counter = self.shared.usage_counter(&upload.key).await?;
+        let (parts, commit) = self.shared.end_parts(upload.content, commit).await?;
+        let entry = Upload::entry(bucket, &upload.key, upload.content)?;
+        let place = Place::of_upload(bucket, &entry);
+        let change = UsageChange { place, bytes: -parts, objects: -1 };
+        counter.commit(&self.shared, commit, &[change], 0).await
     }
 
     pub(crate) async fn abort_all(&self, bucket: &BucketName) -> Result<(), BucketError> {

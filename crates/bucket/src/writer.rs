@@ -13,7 +13,7 @@ use crate::{
     content::{Draft, FileName},
     digest::{Checksums, Digests, Hashes},
     file_changes::ChangeGuard,
-    quota::{Place, Room},
+    quota::Room,
 };
 
 /// Bytes collected before a write, so that a small blob needs one disk operation.
@@ -171,7 +171,7 @@ impl Buckets {
             let found = self.shared.store.entry(&key.entry(bucket)?).await?;
             Ok(found.as_ref().map(Blob::read).transpose()?.flatten().map(|it| it.size))
         };
-        let room = self.shared.room(key, Place::of_blob(bucket, key), before).await?;
+        let room = self.shared.room(key, false, before).await?;
         let bytes = BytesWriter::new(&self.shared, name, (max, room), Hashes::Sha256)?;
         let shared = self.shared.clone();
         Ok(BlobWriter { shared, bucket: bucket.clone(), key: key.clone(), bytes })
@@ -269,7 +269,7 @@ impl BytesWriter {
         if self.max < size {
             return Err(BucketError::TooLarge { max: self.max });
         }
-        self.shared.check_room(&mut self.room, size, 0).await
+        self.shared.check_room(&mut self.room, size).await
     }
 
     async fn flush(&mut self) -> Result<(), BucketError> {

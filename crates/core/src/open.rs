@@ -3,14 +3,15 @@
 use std::{path::Path, sync::Arc};
 
 use steadfast_store::{
-    self as store, Commit, EntryKey, Json, OpenError, Put, SqliteOptions, SqliteStore, Store,
-    StoreError, SystemClock, Write,
+    self as store, Commit, OpenError, Put, Records, SqliteOptions, SqliteStore, Store, StoreError,
+    SystemClock, Write,
 };
 
 use crate::StartError;
 
 const SPACE: &str = "program";
 const NAME: &[u8] = b"name";
+const PROGRAM: Records<String> = Records::new(SPACE);
 
 /// The path of a folder; `None` if `at` is a database URL.
 pub(crate) fn folder(at: &str) -> Option<&Path> {
@@ -106,9 +107,7 @@ fn refuse_other(owner: Option<String>, program: &str) -> Result<(), StartError> 
 /// The name of the program that owns an open store, if there is one.
 #[steadfast_store::boxed]
 pub async fn program_of(store: &Arc<dyn Store>) -> Result<Option<String>, StoreError> {
-    let found = store.entry(&EntryKey::new(SPACE, NAME)?).await?.and_then(|it| it.value);
-    let name = found.map(|it| serde_json::from_str(it.as_str())).transpose();
-    name.map_err(|error| StoreError::Corrupt { reason: error.to_string() })
+    Ok(PROGRAM.find(&**store, NAME).await?.value)
 }
 
 /// Whether this program already owns the store. Another program's store is refused unless it is
@@ -127,8 +126,7 @@ pub(crate) async fn is_ours(
 
 /// Records this program as the owner of a store.
 pub(crate) async fn write_owner(store: &Arc<dyn Store>, program: &str) -> Result<(), StoreError> {
-    let entry = EntryKey::new(SPACE, NAME)?;
-    let put = Put { entry, value: Some(Json::of(&program)?), reference: None, expires: None };
+    let put = Put::of(PROGRAM.entry(NAME)?, &program)?;
     match store.commit(Commit::of(Write::Put(put))).await {
         // The next start records it.
         Ok(_) | Err(StoreError::DiskFull) => Ok(()),

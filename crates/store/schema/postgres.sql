@@ -227,7 +227,7 @@ CREATE TABLE entry (
     space         TEXT        COLLATE "C" NOT NULL, -- the list, for example blob/photos
     key           BYTEA       NOT NULL,             -- lists are in the order of its bytes
     revision      BIGINT      NOT NULL,             -- from 1, one more with every change
-    value         TEXT,                             -- JSON; NULL: it was removed
+    value         TEXT,                             -- JSON, of a counter a number; NULL: it was removed
     reference     BYTEA,                            -- the id of a file outside of the store
     changed_at    BIGINT      NOT NULL,
     expires_at    BIGINT,                           -- when the row may be deleted; NULL: it is kept

@@ -211,7 +211,7 @@ CREATE TABLE entry (
     space         TEXT    NOT NULL,             -- the list, for example blob/photos
     key           BLOB    NOT NULL,             -- lists are in the order of its bytes
     revision      INTEGER NOT NULL,             -- from 1, one more with every change
-    value         TEXT,                         -- JSON; NULL: it was removed
+    value         TEXT,                         -- JSON, of a counter a number; NULL: it was removed
     reference     BLOB,                         -- the id of a file outside of the store
     changed_at    INTEGER NOT NULL,
     expires_at    INTEGER,                      -- when the row may be deleted; NULL: it is kept

@@ -5,8 +5,9 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    Address, EntityId, EntityKind, EntryKey, ExpiryRow, Images, InvalidInput, Json, KeyName, Lease,
-    Message, Position, Put, RunStatus, SettledAs, Timestamp, Turn, Version, limits, message::Cause,
+    Address, Count, EntityId, EntityKind, EntryKey, ExpiryRow, Images, InvalidInput, Json, KeyName,
+    Lease, Message, Position, Put, RunStatus, SettledAs, Timestamp, Turn, Version, limits,
+    message::Cause,
 };
 
 /// One step of progress: everything in it becomes durable together, or nothing does.
@@ -128,6 +129,15 @@ pub enum Expect {
         entry: EntryKey,
         /// The number of its last change.
         revision: i64,
+    },
+    /// With this many more messages, a queue has at most `max` that are pending.
+    Room {
+        /// The queue.
+        queue: EntityId,
+        /// The messages that this commit sends to it.
+        more: u64,
+        /// The limit of the queue.
+        max: u64,
     },
     /// A list has no entry with a value. It is also rejected if the batch has just removed the last
     /// one: try again.
@@ -301,6 +311,9 @@ pub enum Write {
     },
     /// Changes an entry.
     Put(Put),
+    /// Adds to a counter, unless it would pass its limit. Commits that count do not expect a
+    /// revision, so they do not reject each other.
+    Count(Count),
     /// Deletes expired entries; others stay.
     ExpireEntries {
         /// The entries.
@@ -330,6 +343,7 @@ impl Write {
             | Write::Revive { .. }
             | Write::Close { .. }
             | Write::Snapshot(_)
+            | Write::Count(_)
             | Write::Turn(_)
             | Write::Images(_)
             | Write::Run { .. }
@@ -351,6 +365,7 @@ impl Write {
             Write::ExpireEntries { entries } => entries.len(),
             Write::Remember(_)
             | Write::Put(_)
+            | Write::Count(_)
             | Write::Claim { .. }
             | Write::Settle { .. }
             | Write::Retry { .. }
@@ -410,6 +425,7 @@ impl Write {
             Write::Run { run, .. } => 200 + run.class().len() + run.name().len(),
             Write::Snapshot(it) => 200 + it.state.as_str().len(),
             Write::Put(it) => 200 + it.entry.key().len() + value_bytes(it),
+            Write::Count(it) => 200 + it.entry.key().len(),
             Write::ExpireEntries { entries } => entries.iter().map(|it| 50 + it.key().len()).sum(),
         }
     }

@@ -60,6 +60,27 @@ pub struct Put {
     pub expires: Option<std::time::Duration>,
 }
 
+/// A change of a counter: of an entry whose value is a number. It increases the revision, and
+/// leaves the time of the last change and the expiry as they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// The entry. Without a value it begins at 0.
+    pub entry: EntryKey,
+    /// The difference.
+    pub delta: i64,
+    /// The commit is rejected if the counter would be above this.
+    pub max: Option<i64>,
+    /// The time after which the row may be deleted, for a counter that begins; `None` keeps it.
+    pub expires: Option<std::time::Duration>,
+}
+
+impl Count {
+    /// Adds to a counter that has no limit and is kept.
+    pub fn of(entry: EntryKey, delta: i64) -> Self {
+        Self { entry, delta, max: None, expires: None }
+    }
+}
+
 /// An entry as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {

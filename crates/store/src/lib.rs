@@ -36,6 +36,7 @@ mod query;
 mod queue;
 mod reads;
 mod recorded;
+mod records;
 mod retention;
 mod retry;
 mod run;
@@ -67,7 +68,7 @@ pub use self::{
     code::Code,
     commit::{Commit, Expect, Remember, Snapshot, Write},
     entropy::{Entropy, SeededEntropy},
-    entry::{AgeCursor, Entry, EntryKey, EntryRange, Put, behind},
+    entry::{AgeCursor, Count, Entry, EntryKey, EntryRange, Put, behind},
     error::{CommitsLost, InvalidInput, OpenError, RemoteProblem, StoreError},
     id::{Address, AddressError, EntityId, EntityKind, Position, Version},
     memory::{MemoryStore, Moment},
@@ -78,6 +79,7 @@ pub use self::{
     query::{Answer, DueCursor, Query, QueryKind, StreamSummary, Totals},
     queue::{DEPTH_SEEN_MAX, ENQUEUE, QueueDepth, QueuedMessage, queue_address},
     recorded::{Attempt, Recorded, SettledAs, Settlement, State},
+    records::{Record, Records, RowCache},
     retention::{ExpiryList, ExpiryRow, KeyName, Retention},
     retry::{RetryPolicy, backoff},
     run::{RunCursor, RunFilter, RunPage, RunStatus, RunSummary},

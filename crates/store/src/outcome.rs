@@ -147,6 +147,32 @@ pub enum Rejection {
         /// The actual revision.
         actual: i64,
     },
+    /// The counter would pass its limit.
+    #[error("counter {entry:?} is at {count}, and may not be above {max}")]
+    Limit {
+        /// The counter.
+        entry: EntryKey,
+        /// Its value.
+        count: i64,
+        /// The limit.
+        max: i64,
+    },
+    /// The entry is no counter.
+    #[error("entry {entry:?} is not a number, and cannot be counted")]
+    NotANumber {
+        /// The entry.
+        entry: EntryKey,
+    },
+    /// The queue has not enough room.
+    #[error("queue {queue} has {waiting} messages of at most {max}; send again later")]
+    Full {
+        /// The queue.
+        queue: EntityId,
+        /// The number of its pending messages.
+        waiting: u64,
+        /// The limit.
+        max: u64,
+    },
     /// The list has entries, or had some in the same batch.
     #[error("list `{space}` is not empty")]
     NotVacant {
@@ -167,6 +193,8 @@ impl Rejection {
         match self {
             Rejection::KeyReused { .. } => Code::KeyReused,
             Rejection::NotSettled { .. } => Code::WrongStatus,
+            Rejection::NotANumber { .. } => Code::Corrupt,
+            Rejection::Full { .. } => Code::QueueFull,
             Rejection::Version { .. }
             | Rejection::NotPending { .. }
             | Rejection::NotDue { .. }
@@ -176,6 +204,7 @@ impl Rejection {
             | Rejection::HasWork { .. }
             | Rejection::JustWritten { .. }
             | Rejection::Revision { .. }
+            | Rejection::Limit { .. }
             | Rejection::NotVacant { .. } => Code::Contended,
         }
     }

@@ -23,7 +23,7 @@ use crate::{
 pub(crate) use self::{
     decide::plan,
     erase::{ERASED, ERASED_MAX},
-    facts::{Brief, DeadBrief, Erasure, Facts, TurnBrief},
+    facts::{Brief, Counted, DeadBrief, Erasure, Facts, TurnBrief},
     needs::Needs,
 };
 
@@ -177,6 +177,8 @@ pub(crate) struct Plan {
     /// The same for each queue.
     pub(crate) depths: Vec<(EntityId, i64, i64)>,
     pub(crate) entries: Vec<Entry>,
+    /// Counters that exist and are only counted, so that they are written as differences.
+    pub(crate) counts: Vec<(EntryKey, Counted)>,
     pub(crate) entries_gone: Vec<EntryKey>,
     pub(crate) answers: Vec<Outcome>,
 }
@@ -219,6 +221,7 @@ impl Plan {
             && self.expiring.is_empty()
             && self.processed.is_empty()
             && self.entries.is_empty()
+            && self.counts.is_empty()
             && self.entries_gone.is_empty()
     }
 }

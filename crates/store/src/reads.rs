@@ -384,6 +384,13 @@ impl dyn Store + '_ {
         self.row(Query::Entry { entry: entry.clone() }).await
     }
 
+    /// Reads a counter (see [`crate::Count`]); 0 if it does not exist.
+    #[crate::boxed]
+    pub async fn counter(&self, entry: &EntryKey) -> Result<i64, StoreError> {
+        let found = self.entry(entry).await?;
+        Ok(found.as_ref().map(Entry::parse::<i64>).transpose()?.flatten().unwrap_or(0))
+    }
+
     /// Reads a list of entries in the order of keys, without those that were removed.
     #[crate::boxed]
     pub async fn entries(

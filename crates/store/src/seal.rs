@@ -22,9 +22,12 @@ use sha2::Sha256;
 use self::file::KEY_BYTES;
 pub use self::file::SealFile;
 use crate::{
-    Code, Commit, EntryKey, Expect, Json, Outcome, Put, Store, StoreError, Write,
+    Code, EntryKey, Outcome, Record, Records, Store, StoreError,
     secret::{Secret, random_bytes},
 };
+
+/// The fingerprint of the store's key is one of them.
+const SYSTEM: Records<String> = Records::new("system");
 
 /// Sealed texts begin with this.
 const PREFIX: &str = "sealed:";
@@ -92,7 +95,7 @@ impl Seal {
     /// missing key is no error here: each use of a secret reports it.
     #[crate::boxed]
     pub async fn load(store: &dyn Store, file: SealFile) -> Result<Self, StoreError> {
-        let expected = recorded(store).await?.map(|it| it.1);
+        let expected = recorded(store).await?.value;
         let is_first = expected.is_none();
         let (at, replaces) = (file.clone(), file.replaces);
         let read = move || at.read_or_create(is_first || replaces);
@@ -238,12 +241,10 @@ impl Seal {
     pub async fn record(&self, store: &dyn Store) -> Result<(), StoreError> {
         let (Ok(name), true) = (self.fingerprint(), self.0.file.is_some()) else { return Ok(()) };
         let found = recorded(store).await?;
-        if found.as_ref().is_some_and(|it| it.1 == name) {
+        if found.value.as_ref() == Some(&name) {
             return Ok(());
         }
-        let revision = found.map_or(0, |it| it.0);
-        let changed = put(store, entry()?, revision, Json::of(&name)?).await?;
-        if changed {
+        if let Outcome::Committed(_) = store.commit(found.change(&name)?).await? {
             tracing::info!(key = name, file = ?self.file(), "secrets are sealed with this key");
         }
         Ok(())
@@ -255,30 +256,9 @@ pub fn identity_of(entry: &EntryKey) -> String {
     format!("{}/{}", entry.space(), entry.key().escape_ascii())
 }
 
-/// Changes an entry that has this revision; `false` if it has another one by now.
-async fn put(
-    store: &dyn Store,
-    entry: EntryKey,
-    revision: i64,
-    value: Json,
-) -> Result<bool, StoreError> {
-    let expect = Expect::Revision { entry: entry.clone(), revision };
-    let put = Put { entry, value: Some(value), reference: None, expires: None };
-    let outcome = store.commit(Commit::of(Write::Put(put)).expect(expect)).await?;
-    Ok(matches!(outcome, Outcome::Committed(_)))
-}
-
-/// The entry with the fingerprint of the store's key.
-fn entry() -> Result<EntryKey, StoreError> {
-    Ok(EntryKey::new("system", b"seal-key")?)
-}
-
-/// The recorded fingerprint, with the revision of its entry.
-async fn recorded(store: &dyn Store) -> Result<Option<(i64, String)>, StoreError> {
-    let Some(found) = store.entry(&entry()?).await? else { return Ok(None) };
-    let Some(value) = found.value else { return Ok(None) };
-    let corrupt = |error: serde_json::Error| StoreError::Corrupt { reason: error.to_string() };
-    Ok(Some((found.revision, serde_json::from_str(value.as_str()).map_err(corrupt)?)))
+/// The recorded fingerprint of the store's key.
+async fn recorded(store: &dyn Store) -> Result<Record<String>, StoreError> {
+    SYSTEM.find(store, b"seal-key").await
 }
 
 impl Key {

@@ -70,8 +70,8 @@ async fn collect(
 ) -> Result<Shown, Problem> {
     let library = || workspace.library();
     let page = PageRequest::new(Limit::of(PAGE), query.cursor.as_deref())?;
-    // Before the artifacts: a generation that has ended here has all of its artifacts there. The page
-    // asks again only while it shows one in progress.
+    // Before the artifacts: a generation that has ended here has all of its artifacts there. The
+    // page asks again only while it shows one in progress.
     let (active, older) = under_way(site, &workspace, view).await?;
     let ask = ListArtifacts { generation: query.generation.clone(), narrow: query.narrow(&page)? };
     let artifacts = site.objects.call(library(), ask).await?;

@@ -14,8 +14,8 @@ use steadfast_bucket::{
     PutOptions, PutRecord, Quota,
 };
 use steadfast_store::{
-    Address, Answer, Commit, CommitCallback, EntityKind, Entropy, Query, Remember, SeededEntropy,
-    Store, StoreError,
+    Address, Answer, Commit, CommitCallback, EntityKind, Entropy, EntryRange, Query, Remember,
+    SeededEntropy, Store, StoreError,
 };
 
 use crate::{
@@ -250,6 +250,8 @@ async fn parts_that_race_with_the_end_of_their_upload_do_not_stay_counted(setup:
         let expected = held(buckets, "acme").await;
         check(buckets, expected).await;
     }
+    let counters = setup.store.entries("upload-bytes", EntryRange::prefix(b""), 10).await.unwrap();
+    assert_eq!(counters, [], "uploads that ended have no counters");
 }
 
 async fn a_removed_quota_counts_and_refuses_nothing(setup: Setup) {
@@ -323,7 +325,7 @@ impl Hook<dyn Store> for Calls {
 }
 
 #[tokio::test]
-async fn a_quota_costs_one_read_and_no_commit() {
+async fn a_quota_costs_two_reads_and_no_commit() {
     let Setup { store, blobs, .. } = Setup::memory().await;
     let calls: Arc<Wrapper<dyn Store, Calls>> = Wrapper::around(store, Calls::default());
     let store: Arc<dyn Store> = calls.clone();
@@ -339,8 +341,8 @@ async fn a_quota_costs_one_read_and_no_commit() {
         let after = (calls.reads.load(Ordering::Relaxed), calls.commits.load(Ordering::Relaxed));
         costs.push((after.0 - before.0, after.1 - before.1));
     }
-    // The blob; with a quota once more, to refuse a body before it is read.
-    assert_eq!(costs, [(1, 1), (1, 1), (2, 1)]);
+    // The blob; with a quota once more, and the usage, to refuse a body before it is read.
+    assert_eq!(costs, [(1, 1), (1, 1), (3, 1)]);
 }
 
 async fn a_repeated_put_gets_its_first_answer_although_it_would_be_refused_now(setup: Setup) {

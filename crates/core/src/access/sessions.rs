@@ -6,8 +6,8 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use steadfast_store::{
-    Commit, EntryKey, EntryRange, Expect, InvalidInput, Json, Outcome, Put, Store, StoreError,
-    Timestamp, Write, secret_text,
+    Commit, EntryRange, InvalidInput, Outcome, Put, Record, Records, Store, StoreError, Timestamp,
+    Write, secret_text,
 };
 use tokio::sync::watch;
 
@@ -35,7 +35,9 @@ const LIST_READS: usize = 1_000;
 /// Length of a secret, with 5 random bits per letter.
 const SECRET_LEN: usize = 52;
 const SPACE: &str = "session";
-const LINKS: &str = "login-link";
+const SESSIONS: Records<Stored> = Records::new(SPACE);
+/// The token of each link, and when its secret was created.
+const LINKS: Records<(String, i64)> = Records::new("login-link");
 const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 
 /// The sessions of a store. Cheap to clone.
@@ -61,8 +63,8 @@ impl SessionId {
         fits.then(|| Self(hash(secret)))
     }
 
-    fn entry(&self) -> Result<EntryKey, InvalidInput> {
-        EntryKey::new(SPACE, self.0.as_bytes())
+    async fn record(&self, store: &dyn Store) -> Result<Record<Stored>, StoreError> {
+        SESSIONS.find(store, self.0.as_bytes()).await
     }
 }
 
@@ -136,18 +138,13 @@ impl Sessions {
         code: &str,
         client: Option<&str>,
     ) -> Result<NewSession, TokenError> {
-        let entry = EntryKey::new(LINKS, hash(code).as_bytes())?;
+        let entry = LINKS.entry(hash(code).as_bytes())?;
         let found = self.store.entry(&entry).await?.ok_or(Denied::Unknown)?;
-        let now = self.store.clock().now();
-        let value = found.value.filter(|_| found.expires_at.is_none_or(|it| now < it));
-        let value = value.ok_or(Denied::Expired)?;
-        let (token, issued_at): (String, i64) = parse(&value)?;
-        let principal = self.principal(&token, issued_at).await?;
-        let expires = Some(Duration::ZERO);
-        let used = Put { entry: entry.clone(), value: None, reference: None, expires };
-        let commit = Commit::of(Write::Put(used));
-        let commit = commit.expect(Expect::Revision { entry, revision: found.revision });
-        match self.store.commit(commit).await? {
+        let (link, now) = (Record::<(String, i64)>::of(&found)?, self.store.clock().now());
+        let is_valid = found.expires_at.is_none_or(|it| now < it);
+        let (token, issued_at) = link.value.as_ref().filter(|_| is_valid).ok_or(Denied::Expired)?;
+        let principal = self.principal(token, *issued_at).await?;
+        match self.store.commit(link.remove(Duration::ZERO)).await? {
             Outcome::Committed(_) => self.begin_as(principal, client).await,
             Outcome::Duplicate(_) | Outcome::Rejected(_) => Err(Denied::Expired.into()),
         }
@@ -158,9 +155,8 @@ impl Sessions {
     pub async fn link(&self, token: &str) -> Result<String, TokenError> {
         let issued_at = self.tokens.principal(token).await?.issued_at.0;
         let code = secret_text(SECRET_LEN, LETTERS)?;
-        let entry = EntryKey::new(LINKS, hash(&code).as_bytes())?;
-        let (value, expires) = (Some(Json::of(&(token, issued_at))?), Some(LINK_VALID));
-        let put = Put { entry, value, reference: None, expires };
+        let entry = LINKS.entry(hash(&code).as_bytes())?;
+        let put = Put::of(entry, &(token, issued_at))?.expires(LINK_VALID);
         self.store.commit(Commit::of(Write::Put(put))).await?;
         Ok(code)
     }
@@ -176,7 +172,7 @@ impl Sessions {
         let client = client.map(str::to_owned);
         let stored = Stored { token, issued_at, client, ends_at, idle_until };
         let id = SessionId(hash(&secret));
-        self.store.commit(put(&id, &stored, now)?).await?;
+        self.store.commit(Commit::of(Write::Put(put(&id, &stored, now)?))).await?;
         Ok(NewSession { secret, principal })
     }
 
@@ -220,8 +216,7 @@ impl Sessions {
         if cached.is_some() {
             return Ok(cached);
         }
-        let found = self.store.entry(&id.entry()?).await?;
-        Ok(found.and_then(|it| it.value).map(|it| parse(&it)).transpose()?)
+        Ok(id.record(&*self.store).await?.value)
     }
 
     /// Writes that a session was used. A session that has ended meanwhile stays ended.
@@ -231,10 +226,11 @@ impl Sessions {
         stored: &Stored,
         now: Timestamp,
     ) -> Result<(), TokenError> {
-        let entry = id.entry()?;
-        let found = self.store.entry(&entry).await?.filter(|it| it.value.is_some());
-        let revision = found.ok_or(Denied::Unknown)?.revision;
-        let commit = put(id, stored, now)?.expect(Expect::Revision { entry, revision });
+        let found = id.record(&*self.store).await?;
+        if found.value.is_none() {
+            return Err(Denied::Unknown.into());
+        }
+        let commit = found.put(put(id, stored, now)?);
         // If the caller goes away, the next request reads what was written.
         self.cache.lock().remove(id);
         // Another request of the session was faster: it has written the same, or ended the session.
@@ -265,9 +261,7 @@ impl Sessions {
             }
             let id = String::from_utf8_lossy(entry.entry.key()).into_owned();
             last = Some(id.clone());
-            let Some(stored) = entry.value.map(|it| parse::<Stored>(&it)).transpose()? else {
-                continue;
-            };
+            let Some(stored) = entry.parse::<Stored>()? else { continue };
             let is_listed = token.is_none_or(|it| it == stored.token) && now < stored.end();
             if !is_listed {
                 continue;
@@ -285,10 +279,11 @@ impl Sessions {
     #[steadfast_store::boxed]
     pub async fn end_by_id(&self, id: &str, token: Option<&str>) -> Result<bool, TokenError> {
         let id = SessionId(id.to_owned());
-        let Ok(entry) = id.entry() else { return Ok(false) };
-        let found = self.store.entry(&entry).await?.and_then(|it| it.value);
-        let Some(found) = found else { return Ok(false) };
-        let (stored, now): (Stored, _) = (parse(&found)?, self.store.clock().now().0);
+        if SESSIONS.entry(id.0.as_bytes()).is_err() {
+            return Ok(false);
+        }
+        let Some(stored) = id.record(&*self.store).await?.value else { return Ok(false) };
+        let now = self.store.clock().now().0;
         if stored.end() <= now || token.is_some_and(|it| it != stored.token) {
             return Ok(false);
         }
@@ -305,8 +300,7 @@ impl Sessions {
     }
 
     async fn end_it(&self, id: SessionId) -> Result<(), TokenError> {
-        let expires = Some(Duration::ZERO);
-        let gone = Put { entry: id.entry()?, value: None, reference: None, expires };
+        let gone = Put::removal(SESSIONS.entry(id.0.as_bytes())?, Duration::ZERO);
         let sessions = self.clone();
         to_end(async move {
             let outcome = sessions.store.commit(Commit::of(Write::Put(gone))).await;
@@ -367,15 +361,9 @@ fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// The commit that writes a session. Its row goes when the session has ended.
-fn put(id: &SessionId, stored: &Stored, now: Timestamp) -> Result<Commit, InvalidInput> {
-    let left = stored.end().saturating_sub(now.0).max(0);
-    let expires = Some(Duration::from_millis(left.cast_unsigned()));
-    let (entry, value) = (id.entry()?, Some(Json::of(stored)?));
-    Ok(Commit::of(Write::Put(Put { entry, value, reference: None, expires })))
-}
-
-fn parse<T: serde::de::DeserializeOwned>(value: &Json) -> Result<T, StoreError> {
-    let parsed = serde_json::from_str(value.as_str());
-    parsed.map_err(|error| StoreError::Corrupt { reason: error.to_string() })
+/// Writes a session. Its row goes when the session has ended.
+fn put(id: &SessionId, stored: &Stored, now: Timestamp) -> Result<Put, InvalidInput> {
+    let left = stored.end().saturating_sub(now.0).max(0).cast_unsigned();
+    let put = Put::of(SESSIONS.entry(id.0.as_bytes())?, stored)?;
+    Ok(put.expires(Duration::from_millis(left)))
 }

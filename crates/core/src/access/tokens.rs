@@ -7,13 +7,13 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use parking_lot::{Mutex, RwLock};
 use steadfast_store::{
-    Code, Commit, EntryKey, EntryRange, InvalidInput, Json, Put, Store, StoreError, Timestamp,
+    Code, Commit, EntryKey, EntryRange, InvalidInput, Put, RowCache, Store, StoreError, Timestamp,
     Write, futures::FutureExt, sort::sort_by_key,
 };
 use tokio::sync::watch;
 
 pub use self::token::{NewToken, Token, TokenSpec, is_organization};
-use self::token::{ORGANIZATION_MAX, SCOPES_MAX, parse};
+use self::token::{ORGANIZATION_MAX, SCOPES_MAX, Stored};
 use super::{Principal, Role, hash::hash};
 
 const SPACE: &str = "token";
@@ -34,31 +34,15 @@ const USE_KEPT: Duration = Duration::from_hours(400 * 24);
 #[derive(Clone)]
 pub struct Tokens {
     store: Arc<dyn Store>,
-    cache: Arc<RwLock<Cache>>,
+    cache: Arc<RowCache<(), Arc<TokenMap>>>,
+    /// The creator whose tokens do not expire here.
+    unexpiring: Arc<RwLock<Option<String>>>,
     /// One read of all tokens at a time.
     reading: Arc<tokio::sync::Mutex<()>>,
     /// When the last use of a token was last written.
     used: Arc<Mutex<HashMap<String, Timestamp>>>,
     /// Counts changes, for connections that must end with their token.
     changes: Arc<watch::Sender<u64>>,
-}
-
-#[derive(Default)]
-struct Cache {
-    /// The tokens, and the generation in which the read of them began.
-    tokens: Option<(u64, Arc<TokenMap>)>,
-    /// The number of changes: a read that began before one does not have it.
-    generation: u64,
-    /// The creator whose tokens do not expire here.
-    unexpiring: Option<String>,
-}
-
-impl Cache {
-    /// The tokens with all changes up to a generation.
-    fn since(&self, generation: u64) -> Option<Arc<TokenMap>> {
-        let (read_in, tokens) = self.tokens.as_ref()?;
-        (generation <= *read_in).then(|| tokens.clone())
-    }
 }
 
 /// All tokens of the store.
@@ -196,8 +180,9 @@ impl Tokens {
     /// [`Runtime::tokens`](crate::Runtime::tokens).
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
         let (changes, _) = watch::channel(0);
-        let (cache, reading, used) = (Arc::default(), Arc::default(), Arc::default());
-        Self { store, cache, reading, used, changes: Arc::new(changes) }
+        let (cache, unexpiring) = (Arc::default(), Arc::default());
+        let (reading, used) = (Arc::default(), Arc::default());
+        Self { store, cache, unexpiring, reading, used, changes: Arc::new(changes) }
     }
 
     /// Tokens behind an id, in the order of their ids.
@@ -349,7 +334,7 @@ impl Tokens {
     /// From now on, tokens of a creator do not expire in this process: nobody renews those of a
     /// store that is only read.
     pub fn ignore_expiry_of(&self, creator: &str) {
-        self.cache.write().unexpiring = Some(creator.to_owned());
+        *self.unexpiring.write() = Some(creator.to_owned());
         self.changed();
     }
 
@@ -368,9 +353,8 @@ impl Tokens {
             used.insert(id.into(), now);
         }
         let put = || -> Result<Commit, InvalidInput> {
-            let (entry, value) = (EntryKey::new(USED, id.as_bytes())?, Some(Json::of(&true)?));
-            let expires = Some(USE_KEPT);
-            Ok(Commit::of(Write::Put(Put { entry, value, reference: None, expires })))
+            let put = Put::of(EntryKey::new(USED, id.as_bytes())?, &true)?;
+            Ok(Commit::of(Write::Put(put.expires(USE_KEPT))))
         };
         if let Ok(commit) = put() {
             let store = self.store.clone();
@@ -385,25 +369,23 @@ impl Tokens {
     }
 
     async fn tokens(&self) -> Result<Arc<TokenMap>, TokenError> {
-        let generation = || self.cache.read().generation;
-        let asked_in = generation();
-        let cached = || self.cache.read().since(asked_in);
-        if let Some(tokens) = cached() {
+        if let Ok(tokens) = self.cache.find(&()) {
             return Ok(tokens);
         }
         let _one_at_a_time = self.reading.lock().await;
         // Another caller may have read them meanwhile.
-        if let Some(tokens) = cached() {
-            return Ok(tokens);
-        }
-        let (read_in, tokens) = (generation(), Arc::new(self.read().await?));
-        self.cache.write().tokens = Some((read_in, tokens.clone()));
+        let forgotten = match self.cache.find(&()) {
+            Ok(tokens) => return Ok(tokens),
+            Err(forgotten) => forgotten,
+        };
+        let tokens = Arc::new(self.read().await?);
+        self.cache.learn((), tokens.clone(), forgotten);
         Ok(tokens)
     }
 
     async fn read(&self) -> Result<TokenMap, TokenError> {
         let mut tokens = TokenMap::default();
-        let unexpiring = self.cache.read().unexpiring.clone();
+        let unexpiring = self.unexpiring.read().clone();
         let mut last: Option<Vec<u8>> = None;
         loop {
             let range = EntryRange::prefix(b"");
@@ -415,12 +397,12 @@ impl Tokens {
             let Some(end) = page.last() else { return Ok(tokens) };
             last = Some(end.entry.key().to_vec());
             for entry in &page {
-                let Some(value) = &entry.value else { continue };
                 if entry.entry.key() == CLOSED {
                     tokens.is_closed = true;
                     continue;
                 }
-                let mut token = parse(value)?.token();
+                let Some(stored) = entry.parse::<Stored>()? else { continue };
+                let mut token = stored.token();
                 if unexpiring.is_some() && token.created_by == unexpiring {
                     token.expires_at = None;
                 }
@@ -431,7 +413,7 @@ impl Tokens {
     }
 
     fn changed(&self) {
-        self.cache.write().generation += 1;
+        self.cache.forget(&());
         let now = self.store.clock().now();
         self.used.lock().retain(|_, at| now < at.after(USE_WRITTEN));
         self.changes.send_modify(|it| *it += 1);

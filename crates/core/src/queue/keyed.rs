@@ -81,6 +81,9 @@ fn position_of(rejection: &Rejection) -> Option<Position> {
         | Rejection::HasWork { .. }
         | Rejection::JustWritten { .. }
         | Rejection::Revision { .. }
+        | Rejection::Limit { .. }
+        | Rejection::NotANumber { .. }
+        | Rejection::Full { .. }
         | Rejection::NotVacant { .. } => None,
     }
 }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 use steadfast_store::{
-    Commit, Due, ENQUEUE, Json, Message, Outcome, Position, StoreError, Task, Write, queue_address,
+    Commit, Due, ENQUEUE, Expect, Json, Message, Outcome, Position, Rejection, StoreError, Task,
+    Write, queue_address,
 };
 
 use super::{Queue, QueueError, Queues, state::QueueState};
@@ -73,8 +74,8 @@ impl Queues {
             Some(key) => Some(RequestKey::within(target.id(), key, digest(&all).as_bytes())?),
             None => None,
         };
-        if let Err(refused) = self.check_room(&queue, &all).await {
-            // The first request may have filled the queue.
+        if let Err(refused) = check(&queue, &all) {
+            // The first request may have been sent by other settings.
             let before = match &remember {
                 Some(key) => key.find(&*self.shared.store).await?,
                 None => None,
@@ -92,6 +93,9 @@ impl Queues {
             .collect();
         let stream = target.clone();
         let mut commit = Commit::of(Write::Append { stream, messages: messages? });
+        if let Some(max) = queue.rules().settings.max_messages {
+            commit = commit.expect(Expect::Room { queue: target.id(), more: count as u64, max });
+        }
         if let Some(remember) = remember {
             commit = commit.write(remember.write());
         }
@@ -107,30 +111,27 @@ impl Queues {
             }
             // Their positions are consecutive.
             Outcome::Duplicate(it) => Ok((it.position..).take(count).collect()),
+            Outcome::Rejected(Rejection::Full { max, .. }) => {
+                Err(QueueError::Full { queue: queue.name.to_string(), max })
+            }
             // Nothing else is expected.
             Outcome::Rejected(_) => {
                 Err(QueueError::KeyReused { key: key.unwrap_or_default().into() })
             }
         }
     }
+}
 
-    async fn check_room(&self, queue: &QueueState, all: &[Outgoing]) -> Result<(), QueueError> {
-        let settings = queue.rules().settings;
-        for (index, it) in all.iter().enumerate() {
-            queue.check_size(index, &it.body)?;
-            if DELAY_MAX < it.delay {
-                let rule = "must be a year at most".into();
-                return Err(QueueError::Argument { field: "delayMs", rule });
-            }
+/// Checks bodies and delays.
+fn check(queue: &QueueState, all: &[Outgoing]) -> Result<(), QueueError> {
+    for (index, it) in all.iter().enumerate() {
+        queue.check_size(index, &it.body)?;
+        if DELAY_MAX < it.delay {
+            let rule = "must be a year at most".into();
+            return Err(QueueError::Argument { field: "delayMs", rule });
         }
-        let Some(max) = settings.max_messages else { return Ok(()) };
-        let now = self.shared.clock.now();
-        let depth = self.shared.store.queue_depth(queue.address.id(), now).await?;
-        if max < depth.waiting() + all.len() as u64 {
-            return Err(QueueError::Full { queue: queue.name.to_string(), max });
-        }
-        Ok(())
     }
+    Ok(())
 }
 
 fn outgoing(msg: &impl Serialize, delay: Duration) -> Result<Outgoing, QueueError> {

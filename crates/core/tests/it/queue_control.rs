@@ -24,6 +24,7 @@ laws!(
     a_purge_cancels_messages_whose_lease_has_expired,
     only_messages_that_wait_too_long_expire,
     a_full_queue_refuses_messages_until_it_has_capacity,
+    concurrent_senders_do_not_exceed_the_limit_of_a_queue,
     a_request_with_a_message_that_is_too_large_is_refused_as_a_whole,
     settings_survive_a_restart_and_override_the_declaration,
     dead_letter_queues_must_not_form_a_cycle,
@@ -34,6 +35,7 @@ laws!(
 laws!(also on postgres:
     a_pause_survives_a_restart,
     a_purge_cancels_messages_whose_lease_has_expired,
+    concurrent_senders_do_not_exceed_the_limit_of_a_queue,
     settings_survive_a_restart_and_override_the_declaration,
 );
 
@@ -213,6 +215,26 @@ async fn a_full_queue_refuses_messages_until_it_has_capacity(lab: Lab) {
         office.app.call(Ledger::at("l"), Announce).await.unwrap();
     }
     assert_eq!(office.depth("audit").await, [3, 0, 0, 0]);
+    office.close().await;
+}
+
+async fn concurrent_senders_do_not_exceed_the_limit_of_a_queue(lab: Lab) {
+    let settings = QueueSettings { max_messages: Some(5), ..QueueSettings::default() };
+    let office = Office::open(lab, |it, _| it.queue(MAIL.with(settings))).await;
+    let senders: Vec<_> = (0..40)
+        .map(|sender| {
+            let queues = office.app.queues().clone();
+            tokio::spawn(async move { queues.send(MAIL, &mail(&sender.to_string())).await })
+        })
+        .collect();
+    let mut accepted = 0;
+    for sent in senders {
+        match sent.await.unwrap() {
+            Ok(_) => accepted += 1,
+            Err(refused) => assert_eq!(refused.code(), "queue_full"),
+        }
+    }
+    assert_eq!((accepted, office.depth("mail").await), (5, [5, 0, 0, 0]));
     office.close().await;
 }
 

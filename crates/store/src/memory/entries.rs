@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use super::map::Map;
 use crate::{
-    AgeCursor, EntityId, Entry, EntryKey, EntryRange, Timestamp,
+    AgeCursor, EntityId, Entry, EntryKey, EntryRange, Json, Timestamp,
     plan::{Facts, Needs, Plan},
     sort::sort_by_key,
 };
@@ -32,6 +32,13 @@ impl EntryTable {
             self.remove(&row.entry);
             self.references.extend(row.reference.map(|it| ((it, row.entry.clone()), ())));
             self.rows.insert(row.entry.clone(), row.clone());
+        }
+        for (key, counted) in &plan.counts {
+            let Some(row) = self.rows.get_mut(key) else { continue };
+            let before = row.value.as_ref().and_then(|it| it.as_str().parse::<i64>().ok());
+            let next = before.unwrap_or(0).saturating_add(counted.delta);
+            row.value = Some(Json::stored(&next.to_string()));
+            row.revision += counted.times;
         }
         plan.entries_gone.iter().for_each(|key| self.remove(key));
     }

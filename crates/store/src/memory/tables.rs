@@ -78,6 +78,8 @@ impl Tables {
         }
         self.objects.facts(needs, &mut facts);
         self.entries.facts(needs, &mut facts);
+        let queues = needs.queues.iter();
+        facts.waiting.extend(queues.filter_map(|it| Some((*it, self.depths.get(it)?.0))));
         for id in &needs.erasures {
             if let Some(found) = self.erasure(*id) {
                 facts.erasures.load(*id, found);

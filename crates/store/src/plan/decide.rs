@@ -114,6 +114,7 @@ impl Batch {
             Expect::Head { entity, seq, chk } => self.check_head(*entity, *seq, *chk)?,
             Expect::Revision { entry, revision } => self.check_revision(entry, *revision)?,
             Expect::Vacant { space } => self.check_vacant(space)?,
+            Expect::Room { queue, more, max } => self.check_room(*queue, *more, *max)?,
         }
         Ok(())
     }
@@ -160,6 +161,7 @@ impl Batch {
                 self.erase_ended(*entity, *until, *dead_until)?;
             }
             Write::Put(put) => self.put(put),
+            Write::Count(count) => self.count(count)?,
             Write::ExpireEntries { entries } => entries.iter().for_each(|it| self.expire(it)),
             // Recorded at the end, when the position of the input is known.
             Write::Remember(_) => {}
@@ -225,6 +227,7 @@ impl Batch {
         self.facts.runs.accept();
         self.facts.erasures.accept();
         self.facts.entries.accept();
+        self.facts.counts.accept();
     }
 
     fn reject(&mut self, lengths: Lengths) {
@@ -256,6 +259,7 @@ impl Batch {
         self.facts.runs.reject();
         self.facts.erasures.reject();
         self.facts.entries.reject();
+        self.facts.counts.reject();
         self.draft.position = lengths.position;
         self.draft.messages.truncate(lengths.messages);
         self.draft.unblocked.truncate(lengths.unblocked);
@@ -324,9 +328,10 @@ impl Batch {
         let cuts = facts.cuts.into_changes().into_iter();
         draft.images_cut.extend(cuts.filter_map(|(entity, pages)| Some((entity, pages?))));
         for (key, entry) in facts.entries.into_changes() {
-            match entry {
-                Some(entry) => draft.entries.push(entry),
-                None => draft.entries_gone.push(key),
+            match (entry, facts.counts.get(&key)) {
+                (Some(_), Some(counted)) => draft.counts.push((key, *counted)),
+                (Some(entry), None) => draft.entries.push(entry),
+                (None, _) => draft.entries_gone.push(key),
             }
         }
         draft.erased.sort_unstable();

@@ -1,7 +1,9 @@
 //! The rows that the sweep must process again, and the counters of messages.
 
 use super::{Brief, Work, decide::Batch};
-use crate::{EntityId, ExpiryList, ExpiryRow, KeyName, Position, SettledAs, Settlement, Timestamp};
+use crate::{
+    EntityId, ExpiryList, ExpiryRow, KeyName, Position, Rejection, SettledAs, Settlement, Timestamp,
+};
 
 impl Batch {
     /// Writes or removes work, and counts it.
@@ -38,6 +40,17 @@ impl Batch {
     pub(super) fn count_dead(&mut self, queue: Option<EntityId>, change: i64) {
         self.draft.dead += change;
         self.count_depth(queue, (0, change));
+    }
+
+    /// Whether a queue has room for more messages, after the earlier commits of the batch.
+    pub(super) fn check_room(&self, queue: EntityId, more: u64, max: u64) -> Result<(), Rejection> {
+        let before = self.facts.waiting.get(&queue).copied().unwrap_or(0);
+        let change = self.facts.depths.get(&queue).map_or(0, |it| it.0);
+        let waiting = u64::try_from(before + change).unwrap_or(0);
+        if max < waiting.saturating_add(more) {
+            return Err(Rejection::Full { queue, waiting, max });
+        }
+        Ok(())
     }
 
     fn count_depth(&mut self, queue: Option<EntityId>, (waiting, dead): (i64, i64)) {

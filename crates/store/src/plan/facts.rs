@@ -62,6 +62,16 @@ pub(crate) struct DeadBrief {
     pub(crate) at: Timestamp,
 }
 
+/// What a batch adds to a counter that the store has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counted {
+    pub(crate) delta: i64,
+    /// The number of commits, by which the revision increases.
+    pub(crate) times: i64,
+    /// Every commit keeps its limit if the counter was not above this before the batch.
+    pub(crate) at_most: i64,
+}
+
 /// The rows as the batch sees them. The store loads existing rows; a missing row does not exist.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
@@ -95,7 +105,11 @@ pub(crate) struct Facts {
     /// The changes of the numbers of pending and dead messages of queues.
     pub(crate) depths: Table<EntityId, (i64, i64)>,
     pub(crate) expiring: Table<ExpiryRow, bool>,
+    /// The numbers of pending messages of queues whose room is checked, before this batch.
+    pub(crate) waiting: HashMap<EntityId, i64>,
     pub(crate) entries: Table<EntryKey, Entry>,
+    /// Only what this batch counts. The entries have it, too.
+    pub(crate) counts: Table<EntryKey, Counted>,
     /// Lists that have an entry in the store.
     pub(crate) spaces: HashSet<Box<str>>,
 }

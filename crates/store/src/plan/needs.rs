@@ -15,6 +15,8 @@ pub(crate) struct Needs {
     pub(crate) erasures: Vec<EntityId>,
     pub(crate) entries: Vec<EntryKey>,
     pub(crate) spaces: Vec<Box<str>>,
+    /// Queues whose room is checked.
+    pub(crate) queues: Vec<EntityId>,
 }
 
 impl Needs {
@@ -31,6 +33,7 @@ impl Needs {
                     Expect::Head { entity, .. } => needs.heads.push(*entity),
                     Expect::Revision { entry, .. } => needs.entries.push(entry.clone()),
                     Expect::Vacant { space } => needs.spaces.push(space.clone()),
+                    Expect::Room { queue, .. } => needs.queues.push(*queue),
                 }
             }
             commit.writes.iter().for_each(|write| needs.add(write));
@@ -50,6 +53,7 @@ impl Needs {
         sort(&mut self.erasures);
         sort(&mut self.entries);
         sort(&mut self.spaces);
+        sort(&mut self.queues);
     }
 
     fn add(&mut self, write: &Write) {
@@ -95,6 +99,7 @@ impl Needs {
                 self.keys.extend(keys.iter().map(|it| (it.scope, it.key.clone())));
             }
             Write::Put(put) => self.entries.push(put.entry.clone()),
+            Write::Count(count) => self.entries.push(count.entry.clone()),
             Write::ExpireEntries { entries } => self.entries.extend(entries.iter().cloned()),
             Write::Close { .. }
             | Write::Snapshot(_)

@@ -7,7 +7,7 @@ use super::pipeline::{Params, PendingReply, execute, send};
 use crate::{EntityId, EntryKey, ExpiryRow, KeyName, Timestamp, plan::Plan};
 
 /// One statement for each table and kind of change, in the order of execution.
-const STATEMENTS: [&str; 40] = [
+const STATEMENTS: [&str; 41] = [
     "DELETE FROM outcome o USING message m, unnest($1::bytea[], $2::bigint[]) AS c (id, version), \
      entity e WHERE e.id = c.id AND m.origin = e.origin AND m.version <= c.version \
      AND o.position = m.position",
@@ -101,6 +101,13 @@ const STATEMENTS: [&str; 40] = [
      $6::bigint[], $7::bigint[]) ON CONFLICT (space, key) DO UPDATE SET \
      revision = excluded.revision, value = excluded.value, reference = excluded.reference, \
      changed_at = excluded.changed_at, expires_at = excluded.expires_at",
+    // The limits hold for the counters as they are now, or the division by zero rolls back.
+    "WITH counted AS (UPDATE entry e SET revision = e.revision + c.times, \
+     value = (e.value::bigint + c.delta)::text FROM unnest($1::text[], $2::bytea[], $3::bigint[], \
+     $4::bigint[], $5::bigint[]) AS c (space, key, times, delta, at_most) \
+     WHERE e.space = c.space AND e.key = c.key \
+     RETURNING e.value::bigint - c.delta <= c.at_most AS fits) \
+     SELECT 1 / (count(*) = cardinality($1::text[]))::int FROM counted WHERE fits",
     "DELETE FROM entry e USING unnest($1::text[], $2::bytea[]) AS g (space, key) \
      WHERE e.space = g.space AND e.key = g.key",
     "DELETE FROM expiring e USING unnest($1::text[], $2::bigint[], $3::bigint[], $4::bytea[]) \
@@ -160,7 +167,7 @@ pub(super) enum WriteFailure {
     Commit(Error),
 }
 
-fn params(plan: &Plan) -> [Option<Params<'_>>; 40] {
+fn params(plan: &Plan) -> [Option<Params<'_>>; 41] {
     let erased = || {
         (!plan.erased.is_empty())
             .then(|| -> Params<'_> { vec![column(&plan.erased, |it| it.0.as_slice())] })
@@ -204,6 +211,7 @@ fn params(plan: &Plan) -> [Option<Params<'_>>; 40] {
         (!plan.runs.is_empty()).then(|| runs(plan)),
         (!plan.runs_kept.is_empty()).then(|| times(&plan.runs_kept)),
         (!plan.entries.is_empty()).then(|| entries(plan)),
+        (!plan.counts.is_empty()).then(|| counts(plan)),
         (!plan.entries_gone.is_empty()).then(|| entries_gone(&plan.entries_gone)),
         (!plan.processed.is_empty()).then(|| expiring(&plan.processed)),
         (!plan.expiring.is_empty()).then(|| expiring(&plan.expiring)),
@@ -448,6 +456,17 @@ fn entries(plan: &Plan) -> Params<'_> {
         column(rows, |it| it.reference.map(bytes)),
         column(rows, |it| it.changed_at.0),
         column(rows, |it| it.expires_at.map(|it| it.0)),
+    ]
+}
+
+fn counts(plan: &Plan) -> Params<'_> {
+    let rows = &plan.counts;
+    vec![
+        column(rows, |it| it.0.space()),
+        column(rows, |it| it.0.key()),
+        column(rows, |it| it.1.times),
+        column(rows, |it| it.1.delta),
+        column(rows, |it| it.1.at_most),
     ]
 }
 

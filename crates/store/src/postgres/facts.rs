@@ -34,6 +34,8 @@ const ENTRIES: &str = "SELECT e.space, e.key, e.revision, e.value, e.reference, 
 const OCCUPIED: &str = "SELECT n.space FROM unnest($1::text[]) AS n (space) \
      WHERE EXISTS (SELECT 1 FROM entry e WHERE e.space = n.space AND e.value IS NOT NULL)";
 
+const WAITING: &str = "SELECT queue, waiting FROM depth WHERE queue = ANY ($1::bytea[])";
+
 /// The prepared statements.
 pub(super) struct Reads {
     counter: Statement,
@@ -49,6 +51,7 @@ pub(super) struct Reads {
     dead: Statement,
     entries: Statement,
     occupied: Statement,
+    waiting: Statement,
 }
 
 impl Reads {
@@ -67,6 +70,7 @@ impl Reads {
             dead: client.prepare(&many(expiry::ERASURE_DEAD, "e.id = ?1", "bytea")).await?,
             entries: client.prepare(ENTRIES).await?,
             occupied: client.prepare(OCCUPIED).await?,
+            waiting: client.prepare(WAITING).await?,
         })
     }
 
@@ -74,7 +78,7 @@ impl Reads {
     pub(super) async fn send<'a>(
         &'a self,
         client: &'a Client,
-        params: &'a [Option<Params<'a>>; 13],
+        params: &'a [Option<Params<'a>>; 14],
     ) -> Vec<PendingReply<'a, Result<Vec<Row>, Error>>> {
         let mut replies = Vec::with_capacity(params.len());
         for (statement, params) in self.statements().into_iter().zip(params) {
@@ -88,7 +92,7 @@ impl Reads {
     }
 
     /// In the order in which they are sent, which is that of [`params`].
-    fn statements(&self) -> [&Statement; 13] {
+    fn statements(&self) -> [&Statement; 14] {
         [
             &self.counter,
             &self.streams,
@@ -103,12 +107,13 @@ impl Reads {
             &self.dead,
             &self.entries,
             &self.occupied,
+            &self.waiting,
         ]
     }
 }
 
 /// The parameters of the statements; `None` if no row is needed.
-pub(super) fn params(needs: &Needs) -> [Option<Params<'_>>; 13] {
+pub(super) fn params(needs: &Needs) -> [Option<Params<'_>>; 14] {
     let keys = || array(needs.keys.iter().map(|it| &*it.1));
     let scopes = || array(needs.keys.iter().map(|it| it.0.0.as_slice()));
     let spaces = || array(needs.entries.iter().map(|it| it.space()));
@@ -128,6 +133,7 @@ pub(super) fn params(needs: &Needs) -> [Option<Params<'_>>; 13] {
         ids(&needs.erasures),
         (!needs.entries.is_empty()).then(|| vec![spaces(), entry_keys()]),
         (!needs.spaces.is_empty()).then(|| vec![occupied()]),
+        ids(&needs.queues),
     ]
 }
 
@@ -173,6 +179,7 @@ fn understand(answers: &[Vec<Row>]) -> Result<Facts, StoreError> {
         dead,
         entries,
         occupied,
+        waiting,
     ] = answers
     else {
         return Err(StoreError::corrupt("every question has an answer"));
@@ -221,6 +228,9 @@ fn understand(answers: &[Vec<Row>]) -> Result<Facts, StoreError> {
     }
     for row in occupied {
         facts.spaces.insert(row.text(0)?.into());
+    }
+    for row in waiting {
+        facts.waiting.insert(row.id(0)?, row.int(1)?);
     }
     Ok(facts)
 }

@@ -42,7 +42,7 @@ pub(super) fn apply(connection: &Connection, plan: &Plan) -> Result<()> {
     each(connection, forgotten, &plan.turns_forgotten, by_position)?;
     runs::put(connection, &plan.runs)?;
     each(connection, KEEP_RUN, &plan.runs_kept, close)?;
-    entries::write(connection, &plan.entries, &plan.entries_gone)?;
+    entries::write(connection, plan)?;
     each(connection, LOOKED, &plan.processed, expiring)?;
     each(connection, PUT_EXPIRING, &plan.expiring, expiring)?;
     each(connection, COUNT_DEPTH, &plan.depths, depth)?;

@@ -21,6 +21,7 @@ const BRIEF: &str = "SELECT m.stream, m.target, m.ordered, \
      FROM message m WHERE m.position = ?1";
 const OUTCOME: &str =
     "SELECT position, state, settled_at, attempts, error, queue FROM outcome WHERE position = ?1";
+const WAITING: &str = "SELECT waiting FROM depth WHERE queue = ?1";
 const KEY: &str = "SELECT scope, key, request_hash, position, status, reply, expires_at \
      FROM idempotency WHERE scope = ?1 AND key = ?2";
 
@@ -144,12 +145,26 @@ pub(super) fn read(
     }
     erasures(connection, needs, &mut facts)?;
     entries::facts(connection, needs, &mut facts)?;
+    keys(connection, needs, &mut facts)?;
+    waiting(connection, needs, &mut facts)?;
+    Ok(facts)
+}
+
+fn keys(connection: &Connection, needs: &Needs, facts: &mut Facts) -> Result<(), StoreError> {
     for (scope, key) in &needs.keys {
         for row in rows(connection, KEY, (scope.0, key), sql::key_row)? {
             facts.keys.load((*scope, key.clone()), row);
         }
     }
-    Ok(facts)
+    Ok(())
+}
+
+fn waiting(connection: &Connection, needs: &Needs, facts: &mut Facts) -> Result<(), StoreError> {
+    for id in &needs.queues {
+        let waiting = rows(connection, WAITING, (id.0,), |row| row.int(0))?;
+        facts.waiting.extend(waiting.first().map(|it| (*id, *it)));
+    }
+    Ok(())
 }
 
 fn erasures(connection: &Connection, needs: &Needs, facts: &mut Facts) -> Result<(), StoreError> {

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use steadfast_store::{
-    Address, AgeCursor, Answer, Cause, Clock, Commit, Complete, Due, DueCursor, EntityId,
+    Address, AgeCursor, Answer, Cause, Clock, Commit, Complete, Count, Due, DueCursor, EntityId,
     EntityKind, Entropy, EntryKey, EntryRange, Expect, ExpiryList, Images, Json, Lease, Message,
     PageImage, Put, Query, QueryKind, Remember, Retention, RunCursor, RunPage, RunStatus,
     SeededEntropy, SettledAs, Snapshot, Task, Timestamp, Turn, Write, sweep,
@@ -208,9 +208,24 @@ impl Maker {
         EntryKey::new(space, keys[self.below(4) as usize]).unwrap()
     }
 
+    /// Mostly a counter, sometimes an entry that may be none.
+    fn counter(&self) -> EntryKey {
+        if self.one_in(6) { self.entry() } else { EntryKey::new("a", b"n").unwrap() }
+    }
+
     fn write_of_entry(&self) -> Write {
         if self.one_in(4) {
-            return Write::ExpireEntries { entries: vec![self.entry(), self.entry()] };
+            return Write::ExpireEntries { entries: vec![self.entry(), self.counter()] };
+        }
+        if self.one_in(3) {
+            let delta = self.below(9) as i64 - 3;
+            let (max, expires) = (self.maybe(self.below(20) as i64), self.maybe(self.wait()));
+            return Write::Count(Count { entry: self.counter(), delta, max, expires });
+        }
+        if self.one_in(8) {
+            let value = self.maybe(Json::parse("7").unwrap());
+            let (entry, expires) = (self.counter(), self.maybe(self.wait()));
+            return Write::Put(Put { entry, value, reference: None, expires });
         }
         let value = (!self.one_in(3)).then(|| Json::parse("{\"a\":1}").unwrap());
         let reference = self.one_in(2).then(|| self.stream().id());
@@ -230,6 +245,10 @@ impl Maker {
         if self.one_in(8) {
             let revision = self.below(6) as i64;
             commit = commit.expect(Expect::Revision { entry: self.entry(), revision });
+        }
+        if self.one_in(8) {
+            let (queue, more, max) = (self.queue().id(), self.below(4), self.below(12));
+            commit = commit.expect(Expect::Room { queue, more, max });
         }
         if self.one_in(6) {
             commit = commit.expect(Expect::Pending { position: self.position() });

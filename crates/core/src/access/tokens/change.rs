@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use steadfast_store::{
-    Commit, EntryKey, Expect, Json, Outcome, Put, Rejection, StoreError, Write, secret_text,
+    Commit, EntryKey, Outcome, Put, Record, Rejection, StoreError, Write, secret_text,
 };
 
 use super::{
     CLOSED, NewToken, SPACE, TokenError, TokenSpec, Tokens,
-    token::{LETTERS, Stored, check, new_secret, parse},
+    token::{LETTERS, Stored, check, new_secret},
 };
 use crate::{RequestKey, idempotency::read, to_end::to_end};
 
@@ -39,8 +39,7 @@ impl Tokens {
             replaced_by: None,
         };
         let (new, commit) = new_secret(&stored, now)?;
-        let (entry, value) = (EntryKey::new(SPACE, CLOSED)?, Some(Json::of(&true)?));
-        let closed = Put { entry, value, reference: None, expires: None };
+        let closed = Put::of(EntryKey::new(SPACE, CLOSED)?, &true)?;
         let mut commit = commit.write(Write::Put(closed));
         if let Some(key) = key {
             commit = commit.write(key.write_answer(&new.token.id)?);
@@ -60,7 +59,7 @@ impl Tokens {
     #[steadfast_store::boxed]
     pub async fn rotate(&self, id: &str) -> Result<Option<NewToken>, TokenError> {
         loop {
-            let Some((entry, mut stored, revision)) = self.find(id).await? else { return Ok(None) };
+            let Some((found, mut stored)) = self.find(id).await? else { return Ok(None) };
             let now = self.store.clock().now();
             if !stored.can_rotate(now)? {
                 return Ok(None);
@@ -68,9 +67,8 @@ impl Tokens {
             // Later than before, so that sessions of the old secret end.
             stored.created_at = now.0.max(stored.created_at.saturating_add(1));
             let (new, commit) = new_secret(&stored, now)?;
-            let expires = Some(Duration::ZERO);
-            let old = Put { entry: entry.clone(), value: None, reference: None, expires };
-            let commit = commit.expect(Expect::Revision { entry, revision }).write(Write::Put(old));
+            let old = Put::removal(found.entry.clone(), Duration::ZERO);
+            let commit = commit.expect(found.expect()).write(Write::Put(old));
             if let Outcome::Committed(_) = self.change(commit).await? {
                 return Ok(Some(new));
             }
@@ -87,7 +85,7 @@ impl Tokens {
         created_by: Option<String>,
     ) -> Result<Option<NewToken>, TokenError> {
         loop {
-            let Some((entry, mut old, revision)) = self.find(id).await? else { return Ok(None) };
+            let Some((found, mut old)) = self.find(id).await? else { return Ok(None) };
             let now = self.store.clock().now();
             if !old.can_rotate(now)? {
                 return Ok(None);
@@ -98,8 +96,8 @@ impl Tokens {
             let ends = now.after(overlap).0;
             old.expires_at = Some(old.expires_at.map_or(ends, |it| it.min(ends)));
             old.replaced_by = Some(new.token.id.clone());
-            let put = old.put(entry.clone(), now)?;
-            let commit = commit.expect(Expect::Revision { entry, revision }).write(Write::Put(put));
+            let put = old.put(found.entry.clone(), now)?;
+            let commit = commit.expect(found.expect()).write(Write::Put(put));
             if let Outcome::Committed(_) = self.change(commit).await? {
                 return Ok(Some(new));
             }
@@ -110,16 +108,13 @@ impl Tokens {
     #[steadfast_store::boxed]
     pub async fn revoke(&self, id: &str) -> Result<bool, TokenError> {
         loop {
-            let Some((entry, mut stored, revision)) = self.find(id).await? else {
-                return Ok(false);
-            };
+            let Some((found, mut stored)) = self.find(id).await? else { return Ok(false) };
             if stored.revoked_at.is_some() {
                 return Ok(false);
             }
             let now = self.store.clock().now();
             stored.revoked_at = Some(now.0);
-            let put = stored.put(entry.clone(), now)?;
-            let commit = Commit::of(Write::Put(put)).expect(Expect::Revision { entry, revision });
+            let commit = found.put(stored.put(found.entry.clone(), now)?);
             if let Outcome::Committed(_) = self.change(commit).await? {
                 return Ok(true);
             }
@@ -133,22 +128,21 @@ impl Tokens {
         if self.is_closed().await? {
             return Ok(());
         }
-        let (entry, value) = (EntryKey::new(SPACE, CLOSED)?, Some(Json::of(&true)?));
-        let put = Put { entry, value, reference: None, expires: None };
+        let put = Put::of(EntryKey::new(SPACE, CLOSED)?, &true)?;
         self.change(Commit::of(Write::Put(put))).await?;
         Ok(())
     }
 
-    /// The entry of a token, its value and its revision.
-    async fn find(&self, id: &str) -> Result<Option<(EntryKey, Stored, i64)>, TokenError> {
+    /// A token as it is stored, and its record without the value.
+    async fn find(&self, id: &str) -> Result<Option<(Record<Stored>, Stored)>, TokenError> {
         let tokens = self.tokens().await?;
         let Some((hash, _)) = tokens.by_hash.iter().find(|(_, it)| it.id == id) else {
             return Ok(None);
         };
         let entry = EntryKey::new(SPACE, hash.as_bytes())?;
-        let Some(found) = self.store.entry(&entry).await? else { return Ok(None) };
-        let Some(value) = &found.value else { return Ok(None) };
-        Ok(Some((entry, parse(value)?, found.revision)))
+        let mut found = Record::<Stored>::read(&*self.store, entry).await?;
+        let stored = found.value.take();
+        Ok(stored.map(|it| (found, it)))
     }
 
     /// Commits a change, after which all tokens are read again.

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use steadfast_bucket::is_label;
-use steadfast_store::{
-    Commit, EntryKey, InvalidInput, Json, Put, StoreError, Timestamp, Write, secret_text,
-};
+use steadfast_store::{Commit, EntryKey, InvalidInput, Put, Timestamp, Write, secret_text};
 
 use super::{Denied, SPACE, TokenError};
 use crate::access::{Principal, Role, Scope, hash::hash};
@@ -189,7 +187,7 @@ impl Stored {
     /// Writes the row, which goes some time after the token has ended.
     pub(super) fn put(&self, entry: EntryKey, now: Timestamp) -> Result<Put, InvalidInput> {
         let expires = self.token().kept_until().map(|it| it.since(now));
-        Ok(Put { entry, value: Some(Json::of(self)?), reference: None, expires })
+        Ok(Put { expires, ..Put::of(entry, self)? })
     }
 }
 
@@ -223,11 +221,6 @@ pub(super) fn check(spec: &TokenSpec) -> Result<(), TokenError> {
         return Err(TokenError::Scopes { count: spec.scopes.len() });
     }
     Ok(())
-}
-
-pub(super) fn parse(value: &Json) -> Result<Stored, StoreError> {
-    let parsed = serde_json::from_str(value.as_str());
-    parsed.map_err(|error| StoreError::Corrupt { reason: error.to_string() })
 }
 
 /// Whether a text can be the name of an organization.

@@ -311,6 +311,9 @@ impl Machine {
             | Rejection::HasWork { .. }
             | Rejection::JustWritten { .. }
             | Rejection::Revision { .. }
+            | Rejection::Limit { .. }
+            | Rejection::NotANumber { .. }
+            | Rejection::Full { .. }
             | Rejection::NotVacant { .. }) => {
                 Action::GiveUp(StoreError::Corrupt { reason: rejection.to_string() })
             }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use steadfast_store::{
-    AgeCursor, Clock, Commit, EntityId, EntryKey, EntryRange, Expect, InvalidInput, Json, Outcome,
-    Put, Rejection, StoreError, Timestamp, Write,
+    AgeCursor, Clock, Commit, Count, EntityId, EntryKey, EntryRange, Expect, InvalidInput, Json,
+    Outcome, Put, Rejection, StoreError, Timestamp, Write,
 };
 
 use crate::lab::{Lab, address, event};
@@ -18,6 +18,8 @@ crate::laws::laws!(
     a_list_counts_as_vacant_when_everything_in_it_was_removed,
     rows_go_when_their_time_is_over_and_no_earlier,
     the_reference_of_an_entry_is_found_until_it_changes,
+    counters_add_up_and_never_pass_their_limits,
+    a_counter_is_an_entry_that_may_also_be_written,
     keys_and_values_end_at_their_limits,
     entries_survive_a_reopening,
 );
@@ -176,6 +178,62 @@ async fn the_reference_of_an_entry_is_found_until_it_changes(lab: Lab) {
     assert_eq!(known().await, [(id(1), key(b"b")), (id(3), key(b"a"))]);
     commit(&lab, [Write::Put(removal(b"b", Duration::ZERO))]).await;
     assert_eq!(known().await, [(id(3), key(b"a"))]);
+}
+
+fn count(delta: i64, max: Option<i64>) -> Commit {
+    Commit::of(Write::Count(Count { max, ..Count::of(key(b"n"), delta) }))
+}
+
+async fn counters_add_up_and_never_pass_their_limits(lab: Lab) {
+    let counter = async || lab.store.counter(&key(b"n")).await.unwrap();
+    assert_eq!(counter().await, 0);
+    // The first of a batch creates the counter, and those behind it see it.
+    for round in 1..=2 {
+        let many: Vec<_> = (0..8).map(|_| lab.store.commit(count(1, Some(5 * round)))).collect();
+        let mut accepted = 0;
+        for outcome in futures_util::future::join_all(many).await {
+            match outcome.unwrap() {
+                Outcome::Committed(_) => accepted += 1,
+                Outcome::Rejected(Rejection::Limit { entry, count, max }) => {
+                    assert_eq!((entry, count, max), (key(b"n"), 5 * round, 5 * round));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!((accepted, counter().await), (5, 5 * round));
+    }
+    lab.committed(count(-4, None)).await;
+    lab.committed(count(3, None)).await;
+    assert_eq!(counter().await, 9);
+    // Within one commit the limit holds after each write, and nothing of a rejected one stays.
+    let writes = [count(1, Some(10)), count(1, Some(10))].map(|mut it| it.writes.remove(0));
+    let both = Commit { expects: Vec::new(), writes: writes.into() };
+    let refused = lab.rejected(both).await;
+    assert!(matches!(refused, Rejection::Limit { count: 10, .. }), "{refused:?}");
+    assert_eq!(counter().await, 9);
+}
+
+async fn a_counter_is_an_entry_that_may_also_be_written(lab: Lab) {
+    let hour = Some(Duration::from_hours(1));
+    let first = Count { expires: hour, ..Count::of(key(b"n"), 2) };
+    lab.committed(Commit::of(Write::Count(first))).await;
+    let begun = lab.store.entry(&key(b"n")).await.unwrap().unwrap();
+    assert_eq!((begun.revision, begun.value.clone()), (1, value("2")));
+    assert_eq!(begun.expires_at, Some(begun.changed_at.after(Duration::from_hours(1))));
+    // Counted, written and counted again in one batch of one commit.
+    let mut all = count(3, None);
+    all.writes.push(Write::Put(put(b"n", "100")));
+    all.writes.extend(count(7, None).writes);
+    lab.committed(all).await;
+    let found = lab.store.entry(&key(b"n")).await.unwrap().unwrap();
+    assert_eq!((found.revision, found.value, found.expires_at), (4, value("107"), None));
+    commit(&lab, [Write::Put(removal(b"n", Duration::from_hours(1)))]).await;
+    lab.committed(count(1, None)).await;
+    let again = lab.store.entry(&key(b"n")).await.unwrap().unwrap();
+    assert_eq!((again.revision, again.value), (6, value("1")));
+    commit(&lab, [Write::Put(put(b"n", "{}"))]).await;
+    let refused = lab.rejected(count(1, None)).await;
+    assert_eq!(refused, Rejection::NotANumber { entry: key(b"n") });
 }
 
 async fn keys_and_values_end_at_their_limits(lab: Lab) {

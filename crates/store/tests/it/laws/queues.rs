@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use steadfast_store::{
     Address, Clock, Commit, Due, DueCursor, EntityKind, Expect, Lease, Message, Notice,
-    NoticeBatch, Position, QueueDepth, QueuedMessage, Recorded, Rejection, SettledAs, State, Task,
-    Timestamp, Work, Write,
+    NoticeBatch, Outcome, Position, QueueDepth, QueuedMessage, Recorded, Rejection, SettledAs,
+    State, Task, Timestamp, Work, Write,
 };
 
 use crate::lab::{Lab, START, address, address_of, command, json, lease};
@@ -21,6 +21,7 @@ crate::laws::laws!(
     a_dead_letter_in_place_remembers_its_queue_and_is_revived_there,
     a_message_that_died_outside_of_queues_is_in_no_queue,
     depth_counts_what_is_ready_delayed_leased_and_dead,
+    a_queue_without_room_takes_nothing_more,
     leased_messages_are_listed_while_the_lease_lasts,
     a_rejected_commit_with_a_move_leaves_no_trace,
     orphans_of_queues_are_apart_from_others,
@@ -272,6 +273,37 @@ async fn depth_counts_what_is_ready_delayed_leased_and_dead(lab: Lab) {
     lab.committed(Commit::of(moved(1, &a, None))).await;
     let expected = QueueDepth { ready: 4, oldest: Some(START), ..expected };
     assert_eq!(depth(&lab, &a).await, expected);
+}
+
+async fn a_queue_without_room_takes_nothing_more(lab: Lab) {
+    let mail = queue("mail");
+    let sent = send(&lab, &mail, &[0, 60]).await;
+    let room = |more: u64| Expect::Room { queue: mail.id(), more, max: 5 };
+    let one = || {
+        let (stream, messages) = (mail.clone(), vec![queued_message(&mail, "{}", 0)]);
+        Commit::of(Write::Append { stream, messages }).expect(room(1))
+    };
+    // Those of one batch count each other.
+    let all = futures_util::future::join_all((0..6).map(|_| lab.store.commit(one()))).await;
+    let full = Rejection::Full { queue: mail.id(), waiting: 5, max: 5 };
+    let is_full = |it: &Outcome| *it == Outcome::Rejected(full.clone());
+    let outcomes: Vec<Outcome> = all.into_iter().map(Result::unwrap).collect();
+    assert_eq!(outcomes.iter().filter(|it| is_full(it)).count(), 3, "{outcomes:?}");
+    assert_eq!(depth(&lab, &mail).await.waiting(), 5);
+    // A message leaves in each of the ways in which one can leave, and then there is room.
+    let (done, away) = (settled(sent[0], SettledAs::Done, None), moved(sent[1], &queue("b"), None));
+    for write in [done, away] {
+        assert_eq!(lab.rejected(one()).await, full);
+        lab.committed(Commit::of(write)).await;
+        lab.committed(one()).await;
+    }
+    // Dead messages take no room, and one that is revived does.
+    let next = positions(&lab, &mail).await[0];
+    lab.committed(Commit::of(settled(next, SettledAs::Dead, Some("broken")))).await;
+    lab.committed(Commit::default().expect(room(1))).await;
+    lab.committed(Commit::of(Write::Revive { position: next })).await;
+    assert_eq!(lab.rejected(one()).await, full);
+    assert!(lab.store.violations().await.unwrap().is_empty());
 }
 
 async fn leased_messages_are_listed_while_the_lease_lasts(lab: Lab) {
