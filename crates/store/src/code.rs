@@ -1,7 +1,7 @@
 //! The closed list of error codes, one row for each: its text, its HTTP status, the advice to the
 //! caller, a title and its meaning. Errors of all crates refer to it.
 
-/// What a caller does after an error.
+/// The next step of a caller after an error.
 #[derive(PartialEq)]
 enum Advice {
     /// Nothing changed, and the same request will not succeed.

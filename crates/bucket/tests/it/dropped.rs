@@ -115,7 +115,12 @@ async fn answers(buckets: &Buckets) -> (Vec<String>, bool) {
     for info in buckets.buckets(None, 100).await.unwrap() {
         answers.push(format!("{info:?}"));
         let name = &info.name;
-        for blob in buckets.list(name, &ListOptions::default()).await.unwrap().blobs {
+        let list = match buckets.list(name, &ListOptions::default()).await {
+            // A task that ends what the caller began deleted it after it was listed.
+            Err(BucketError::UnknownBucket { .. }) => return (answers, false),
+            list => list.unwrap(),
+        };
+        for blob in list.blobs {
             let read = match buckets.get(name, &blob.key, GetOptions::default()).await {
                 Ok(reader) => reader.bytes().await,
                 Err(error) => Err(error),
@@ -124,7 +129,11 @@ async fn answers(buckets: &Buckets) -> (Vec<String>, bool) {
             answers.push(format!("{name} {} {} {read:?}", blob.key, blob.version()));
             (bytes, objects) = (bytes + blob.size, objects + 1);
         }
-        for upload in buckets.uploads(name, "", None, 1_000).await.unwrap() {
+        let uploads = match buckets.uploads(name, "", None, 1_000).await {
+            Err(BucketError::UnknownBucket { .. }) => return (answers, false),
+            uploads => uploads.unwrap(),
+        };
+        for upload in uploads {
             let parts = buckets.parts(name, &upload, 0, 1_000).await.unwrap();
             answers.push(format!("{name} {upload:?} {parts:?}"));
             (bytes, objects) = (bytes + parts.iter().map(|it| it.size).sum::<u64>(), objects + 1);

@@ -1,6 +1,9 @@
 //! Records of the audit log, and wrong credentials, which are counted and logged.
 
-use std::io::{Read, Seek};
+use std::{
+    io::{Read, Seek},
+    path::Path,
+};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -133,14 +136,24 @@ fn an_older_log_that_was_put_back_is_noticed_by_its_head_in_the_data_folder() {
     let (server, elsewhere) = (closed(), folder());
     change(&server);
     let data = stop(server);
-    let (store, older) = (data.path().join("steadfast.db"), elsewhere.path().join("older.db"));
-    std::fs::copy(&store, &older).expect("it is copied");
+    // A store is its file and the log beside it.
+    let copy = |from: &Path, to: &Path| {
+        for name in ["steadfast.db", "steadfast.db-wal"] {
+            let (from, to) = (from.join(name), to.join(name));
+            if from.exists() {
+                std::fs::copy(&from, &to).expect("it is copied");
+            } else if to.exists() {
+                std::fs::remove_file(&to).expect("it is removed");
+            }
+        }
+    };
+    copy(data.path(), elsewhere.path());
     let server = Server::on(data);
     change(&server);
     change(&server);
     assert_eq!(check(&server, "").0, "ok");
     let data = stop(server);
-    std::fs::copy(&older, &store).expect("it is copied");
+    copy(elsewhere.path(), data.path());
     let server = Server::on(data);
     let (status, detail) = check(&server, "");
     assert!(status == "failed" && detail.contains("audit-head"), "{status} {detail}");
