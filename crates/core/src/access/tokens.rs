@@ -364,8 +364,7 @@ impl Tokens {
 
     /// The tokens with all changes so far, if they are in memory.
     fn in_memory(&self) -> Option<Arc<TokenMap>> {
-        let cache = self.cache.read();
-        cache.since(cache.generation)
+        self.cache.find(&()).ok()
     }
 
     async fn tokens(&self) -> Result<Arc<TokenMap>, TokenError> {
