@@ -77,7 +77,7 @@ fn a_bucket_is_created_changed_listed_and_deleted() {
     let one = ListBuckets { limit: "1".parse().unwrap(), cursor: None };
     let first = client.send(&one, false).unwrap();
     let second = client.send(&ListBuckets { cursor: first.next, ..one }, false).unwrap();
-    assert_eq!((&*first.items[0].name, &*second.items[0].name), ("photos", "videos"));
+    assert_eq!((first.items[0].name.as_str(), second.items[0].name.as_str()), ("photos", "videos"));
     assert_eq!(second.next, None);
     let wrong = ListBuckets { cursor: Some("x".into()), ..ListBuckets::default() };
     assert_fails(&client, &wrong, Code::BadRequest);
