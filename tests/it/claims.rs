@@ -213,6 +213,35 @@ fn every_hole_of_a_note_has_a_test_of_its_name() {
     assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
 }
 
+/// The number that a text begins with.
+fn number(text: &str) -> Option<u32> {
+    let end = text.find(|it: char| !it.is_ascii_digit());
+    text[..end.unwrap_or(text.len())].parse().ok()
+}
+
+#[test]
+fn every_fault_is_planted_and_has_a_row_with_its_test() {
+    let read = |path: &str| fs::read_to_string(root().join(path)).expect(path);
+    let run = read("tests/faults/run");
+    let count = run.lines().find_map(|it| number(it.strip_prefix("count=")?)).expect("a count");
+    let all: BTreeSet<u32> = (1..=count).collect();
+    let patch = read("tests/faults/faults.patch");
+    let added: Vec<&str> = patch.lines().filter_map(|it| it.strip_prefix('+')).collect();
+    let added = added.join("\n");
+    // In code `fault(12)`, in a statement of SQL `planted(12, …)`.
+    let calls = ["fault(", "planted("].into_iter().flat_map(|it| added.split(it).skip(1));
+    let planted: BTreeSet<u32> = calls.filter_map(|it| number(it.trim_start())).collect();
+    assert_eq!(planted, all, "tests/faults/faults.patch");
+    let page = read("docs/internals/testing.md");
+    let (_, list) = page.split_once("\n## Faults").expect("the list of faults");
+    // As tests/faults/run finds the test of a fault.
+    let rows = list.lines().filter_map(|row| {
+        let (_, test) = row.strip_suffix("` |")?.rsplit_once(" `")?;
+        number(row.strip_prefix("| ")?).filter(|_| is_test_name(test))
+    });
+    assert_eq!(rows.collect::<BTreeSet<u32>>(), all, "docs/internals/testing.md");
+}
+
 #[test]
 fn a_test_is_found_however_it_is_written_and_nothing_else_is() {
     let source = concat!(

@@ -14,7 +14,10 @@ pub use self::{
     role::Role,
     scope::{Resource, ResourceKind, Scope, ScopeError, Verb},
     sessions::{NewSession, SESSION_IDLE, SESSION_MAX, Session, SessionId, Sessions},
-    tokens::{Denied, NewToken, Token, TokenError, TokenSpec, Tokens, is_closed, is_organization},
+    tokens::{
+        Denied, NewToken, Token, TokenError, TokenSnapshot, TokenSpec, Tokens, is_closed,
+        is_organization,
+    },
 };
 
 #[cfg(test)]

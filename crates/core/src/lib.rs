@@ -35,7 +35,8 @@ pub use self::{
     access::{
         Audit, AuditEvent, AuditRecord, Denied, NewSession, NewToken, Principal, Resource,
         ResourceKind, Role, SESSION_IDLE, SESSION_MAX, Scope, ScopeError, Session, SessionId,
-        Sessions, Token, TokenError, TokenSpec, Tokens, Verb, is_closed, is_organization,
+        Sessions, Token, TokenError, TokenSnapshot, TokenSpec, Tokens, Verb, is_closed,
+        is_organization,
     },
     app::{App, Extension, Owner},
     background::background_threads,

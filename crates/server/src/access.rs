@@ -163,11 +163,11 @@ pub(crate) async fn authorize(
         return Ok(Admission::of(object::Caller::Anonymous));
     }
     let tokens = server.runtime.tokens();
-    let is_closed = match tokens.is_closed_in_memory() {
-        Some(is_closed) => is_closed,
-        None => tokens.is_closed().await.map_err(|it| Problem::from(it).into_response())?,
+    let snapshot = match tokens.snapshot_in_memory() {
+        Some(snapshot) => snapshot,
+        None => tokens.snapshot().await.map_err(|it| Problem::from(it).into_response())?,
     };
-    if !is_closed {
+    if !snapshot.is_closed() {
         return Ok(Admission::of(object::Caller::Anonymous));
     }
     server.transport().close();
@@ -177,10 +177,7 @@ pub(crate) async fn authorize(
     };
     let found = match credential {
         None => Err(Denied::Missing.into()),
-        Some(Credential::Token(secret)) => match tokens.authenticate_in_memory(secret) {
-            Some(found) => found,
-            None => tokens.authenticate(secret).await,
-        },
+        Some(Credential::Token(secret)) => snapshot.authenticate(secret),
         Some(Credential::Session(secret)) => server.runtime.sessions().find(secret).await,
     };
     note_refused(server, route, (request, client), found.as_ref().err());

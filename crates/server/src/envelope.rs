@@ -42,7 +42,9 @@ pub(crate) async fn complete(
     mut response: Response,
     caller: Option<Caller>,
 ) -> Response {
-    let slot = facts.slot.as_ref();
+    let slot = facts.connection.as_ref().map(|it| &it.slot);
+    // Also a refusal has the caller, if it has a known credential.
+    let caller = caller.or_else(|| response.extensions_mut().remove::<Caller>());
     if facts.is_for_code && is_sandboxed(&response) {
         let detail = "a stored file is never a script or a style of a page";
         response = Problem::of(Code::ForeignOrigin, detail).into_response();
@@ -66,7 +68,6 @@ pub(crate) async fn complete(
         response = completed(response, path, request_id).await;
     }
     if let Some(page) = response.extensions_mut().remove::<Page>() {
-        let caller = caller.or_else(|| response.extensions_mut().remove::<Caller>());
         response = in_shell(server, response, &page, (&facts.base, path), caller.as_ref());
     }
     if !facts.base.is_empty() {
@@ -84,9 +85,9 @@ fn count(server: &Server, facts: &RequestFacts, status: StatusCode) {
     let elapsed = || server.runtime.store().clock().elapsed();
     let took = (!facts.waits).then(|| elapsed().saturating_sub(facts.begun));
     server.history.count_request(took, status.is_server_error());
-    let RequestFacts { id, method, client, .. } = facts;
+    let RequestFacts { id, method, .. } = facts;
     let (request_id, status) = (id.as_str(), status.as_u16());
-    let client = client.map(tracing::field::display);
+    let client = facts.address().map(tracing::field::display);
     // The path of a webhook has a secret.
     let path: &str = if facts.path().starts_with("/webhooks/") { route } else { facts.path() };
     tracing::debug!(request_id, %method, path, client, status, "request");

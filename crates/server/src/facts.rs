@@ -16,7 +16,7 @@ use axum::{
 use steadfast_store::{Entropy, SeededEntropy};
 
 use crate::{
-    listener::{ConnectionInfo, ConnectionSlot},
+    listener::ConnectionInfo,
     network::{Scheme, is_own_name},
     transport::ClientInfo,
     waiting::asks_to_wait,
@@ -34,10 +34,8 @@ pub(crate) struct RequestFacts {
     pub(crate) route: Option<Cow<'static, str>>,
     /// The path prefix under which a host program serves the routes, or nothing.
     pub(crate) base: String,
-    /// The client, if the request came through a port.
-    pub(crate) client: Option<IpAddr>,
     /// The connection, if the request came through a port.
-    pub(crate) slot: Option<ConnectionSlot>,
+    pub(crate) connection: Option<ConnectionInfo>,
     /// Whether browsers shall ask this host over TLS only.
     pub(crate) is_strict: bool,
     /// Whether a browser would run the response as a script or apply it as a style.
@@ -56,7 +54,7 @@ impl RequestFacts {
         (ids, begun): (&RequestIds, Duration),
         route: Option<Cow<'static, str>>,
         parts: &Parts,
-        connection: Option<&ConnectionInfo>,
+        connection: Option<ConnectionInfo>,
     ) -> Self {
         let (uri, headers) = (&parts.uri, &parts.headers);
         Self {
@@ -64,9 +62,8 @@ impl RequestFacts {
             method: parts.method.clone(),
             uri: uri.clone(),
             base: base_path(parts).to_owned(),
-            client: connection.map(|it| it.client.address),
-            slot: connection.map(|it| it.slot.clone()),
-            is_strict: connection.is_some_and(|it| is_strict(&it.client)),
+            is_strict: connection.as_ref().is_some_and(|it| is_strict(&it.client)),
+            connection,
             is_for_code: fetches_code(headers),
             wants_page: wants_page(uri.path(), headers),
             waits: waits(route.as_deref().unwrap_or_default(), uri.query()),
@@ -78,6 +75,11 @@ impl RequestFacts {
     /// The path, without the prefix of a host program.
     pub(crate) fn path(&self) -> &str {
         self.uri.path()
+    }
+
+    /// The address of the client, if the request came through a port.
+    pub(crate) fn address(&self) -> Option<IpAddr> {
+        self.connection.as_ref().map(|it| it.client.address)
     }
 }
 
@@ -142,7 +144,7 @@ fn is_harmless(id: &str) -> bool {
 }
 
 /// The path prefix under which a host program serves the routes, or nothing.
-fn base_path(parts: &Parts) -> &str {
+pub(crate) fn base_path(parts: &Parts) -> &str {
     let original = parts.extensions.get::<OriginalUri>().map_or("", |it| it.path());
     match (original.strip_suffix(parts.uri.path()), parts.uri.path()) {
         (Some(base), _) => base,

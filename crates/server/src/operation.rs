@@ -10,8 +10,8 @@ use std::{
 
 use axum::{
     body::{Body, Bytes},
-    extract::{FromRequest, FromRequestParts, RawPathParams, Request},
-    http::{Extensions, HeaderMap, HeaderValue, StatusCode, header, request::Parts},
+    extract::{FromRequest, Request},
+    http::{Extensions, HeaderMap, HeaderValue, StatusCode, header},
     middleware::map_response,
     response::{IntoResponse, Response},
     routing::{MethodFilter, on},
@@ -32,7 +32,7 @@ use utoipa::openapi::{
 };
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
-use crate::server::Server;
+use crate::{pipeline::path_values, server::Server};
 
 /// The OpenAPI extension with the error codes of an operation.
 pub(crate) const ERROR_CODES: &str = "x-error-codes";
@@ -69,7 +69,7 @@ impl ApiRoutes {
         F: Fn(Arc<Server>, Caller, O) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<O::Response, Problem>> + Send + 'static,
     {
-        let answer = move |server, caller, request| -> BoxFuture<Result<Written, Problem>> {
+        let answer = move |server, caller, request| -> BoxFuture<Result<ResponseParts, Problem>> {
             let handled = O::parse(request).map(|it| handler(server, caller, it));
             Box::pin(async move {
                 let response = handled.map_err(bad)?.await?;
@@ -99,11 +99,11 @@ impl ApiRoutes {
 }
 
 /// The status and the body of a response.
-type Written = (u16, Result<Vec<u8>, serde_json::Error>);
+type ResponseParts = (u16, Result<Vec<u8>, serde_json::Error>);
 
 /// Parses a request, handles it, and writes the response.
-type Answer = Arc<
-    dyn Fn(Arc<Server>, Caller, ReceivedRequest) -> BoxFuture<Result<Written, Problem>>
+type AnswerFn = Arc<
+    dyn Fn(Arc<Server>, Caller, ReceivedRequest) -> BoxFuture<Result<ResponseParts, Problem>>
         + Send
         + Sync,
 >;
@@ -113,23 +113,23 @@ type Answer = Arc<
 pub(crate) struct OperationHandler {
     /// The facts about the operation.
     pub(crate) info: &'static OperationInfo,
-    answer: Answer,
+    answer: AnswerFn,
 }
 
 /// Space for the headers of a response, those of every response included.
 const HEADERS: usize = 12;
 
 impl OperationHandler {
-    /// Answers a request of a caller, whose path has these values.
+    /// Answers a request of a caller. Its path has no prefix of a host program: the values that
+    /// the router has found may be those of a prefix.
     pub(crate) async fn answer(
         &self,
         server: Arc<Server>,
         caller: Caller,
-        path: Result<Vec<String>, Problem>,
         request: Request,
     ) -> Response {
         let answered = async {
-            let received = received(self.info, path?, &caller, request).await?;
+            let received = received(self.info, &caller, request).await?;
             let (status, body) = (self.answer)(server, caller, received).await?;
             let status = StatusCode::from_u16(status).unwrap_or_default();
             let body = body.map_err(|error| {
@@ -164,9 +164,8 @@ fn route(handler: OperationHandler) -> Routes {
     let serve = move |request: Request, server: Arc<Server>| -> BoxFuture<Response> {
         let handler = handler.clone();
         Box::pin(async move {
-            let (mut parts, body) = request.into_parts();
-            let (caller, path) = (caller_of(&parts.extensions), path_values(&mut parts).await);
-            handler.answer(server, caller, path, Request::from_parts(parts, body)).await
+            let caller = caller_of(request.extensions());
+            handler.answer(server, caller, request).await
         })
     };
     let (method, filter) = match info.method {
@@ -252,10 +251,10 @@ pub(crate) fn describe_errors(operation: &mut Value, problem: &Value) {
 /// Reads the parts of a request that its operation is parsed from.
 async fn received(
     info: &OperationInfo,
-    path: Vec<String>,
     caller: &Caller,
     request: Request,
 ) -> Result<ReceivedRequest, Problem> {
+    let path = path_values(info.path, request.uri().path())?;
     // Reads that use POST ignore the header, as do GET, PUT and DELETE.
     let key = match info.takes_key {
         true => IdempotencyKey::of_caller(request.headers(), caller)?,
@@ -273,13 +272,6 @@ async fn received(
         })?;
     }
     Ok(received)
-}
-
-/// The values in the path of a request, in order.
-pub(crate) async fn path_values(parts: &mut Parts) -> Result<Vec<String>, Problem> {
-    let values = RawPathParams::from_request_parts(parts, &()).await;
-    let values = values.map_err(|error| Problem::of(Code::BadRequest, error.body_text()))?;
-    Ok(values.iter().map(|it| it.1.to_owned()).collect())
 }
 
 /// The idempotency key of an operation, bound to its name, its path and its body.

@@ -44,8 +44,8 @@ use steadfast_core::{AuditEvent, object};
 use steadfast_web::{Caller, Problem, Role, RouteEntry};
 use tower::{Layer, Service};
 
-pub(crate) use self::routes::DeclaredPaths;
-use self::routes::{OperationRoute, below, path_values, resource_of};
+pub(crate) use self::routes::{DeclaredPaths, matched_values, path_values};
+use self::routes::{OperationRoute, below, resource_of};
 use crate::{
     access::{
         self, Admission, ended,
@@ -67,7 +67,7 @@ const BODY_BYTES_MAX: u64 = 2 << 20;
 pub(crate) struct Pipeline {
     server: Arc<Server>,
     /// The routes behind them.
-    pub(crate) paths: DeclaredPaths,
+    paths: DeclaredPaths,
 }
 
 /// The handler of a request.
@@ -79,11 +79,10 @@ enum Target {
 }
 
 /// A response, and the caller of the request if it was admitted.
-type Answered = (Response, Option<object::Caller>);
+type ResponseWithCaller = (Response, Option<object::Caller>);
 
 impl Pipeline {
-    /// Passes a request through all stages. The connection is known here, or in the extensions of
-    /// the request, unless the request came through no port.
+    /// Passes a request through all stages. It has a connection if it came through a port.
     async fn serve(
         &self,
         target: Target,
@@ -99,12 +98,11 @@ impl Pipeline {
                 matched.map(|it| Cow::Owned(it.as_str().to_owned()))
             }
         };
-        let known = connection.as_ref().or_else(|| parts.extensions.get());
         let begun = server.runtime.store().clock().elapsed();
-        let facts = RequestFacts::of((&server.request_ids, begun), route, &parts, known);
-        let answered = self.check(target, connection, (parts, body), &facts);
-        let answered = AssertUnwindSafe(answered).catch_unwind().await;
-        let (response, caller) = answered.unwrap_or_else(|_| (panicked(), None));
+        let facts = RequestFacts::of((&server.request_ids, begun), route, &parts, connection);
+        let checking = AssertUnwindSafe(self.check(target, (parts, body), &facts));
+        let checked = checking.catch_unwind().await;
+        let (response, caller) = checked.unwrap_or_else(|_| (panicked(), None));
         envelope::complete(server, facts, response, caller).await
     }
 
@@ -112,12 +110,11 @@ impl Pipeline {
     async fn check(
         &self,
         target: Target,
-        connection: Option<ConnectionInfo>,
         (parts, body): (Parts, Body),
         facts: &RequestFacts,
-    ) -> Answered {
+    ) -> ResponseWithCaller {
         let server = &self.server;
-        let connection = connection.as_ref().or_else(|| parts.extensions.get());
+        let connection = facts.connection.as_ref();
         let client = connection.map(|it| &it.client);
         if let Err(problem) = guard::check(server, facts.route.as_deref(), &parts, client) {
             return (problem.into_response(), None);
@@ -148,13 +145,17 @@ impl Pipeline {
         // An application limits its bodies itself.
         let is_limited = !is_large && route.is_some_and(|it| it.owner.is_none());
         let is_too_large = is_limited && BODY_BYTES_MAX < body.size_hint().lower();
-        let sender = (&parts.headers, facts.slot.as_ref());
+        let sender = (&parts.headers, connection.map(|it| &it.slot));
         let body = ended::end_body(server, &admission, sender, body);
         let (body, charge) = match is_large || is_too_large {
             true => (body, None),
             false => budget_of(server, &admission.caller).limit(body),
         };
-        let request = Request::from_parts(parts, body);
+        let mut request = Request::from_parts(parts, body);
+        if operation.is_none() {
+            // A route may write problems after its response.
+            request.extensions_mut().insert(facts.id.clone());
+        }
         let (server, sender) = (server.clone(), admission.clone());
         let call = HandlerCall { server, sender, target, request, is_too_large, charge };
         self.record(admission, (trace, route, facts), place, call).await
@@ -167,11 +168,14 @@ impl Pipeline {
         (trace, route, facts): (Option<Trace>, Option<&RouteEntry>, &RequestFacts),
         place: Option<WaitPlace>,
         call: HandlerCall,
-    ) -> Answered {
+    ) -> ResponseWithCaller {
         let (server, caller) = (&self.server, admission.caller.clone());
         if !trace.is_some_and(Trace::is_always) {
             let response = match place {
-                Some(_) => ended::answer_or_end(server.clone(), admission, call.run()).await,
+                Some(_) => {
+                    let call = Box::pin(call.run());
+                    ended::answer_or_end(server.clone(), admission, call).await
+                }
                 None => call.run().await,
             };
             drop(place);
@@ -221,8 +225,7 @@ impl HandlerCall {
         }
         let response = match target {
             Target::Operation(operation) => {
-                let path = path_values(operation.handler.info.path, request.uri().path());
-                operation.handler.answer(server, sender.caller, path, request).await
+                operation.handler.answer(server, sender.caller, request).await
             }
             Target::Route(mut route) => {
                 let extensions = request.extensions_mut();
@@ -243,12 +246,12 @@ impl HandlerCall {
     }
 }
 
-/// The routes of a server behind their pipeline.
+/// The routes of a port: pages, the API and applications behind their pipeline, or others.
 #[derive(Clone)]
 pub(crate) struct ServerRoutes {
-    /// The stages of a request.
-    pub(crate) pipeline: Arc<Pipeline>,
-    /// The router, whose routes have these stages in front of them.
+    /// The stages in front of operations; `None` if the port has no operations.
+    pub(crate) pipeline: Option<Arc<Pipeline>>,
+    /// The router. Its routes have these stages in front of them, too.
     pub(crate) router: Router,
 }
 
@@ -257,16 +260,26 @@ impl ServerRoutes {
     pub(crate) fn new(server: Arc<Server>, paths: DeclaredPaths, routes: Router) -> Self {
         let pipeline = Arc::new(Pipeline { server, paths });
         let router = routes.layer(PipelineLayer(pipeline.clone()));
-        Self { pipeline, router }
+        Self { pipeline: Some(pipeline), router }
+    }
+
+    /// The operation that serves a request, and the stages in front of it.
+    pub(crate) fn operation(
+        &self,
+        request: &Request,
+    ) -> Option<(&Arc<Pipeline>, &Arc<OperationRoute>)> {
+        let pipeline = self.pipeline.as_ref()?;
+        Some((pipeline, pipeline.paths.operation(request)?))
     }
 }
 
 impl Answer for ServerRoutes {
     async fn answer(&self, connection: ConnectionInfo, request: Request) -> Response {
-        match self.pipeline.paths.operation(&request) {
-            Some(operation) => {
+        match self.operation(&request) {
+            Some((pipeline, operation)) => {
                 let target = Target::Operation(operation.clone());
-                self.pipeline.serve(target, Some(connection), request).await
+                // hyper reserves the space of this future for each connection, also an idle one.
+                Box::pin(pipeline.serve(target, Some(connection), request)).await
             }
             None => self.router.answer(connection, request).await,
         }
@@ -303,7 +316,9 @@ impl Service<Request> for PipelineService {
 
     fn call(&mut self, request: Request) -> Self::Future {
         let (pipeline, target) = (self.pipeline.clone(), Target::Route(self.route.clone()));
-        Box::pin(async move { Ok(pipeline.serve(target, None, request).await) })
+        // Handlers need it, too.
+        let connection = request.extensions().get::<ConnectionInfo>().cloned();
+        Box::pin(async move { Ok(pipeline.serve(target, connection, request).await) })
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{
     args::S3Listen,
     failure::Failure,
     guard::{OfWebhooksPort, WEBHOOKS, no_route},
-    listener::{self, Answer, ConnectionInfo, DrainResult, ErrorFormat},
+    listener::{self, DrainResult, ErrorFormat},
     pipeline::ServerRoutes,
     s3,
     server::Server,
@@ -96,7 +96,9 @@ impl Ports {
         clock: &Arc<dyn Clock>,
         stop: &CancellationToken,
     ) -> DrainResult {
-        let serve = async |listener: Option<TcpListener>, app: Port, errors: ErrorFormat| {
+        let serve = async |listener: Option<TcpListener>,
+                           app: ServerRoutes,
+                           errors: ErrorFormat| {
             let transport = server.transport().clone();
             match listener {
                 Some(it) => {
@@ -105,30 +107,13 @@ impl Ports {
                 None => DrainResult::All,
             }
         };
+        let other = |router| ServerRoutes { pipeline: None, router };
         let (http, s3, webhooks) = tokio::join!(
-            serve(Some(self.listener), Port::Main(routes.clone()), ErrorFormat::Problem),
-            serve(self.s3, Port::Other(s3::router(server)), ErrorFormat::S3),
-            serve(self.webhooks, Port::Other(webhooks(routes.router)), ErrorFormat::Problem),
+            serve(Some(self.listener), routes.clone(), ErrorFormat::Problem),
+            serve(self.s3, other(s3::router(server)), ErrorFormat::S3),
+            serve(self.webhooks, other(webhooks(routes.router)), ErrorFormat::Problem),
         );
         http.and(s3).and(webhooks)
-    }
-}
-
-/// The routes of a port.
-#[derive(Clone)]
-enum Port {
-    /// Pages, the API, and routes of applications.
-    Main(ServerRoutes),
-    /// S3, or webhooks.
-    Other(Router),
-}
-
-impl Answer for Port {
-    async fn answer(&self, connection: ConnectionInfo, request: Request) -> Response {
-        match self {
-            Self::Main(routes) => routes.answer(connection, request).await,
-            Self::Other(router) => router.answer(connection, request).await,
-        }
     }
 }
 

@@ -231,9 +231,13 @@ fn a_refused_connection_is_an_ordinary_problem() {
 #[test]
 fn a_refused_text_gets_an_error_and_the_connection_stays() {
     let server = Server::empty();
-    let mut ann = Guest::come(&server, "lobby", "name=ann");
+    let url = format!("ws://{}/v1/objects/chat/lobby/connect?name=ann", server.host());
+    let (socket, response) = tungstenite::client(url, server.connect()).expect("it is accepted");
+    let mut ann = Guest { socket };
     ann.say("k1", " ");
     let problem = &ann.expect_event("problem")["problem"];
+    let id = response.headers()["x-request-id"].to_str().unwrap();
+    assert_eq!(problem["requestId"], id, "that of the response");
     assert_eq!((&problem["code"], &problem["status"]), (&json!("invalid_text"), &json!(422)));
     ann.socket.send(Message::text("ping")).unwrap();
     ann.expect_event("pong");

@@ -51,19 +51,18 @@ impl World {
 #[tokio::test]
 async fn tokens_in_memory_have_all_changes_or_are_not_used() {
     let World { tokens, .. } = World::new();
-    assert_eq!(tokens.is_closed_in_memory(), None, "nothing was read yet");
-    assert!(!tokens.is_closed().await.unwrap());
-    assert_eq!(tokens.is_closed_in_memory(), Some(false));
+    assert!(tokens.snapshot_in_memory().is_none(), "nothing was read yet");
+    assert!(!tokens.snapshot().await.unwrap().is_closed());
+    assert!(!tokens.snapshot_in_memory().unwrap().is_closed());
     let made = tokens.create(TokenSpec::member("acme"), None).await.unwrap();
-    assert_eq!(tokens.is_closed_in_memory(), None, "a token was created");
-    assert!(tokens.authenticate_in_memory(&made.secret).is_none());
-    assert!(tokens.is_closed().await.unwrap());
-    let found = tokens.authenticate_in_memory(&made.secret).unwrap().unwrap();
+    assert!(tokens.snapshot_in_memory().is_none(), "a token was created");
+    assert!(tokens.snapshot().await.unwrap().is_closed());
+    let found = tokens.snapshot_in_memory().unwrap().authenticate(&made.secret).unwrap();
     assert_eq!(found, tokens.authenticate(&made.secret).await.unwrap());
     tokens.revoke(&made.token.id).await.unwrap();
-    assert!(tokens.authenticate_in_memory(&made.secret).is_none(), "it was revoked");
+    assert!(tokens.snapshot_in_memory().is_none(), "it was revoked");
     assert!(tokens.authenticate(&made.secret).await.is_err());
-    let denied = tokens.authenticate_in_memory(&made.secret).unwrap().unwrap_err();
+    let denied = tokens.snapshot_in_memory().unwrap().authenticate(&made.secret).unwrap_err();
     assert!(matches!(denied, TokenError::Denied(Denied::Revoked)), "{denied}");
 }
 

@@ -45,6 +45,12 @@ pub struct Tokens {
     changes: Arc<watch::Sender<u64>>,
 }
 
+/// The tokens of a store with all changes until it was taken.
+pub struct TokenSnapshot<'a> {
+    tokens: &'a Tokens,
+    map: Arc<TokenMap>,
+}
+
 /// All tokens of the store.
 #[derive(Default)]
 struct TokenMap {
@@ -266,22 +272,20 @@ impl Tokens {
     /// Finds the principal of a credential.
     #[steadfast_store::boxed]
     pub async fn authenticate(&self, secret: &str) -> Result<Principal, TokenError> {
-        let tokens = self.tokens().await?;
-        self.authenticate_by(&tokens, secret)
+        let map = self.tokens().await?;
+        TokenSnapshot { tokens: self, map }.authenticate(secret)
+    }
+
+    /// The tokens with all changes so far.
+    #[steadfast_store::boxed]
+    pub async fn snapshot<'a>(&'a self) -> Result<TokenSnapshot<'a>, TokenError> {
+        Ok(TokenSnapshot { tokens: self, map: self.tokens().await? })
     }
 
     /// The same without waiting: `None` if the tokens are not in memory with all changes so far.
-    pub fn authenticate_in_memory(&self, secret: &str) -> Option<Result<Principal, TokenError>> {
-        self.in_memory().map(|tokens| self.authenticate_by(&tokens, secret))
-    }
-
-    fn authenticate_by(&self, tokens: &TokenMap, secret: &str) -> Result<Principal, TokenError> {
-        let now = self.store.clock().now();
-        // The token is found by its hash, so that the time it takes says nothing about it.
-        let token = tokens.by_hash.get(&hash(secret)).ok_or(Denied::Unknown)?;
-        let principal = token.principal(now)?;
-        self.note_use(&token.id, now);
-        Ok(principal)
+    pub fn snapshot_in_memory(&self) -> Option<TokenSnapshot<'_>> {
+        let map = self.cache.find(&()).ok()?;
+        Some(TokenSnapshot { tokens: self, map })
     }
 
     /// Finds the principal of a token that is still valid, by the id of the token.
@@ -326,11 +330,6 @@ impl Tokens {
         Ok(self.tokens().await?.is_closed)
     }
 
-    /// The same without waiting: `None` if the tokens are not in memory with all changes so far.
-    pub fn is_closed_in_memory(&self) -> Option<bool> {
-        self.in_memory().map(|it| it.is_closed)
-    }
-
     /// From now on, tokens of a creator do not expire in this process: nobody renews those of a
     /// store that is only read.
     pub fn ignore_expiry_of(&self, creator: &str) {
@@ -360,11 +359,6 @@ impl Tokens {
             let store = self.store.clone();
             tokio::spawn(async move { store.commit(commit).await }.boxed());
         }
-    }
-
-    /// The tokens with all changes so far, if they are in memory.
-    fn in_memory(&self) -> Option<Arc<TokenMap>> {
-        self.cache.find(&()).ok()
     }
 
     async fn tokens(&self) -> Result<Arc<TokenMap>, TokenError> {
@@ -416,5 +410,22 @@ impl Tokens {
         let now = self.store.clock().now();
         self.used.lock().retain(|_, at| now < at.after(USE_WRITTEN));
         self.changes.send_modify(|it| *it += 1);
+    }
+}
+
+impl TokenSnapshot<'_> {
+    /// Whether requests need a credential: from the first token on, or since [`Tokens::close`].
+    pub fn is_closed(&self) -> bool {
+        self.map.is_closed
+    }
+
+    /// Finds the principal of a credential.
+    pub fn authenticate(&self, secret: &str) -> Result<Principal, TokenError> {
+        let now = self.tokens.store.clock().now();
+        // The token is found by its hash, so that the time it takes says nothing about it.
+        let token = self.map.by_hash.get(&hash(secret)).ok_or(Denied::Unknown)?;
+        let principal = token.principal(now)?;
+        self.tokens.note_use(&token.id, now);
+        Ok(principal)
     }
 }

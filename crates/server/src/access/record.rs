@@ -65,13 +65,13 @@ impl RequestRecord {
     /// The record of a request to a route, without its outcome.
     pub(crate) fn of(facts: &RequestFacts, route: Option<&RouteEntry>) -> Self {
         let event = AuditEvent {
-            client: facts.client.map_or("-".into(), |it| it.to_string()),
+            client: facts.address().map_or("-".into(), |it| it.to_string()),
             action: format!("{} {}", facts.method, route.map_or(facts.path(), |it| &it.path)),
             target: facts.path().to_owned(),
             request_id: facts.id.as_str().to_owned(),
             ..AuditEvent::default()
         };
-        let network = facts.client.map(|it| network_of(it).to_string()).unwrap_or_default();
+        let network = facts.address().map(|it| network_of(it).to_string()).unwrap_or_default();
         Self { event, network }
     }
 

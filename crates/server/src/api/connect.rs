@@ -17,6 +17,7 @@ use steadfast_web::Problem;
 
 use crate::{
     access::Admission,
+    facts::RequestId,
     listener::{ConnectionInfo, ConnectionSlot},
     live::{
         TEXT_BYTES_MAX, events,
@@ -88,7 +89,7 @@ pub(crate) async fn connect_to(
     let token = caller.principal().map(|it| it.token.clone());
     let arrival = arrival(query, request.headers())?.by(caller);
     let access_ended = access_ended(server, request.extensions())?;
-    let id = server.request_ids.of(request.headers()).as_str().to_owned();
+    let id = request.extensions().get().map_or("", RequestId::as_str).to_owned();
     let wants_events = accepts_events(request.headers());
     let (mut parts, _) = request.into_parts();
     let upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection> =

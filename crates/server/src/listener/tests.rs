@@ -25,7 +25,7 @@ use tokio_rustls::{
 };
 
 use super::*;
-use crate::args::TransportArgs;
+use crate::{args::TransportArgs, pipeline::ServerRoutes};
 
 async fn serve_plain(listener: TcpListener, app: Router, stop: CancellationToken) -> DrainResult {
     let app = (app, ErrorFormat::Problem);
@@ -55,6 +55,25 @@ async fn a_request_in_flight_is_finished_before_serving_ends() {
     assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("finished"), "{answer}");
     assert_eq!(serving.await.unwrap(), DrainResult::All);
     assert!(TcpStream::connect(address).await.is_err(), "it must not listen any more");
+}
+
+/// hyper reserves the space of a request for each connection, also an idle one.
+#[test]
+fn a_connection_reserves_little_space_for_a_request() {
+    fn of_routes<F>(
+        _: impl Fn(&'static ServerRoutes, ConnectionInfo, Request<Body>) -> F,
+    ) -> usize {
+        size_of::<F>()
+    }
+    fn of_connection<F>(
+        _: impl Fn(Arc<Served<ServerRoutes>>, Request<Incoming>, ConnectionSlot) -> F,
+    ) -> usize {
+        size_of::<F>()
+    }
+    let routes = of_routes(|routes, connection, request| routes.answer(connection, request));
+    assert!(routes <= 2 << 10, "{routes} bytes");
+    let all = of_connection(|served, request, slot| answer(served, request, slot, false));
+    assert!(all <= 3 << 10, "{all} bytes");
 }
 
 /// Notifies when it is dropped.

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use steadfast_api::{Code, JsonText, Operation};
 use steadfast_web::Problem;
 
-use crate::operation::path_values;
+use crate::pipeline::matched_values;
 
 const FORM: &str = "application/x-www-form-urlencoded";
 
@@ -115,8 +115,8 @@ where
 
 /// The values of the path, and the fields of a form.
 async fn parts_of(request: Request) -> Result<(Vec<String>, Fields), Problem> {
-    let (mut parts, body) = request.into_parts();
-    let values = path_values(&mut parts).await?;
+    let (parts, body) = request.into_parts();
+    let values = matched_values(&parts)?;
     Ok((values, Fields::from_request(Request::from_parts(parts, body), &()).await?))
 }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use axum::{
-    extract::Request,
+    extract::{MatchedPath, Request},
     http::{HeaderValue, Method, header, request::Parts},
     response::{IntoResponse, Response},
 };
@@ -16,7 +16,7 @@ use steadfast_api::Code;
 use steadfast_core::Resource;
 use steadfast_web::{Problem, RouteEntry, RouteKind, RouteTable};
 
-use crate::{access, guard::no_route, operation::OperationHandler};
+use crate::{access, facts::base_path, guard::no_route, operation::OperationHandler};
 
 /// An operation with its entry in the table of routes.
 pub(crate) struct OperationRoute {
@@ -90,8 +90,9 @@ impl DeclaredPaths {
     }
 }
 
-/// Finds operations by path and method. All declared paths are here, so that it finds the path that
-/// the router would match.
+/// Finds operations by path and method. All declared paths are here, so that a declared route of an
+/// application precedes an operation. Routes that an application does not describe are unknown
+/// here.
 fn operations(
     table: &RouteTable,
     handlers: Vec<OperationHandler>,
@@ -114,6 +115,7 @@ fn operations(
         if let Err(error) = found.insert(&*path, operations) {
             // The router serves them.
             tracing::error!(%error, path, "operations are not found by their path");
+            debug_assert!(false, "two declared paths conflict: {path}: {error}");
             return matchit::Router::new();
         }
     }
@@ -138,8 +140,16 @@ pub(super) fn resource_of(
     access::resource(request.method.as_str(), path, &values).map(Resource::into_owned)
 }
 
+/// The values in the path of a request that the router has matched, without those in the prefix of
+/// a host program.
+pub(crate) fn matched_values(request: &Parts) -> Result<Vec<String>, Problem> {
+    let route = request.extensions.get().map_or("", MatchedPath::as_str);
+    let segments = base_path(request).matches('/').count();
+    path_values(below(route, segments), request.uri.path())
+}
+
 /// The values in a path, decoded, in order.
-pub(super) fn path_values(route: &str, path: &str) -> Result<Vec<String>, Problem> {
+pub(crate) fn path_values(route: &str, path: &str) -> Result<Vec<String>, Problem> {
     let decoded = values(route, path).into_iter().map(|(name, value)| {
         let value = percent_decode_str(value).decode_utf8().map(Cow::into_owned);
         value.map_err(|_| Problem::of(Code::BadRequest, format!("Invalid UTF-8 in `{name}`")))
