@@ -251,7 +251,9 @@ impl Handle<Outcome<FetchHere>> for GenerationManager {
             let msg: Outcome<Fetch> = Outcome { job, result };
             return self.handle(turn, msg);
         }
-        if let Some(task) = rows::task_at(turn, job.index)? {
+        // Nobody waits for a task that was cancelled: it takes no turn from others.
+        let task = rows::task_at(turn, job.index)?;
+        if let Some(task) = task.filter(|it| it.state == TaskState::Streaming) {
             let pause = self.providers.pause(&job.workspace, turn.now());
             progress::fetch_later(turn, &task, pause);
         }

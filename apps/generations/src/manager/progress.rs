@@ -259,10 +259,8 @@ pub(super) fn fetch_again(turn: &ManagerTurn, kept: &Kept, task: &TaskRow) -> Re
 
 /// Its workspace had no place to draw it: it is tried again at its next turn.
 pub(super) fn fetch_later(turn: &ManagerTurn, task: &TaskRow, pause: Duration) {
-    if task.state == TaskState::Streaming {
-        let again = FetchAgain { index: task.index };
-        turn.set_alarm(&format!("fetch-{}", task.index), pause, again);
-    }
+    let again = FetchAgain { index: task.index };
+    turn.set_alarm(&format!("fetch-{}", task.index), pause, again);
 }
 
 /// The turn of a task that waited for a place has come.
