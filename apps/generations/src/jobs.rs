@@ -30,7 +30,7 @@ pub struct Submit {
     pub index: u32,
     /// The id that the provider gets: chosen and durable before it is asked.
     pub task: String,
-    /// The ids of earlier rounds: what was made for one of them is not made again.
+    /// The ids of earlier rounds: an output that was made for one of them is not made again.
     pub earlier: Vec<String>,
     /// Where the provider may tell of it, without the token of the address.
     pub webhook: Option<String>,

@@ -80,6 +80,10 @@ pub(crate) const WAIT_MAX_MS: u64 = 3_600_000;
 /// which one workspace has one.
 const DRAWN_MAX: usize = 2 * COUNT_MAX as usize;
 
+/// Jobs that draw, or look for a place to draw, at a time. Jobs without a place must be able to end
+/// while all places are taken: half of the rest waits at most (see [`Places::take_soon`]).
+const FETCHES_HERE: usize = 2 * DRAWN_MAX;
+
 /// The bucket of artifacts, once the program runs.
 pub type ArtifactBucket = Arc<dyn Fn() -> BucketHandle + Send + Sync>;
 

@@ -221,8 +221,9 @@ impl OrganizationWorkflow {
         let key = format!("{}/{}", input.organization, input.name);
         let condition = Condition::version(&input.version);
         let get = GetOptions { condition, ..GetOptions::default() };
-        // A run that waited here would take one of the permits of runs from other organizations.
-        let Some(place) = self.places.try_take(&input.organization) else {
+        // A run that waited here for long would take one of the permits of runs from other
+        // organizations.
+        let Some(place) = self.places.take_soon(&input.organization, ctx.clock()).await else {
             return Ok(Look::Crowded(self.places.pause(&input.organization, ctx.clock().now())));
         };
         let image = match ctx.bucket(UPLOADS).read(&key, get).await {

@@ -167,7 +167,9 @@ impl From<ApiError> for StoreError {
             (ApiError::Problem(it), None) if it.status < 500 => Some(it.code.clone()),
             (_, Some(_) | None) => None,
         };
-        let fallback = if refusal.is_some() { Code::Refused } else { Code::Internal };
+        // After a refusal with a status of 500 or more something may have changed.
+        let is_certain = error.surely_unapplied();
+        let fallback = if refusal.is_some() && is_certain { Code::Refused } else { Code::Internal };
         let detail = error.problem().map_or_else(|| error.to_string(), |it| it.detail.clone());
         StoreError::Remote(Box::new(RemoteProblem {
             code: code.unwrap_or(fallback),
@@ -385,5 +387,30 @@ impl Transport for Http {
             })?;
             Ok(answer.map(|body| body.map_err(BrokenBody::because).boxed_unsync()))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_does_not_become_surer_when_it_is_converted() {
+        let refused = "urn:steadfast:problem:refused";
+        for (type_, code, status) in [
+            (refused, "sold_out", 422),
+            (refused, "sold_out", 500),
+            (refused, "sold_out", 503),
+            ("about:blank", "sold_out", 409),
+            ("about:blank", "sold_out", 502),
+            (refused, "busy", 429),
+            ("", "outcome_unknown", 503),
+        ] {
+            let (type_, code) = (type_.to_owned(), code.to_owned());
+            let problem = ProblemBody { type_, code, status, ..ProblemBody::default() };
+            let error = ApiError::Problem(Box::new(problem));
+            let converted = StoreError::from(error.clone());
+            assert_eq!(converted.surely_unapplied(), error.surely_unapplied(), "{error:?}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use steadfast_store::Timestamp;
 
-/// Formats a time. Times outside of the calendar become its first or last one.
+/// Formats a time. Times outside of the years 0 to 9999 become their first or last one.
 pub fn rfc3339(at: Timestamp) -> String {
     at.rfc3339()
 }
@@ -38,6 +38,6 @@ mod tests {
         assert_eq!(rfc3339(Timestamp(0)), "1970-01-01T00:00:00.000Z");
         assert_eq!(rfc3339(Timestamp(1_794_710_096_789)), "2026-11-15T02:34:56.789Z");
         assert!(rfc3339(Timestamp::MAX).starts_with("9999-12-31T"));
-        assert!(rfc3339(Timestamp::MIN).starts_with("-009999-01-01T"));
+        assert!(rfc3339(Timestamp::MIN).starts_with("0000-01-01T"));
     }
 }

@@ -11,6 +11,9 @@ const DAY_MILLIS: i64 = 24 * 60 * 60 * 1_000;
 /// -9999-01-01, and the last millisecond of 9999.
 const CALENDAR: (i64, i64) = (-377_705_116_800_000, 253_402_300_799_999);
 
+/// The first millisecond of year 0: years of RFC 3339 have four digits and no sign.
+const YEAR_0: i64 = -62_167_219_200_000;
+
 const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 
 const MONTHS: [&str; 12] =
@@ -88,13 +91,14 @@ impl<'de> Deserialize<'de> for Timestamp {
 }
 
 impl Timestamp {
-    /// RFC 3339 with milliseconds. A time outside of the calendar becomes its first or last one.
+    /// RFC 3339 with milliseconds. A time outside of the years 0 to 9999 becomes the nearest one.
     pub fn rfc3339(self) -> String {
-        let time = DateTime::of(Timestamp(self.0.clamp(CALENDAR.0, CALENDAR.1)));
+        let time = DateTime::of(Timestamp(self.0.clamp(YEAR_0, CALENDAR.1)));
         time.map_or_else(String::new, |it| format!("{it:.3}"))
     }
 
-    /// Parses RFC 3339. Without a zone it is UTC; a date is its midnight.
+    /// Parses RFC 3339. Without a zone it is UTC; a date is its midnight. `None` outside of the
+    /// years 0 to 9999, as [`Self::rfc3339`] would write another time.
     pub fn from_rfc3339(text: &str) -> Option<Self> {
         let (date, rest) = text.split_at_checked(10)?;
         let [year, month, day] = numbers(date, '-', [4, 2, 2])?;
@@ -111,7 +115,8 @@ impl Timestamp {
         };
         let time = time_of_day(time)? + millis;
         let zone = if matches!(zone, "" | "Z" | "z") { 0 } else { offset(zone)? };
-        Some(Timestamp(midnight.0 + time - zone))
+        let millis = midnight.0 + time - zone;
+        (YEAR_0..=CALENDAR.1).contains(&millis).then_some(Timestamp(millis))
     }
 
     /// The format of HTTP headers: `Sun, 06 Nov 1994 08:49:37 GMT`. `None` outside of the calendar.
@@ -247,8 +252,18 @@ mod tests {
             assert_eq!(Timestamp(millis).rfc3339(), text);
             assert_eq!(Timestamp::from_rfc3339(text), Some(Timestamp(millis)));
         }
-        assert_eq!(Timestamp::MAX.rfc3339(), "9999-12-31T23:59:59.999Z");
-        assert_eq!(Timestamp::MIN.rfc3339(), "-009999-01-01T00:00:00.000Z");
+        for (time, text) in [
+            (Timestamp::MAX, "9999-12-31T23:59:59.999Z"),
+            (Timestamp(CALENDAR.1 + 1), "9999-12-31T23:59:59.999Z"),
+            (Timestamp(YEAR_0 - 1), "0000-01-01T00:00:00.000Z"),
+            (Timestamp(CALENDAR.0), "0000-01-01T00:00:00.000Z"),
+            (Timestamp::MIN, "0000-01-01T00:00:00.000Z"),
+        ] {
+            assert_eq!(time.rfc3339(), text, "the nearest time that has a text");
+            let written = serde_json::to_string(&time).unwrap();
+            let read: Timestamp = serde_json::from_str(&written).unwrap();
+            assert_eq!(read.rfc3339(), text);
+        }
         assert_eq!(DateTime::of(Timestamp::MAX), None);
         let whole = DateTime::of(Timestamp(1_794_710_096_000)).unwrap();
         assert_eq!(whole.to_string(), "2026-11-15T02:34:56Z");
@@ -299,6 +314,9 @@ mod tests {
             "2026-11-15T12:00:00ZZ",
             "2026-11-15X12:00:00Z",
             "2026-11-1\u{e4}",
+            "-009999-01-01T00:00:00Z",
+            "0000-01-01T00:00:00+01:00",
+            "9999-12-31T23:59:59-01:00",
         ] {
             assert_eq!(Timestamp::from_rfc3339(text), None, "{text}");
         }

@@ -171,8 +171,8 @@ impl Handle<TimeOut> for GenerationManager {
     const NAME: &'static str = "time-out";
     type Reply = ();
 
-    /// Only tasks whose provider was asked so long ago. What is on its way into the bucket comes to
-    /// its own end.
+    /// Only tasks whose provider was asked so long ago. Outputs on their way into the
+    /// bucket come to their own end.
     fn handle(&self, turn: &Turn<Self>, _: TimeOut) -> Result<()> {
         let Some(kept) = rows::request(turn)? else { return Ok(()) };
         let message = format!("the provider took longer than {} s", kept.timeout_ms / 1_000);
@@ -251,7 +251,9 @@ impl Handle<Outcome<FetchHere>> for GenerationManager {
             let msg: Outcome<Fetch> = Outcome { job, result };
             return self.handle(turn, msg);
         }
-        if let Some(task) = rows::task_at(turn, job.index)? {
+        // Nobody waits for a task that was cancelled: it takes no turn from others.
+        let task = rows::task_at(turn, job.index)?;
+        if let Some(task) = task.filter(|it| it.state == TaskState::Streaming) {
             let pause = self.providers.pause(&job.workspace, turn.now());
             progress::fetch_later(turn, &task, pause);
         }

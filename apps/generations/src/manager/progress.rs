@@ -160,7 +160,7 @@ pub(super) fn turned_away(
     Ok(())
 }
 
-/// A poll did not find the task. What was not acknowledged may be on its way there.
+/// A poll did not find the task. A task without an acknowledgement may be on its way there.
 pub(super) fn missing(turn: &ManagerTurn, kept: &Kept, task: &TaskRow) -> Result<()> {
     let is_its = task.state == TaskState::Submitted;
     let Some(since) = task.acknowledged_at.filter(|_| is_its) else { return Ok(()) };
@@ -192,10 +192,10 @@ pub(super) fn went_on(turn: &ManagerTurn, task: &TaskRow, per_cent: Option<u8>) 
     Ok(())
 }
 
-/// The provider has made it, as the task of this id. What is ready or on its way stays as it is,
-/// so that the provider may report it twice. A late success, after the timeout or after a reported
-/// failure, counts. A success of an earlier round counts too while the task has no output; the
-/// result of the later round is ignored then.
+/// The provider has made it, as the task of this id. An output that is ready or on its way stays
+/// as it is, so that the provider may report it twice. A late success, after the timeout or after a
+/// reported failure, counts. A success of an earlier round counts too while the task has no output;
+/// the result of the later round is ignored then.
 pub(super) fn made(
     turn: &ManagerTurn,
     kept: &Kept,
@@ -259,10 +259,8 @@ pub(super) fn fetch_again(turn: &ManagerTurn, kept: &Kept, task: &TaskRow) -> Re
 
 /// Its workspace had no place to draw it: it is tried again at its next turn.
 pub(super) fn fetch_later(turn: &ManagerTurn, task: &TaskRow, pause: Duration) {
-    if task.state == TaskState::Streaming {
-        let again = FetchAgain { index: task.index };
-        turn.set_alarm(&format!("fetch-{}", task.index), pause, again);
-    }
+    let again = FetchAgain { index: task.index };
+    turn.set_alarm(&format!("fetch-{}", task.index), pause, again);
 }
 
 /// The turn of a task that waited for a place has come.

@@ -9,8 +9,8 @@ use steadfast_core::{
 };
 
 use super::{
-    DRAWN_MAX, ErrorKind, GenerateError, MediaSize, OutputSource, Provider, Providers, Submitted,
-    Task, at_provider, failure, made,
+    ErrorKind, FETCHES_HERE, GenerateError, MediaSize, OutputSource, Provider, Providers,
+    Submitted, Task, at_provider, failure, made,
 };
 use crate::{
     AtProvider, Begin, Begun, CountCost, DeleteGeneration, Discard, Fetch, FetchHere, Fetched,
@@ -131,6 +131,47 @@ impl Providers {
             _ => None,
         })
     }
+
+    /// Chunk by chunk: an artifact is never in memory as a whole.
+    async fn fetch(&self, job: Fetch) -> Result<Fetched> {
+        let provider = self.named(&job.provider)?;
+        let source: OutputSource = serde_json::from_value(job.made.source)?;
+        let max = self.options.artifact_bytes_max;
+        crash::point("generation.fetch.before");
+        let mut stream = provider.open(&source, max).await.map_err(failure)?;
+        let media = stream.media();
+        let key = blob_key(&job.workspace, &job.artifact);
+        let mut writer = self.bucket().writer(&key).await?;
+        let mut size = MediaSize::new(media);
+        while let Some(chunk) = stream.chunk().await.map_err(failure)? {
+            size.add(&chunk);
+            writer.write(&chunk).await?;
+            crash::point("generation.fetch.half");
+        }
+        let mut attributes = Attributes::of_type(media.content_type());
+        for (name, value) in [
+            (TASK, job.task),
+            (GENERATION, job.generation),
+            (WORKSPACE, job.workspace),
+            (EXTENSION, media.extension().into()),
+        ] {
+            attributes.metadata.insert(name.into(), value);
+        }
+        let size = size.find();
+        for (name, pixels) in size.into_iter().flat_map(|it| [(WIDTH, it.0), (HEIGHT, it.1)]) {
+            attributes.metadata.insert(name.into(), pixels.to_string());
+        }
+        let put = PutOptions { attributes, ..PutOptions::default() };
+        let blob = writer.finish(put).await?;
+        crash::point("generation.fetch.after");
+        Ok(Fetched {
+            size: blob.size,
+            content_type: media.content_type().into(),
+            extension: media.extension().into(),
+            width: size.map(|it| it.0),
+            height: size.map(|it| it.1),
+        })
+    }
 }
 
 fn millis(duration: Option<Duration>) -> u64 {
@@ -215,49 +256,12 @@ impl Perform<Poll> for Arc<Providers> {
 }
 
 impl Perform<Fetch> for Arc<Providers> {
-    /// Chunk by chunk: an artifact is never in memory as a whole. Done again, it is the same blob,
-    /// which need not be at its provider any more.
+    /// Done again, it is the same blob, which need not be at its provider any more.
     async fn perform(&self, job: Fetch, _: &str) -> Result<Fetched> {
         if let Some(fetched) = self.fetched_before(&job).await? {
             return Ok(fetched);
         }
-        let provider = self.named(&job.provider)?;
-        let source: OutputSource = serde_json::from_value(job.made.source)?;
-        let max = self.options.artifact_bytes_max;
-        crash::point("generation.fetch.before");
-        let mut stream = provider.open(&source, max).await.map_err(failure)?;
-        let media = stream.media();
-        let key = blob_key(&job.workspace, &job.artifact);
-        let mut writer = self.bucket().writer(&key).await?;
-        let mut size = MediaSize::new(media);
-        while let Some(chunk) = stream.chunk().await.map_err(failure)? {
-            size.add(&chunk);
-            writer.write(&chunk).await?;
-            crash::point("generation.fetch.half");
-        }
-        let mut attributes = Attributes::of_type(media.content_type());
-        for (name, value) in [
-            (TASK, job.task),
-            (GENERATION, job.generation),
-            (WORKSPACE, job.workspace),
-            (EXTENSION, media.extension().into()),
-        ] {
-            attributes.metadata.insert(name.into(), value);
-        }
-        let size = size.find();
-        for (name, pixels) in size.into_iter().flat_map(|it| [(WIDTH, it.0), (HEIGHT, it.1)]) {
-            attributes.metadata.insert(name.into(), pixels.to_string());
-        }
-        let put = PutOptions { attributes, ..PutOptions::default() };
-        let blob = writer.finish(put).await?;
-        crash::point("generation.fetch.after");
-        Ok(Fetched {
-            size: blob.size,
-            content_type: media.content_type().into(),
-            extension: media.extension().into(),
-            width: size.map(|it| it.0),
-            height: size.map(|it| it.1),
-        })
+        self.fetch(job).await
     }
 
     /// Finished outputs must not pile up.
@@ -267,14 +271,19 @@ impl Perform<Fetch> for Arc<Providers> {
 }
 
 impl Perform<FetchHere> for Arc<Providers> {
-    /// A job that waited here for a place would take one of the permits of other workspaces.
-    async fn perform(&self, job: FetchHere, key: &str) -> Result<Option<Fetched>> {
-        let Some(_place) = self.drawing.try_take(&job.0.workspace) else { return Ok(None) };
-        self.perform(job.0, key).await.map(Some)
+    /// A job that waited here for long would take one of the permits of other workspaces.
+    async fn perform(&self, job: FetchHere, _: &str) -> Result<Option<Fetched>> {
+        let FetchHere(job) = job;
+        if let Some(fetched) = self.fetched_before(&job).await? {
+            return Ok(Some(fetched));
+        }
+        let place = self.drawing.take_soon(&job.workspace, self.objects()?.clock()).await;
+        let Some(_place) = place else { return Ok(None) };
+        self.fetch(job).await.map(Some)
     }
 
     fn at_once(&self) -> Option<usize> {
-        Some(DRAWN_MAX)
+        Some(FETCHES_HERE)
     }
 }
 

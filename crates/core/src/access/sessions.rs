@@ -238,8 +238,9 @@ impl Sessions {
         Ok(())
     }
 
-    /// Sessions behind an id, in the order of their ids: those of one token, or all. The second
-    /// value is the id behind which others may follow; a list may be shorter than its limit then.
+    /// Sessions behind a cursor, in the order of their ids: those of one token, or all. The second
+    /// value is the cursor behind which others may follow; a list may be shorter than its limit
+    /// then. It is no id of a session that is not listed.
     #[steadfast_store::boxed]
     pub async fn list(
         &self,
@@ -253,14 +254,14 @@ impl Sessions {
             None => range,
         };
         let page = self.store.entries(SPACE, range, LIST_READS).await?;
-        let (mut listed, mut last, now) = (Vec::new(), None, self.store.clock().now().0);
-        let is_full = page.len() == LIST_READS;
-        for entry in page {
+        let ids = page.iter().map(|it| String::from_utf8_lossy(it.entry.key()).into_owned());
+        let ids: Vec<String> = ids.collect();
+        let (mut listed, now) = (Vec::<Session>::new(), self.store.clock().now().0);
+        for (entry, id) in page.iter().zip(&ids) {
             if listed.len() == limit {
-                return Ok((listed, last));
+                let next = listed.last().map(|it| it.id.clone());
+                return Ok((listed, next));
             }
-            let id = String::from_utf8_lossy(entry.entry.key()).into_owned();
-            last = Some(id.clone());
             let Some(stored) = entry.parse::<Stored>()? else { continue };
             let is_listed = token.is_none_or(|it| it == stored.token) && now < stored.end();
             if !is_listed {
@@ -268,10 +269,17 @@ impl Sessions {
             }
             // A session whose token has ended has ended, too.
             if let Ok(principal) = self.principal(&stored.token, stored.issued_at).await {
-                listed.push(stored.shown(id, principal));
+                listed.push(stored.shown(id.clone(), principal));
             }
         }
-        Ok((listed, last.filter(|_| is_full)))
+        let next = match &ids[..] {
+            [.., before, last] if ids.len() == LIST_READS => {
+                let shown = listed.last().map_or("", |it| &*it.id);
+                Some(cursor_between(shown.max(before), last))
+            }
+            _ => None,
+        };
+        Ok((listed, next))
     }
 
     /// Ends the session with this id, if it is one of the token, or of any token. `false` if there
@@ -355,6 +363,13 @@ impl Stored {
             client: self.client,
         }
     }
+}
+
+/// The shortest cursor behind one id and not behind the last: its first letters, or all of it if
+/// the two are the same.
+fn cursor_between(id: &str, last: &str) -> String {
+    let mut starts = (1..last.len()).filter_map(|it| last.get(..it));
+    starts.find(|it| id < *it).unwrap_or(last).to_owned()
 }
 
 fn millis(duration: Duration) -> i64 {

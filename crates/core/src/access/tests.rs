@@ -367,6 +367,36 @@ async fn sessions_are_listed_by_token_and_ended_by_id() {
 }
 
 #[tokio::test]
+async fn a_cursor_is_no_id_of_a_session_of_another_token() {
+    let world = World::new();
+    let made = async || world.tokens.create(TokenSpec::role(Role::Viewer), None).await.unwrap();
+    let (own, other) = (made().await, made().await);
+    for _ in 0..5 {
+        world.sessions.begin(&own.secret, None).await.unwrap();
+    }
+    // More than one list reads.
+    let mut foreign = Vec::new();
+    for _ in 0..1_100 {
+        foreign.push(hash::hash(&world.sessions.begin(&other.secret, None).await.unwrap().secret));
+    }
+    for limit in [1, 9] {
+        let (mut seen, mut cursor) = (Vec::new(), None);
+        loop {
+            let list = world.sessions.list(Some(&own.token.id), cursor.as_deref(), limit).await;
+            let (listed, next) = list.unwrap();
+            seen.extend(listed.into_iter().map(|it| it.id));
+            assert!(next.as_ref().is_none_or(|it| !foreign.contains(it)), "{next:?}");
+            assert!(next.is_none() || cursor < next, "{cursor:?} {next:?}");
+            cursor = next;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        assert!(seen.len() == 5 && seen.is_sorted(), "{seen:?}");
+    }
+}
+
+#[tokio::test]
 async fn the_client_and_the_last_use_of_a_session_are_listed_until_its_end() {
     let world = World::new();
     let acme = TokenSpec { name: Some("ann".into()), ..TokenSpec::member("acme") };

@@ -2,7 +2,9 @@
 
 use std::{any::type_name, sync::Arc};
 
-use steadfast_store::{self as store, EntityKind, Entropy, SeededEntropy, Store, StoreError};
+use steadfast_store::{
+    self as store, EntityKind, Entropy, SeededEntropy, Store, StoreClock, StoreError,
+};
 use tokio::sync::oneshot;
 
 use super::{
@@ -186,6 +188,11 @@ impl Objects {
         let methods = self.program.classes.get(class).into_iter().flat_map(|it| &it.class.methods);
         let public = methods.filter(|it| it.1.public);
         public.map(|(name, method)| MessageView { name, fields: (method.fields)() }).collect()
+    }
+
+    /// The clock of the store, for jobs that wait.
+    pub fn clock(&self) -> &StoreClock {
+        &self.scheduler.clock
     }
 
     /// The number of objects in memory.

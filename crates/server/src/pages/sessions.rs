@@ -57,7 +57,7 @@ pub(super) async fn list(
             "Browsers that are logged in. An admin of the platform sees all of them, others see "
             "those of their token. The time of the last use is exact to five minutes."
         }
-        @if found.items.is_empty() {
+        @if found.items.is_empty() && found.next.is_none() {
             (empty("No browser is logged in.", &command("Print a login link:", "steadfast login")))
         } @else {
             (table(&columns, found.items.iter().map(row)))

@@ -199,6 +199,44 @@ async fn sessions_are_listed_to_their_token_and_ended_by_a_button() {
     assert_eq!(ask(&site, foreign.body(Body::empty()).unwrap()).await.0, 403);
 }
 
+#[tokio::test]
+async fn a_page_without_sessions_does_not_hide_those_of_the_next() {
+    let program = App::new("shop").test().await.unwrap();
+    let site = router(&program, Policy::Loopback).expect("the routes can be served");
+    let create = async |name: &str| program.tokens().create(TokenSpec::member(name), None).await;
+    let (acme, other) = (create("acme").await.unwrap(), create("other").await.unwrap());
+    let (sessions, token) = (program.sessions(), &acme.token.id);
+    // Ids are random, and this one is behind most of the others.
+    let cookie = loop {
+        let begun = sessions.begin(&acme.secret, None).await.unwrap();
+        let id = sessions.list(Some(token), None, 9).await.unwrap().0.pop().unwrap().id;
+        if "e" < &*id {
+            break format!("steadfast={}", begun.secret);
+        }
+        sessions.end(&begun.secret).await.unwrap();
+    };
+    // As many before it as one list reads.
+    let is_foreign = async || {
+        let (listed, next) = sessions.list(Some(token), None, 9).await.unwrap();
+        listed.is_empty() && next.is_some()
+    };
+    while !is_foreign().await {
+        for _ in 0..250 {
+            sessions.begin(&other.secret, None).await.unwrap();
+        }
+    }
+    let page = async |path: &str| {
+        let request = Request::get(path).header("host", "localhost");
+        let request = request.header(header::COOKIE, &cookie);
+        ask(&site, request.body(Body::empty()).unwrap()).await.1
+    };
+    let first = page("/sessions").await;
+    assert!(!first.contains("No browser is logged in."), "{first}");
+    let next = first.split("/sessions?cursor=").nth(1).and_then(|it| it.split('"').next());
+    let second = page(&format!("/sessions?cursor={}", next.unwrap())).await;
+    assert!(second.contains("/end\""), "{second}");
+}
+
 /// More runs of each status than a page has rows, and ten times as many.
 const FEW: usize = 110;
 const MANY: usize = 10 * FEW;
