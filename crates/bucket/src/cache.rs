@@ -1,4 +1,4 @@
-//! What is cached of buckets. Only this process changes them.
+//! The cached rows of buckets. Only this process changes them.
 
 use std::collections::HashMap;
 

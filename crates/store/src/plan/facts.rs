@@ -62,7 +62,7 @@ pub(crate) struct DeadBrief {
     pub(crate) at: Timestamp,
 }
 
-/// What a batch adds to a counter that the store has.
+/// The change of a counter of the store by a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counted {
     pub(crate) delta: i64,
