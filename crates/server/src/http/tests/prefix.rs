@@ -19,23 +19,18 @@ async fn a_parameter_in_the_prefix_of_a_host_is_no_value_of_an_operation() {
     let secret = program.tokens().create(spec, None).await.unwrap().secret;
     let principal = Arc::new(program.tokens().authenticate(&secret).await.unwrap());
     let durable = router(&program, Policy::HostDecides).unwrap();
-    let nested = Router::new().nest("/{tenant}/durable", durable.clone());
-    let service = Router::new().nest_service("/{tenant}/durable", durable);
-    let mut sent = 0;
-    for site in [nested, service] {
-        let known = site.clone().layer(Extension(object::Caller::Principal(principal.clone())));
-        for (prefix, queue, expected) in
-            [("payroll", "mail", 201), ("a%2Fb", "mail", 201), ("mail", "payroll", 403)]
-        {
-            let path = format!("/{prefix}/durable/v1/queues/{queue}/messages");
-            let response = post(&known, &path, None, r#"{"body": "x"}"#).await;
-            assert_eq!(response.status(), expected, "{path}: {}", text(response).await);
-        }
-        sent += 2;
-        let form = Request::post("/payroll/durable/queues/mail/pause").header("host", HOST);
-        let response = ask(&site, form.body(Body::empty()).unwrap()).await;
-        assert_eq!(response.status(), 303, "{}", text(response).await);
-        assert_eq!(state(&site, "mail").await, (true, sent));
-        assert_eq!(state(&site, "payroll").await, (false, 0));
+    let site = Router::new().nest_service("/{tenant}/durable", durable);
+    let known = site.clone().layer(Extension(object::Caller::Principal(principal)));
+    for (prefix, queue, expected) in
+        [("payroll", "mail", 201), ("a%2Fb", "mail", 201), ("mail", "payroll", 403)]
+    {
+        let path = format!("/{prefix}/durable/v1/queues/{queue}/messages");
+        let response = post(&known, &path, None, r#"{"body": "x"}"#).await;
+        assert_eq!(response.status(), expected, "{path}: {}", text(response).await);
     }
+    let form = Request::post("/payroll/durable/queues/mail/pause").header("host", HOST);
+    let response = ask(&site, form.body(Body::empty()).unwrap()).await;
+    assert_eq!(response.status(), 303, "{}", text(response).await);
+    assert_eq!(state(&site, "mail").await, (true, 2));
+    assert_eq!(state(&site, "payroll").await, (false, 0));
 }
