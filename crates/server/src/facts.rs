@@ -9,15 +9,13 @@ use std::{
     time::Duration,
 };
 
-use axum::{
-    extract::OriginalUri,
-    http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header, request::Parts},
-};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header, request::Parts};
 use steadfast_store::{Entropy, SeededEntropy};
 
 use crate::{
     listener::ConnectionInfo,
     network::{Scheme, is_own_name},
+    path::base_path,
     transport::ClientInfo,
     waiting::asks_to_wait,
 };
@@ -141,17 +139,6 @@ impl RequestIds {
 fn is_harmless(id: &str) -> bool {
     let fits = |it: u8| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'_' | b'.');
     (1..=LEN_MAX).contains(&id.len()) && id.bytes().all(fits)
-}
-
-/// The path prefix under which a host program serves the routes, or nothing.
-pub(crate) fn base_path(parts: &Parts) -> &str {
-    let original = parts.extensions.get::<OriginalUri>().map_or("", |it| it.path());
-    match (original.strip_suffix(parts.uri.path()), parts.uri.path()) {
-        (Some(base), _) => base,
-        // `/durable` is `/` under the prefix `/durable`.
-        (None, "/") => original,
-        (None, _) => "",
-    }
 }
 
 /// Uses of a response that run it, in the header `Sec-Fetch-Dest`.

@@ -29,6 +29,7 @@ mod open;
 mod open_files;
 mod operation;
 mod pages;
+mod path;
 mod pipeline;
 mod ports;
 mod s3;

@@ -32,7 +32,7 @@ use utoipa::openapi::{
 };
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
-use crate::{pipeline::path_values, server::Server};
+use crate::{path::path_values, server::Server};
 
 /// The OpenAPI extension with the error codes of an operation.
 pub(crate) const ERROR_CODES: &str = "x-error-codes";

@@ -44,8 +44,8 @@ use steadfast_core::{AuditEvent, object};
 use steadfast_web::{Caller, Problem, Role, RouteEntry};
 use tower::{Layer, Service};
 
-pub(crate) use self::routes::{DeclaredPaths, matched_values, path_values};
-use self::routes::{OperationRoute, below, resource_of};
+pub(crate) use self::routes::DeclaredPaths;
+use self::routes::{OperationRoute, resource_of};
 use crate::{
     access::{
         self, Admission, ended,
@@ -56,6 +56,7 @@ use crate::{
     facts::RequestFacts,
     guard,
     listener::{Answer, ConnectionInfo},
+    path::below,
     server::{Policy, Server},
     waiting::{WaitPlace, asks_to_wait},
 };

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use steadfast_api::{Code, JsonText, Operation};
 use steadfast_web::Problem;
 
-use crate::pipeline::matched_values;
+use crate::path::matched_values;
 
 const FORM: &str = "application/x-www-form-urlencoded";
 

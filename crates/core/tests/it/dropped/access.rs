@@ -28,6 +28,7 @@ pub(super) const AREAS: &[Area] = &[
             "list",
             "list_of",
             "principal",
+            "snapshot",
             "valid",
         ],
     },
