@@ -181,6 +181,10 @@ impl Shared {
     ) -> Result<Result<steadfast_store::Receipt, steadfast_store::Rejection>, BucketError> {
         match self.store.commit(commit).await? {
             Outcome::Committed(receipt) => Ok(Ok(receipt)),
+            // A damaged counter stays one when the commit is decided again.
+            Outcome::Rejected(it @ steadfast_store::Rejection::NotANumber { .. }) => {
+                Err(StoreError::Corrupt { reason: it.to_string() }.into())
+            }
             Outcome::Rejected(rejection) => Ok(Err(rejection)),
             Outcome::Duplicate(before) => Err(BucketError::repeated(&before)),
         }

@@ -22,7 +22,7 @@ use crate::{
     blob::BlobRow,
     buckets::{Hold, Shared},
     change::Change,
-    content::{ContentId, FileName},
+    content::ContentId,
     digest::Checksums,
     extra_checksums::unhex,
     quota::{Place, UsageChange},
@@ -327,8 +327,7 @@ impl Buckets {
             once: None,
         };
         let chosen: HashSet<u64> = chosen.iter().map(|it| it.file).collect();
-        let left = all.iter().filter(|it| !chosen.contains(&it.file));
-        let left: Vec<FileName> = left.map(|it| it.name(upload.content)).collect();
+        let (buckets, upload) = (self.clone(), upload.clone());
         let (shared, bucket, content) = (self.shared.clone(), bucket.clone(), upload.content);
         Shared::run_to_completion(async move {
             let _changing = shared.changes.begin()?;
@@ -336,7 +335,13 @@ impl Buckets {
             // If it fails the parts stay, and the upload can be completed later.
             let replaced = shared.replace(&bucket, change, Vec::new(), hold).await;
             let blob = replaced.inspect_err(|it| shared.note_lost_parts(it))?;
-            shared.discard(left).await;
+            // Read after the end: a new part does not change the revision of the upload.
+            let Ok(all) = buckets.all_parts(&bucket, &upload).await else {
+                shared.changes.note_lost_parts();
+                return Ok(blob);
+            };
+            let left = all.iter().filter(|it| !chosen.contains(&it.file));
+            shared.discard(left.map(|it| it.name(content)).collect()).await;
             crash::point("upload.completed");
             if let Err(error) = shared.remove_part_rows(&bucket, content).await {
                 tracing::warn!(error = %error, "rows of parts were not removed; the sweep retries");

@@ -14,8 +14,8 @@ use steadfast_bucket::{
     PutOptions, PutRecord, Quota,
 };
 use steadfast_store::{
-    Address, Answer, Commit, CommitCallback, EntityKind, Entropy, EntryRange, Query, Remember,
-    SeededEntropy, Store, StoreError,
+    Address, Answer, Commit, CommitCallback, EntityKind, Entropy, EntryKey, EntryRange, Put, Query,
+    Remember, SeededEntropy, Store, StoreError, Write,
 };
 
 use crate::{
@@ -29,6 +29,7 @@ laws!(on sqlite, postgres:
     concurrent_writers_do_not_pass_the_limit,
     blobs_from_before_the_quota_are_counted_while_others_write,
     parts_that_race_with_the_end_of_their_upload_do_not_stay_counted,
+    a_damaged_counter_is_an_error_and_nothing_waits_for_it,
     a_removed_quota_counts_and_refuses_nothing,
     an_expense_counts_once_in_its_month,
     a_repeated_put_gets_its_first_answer_although_it_would_be_refused_now,
@@ -252,6 +253,27 @@ async fn parts_that_race_with_the_end_of_their_upload_do_not_stay_counted(setup:
     }
     let counters = setup.store.entries("upload-bytes", EntryRange::prefix(b""), 10).await.unwrap();
     assert_eq!(counters, [], "uploads that ended have no counters");
+    buckets.delete(&bucket(), &key("acme/a"), Condition::default()).await.unwrap();
+    assert_eq!(setup.all_files().len(), 0, "parts of uploads that ended have no files");
+}
+
+async fn a_damaged_counter_is_an_error_and_nothing_waits_for_it(setup: Setup) {
+    let buckets = &setup.buckets;
+    set(buckets, bytes(1_000_000)).await;
+    let upload = setup.begin("acme/a").await;
+    for name in ["acme/objects", "acme/bytes"] {
+        let damaged = Put::of(EntryKey::new("usage", name.as_bytes()).unwrap(), &"x").unwrap();
+        setup.store.commit(Commit::of(Write::Put(damaged))).await.unwrap();
+    }
+    let begun = buckets.begin_upload(&bucket(), &key("acme/b"), Attributes::default()).await;
+    assert_eq!(code(begun.map(drop)), "corrupt");
+    assert_eq!(code(setup.part(&upload, 1, &[1; 10]).await.map(drop)), "corrupt");
+    let aborted = buckets.abort_upload(&bucket(), &upload.key, &upload.id).await;
+    assert_eq!(code(aborted), "corrupt");
+    assert_eq!(code(put(buckets, "acme/c", 1).await), "corrupt");
+    put(buckets, "other/c", 1).await.unwrap();
+    setup.pass(Duration::from_hours(24 * 30));
+    _ = buckets.sweep().await;
 }
 
 async fn a_removed_quota_counts_and_refuses_nothing(setup: Setup) {

@@ -73,10 +73,13 @@ impl Batch {
         if number.is_some() && !is_written {
             let zero = Counted { delta: 0, times: 0, at_most: i64::MAX };
             let Counted { delta, times, at_most } = counted.unwrap_or(zero);
-            let (delta, times) = (delta.saturating_add(next - before), times + 1);
-            let limit = it.max.map_or(i64::MAX, |max| max.saturating_sub(delta));
-            let counted = Counted { delta, times, at_most: at_most.min(limit) };
-            self.facts.counts.set(it.entry.clone(), Some(counted));
+            // A difference that does not fit is written as a whole row.
+            let added = next.checked_sub(before).and_then(|it| delta.checked_add(it));
+            let counted = added.map(|delta| {
+                let limit = it.max.map_or(i64::MAX, |max| max.saturating_sub(delta));
+                Counted { delta, times: times + 1, at_most: at_most.min(limit) }
+            });
+            self.facts.counts.set(it.entry.clone(), counted);
         }
         self.facts.entries.set(it.entry.clone(), Some(row));
         Ok(())

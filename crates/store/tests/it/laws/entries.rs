@@ -211,6 +211,13 @@ async fn counters_add_up_and_never_pass_their_limits(lab: Lab) {
     let refused = lab.rejected(both).await;
     assert!(matches!(refused, Rejection::Limit { count: 10, .. }), "{refused:?}");
     assert_eq!(counter().await, 9);
+    // Differences of a batch whose sum is no number end where each of them does.
+    lab.committed(count(i64::MIN / 2, None)).await;
+    let many = [i64::MAX, i64::MAX, -1].map(|it| lab.store.commit(count(it, None)));
+    for outcome in futures_util::future::join_all(many).await {
+        assert!(matches!(outcome, Ok(Outcome::Committed(_))), "{outcome:?}");
+    }
+    assert_eq!(counter().await, i64::MAX - 1);
 }
 
 async fn a_counter_is_an_entry_that_may_also_be_written(lab: Lab) {
