@@ -23,7 +23,7 @@ const UNTRIED: &[&str] = &[
     "bucket/location.rs",
     "dispatch.rs",
     "dispatch/handler.rs",
-    "object/storage/history.rs",
+    "object/history.rs",
     "open.rs",
     "process/stage.rs",
     "queue/delivery.rs",

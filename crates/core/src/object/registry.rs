@@ -16,11 +16,9 @@ use steadfast_store::{self as store, EntityId, StoreError, futures::FutureExt};
 use tokio::{runtime::Handle as Tokio, sync::Notify};
 
 use super::{
-    connection::{Closed, ConnectionId},
-    op::{ConnectionOp, Recipients},
-    outbox::Outbox,
+    CallError, ObjectOptions,
+    connection::{Closed, ConnectionId, ConnectionOp, Outbox, Recipients},
 };
-use crate::object::{CallError, ObjectOptions};
 
 /// The open connections of one object. It exists while the object has any.
 struct Connections {
@@ -123,7 +121,7 @@ fn apply(members: &mut HashMap<ConnectionId, Member>, op: ConnectionOp) {
 }
 
 /// The open connections of all objects.
-pub(in crate::object) struct ConnectionRegistry {
+pub(super) struct ConnectionRegistry {
     registry: [Mutex<HashMap<EntityId, Weak<Connections>>>; 16],
     tokio: Tokio,
     /// Ids of this process begin here: lower ids belong to connections of earlier processes.
@@ -136,7 +134,7 @@ pub(in crate::object) struct ConnectionRegistry {
 
 impl ConnectionRegistry {
     /// The connections of the process that owns the store as its `epoch`th owner.
-    pub(in crate::object) fn new(epoch: i64, tokio: Tokio) -> Arc<Self> {
+    pub(super) fn new(epoch: i64, tokio: Tokio) -> Arc<Self> {
         let first = epoch << 32;
         Arc::new(Self {
             registry: Default::default(),
@@ -150,21 +148,21 @@ impl ConnectionRegistry {
     }
 
     /// The first id of this process.
-    pub(in crate::object) fn first(&self) -> ConnectionId {
+    pub(super) fn first(&self) -> ConnectionId {
         self.first
     }
 
-    pub(in crate::object) fn next_id(&self) -> ConnectionId {
+    pub(super) fn next_id(&self) -> ConnectionId {
         ConnectionId(self.next.fetch_add(1, Ordering::Relaxed))
     }
 
     /// The number of connections.
-    pub(in crate::object) fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.slots.load(Ordering::SeqCst)
     }
 
     /// A slot for a connection, if there is one.
-    pub(in crate::object) fn enter(
+    pub(super) fn enter(
         self: &Arc<Self>,
         object: &store::Address,
         options: &ObjectOptions,
@@ -201,7 +199,7 @@ impl ConnectionRegistry {
     }
 
     /// Queues the operations of a turn. Without a connection there is nothing to do.
-    pub(in crate::object) fn push(&self, entity: EntityId, ops: Vec<ConnectionOp>) {
+    pub(super) fn push(&self, entity: EntityId, ops: Vec<ConnectionOp>) {
         if ops.is_empty() {
             return;
         }
@@ -212,7 +210,7 @@ impl ConnectionRegistry {
     }
 
     /// Closes all connections, takes no new ones, and waits until their objects are notified.
-    pub(in crate::object) async fn stop(&self) {
+    pub(super) async fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         for part in &self.registry {
             let registry: Vec<_> = part.lock().values().filter_map(Weak::upgrade).collect();
@@ -241,7 +239,7 @@ impl ConnectionRegistry {
 }
 
 /// The slot of one connection, until its object is notified of its end.
-pub(in crate::object) struct ConnectionSlot {
+pub(super) struct ConnectionSlot {
     connections: Arc<Connections>,
     registry: Arc<ConnectionRegistry>,
 }

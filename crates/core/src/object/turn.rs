@@ -1,44 +1,26 @@
-//! One turn, as a handler sees it.
+//! One turn, as a handler sees it: its database, messages, jobs, runs, alarms, keys and values.
 
-use std::{marker::PhantomData, rc::Rc, time::Duration};
+use std::{marker::PhantomData, time::Duration};
 
+use rusqlite::{OptionalExtension, params};
 use serde_json::json;
 use steadfast_store::{self as store, AddressError, Due, InvalidInput, Json, Timestamp, limits};
 
 use super::{
-    Handle, Object,
-    address::{Address, Destination},
-    calls::Lists,
-    kv::KeyValue,
+    CallError,
+    api::{Address, Destination, Handle, Lists, Object, Turn},
+    connection::Caller,
+    database::{Sql, Table},
+    effect::{self, Job, Outcome, Sending},
+    executor::alarms::{Alarm, CatchUp},
+    transaction::{FiredAlarm, TurnState},
 };
-use crate::{
-    Body, Error, Result, RunAddress, RunEnded, RunError, Workflow,
-    object::{
-        CallError,
-        caller::Caller,
-        effect::{self, Job, Outcome},
-        executor::{FiredAlarm, Sql, TurnState},
-        outgoing::Sending,
-    },
-    workflow::OnEnd,
-};
+use crate::{Body, Error, Result, RunAddress, RunEnded, RunError, Workflow, workflow::OnEnd};
 
 /// Bytes of one job.
 const JOB_BYTES_MAX: usize = limits::DATA_BYTES_MAX / 2;
 
-/// One turn. Everything recorded here commits with the SQL, or not at all.
-///
-/// It stays on its thread and ends with the handler.
-pub struct Turn<C> {
-    pub(in crate::object) state: Rc<TurnState>,
-    class: PhantomData<fn() -> C>,
-}
-
 impl<C: Object> Turn<C> {
-    pub(in crate::object) fn new(state: Rc<TurnState>) -> Self {
-        Self { state, class: PhantomData }
-    }
-
     /// The name of the object.
     pub fn name(&self) -> &str {
         self.state.address.name()
@@ -218,4 +200,139 @@ fn send_to_run(
     let sent = state.outgoing.borrow().len();
     state.send(sending(), Due::After(Duration::ZERO));
     (sent < state.outgoing.borrow().len()).then_some((target, sent))
+}
+
+impl<C: Object> Turn<C> {
+    /// Sets the alarm `name`, or moves it: after this delay, `msg` arrives as a turn.
+    pub fn set_alarm<M: Body, I>(&self, name: &str, after: Duration, msg: M)
+    where
+        C: Handle<M>,
+        C::Calls: Lists<M, I>,
+    {
+        self.set(name, self.now().after(after), None, CatchUp::Once, C::NAME, &msg);
+    }
+
+    /// The same, at a time.
+    pub fn set_alarm_at<M: Body, I>(&self, name: &str, at: Timestamp, msg: M)
+    where
+        C: Handle<M>,
+        C::Calls: Lists<M, I>,
+    {
+        self.set(name, at, None, CatchUp::Once, C::NAME, &msg);
+    }
+
+    /// Sets an alarm that repeats until it is cancelled.
+    pub fn repeat_alarm<M: Body, I>(&self, name: &str, every: Duration, catch_up: CatchUp, msg: M)
+    where
+        C: Handle<M>,
+        C::Calls: Lists<M, I>,
+    {
+        let every = every.max(Duration::from_millis(1));
+        self.set(name, self.now().after(every), Some(every), catch_up, C::NAME, &msg);
+    }
+
+    fn set(
+        &self,
+        name: &str,
+        due_at: Timestamp,
+        every: Option<Duration>,
+        catch_up: CatchUp,
+        message: &str,
+        msg: &impl Body,
+    ) {
+        let set = || {
+            if name.is_empty() || 512 < name.len() {
+                let text = format!("alarm name has {} bytes, it must have 1 to 512", name.len());
+                return Err(Error::terminal(text).with_code("invalid_input"));
+            }
+            let body = serde_json::to_string(msg)?;
+            let every = every.map(|it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX));
+            let row = params![name, due_at.0, message, body, every, catch_up.tag()];
+            self.state.put_alarm(row)?;
+            Ok(())
+        };
+        if let Err(error) = set() {
+            self.state.fail(error);
+        }
+    }
+
+    /// Cancels an alarm; `false` if it is not set.
+    pub fn cancel_alarm(&self, name: &str) -> bool {
+        self.state.cancel_alarm(name).unwrap_or_else(|error| {
+            self.state.fail(error.into());
+            false
+        })
+    }
+
+    /// The alarms that are set, by due time; failed ones come last.
+    pub fn alarms(&self) -> Result<Vec<Alarm>> {
+        Ok(self.state.alarms()?)
+    }
+}
+
+/// The keys and values of an object. They commit with the turn and are part of the object's
+/// database.
+pub struct KeyValue<'a> {
+    state: &'a TurnState,
+}
+
+impl<'a> KeyValue<'a> {
+    pub(super) fn new(state: &'a TurnState) -> Self {
+        Self { state }
+    }
+
+    /// The value of a key.
+    pub fn get<T: Body>(&self, key: &str) -> Result<Option<T>> {
+        if !self.state.tables.has(Table::KeyValue) {
+            return Ok(None);
+        }
+        let text: Option<String> = self.system(|sql| {
+            let mut get = sql.prepare_cached("SELECT value FROM _steadfast_kv WHERE key = ?1")?;
+            get.query_row([key], |row| row.get(0)).optional()
+        })?;
+        Ok(text.map(|it| serde_json::from_str(&it)).transpose()?)
+    }
+
+    /// Sets a key to a value.
+    pub fn put<T: Body>(&self, key: &str, value: &T) -> Result<()> {
+        self.state.tables.need(Table::KeyValue, &self.state.database)?;
+        let text = serde_json::to_string(value)?;
+        let put = "INSERT INTO _steadfast_kv (key, value) VALUES (?1, ?2) \
+             ON CONFLICT (key) DO UPDATE SET value = ?2";
+        self.system(|sql| sql.prepare_cached(put)?.execute(params![key, text]))?;
+        Ok(())
+    }
+
+    /// Removes a key; `false` if it was not there.
+    pub fn delete(&self, key: &str) -> Result<bool> {
+        if !self.state.tables.has(Table::KeyValue) {
+            return Ok(false);
+        }
+        let delete = "DELETE FROM _steadfast_kv WHERE key = ?1";
+        Ok(0 < self.system(|sql| sql.prepare_cached(delete)?.execute([key]))?)
+    }
+
+    /// The keys that begin with `prefix` and follow `after`, in order.
+    pub fn keys(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<String>> {
+        if !self.state.tables.has(Table::KeyValue) {
+            return Ok(Vec::new());
+        }
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let list = "SELECT key FROM _steadfast_kv WHERE key >= ?1 AND key > ?2 \
+             AND key < ?1 || char(1114111) ORDER BY key LIMIT ?3";
+        Ok(self.system(|sql| {
+            let mut list = sql.prepare_cached(list)?;
+            let keys =
+                list.query_map(params![prefix, after.unwrap_or(""), limit], |row| row.get(0))?;
+            keys.collect()
+        })?)
+    }
+
+    fn system<T>(
+        &self,
+        f: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T>,
+    ) -> rusqlite::Result<T> {
+        let database = &self.state.database;
+        database.guard.system(|| f(&database.connection))
+    }
 }

@@ -9,10 +9,10 @@ use steadfast_store::{
 use steadfast_vfs::{Image, Limits, PAGE_SIZE, Page, revert};
 
 use super::{
-    checkpoint::CheckpointTail,
-    restore::{self, Extent, chain},
+    CallError,
+    storage::{CheckpointTail, Extent, chain, restore},
 };
-use crate::{object::CallError, places::Place};
+use crate::places::Place;
 
 /// Turns read at once on the way back. One may have 16 MiB.
 const PAGE: usize = 32;
@@ -70,7 +70,7 @@ impl Past {
     }
 
     /// The state before the first turn: empty.
-    pub(in crate::object) fn nothing() -> Self {
+    pub(super) fn nothing() -> Self {
         Self { turn: 0, pages: Vec::new(), place: None }
     }
 
@@ -88,7 +88,7 @@ impl Past {
     }
 
     /// Holds a place until the last of its pages is dropped.
-    pub(in crate::object) fn held(self, place: Place) -> Self {
+    pub(super) fn held(self, place: Place) -> Self {
         Self { place: Some(place), ..self }
     }
 
@@ -108,7 +108,7 @@ pub async fn pages_at(
     object: &store::Address,
     turn: Option<i64>,
 ) -> Result<Past, HistoryError> {
-    let restored = restore::restore(store, object, Extent::Whole).await?;
+    let restored = restore(store, object, Extent::Whole).await?;
     let last = restored.head.map_or(0, |it| it.seq);
     let wanted = turn.unwrap_or(last);
     let name = || object.to_string();
@@ -250,7 +250,7 @@ async fn forget(store: &dyn Store, positions: Vec<Position>) -> Result<usize, St
 async fn compact(store: &dyn Store, entity: EntityId) -> Result<(), StoreError> {
     let addresses = store.addresses(&[entity]).await?;
     let Some(object) = addresses.get(&entity) else { return Ok(()) };
-    let restored = match restore::restore(store, object, Extent::Needed).await {
+    let restored = match restore(store, object, Extent::Needed).await {
         Ok(restored) => restored,
         Err(CallError::Store(error)) => return Err(error),
         // The damage was reported; the turns stay.

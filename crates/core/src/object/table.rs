@@ -9,10 +9,9 @@ use std::{
 };
 
 use parking_lot::{Mutex, MutexGuard};
-use steadfast_store::{self as store, EntityId};
+use steadfast_store::EntityId;
 
-use super::{Scheduler, ServedClass, entry::ObjectEntry};
-use crate::object::ObjectOptions;
+use super::{executor::TurnExecutor, options::ObjectOptions};
 
 /// Evictions for one object that is loaded, if there is no room. Closing a database takes a while,
 /// and callers wait for the load.
@@ -21,9 +20,8 @@ const EVICTIONS_PER_LOAD: usize = 2;
 const TRIED_PER_LOAD: usize = 16;
 
 /// The objects in memory, in parts, so that calls rarely wait for each other.
-#[derive(Default)]
-pub(in crate::object) struct ObjectTable {
-    entries: [Mutex<HashMap<EntityId, Arc<ObjectEntry>>>; 16],
+pub(super) struct ObjectTable<E> {
+    entries: [Mutex<HashMap<EntityId, Arc<E>>>; 16],
     count: AtomicUsize,
     bytes: AtomicUsize,
     /// Counts the calls of all objects: the clock by which idle objects are found.
@@ -32,14 +30,38 @@ pub(in crate::object) struct ObjectTable {
     leaving: Mutex<VecDeque<(u64, EntityId)>>,
 }
 
-impl ObjectTable {
+/// An object in the table.
+pub(super) trait Evict {
+    fn id(&self) -> EntityId;
+
+    /// When it was last used, if it can be evicted.
+    fn idle_since(&self) -> Option<u64>;
+
+    /// Evicts it if nothing is in flight and it was not used since. Returns the bytes that are
+    /// free, and the executor, to be dropped when the table is unlocked.
+    fn evict(&self, used: u64) -> Option<(usize, Option<Box<TurnExecutor>>)>;
+}
+
+impl<E> Default for ObjectTable<E> {
+    fn default() -> Self {
+        Self {
+            entries: Default::default(),
+            count: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            calls: AtomicU64::new(0),
+            leaving: Mutex::default(),
+        }
+    }
+}
+
+impl<E: Evict> ObjectTable<E> {
     /// The number of objects in memory.
-    pub(in crate::object) fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
     /// The number of calls.
-    pub(in crate::object) fn calls(&self) -> u64 {
+    pub(super) fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }
 
@@ -52,21 +74,20 @@ impl ObjectTable {
     /// The entry of an object, created if necessary, and the number of this call.
     pub(super) fn entry(
         &self,
-        scheduler: &Arc<Scheduler>,
-        address: &store::Address,
-        class: &Arc<ServedClass>,
-    ) -> (Arc<ObjectEntry>, u64) {
+        id: EntityId,
+        options: &ObjectOptions,
+        create: impl FnOnce() -> E,
+    ) -> (Arc<E>, u64) {
         let used = self.calls.fetch_add(1, Ordering::Relaxed);
-        let mut entries = self.part(address.id());
-        if let Some(entry) = entries.get(&address.id()) {
+        let mut entries = self.part(id);
+        if let Some(entry) = entries.get(&id) {
             return (entry.clone(), used);
         }
-        let entry =
-            Arc::new(ObjectEntry::new(address.clone(), class.clone(), Arc::downgrade(scheduler)));
-        entries.insert(address.id(), entry.clone());
+        let entry = Arc::new(create());
+        entries.insert(id, entry.clone());
         drop(entries);
         self.count.fetch_add(1, Ordering::Relaxed);
-        self.make_room(&scheduler.options, address.id());
+        self.make_room(options, id);
         (entry, used)
     }
 
@@ -101,7 +122,7 @@ impl ObjectTable {
     }
 
     /// Evicts the objects that were not used since a call, and returns their number.
-    pub(in crate::object) fn sleep(&self, since: u64) -> usize {
+    pub(super) fn sleep(&self, since: u64) -> usize {
         self.idle(since).iter().filter(|(used, id)| self.evict(*id, *used)).count()
     }
 
@@ -110,9 +131,7 @@ impl ObjectTable {
         let mut idle = Vec::new();
         for entries in &self.entries {
             let entries = entries.lock();
-            idle.extend(
-                entries.values().filter_map(|it| Some((it.idle_since()?, it.address.id()))),
-            );
+            idle.extend(entries.values().filter_map(|it| Some((it.idle_since()?, it.id()))));
         }
         idle.retain(|(used, _)| *used < since);
         idle
@@ -133,11 +152,11 @@ impl ObjectTable {
     }
 
     /// Whether an object is in memory.
-    pub(in crate::object) fn contains(&self, id: EntityId) -> bool {
+    pub(super) fn contains(&self, id: EntityId) -> bool {
         self.part(id).contains_key(&id)
     }
 
-    fn part(&self, id: EntityId) -> MutexGuard<'_, HashMap<EntityId, Arc<ObjectEntry>>> {
+    fn part(&self, id: EntityId) -> MutexGuard<'_, HashMap<EntityId, Arc<E>>> {
         let part = usize::from(id.shard()) % self.entries.len();
         self.entries[part].lock()
     }

@@ -10,19 +10,38 @@
 //! does not matter.
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::object::priority::{Priority, PriorityQueue};
+use super::priority::{Priority, PriorityQueue};
 
 /// Maximum commits that are held back while there are turns to run.
 const HELD_MAX: usize = 64;
 
 /// Maximum batching delay: callers wait for these commits.
 pub(super) const DELAY_MAX: Duration = Duration::from_millis(1);
+
+thread_local! {
+    static IN_TURN: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Whether this thread runs turns: then it must not wait for another one.
+pub(super) fn is_in_turn() -> bool {
+    IN_TURN.get()
+}
+
+/// Runs turns on this thread.
+pub(super) fn in_turn(run: impl FnOnce()) {
+    IN_TURN.set(true);
+    run();
+    IN_TURN.set(false);
+}
 
 /// Something that a thread runs.
 pub(super) trait Runnable: Send + Sync + 'static {
@@ -261,6 +280,29 @@ impl<T: Runnable> Pool<T> {
     }
 }
 
+/// Replies of other objects do not wait behind a turn that takes longer.
+const SLOW_MICROS: u64 = 500;
+
+/// A decaying maximum of turn durations, in microseconds; each quick turn takes an eighth off.
+#[derive(Debug, Default)]
+pub(super) struct TurnDuration(AtomicU64);
+
+impl TurnDuration {
+    #[expect(clippy::disallowed_methods, reason = "turns take real time, in tests as well")]
+    pub(super) fn measure<T>(&self, run: impl FnOnce() -> T) -> T {
+        let began = Instant::now();
+        let result = run();
+        let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let before = self.0.load(Ordering::Relaxed);
+        self.0.store(took.max(before - before / 8), Ordering::Relaxed);
+        result
+    }
+
+    pub(super) fn is_slow(&self) -> bool {
+        SLOW_MICROS < self.0.load(Ordering::Relaxed)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc::{Receiver, Sender, channel};
@@ -335,5 +377,15 @@ mod tests {
         begins_behind(1, 1);
         begins_behind(2, 3);
         begins_behind(2, 2);
+    }
+
+    #[test]
+    fn a_class_is_slow_after_a_slow_turn_and_quick_again_after_many_quick_ones() {
+        let duration = TurnDuration::default();
+        assert!(!duration.is_slow());
+        duration.0.store(100_000, Ordering::Relaxed);
+        assert!(duration.is_slow());
+        (0..100).for_each(|_| duration.measure(|| ()));
+        assert!(!duration.is_slow());
     }
 }

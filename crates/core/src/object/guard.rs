@@ -21,7 +21,7 @@ const OPS: i32 = 4_096;
 
 /// The flags of one connection.
 #[derive(Debug, Default)]
-pub(in crate::object) struct Guard {
+pub(super) struct Guard {
     /// A statement of the runtime is running.
     system: AtomicBool,
     deadline: Mutex<Option<Instant>>,
@@ -34,7 +34,7 @@ pub(in crate::object) struct Guard {
 
 impl Guard {
     /// Sets the guard on a connection. A holder of `&Connection` cannot remove it.
-    pub(in crate::object) fn install(connection: &mut Connection) -> Result<Arc<Self>> {
+    pub(super) fn install(connection: &mut Connection) -> Result<Arc<Self>> {
         let guard = Arc::new(Self::default());
         let it = guard.clone();
         connection.authorizer(Some(move |context: AuthContext<'_>| {
@@ -66,13 +66,13 @@ impl Guard {
 
     /// Removes the guard of a connection that is about to close: closing rolls back, and rusqlite
     /// has freed the hook by then.
-    pub(in crate::object) fn remove(connection: &mut Connection) {
+    pub(super) fn remove(connection: &mut Connection) {
         // It fails only where hooks were never set.
         let _ = connection.rollback_hook(None::<fn()>);
     }
 
     /// Runs statements of the runtime.
-    pub(in crate::object) fn system<T>(&self, f: impl FnOnce() -> T) -> T {
+    pub(super) fn system<T>(&self, f: impl FnOnce() -> T) -> T {
         let before = self.system.swap(true, Ordering::Relaxed);
         let result = f();
         self.system.store(before, Ordering::Relaxed);
@@ -81,7 +81,7 @@ impl Guard {
 
     /// Limits the time of the statements from now on.
     #[expect(clippy::disallowed_methods, reason = "a statement takes real time, in tests as well")]
-    pub(in crate::object) fn allow(&self, time: Duration) {
+    pub(super) fn allow(&self, time: Duration) {
         self.timed_out.store(false, Ordering::Relaxed);
         self.undone.store(false, Ordering::Relaxed);
         self.altered.store(false, Ordering::Relaxed);
@@ -89,17 +89,17 @@ impl Guard {
     }
 
     /// Whether a statement exceeded the time limit since.
-    pub(in crate::object) fn timed_out(&self) -> bool {
+    pub(super) fn timed_out(&self) -> bool {
         self.timed_out.load(Ordering::Relaxed)
     }
 
     /// Whether the whole transaction was rolled back since.
-    pub(in crate::object) fn was_undone(&self) -> bool {
+    pub(super) fn was_undone(&self) -> bool {
         self.undone.load(Ordering::Relaxed)
     }
 
     /// Whether a table was altered since.
-    pub(in crate::object) fn was_altered(&self) -> bool {
+    pub(super) fn was_altered(&self) -> bool {
         self.altered.load(Ordering::Relaxed)
     }
 
@@ -150,7 +150,7 @@ const FUNCTIONS: &[&str] =
     &["edit", "fts3_tokenizer", "load_extension", "readfile", "writefile", "zipfile"];
 
 /// Whether a function has effects outside of the database.
-pub(in crate::object) fn reaches_out(function: &str) -> bool {
+pub(super) fn reaches_out(function: &str) -> bool {
     FUNCTIONS.iter().any(|it| it.eq_ignore_ascii_case(function))
 }
 
@@ -222,4 +222,4 @@ fn is_ours(name: &str) -> bool {
 }
 
 /// The prefix of the names of the runtime's tables.
-pub(in crate::object) const PREFIX: &str = "_steadfast_";
+pub(super) const PREFIX: &str = "_steadfast_";
