@@ -43,7 +43,6 @@ mod table;
 mod transaction;
 mod turn;
 
-pub(crate) use self::request::{CallKey, sweep_run_replies};
 pub use self::{
     api::{
         Address, Both, CallList, Destination, First, Handle, Lists, NoMessage, Nth, Object, Second,
@@ -67,5 +66,9 @@ pub use self::{
     objects::{Objects, ObjectsBuilder},
     options::ObjectOptions,
     transaction::FiredAlarm,
-    turn::{KeyValue, StartedRun},
+    turn::KeyValue,
+};
+pub(crate) use self::{
+    request::{CallKey, sweep_run_replies},
+    transaction::TurnState,
 };

@@ -19,7 +19,7 @@ use crate::{Body, Error, Result, body::path_of};
 ///
 /// It stays on its thread and ends with the handler.
 pub struct Turn<C> {
-    pub(super) state: Rc<TurnState>,
+    pub(crate) state: Rc<TurnState>,
     class: PhantomData<fn() -> C>,
 }
 

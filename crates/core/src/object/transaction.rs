@@ -41,23 +41,23 @@ pub struct FiredAlarm {
 }
 
 /// The names of the classes and workflows that a program serves.
-pub(super) struct Registry {
+pub(crate) struct Registry {
     pub(super) classes: Box<[&'static str]>,
     pub(super) workflows: Box<[&'static str]>,
 }
 
 impl Registry {
-    pub(super) fn has_class(&self, name: &str) -> bool {
+    pub(crate) fn has_class(&self, name: &str) -> bool {
         self.classes.contains(&name)
     }
 
-    pub(super) fn has_workflow(&self, name: &str) -> bool {
+    pub(crate) fn has_workflow(&self, name: &str) -> bool {
         self.workflows.contains(&name)
     }
 }
 
 /// A turn without its class. Between turns nothing is recorded in it.
-pub(super) struct TurnState {
+pub(crate) struct TurnState {
     pub(super) database: Database,
     pub(super) tables: Tables,
     pub(super) address: store::Address,
@@ -66,7 +66,7 @@ pub(super) struct TurnState {
     pub(super) caller: RefCell<Caller>,
     pub(super) fired: RefCell<Option<FiredAlarm>>,
     /// Messages to send.
-    pub(super) outgoing: RefCell<Vec<Message>>,
+    pub(crate) outgoing: RefCell<Vec<Message>>,
     /// Stores the reply, if the store keeps it.
     pub(super) reply_record: RefCell<Option<ReplyRecord>>,
     pub(super) connection_ops: RefCell<ConnectionOps>,
@@ -75,7 +75,7 @@ pub(super) struct TurnState {
     pub(super) alarms_changed: Cell<bool>,
     pub(super) deleted: Cell<bool>,
     /// The classes and workflows of the program; `None` if they are unknown.
-    pub(super) served: Option<Arc<Registry>>,
+    pub(crate) served: Option<Arc<Registry>>,
 }
 
 /// Operations on connections, with their size.
@@ -150,7 +150,7 @@ impl TurnState {
         result.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
-    pub(super) fn send(&self, sending: Result<Sending, InvalidInput>, due: Due) {
+    pub(crate) fn send(&self, sending: Result<Sending, InvalidInput>, due: Due) {
         match sending.and_then(|it| it.message(due)) {
             Ok(message) => self.outgoing.borrow_mut().push(message),
             Err(error) => self.fail(Error::terminal(error).with_code("invalid_input")),
@@ -168,7 +168,7 @@ impl TurnState {
     }
 
     /// Fails the turn when the handler returns.
-    pub(super) fn fail(&self, error: Error) {
+    pub(crate) fn fail(&self, error: Error) {
         self.failure.borrow_mut().get_or_insert(error);
     }
 

@@ -1,13 +1,12 @@
-//! One turn, as a handler sees it: its database, messages, jobs, runs, alarms, keys and values.
+//! One turn, as a handler sees it: its database, messages, jobs, alarms, keys and values.
 
-use std::{marker::PhantomData, time::Duration};
+use std::time::Duration;
 
 use rusqlite::{OptionalExtension, params};
 use serde_json::json;
-use steadfast_store::{self as store, AddressError, Due, InvalidInput, Json, Timestamp, limits};
+use steadfast_store::{self as store, Due, InvalidInput, Json, Timestamp, limits};
 
 use super::{
-    CallError,
     api::{Address, Destination, Handle, Lists, Object, Turn},
     connection::Caller,
     database::{Sql, Table},
@@ -15,7 +14,7 @@ use super::{
     executor::alarms::{Alarm, CatchUp},
     transaction::{FiredAlarm, TurnState},
 };
-use crate::{Body, Error, Result, RunAddress, RunEnded, RunError, Workflow, workflow::OnEnd};
+use crate::{Body, Error, Result};
 
 /// Bytes of one job.
 const JOB_BYTES_MAX: usize = limits::DATA_BYTES_MAX / 2;
@@ -77,18 +76,6 @@ impl<C: Object> Turn<C> {
         self.state.send(to.sending(msg), Due::After(after));
     }
 
-    /// Starts a run of a workflow, or finds it: one run for each id. The turn fails if the program
-    /// does not serve the workflow, or if the id is invalid.
-    pub fn start<W: Workflow>(&self, run: RunAddress<W>, input: W::Input) -> StartedRun<'_, W> {
-        let run = send_to_run(&self.state, W::NAME, run.resolve(), "start", Json::of(&input));
-        StartedRun { state: &self.state, run, workflow: PhantomData }
-    }
-
-    /// Terminates a run of a workflow, if it exists and has not ended.
-    pub fn terminate<W: Workflow>(&self, run: RunAddress<W>) {
-        let _ = send_to_run(&self.state, W::NAME, run.resolve(), "terminate", Json::of(&()));
-    }
-
     /// Requests work outside of the turn; the outcome arrives as a turn of its own.
     pub fn perform<J: Job, I>(&self, job: &J)
     where
@@ -103,51 +90,6 @@ impl<C: Object> Turn<C> {
     /// same turn are sent. A later call finds a new, empty object.
     pub fn delete(&self) {
         self.state.deleted.set(true);
-    }
-}
-
-/// A run that a turn has started.
-pub struct StartedRun<'a, W> {
-    state: &'a TurnState,
-    /// The run, and the index of the message that starts it; `None` if it could not be sent.
-    run: Option<(store::Address, usize)>,
-    workflow: PhantomData<fn() -> W>,
-}
-
-impl<W: Workflow> StartedRun<'_, W> {
-    /// Sends [`RunEnded`] to this object when the run ends, in the commit of the end. Only the
-    /// start that creates the run sets it; a start that finds the run changes nothing. A restarted
-    /// run sends a message for each end, and a later one may arrive first.
-    pub fn on_end<C: Handle<RunEnded<W>>, I>(self, to: Address<C>)
-    where
-        C::Calls: Lists<RunEnded<W>, I>,
-    {
-        // A start that failed fails the turn.
-        let Some((run, index)) = self.run else { return };
-        let to = to.resolve().map(|it| OnEnd { to: it.to_string(), message: C::NAME.into() });
-        set_on_end(self.state, (&run, index), C::CLASS, to);
-    }
-}
-
-fn set_on_end(
-    state: &TurnState,
-    (run, index): (&store::Address, usize),
-    class: &str,
-    on_end: Result<OnEnd, AddressError>,
-) {
-    if !state.served.as_ref().is_none_or(|it| it.has_class(class)) {
-        let text = CallError::UnknownClass { class: class.into() }.to_string();
-        return state.fail(Error::terminal(text).with_code("class_not_found"));
-    }
-    let mut outgoing = state.outgoing.borrow_mut();
-    // It is undone if the attempt that started the run has failed.
-    let Some(message) = outgoing.get_mut(index).filter(|it| it.is_for(run, "start")) else {
-        return;
-    };
-    let metadata = || Json::of(&json!({ "to": run.to_string(), "onEnd": on_end? }));
-    match metadata().and_then(|it| message.clone().metadata(it)) {
-        Ok(with_end) => *message = with_end,
-        Err(error) => state.fail(Error::terminal(error).with_code("invalid_input")),
     }
 }
 
@@ -166,40 +108,6 @@ fn sending_of_job(
     }
     let (action, message_type, delay, ordered) = ("perform", job, Duration::ZERO, false);
     Ok(Sending { target, action, message_type, data, metadata, delay, ordered })
-}
-
-fn send_to_run(
-    state: &TurnState,
-    workflow: &'static str,
-    run: Result<store::Address, RunError>,
-    action: &'static str,
-    data: Result<Json, InvalidInput>,
-) -> Option<(store::Address, usize)> {
-    // A run of a workflow that is no longer served can still be terminated.
-    let served = state.served.as_ref().is_none_or(|it| it.has_workflow(workflow));
-    let target = match served || action != "start" {
-        true => run,
-        false => Err(RunError::UnknownWorkflow { workflow: workflow.into() }),
-    };
-    let target = match target {
-        Ok(target) => target,
-        Err(error) => {
-            let code = error.code().to_owned();
-            state.fail(Error::terminal(error).with_code(&code));
-            return None;
-        }
-    };
-    let sending = || {
-        let metadata = Json::of(&json!({ "to": target.to_string() }))?;
-        let (message_type, data, delay) = (workflow, data?, Duration::ZERO);
-        let target = target.clone();
-        // The run is started before it is terminated.
-        let ordered = true;
-        Ok(Sending { target, action, message_type, data, metadata, delay, ordered })
-    };
-    let sent = state.outgoing.borrow().len();
-    state.send(sending(), Due::After(Duration::ZERO));
-    (sent < state.outgoing.borrow().len()).then_some((target, sent))
 }
 
 impl<C: Object> Turn<C> {

@@ -181,19 +181,19 @@ const LIMITS: &[(&str, &[Limit])] = &[
             ("Delay of a message", "crates/core/src/queue/send.rs", "DELAY_MAX", "`invalid_input`"),
             (
                 "Message of a queue, by default",
-                "crates/core/src/queue/settings.rs",
+                "crates/core/src/queue/name.rs",
                 "max_message_bytes",
                 "`too_large`",
             ),
             (
                 "Retries, by default",
-                "crates/core/src/queue/settings.rs",
+                "crates/core/src/queue/name.rs",
                 "max_retries",
                 "the message becomes a dead letter",
             ),
             (
                 "Delay between attempts",
-                "crates/core/src/queue/settings.rs",
+                "crates/core/src/queue/name.rs",
                 "DELAY_MAX",
                 "it does not grow any more",
             ),
