@@ -1,60 +1,74 @@
 //! Objects: named, single-threaded, each with a SQLite database of its own. A turn commits whole or
 //! not at all, together with everything it sends.
 //!
-//! Each module imports only modules of lower rows:
-//!
-//! ```text
-//! call   socket   delivery   inspect          entry points
-//! objects
-//! scheduler   api                             these two do not know each other
-//! actor   executor                            nor do these
-//! priority   storage   request   outgoing   effect   fields
-//! connections   call_key
-//! error   options
-//! ```
+//! | To understand | read |
+//! | --- | --- |
+//! | classes, handlers, addresses | `api.rs`, `turn.rs`, `fields.rs` |
+//! | a call, from the client to its reply | `call.rs`, `objects.rs`, `request.rs`, `scheduler.rs` |
+//! | threads and memory | `lifecycle.rs`, `pool.rs`, `priority.rs`, `table.rs` |
+//! | the order of turns and commits | `actor.rs`, checked by `actor/model.rs` |
+//! | one turn | `executor.rs`, `transaction.rs`, `executor/commit.rs` |
+//! | the database of an object | `database.rs`, `guard.rs` |
+//! | the stored object, past states | `storage.rs`, `history.rs` |
+//! | alarms | `executor/alarms.rs` |
+//! | messages and jobs | `effect.rs`, `delivery.rs` |
+//! | live connections | `live.rs`, `connection.rs`, `registry.rs`, `executor/connected.rs` |
+//! | inspection | `inspect.rs` and its folder |
+//! | errors and limits | `error.rs`, `options.rs` |
 
 mod actor;
 mod api;
 mod call;
-mod call_key;
-mod caller;
-mod connections;
+mod connection;
+mod database;
 mod delivery;
 mod effect;
 mod error;
 mod executor;
 mod fields;
+mod guard;
+mod history;
 mod inspect;
+mod lifecycle;
+mod live;
 mod objects;
 mod options;
-mod outgoing;
+mod pool;
 mod priority;
+mod registry;
 mod request;
 mod scheduler;
-mod socket;
 mod storage;
+mod table;
+mod transaction;
+mod turn;
 
-pub(crate) use self::call_key::{CallKey, sweep_run_replies};
 pub use self::{
     api::{
-        Address, Both, CallList, Destination, First, Handle, KeyValue, Lists, NoMessage, Nth,
-        NumberedEvents, Object, Second, StartedRun, Turn,
+        Address, Both, CallList, Destination, First, Handle, Lists, NoMessage, Nth, Object, Second,
+        Turn,
     },
     call::PendingCall,
-    caller::Caller,
-    connections::{Closed, ConnectParams, Connection, ConnectionId, Event},
-    effect::{Job, Outcome, Perform},
-    error::CallError,
-    executor::{Alarm, CatchUp, FiredAlarm, Sql},
+    connection::{Caller, Closed, ConnectParams, Connection, ConnectionId, Event},
+    database::Sql,
+    effect::{Job, Outcome, Perform, Sending},
+    error::{CallError, LastFailure},
+    executor::alarms::{Alarm, CatchUp},
     fields::{FieldKind, MessageField, MessageView},
+    history::{HistoryError, HistoryRetention, Past, pages_at, sweep_history},
     inspect::{
-        Changes, ClassList, ClassView, ConnectionView, InspectError, ObjectContents, ObjectView,
-        Query, RowChange, Rows, SchemaChange, SkippedTable, TableView,
+        ClassList, ClassView,
+        changes::{Changes, RowChange, SchemaChange, SkippedTable},
+        contents::{ConnectionView, ObjectContents, ObjectView, Query, Rows, TableView},
+        reader::InspectError,
     },
+    live::{LiveSocket, NumberedEvents},
     objects::{Objects, ObjectsBuilder},
     options::ObjectOptions,
-    outgoing::Sending,
-    scheduler::LastFailure,
-    socket::LiveSocket,
-    storage::{HistoryError, HistoryRetention, Past, pages_at, sweep_history},
+    transaction::FiredAlarm,
+    turn::KeyValue,
+};
+pub(crate) use self::{
+    request::{CallKey, sweep_run_replies},
+    transaction::TurnState,
 };

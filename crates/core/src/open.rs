@@ -21,7 +21,7 @@ pub(crate) fn folder(at: &str) -> Option<&Path> {
 
 /// Opens or creates a store.
 pub(crate) async fn open_store(at: &str) -> Result<Arc<dyn Store>, OpenError> {
-    let Some(folder) = folder(at) else { return database::open(at).await };
+    let Some(folder) = folder(at) else { return open_database(at).await };
     if let Some((scheme, _)) = at.split_once("://") {
         let reason =
             format!("`{scheme}` is no store; give a folder, or postgres://user@host/database");
@@ -51,48 +51,32 @@ pub async fn refuse_foreign(folder: &Path, program: &str) -> Result<(), StartErr
 /// The same for a database: opening it would take it over from a slow owner.
 #[steadfast_store::boxed]
 pub async fn refuse_foreign_database(url: &str, program: &str) -> Result<(), StartError> {
-    let owner = database::peek(url).await?;
+    let owner = peek_database(url).await?;
     refuse_other(owner.and_then(|it| serde_json::from_str(&it).ok()), program)
 }
 
-/// Stores in PostgreSQL.
 #[cfg(feature = "postgres")]
-mod database {
-    use steadfast_store::{PostgresOptions, PostgresStore};
-
-    use super::*;
-
-    pub(super) async fn open(url: &str) -> Result<Arc<dyn Store>, OpenError> {
-        let options = PostgresOptions::new(url, Arc::new(SystemClock));
-        Ok(Arc::new(PostgresStore::open(options).await?))
-    }
-
-    pub(super) async fn peek(url: &str) -> Result<Option<String>, OpenError> {
-        PostgresStore::peek_entry(url, SPACE, NAME).await
-    }
+async fn open_database(url: &str) -> Result<Arc<dyn Store>, OpenError> {
+    let options = store::PostgresOptions::new(url, Arc::new(SystemClock));
+    Ok(Arc::new(store::PostgresStore::open(options).await?))
 }
 
-/// Refuses stores in PostgreSQL: an embedded program is built without its client and TLS.
+#[cfg(feature = "postgres")]
+async fn peek_database(url: &str) -> Result<Option<String>, OpenError> {
+    store::PostgresStore::peek_entry(url, SPACE, NAME).await
+}
+
+/// An embedded program is built without the client of PostgreSQL and TLS.
 #[cfg(not(feature = "postgres"))]
-mod database {
-    use super::*;
+async fn open_database(_: &str) -> Result<Arc<dyn Store>, OpenError> {
+    let reason = "this program was built without PostgreSQL; add the feature `postgres` of \
+                  steadfast";
+    Err(OpenError::Failed { what: "the database".into(), reason: reason.into() })
+}
 
-    fn refused() -> OpenError {
-        OpenError::Failed {
-            what: "the database".into(),
-            reason: "this program was built without PostgreSQL; add the feature `postgres` of \
-                     steadfast"
-                .into(),
-        }
-    }
-
-    pub(super) async fn open(_: &str) -> Result<Arc<dyn Store>, OpenError> {
-        Err(refused())
-    }
-
-    pub(super) async fn peek(_: &str) -> Result<Option<String>, OpenError> {
-        Err(refused())
-    }
+#[cfg(not(feature = "postgres"))]
+async fn peek_database(url: &str) -> Result<Option<String>, OpenError> {
+    open_database(url).await.map(|_| None)
 }
 
 fn refuse_other(owner: Option<String>, program: &str) -> Result<(), StartError> {

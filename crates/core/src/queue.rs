@@ -1,24 +1,24 @@
 //! Queues: at-least-once delivery in due order to concurrent consumers. Messages that fail for good
 //! become dead letters, and can be redriven.
+//!
+//! | To understand | read |
+//! | --- | --- |
+//! | what a program declares | `name.rs`, `consumer.rs`, `error.rs` |
+//! | the queues of a program, and one of them | `queues.rs`, `state.rs`, `window.rs`, `meter.rs` |
+//! | sends | `send.rs` |
+//! | deliveries to consumers | `source.rs`, `worker.rs` |
+//! | consumers in other processes | `pull.rs` |
+//! | operators | `control.rs`, `redrive.rs`, `views.rs` |
 
-mod change;
 mod consumer;
-mod consumer_time;
 mod control;
-mod delivery;
 mod error;
-mod keyed;
 mod meter;
 mod name;
-mod peek;
 mod pull;
-mod purge;
 mod queues;
-mod rate;
 mod redrive;
-mod samples;
 mod send;
-mod settings;
 mod source;
 mod state;
 mod views;
@@ -27,18 +27,14 @@ mod worker;
 
 pub(crate) use self::queues::QueueDeclarations;
 pub use self::{
-    consumer::{Batch, BatchConsumer, ConsumeOptions, Consumer, SettledBatch},
-    delivery::{Delivery, Settled},
+    consumer::{Batch, BatchConsumer, ConsumeOptions, Consumer, Delivery, Settled, SettledBatch},
     error::QueueError,
-    meter::Rates,
-    name::{DelayedQueue, Queue, QueueSpec},
-    peek::{PeekState, QueueMessageView},
+    meter::{Rates, Sample},
+    name::{DelayedQueue, Queue, QueueSettings, QueueSpec},
     pull::{AckResult, LeaseId, LeasedMessage, PULL_MAX},
     queues::Queues,
     redrive::{Redrive, RedriveResult},
-    samples::Sample,
     send::{Outgoing, SEND_MAX},
-    settings::QueueSettings,
-    views::{QueuePage, QueueView},
+    views::{PeekState, QueueMessageView, QueuePage, QueueView},
     worker::QUEUE_CRASH_POINTS,
 };

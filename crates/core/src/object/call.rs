@@ -11,9 +11,8 @@ use steadfast_store::{self as store, EntityKind, StoreError};
 use super::{
     CallError, Objects,
     api::{Address, Handle, Lists},
-    call_key::{CallKey, Key},
-    caller::Caller,
-    request::{Reply, Request, Settle},
+    connection::Caller,
+    request::{CallKey, Key, Reply, Request, Settle},
 };
 use crate::{
     Body, RequestKey,

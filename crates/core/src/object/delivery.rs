@@ -12,7 +12,7 @@ use steadfast_store::{
 
 use super::{
     CallError, Objects,
-    caller::Caller,
+    connection::Caller,
     effect::{self, Performer},
     request::{Request, Settle},
 };

@@ -1,12 +1,39 @@
-//! Effects: work outside of a turn. The job is the contract, the performer has the client, and the
-//! outcome arrives as a turn.
+//! What leaves a turn: messages, and effects. An effect is work outside of a turn. The job is the
+//! contract, the performer has the client, and the outcome arrives as a turn.
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
-use steadfast_store::{Address, AddressError, EntityKind, RetryPolicy};
+use steadfast_store::{
+    self as store, Address, AddressError, Due, EntityKind, InvalidInput, Json, Message,
+    RetryPolicy, Task,
+};
 
 use crate::{Body, Error, Result, body::from_value, script::ScriptedResult};
+
+/// A message that a turn sends.
+#[doc(hidden)]
+pub struct Sending {
+    pub(crate) target: store::Address,
+    pub(crate) action: &'static str,
+    pub(crate) message_type: &'static str,
+    pub(crate) data: Json,
+    pub(crate) metadata: Json,
+    /// The delay before it may be delivered.
+    pub(crate) delay: Duration,
+    /// It waits for earlier ones to the same target.
+    pub(crate) ordered: bool,
+}
+
+impl Sending {
+    /// The stored form.
+    pub(crate) fn message(self, due: Due) -> Result<Message, InvalidInput> {
+        let Self { target, action, message_type, data, metadata, delay, ordered } = self;
+        let due = if delay.is_zero() { due } else { Due::After(delay) };
+        let message = Message::new(message_type, data)?.action(action).metadata(metadata)?;
+        Ok(message.task(Task { target, ordered, due }))
+    }
+}
 
 /// Work that a turn requests. The dispatcher runs at most 16 jobs of one kind concurrently, unless
 /// the performer sets another limit.

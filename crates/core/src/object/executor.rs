@@ -1,56 +1,30 @@
 //! The turn executor: the database of one object in memory, and the turns that run on it. A turn
 //! becomes commits; nothing is sent from here. One thread owns an executor while it runs.
 
-mod alarms;
-mod checkpoint;
-mod class;
-mod connection_rows;
-mod connections;
-mod database;
-mod guard;
-mod keys;
-mod migrate;
-mod seal;
-mod sql;
-mod tables;
-mod template;
-mod transaction;
-mod turn_state;
-mod wake_up;
+pub(super) mod alarms;
+mod commit;
+mod connected;
 
 use std::{rc::Rc, sync::Arc};
 
 use steadfast_store::{self as store, Commit, Entropy, StoreError, Timestamp};
 use steadfast_vfs::{Image, PAGE_SIZE, Page};
 
-use self::{
-    connections::LOST_AT_ONCE,
-    database::Database,
-    transaction::{TurnReply, call, transact},
-};
 use super::{
     CallError, ObjectOptions,
-    connections::ConnectionOp,
+    connection::ConnectionOp,
+    database::Database,
     request::{Reply, Request, Settle},
     storage::{CheckpointTail, Restored, StoredPages},
-};
-
-pub use self::{
-    alarms::{Alarm, CatchUp},
-    sql::Sql,
-    turn_state::FiredAlarm,
-};
-pub(super) use self::{
-    class::{Class, HandlerError, LiveClass, Method, Methods, NOT_LIVE},
-    guard::{PREFIX, reaches_out},
-    tables::Table,
-    template::Template,
-    turn_state::{Registry, TurnState},
+    transaction::{Class, TurnReply, TurnState, call, transact},
 };
 
 /// Approximate size of an open database without its pages: schema, prepared statements, a small
 /// cache.
 const CONNECTION_BYTES: usize = 128 << 10;
+
+/// Maximum lost connections that one turn closes.
+const LOST_AT_ONCE: i64 = 200;
 
 pub(super) struct TurnExecutor {
     address: store::Address,
@@ -326,7 +300,7 @@ impl TurnExecutor {
         if let Some(fault) = self.fault() {
             return TurnResult::unusable(fault);
         }
-        match result.and_then(|done| Ok((self.seal(label, &done, settle)?, done))) {
+        match result.and_then(|done| Ok((self.commit_turn(label, &done, settle)?, done))) {
             Ok((commit, done)) => {
                 let after = if commit.is_some() { self.checkpoint() } else { Ok(Vec::new()) };
                 let usable = after.is_ok();

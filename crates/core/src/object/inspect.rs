@@ -1,15 +1,9 @@
 //! Inspection of objects: lists, contents and history. Everything is read from the store, so only
 //! durable state is visible, and the class need not be served here.
 
-mod changes;
-mod describe;
-mod error;
-mod find;
-mod functions;
-mod query;
-mod reader;
-mod table;
-mod value;
+pub(super) mod changes;
+pub(super) mod contents;
+pub(super) mod reader;
 
 use std::{
     sync::{
@@ -22,19 +16,18 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use steadfast_store::{
-    self as store, EntityKind, ObjectSummary, Position, StoreError, TurnSummary,
+    self as store, EntityKind, Head, ObjectSummary, Position, Store, StoreError, TurnSummary,
 };
 
-pub use self::{
-    changes::{Changes, RowChange, SchemaChange, SkippedTable},
-    describe::{ConnectionView, ObjectContents, ObjectView, TableView},
-    error::InspectError,
-    query::{Query, Rows},
+use self::{
+    changes::Changes,
+    contents::{ObjectView, Query, Rows},
+    reader::InspectError,
 };
 use super::{
     CallError, Objects,
+    history::{HistoryError, Past, pages_at},
     objects::{INSPECTED_MAX, InspectionLimits},
-    storage::{HistoryError, Past, pages_at},
 };
 use crate::places::Place;
 
@@ -240,7 +233,7 @@ impl Objects {
         let Some(summary) = found.filter(|it| it.address == object) else {
             return Err(InspectError::UnknownObject { object: object.to_string() });
         };
-        let oldest_turn = describe::oldest(self.store(), &summary.head).await?;
+        let oldest_turn = contents::oldest(self.store(), &summary.head).await?;
         let (served, awake) = (self.serves(class), self.scheduler.table.contains(object.id()));
         let last_failure = self.scheduler.failures.of(object.id());
         let permit = self.permit(caller).await?;
@@ -249,7 +242,7 @@ impl Objects {
             Ok(past) => {
                 let look = move || {
                     let _permit = permit;
-                    Ok(describe::inside(past, first))
+                    Ok(contents::inside(past, first))
                 };
                 apart(look).await?
             }
@@ -279,7 +272,7 @@ impl Objects {
         let stopped = stop.0.clone();
         let asked = apart(move || {
             let _place = place;
-            query::run(past, &query, now, stopped)
+            contents::run(past, &query, now, stopped)
         });
         // A statement checks the clock between two instructions of SQLite. If one instruction takes
         // long, for example a sort, the caller does not wait for it.
@@ -332,6 +325,70 @@ async fn apart<T: Send + 'static>(
 ) -> Result<T, InspectError> {
     let done = tokio::task::spawn_blocking(f).await;
     done.unwrap_or_else(|error| Err(StoreError::Unavailable { reason: error.to_string() }.into()))
+}
+
+/// Turns read at once while one is searched.
+const WALK: usize = 1_000;
+
+impl Objects {
+    /// Whether this program serves a class.
+    pub fn serves(&self, class: &str) -> bool {
+        self.program.classes.contains_key(class)
+    }
+
+    /// Whether an object is in memory.
+    pub fn is_awake(&self, object: &store::Address) -> bool {
+        self.scheduler.table.contains(object.id())
+    }
+
+    pub(super) fn store(&self) -> &dyn Store {
+        &*self.scheduler.store
+    }
+
+    pub(super) async fn permit(&self, caller: Option<&str>) -> Result<Permit, InspectError> {
+        Ok(Arc::new(in_time(self.program.inspection.reads.take(caller)).await?))
+    }
+
+    async fn check_class(&self, class: &str) -> Result<(), InspectError> {
+        if self.serves(class) || self.store().count_objects(class, 1).await? == 1 {
+            return Ok(());
+        }
+        Err(InspectError::UnknownClass { class: class.into() })
+    }
+
+    /// An object that exists.
+    pub(super) async fn find(
+        &self,
+        class: &str,
+        name: &str,
+    ) -> Result<(store::Address, Head), InspectError> {
+        let object = store::Address::new(EntityKind::Object, class, name)?;
+        if let Some(head) = self.store().head(object.id()).await? {
+            return Ok((object, head));
+        }
+        self.check_class(class).await?;
+        Err(InspectError::UnknownObject { object: object.to_string() })
+    }
+
+    async fn find_turn(
+        &self,
+        object: &store::Address,
+        head: &Head,
+        turn: i64,
+    ) -> Result<TurnSummary, InspectError> {
+        let (mut position, mut oldest) = (head.position, head.seq);
+        loop {
+            let turns = self.store().turn_summaries(position, WALK).await?;
+            let Some(last) = turns.last() else {
+                let object = object.to_string();
+                return Err(HistoryError::Forgotten { object, turn, oldest }.into());
+            };
+            (position, oldest) = (last.prev, last.seq - 1);
+            if let Some(found) = turns.into_iter().find(|it| it.seq == turn) {
+                return Ok(found);
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -11,10 +11,10 @@ use super::{
     CallError, ObjectOptions,
     api::{Object, class_of},
     effect::{Job, Perform, Performer},
-    executor::{Class, Registry},
     fields::MessageView,
     request::{Reply, Request, Settle},
     scheduler::{Scheduler, ServedClass},
+    transaction::{Class, Registry},
 };
 use crate::{name_map::NameMap, places::Places, script::Script};
 

@@ -10,8 +10,8 @@ use steadfast_store::{
 };
 
 use super::{
-    Event, EventOf, InputError, Process, codec, instance::Instance, publish::Subscribers, record,
-    translate,
+    definition::{Event, EventOf, InputError, Process, encode, translate},
+    record::{self, Instance, Subscribers},
 };
 use crate::dispatch::Delivery;
 
@@ -310,7 +310,7 @@ fn remember<I: super::Body>(
     input: &I,
     delivery: Option<&Delivery>,
 ) -> Result<Remember, InputError> {
-    let (message_type, data) = codec::encode(input)?;
+    let (message_type, data) = encode(input)?;
     let request = format!("{message_type}\n{}", data.as_str());
     // Ids of deliveries and keys of callers need separate scopes: they must not collide.
     let scope = match delivery {
@@ -330,10 +330,10 @@ fn outputs<P: Process>(events: &[EventOf<P>]) -> Result<Vec<Output>, InputError>
     for event in events {
         match event {
             Event::Began | Event::InitiatedBy(_) | Event::Received(_) => {}
-            Event::Replied(it) => add("reply", codec::encode(it))?,
-            Event::Sent(it) => add("send", codec::encode(it))?,
-            Event::Published(it) => add("publish", codec::encode(it))?,
-            Event::Scheduled(_, it) => add("schedule", codec::encode(it))?,
+            Event::Replied(it) => add("reply", encode(it))?,
+            Event::Sent(it) => add("send", encode(it))?,
+            Event::Published(it) => add("publish", encode(it))?,
+            Event::Scheduled(_, it) => add("schedule", encode(it))?,
             Event::Completed => {
                 let null = Json::parse("null").map_err(StoreError::from)?;
                 add("complete", Ok(("Completed".into(), null)))?;

@@ -1,11 +1,13 @@
-//! Throughput of a queue: counts per second of the last minute, in memory.
+//! Measures of a queue, in memory: counts per second of the last minute, depth and age of the last
+//! hour. The rate limit is in messages per second.
+
+use std::{collections::VecDeque, time::Duration};
 
 use parking_lot::Mutex;
-
 use serde::{Deserialize, Serialize};
 use steadfast_store::Timestamp;
 
-use crate::dispatch::attempt::EndKind;
+use crate::{dispatch::attempt::EndKind, workflow::Time};
 
 const SECONDS: usize = 60;
 
@@ -102,6 +104,130 @@ impl Meter {
     }
 }
 
+/// The depth of a queue at one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = QueueSample))]
+pub struct Sample {
+    /// When.
+    pub at: Time,
+    /// Messages that waited or were in flight.
+    pub depth: u64,
+    /// Age of the oldest.
+    pub oldest_age_ms: u64,
+}
+
+/// The samples of a queue cover this time.
+const REACH: Duration = Duration::from_hours(1);
+
+/// Maximum samples of a queue. If there are more, every second one is dropped, and the interval
+/// doubles.
+const SAMPLES_MAX: usize = 120;
+
+/// The shortest time between two samples.
+pub(super) const SAMPLE_EVERY: Duration = Duration::from_secs(5);
+
+/// The last hour of one queue, in memory.
+#[derive(Default)]
+pub(super) struct Samples(Mutex<Ring>);
+
+struct Ring {
+    samples: VecDeque<Sample>,
+    period: Duration,
+    /// The counters of the queue at the last sample.
+    total: Option<u64>,
+}
+
+impl Default for Ring {
+    fn default() -> Self {
+        Self { samples: VecDeque::new(), period: SAMPLE_EVERY, total: None }
+    }
+}
+
+impl Samples {
+    pub(super) fn keep(&self, sample: Sample, total: u64) -> Vec<Sample> {
+        let mut ring = self.0.lock();
+        ring.keep(sample);
+        ring.total = Some(total);
+        ring.samples.iter().copied().collect()
+    }
+
+    /// Whether the counters have changed since the last sample.
+    pub(super) fn is_old(&self, total: u64) -> bool {
+        self.0.lock().total != Some(total)
+    }
+}
+
+impl Ring {
+    fn keep(&mut self, sample: Sample) {
+        let is_old = |it: &Sample| REACH < sample.at.0.since(it.at.0);
+        while self.samples.front().is_some_and(is_old) {
+            self.samples.pop_front();
+        }
+        match self.samples.back().map(|it| (*it, sample.at.0.since(it.at.0))) {
+            None => self.period = SAMPLE_EVERY,
+            Some((_, gap)) if gap < self.period => return,
+            Some((last, gap)) if 2 * self.period < gap => self.samples.push_back(still(last, gap)),
+            Some(_) => {}
+        }
+        self.samples.push_back(sample);
+        if SAMPLES_MAX < self.samples.len() {
+            let every_second = self.samples.iter().rev().step_by(2).rev();
+            self.samples = every_second.copied().collect();
+            self.period *= 2;
+        }
+    }
+}
+
+/// A sample just before a change: nothing happened in between.
+fn still(last: Sample, gap: Duration) -> Sample {
+    let gap_ms = gap.as_millis() as u64;
+    let older = if last.depth == 0 { 0 } else { last.oldest_age_ms + gap_ms };
+    Sample { at: Time(Timestamp(last.at.0.0 + gap_ms as i64 - 1)), oldest_age_ms: older, ..last }
+}
+
+/// The burst: messages of a quarter of a second, or one.
+const BURST_SECONDS: f64 = 0.25;
+
+/// A token bucket.
+#[derive(Debug, Default)]
+pub(super) struct Rate {
+    /// The remaining tokens, as of `at`.
+    left: f64,
+    at: Option<Timestamp>,
+}
+
+impl Rate {
+    /// The number of `wanted` messages that may be delivered now; or when one may.
+    pub(super) fn allows(
+        &mut self,
+        per_second: Option<f64>,
+        wanted: usize,
+        now: Timestamp,
+    ) -> Result<usize, Timestamp> {
+        let Some(rate) = per_second else { return Ok(wanted) };
+        let burst = (rate * BURST_SECONDS).max(1.0);
+        let elapsed = self.at.map_or(f64::MAX, |at| now.since(at).as_secs_f64());
+        self.left = (self.left + elapsed * rate).min(burst);
+        self.at = Some(now);
+        // A whole message must fit; rounding errors of the sum must not cost a millisecond.
+        let whole = (self.left + 1e-6).floor();
+        if 1.0 <= whole {
+            return Ok(wanted.min(whole as usize));
+        }
+        let wait = Duration::from_secs_f64((1.0 - self.left) / rate);
+        Err(now.after(wait.max(Duration::from_millis(1))))
+    }
+
+    pub(super) fn spend(&mut self, number: usize, now: Timestamp) {
+        if self.at.is_some() {
+            self.left -= number as f64;
+            self.at = Some(now);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,5 +244,57 @@ mod tests {
         assert!((meter.rates(at(59)).sent - 1.0).abs() < 1e-9);
         assert!((meter.rates(at(60)).sent - 50.0 / 60.0).abs() < 1e-9);
         assert_eq!(meter.rates(at(200)), Rates::default());
+    }
+
+    fn sample(seconds: i64, depth: u64) -> Sample {
+        Sample { at: Time(Timestamp(seconds * 1_000)), depth, oldest_age_ms: depth * 10 }
+    }
+
+    #[test]
+    fn an_hour_is_kept_in_a_bounded_number_of_samples() {
+        let mut ring = Ring::default();
+        for second in (0..7_200).step_by(5) {
+            ring.keep(sample(second, 1));
+            assert!(ring.samples.len() <= SAMPLES_MAX);
+        }
+        let (first, last) = (ring.samples[0].at.0.0, ring.samples[ring.samples.len() - 1].at.0.0);
+        assert!((3_500_000..=3_600_000).contains(&(last - first)), "{first} to {last}");
+    }
+
+    #[test]
+    fn a_queue_that_rested_was_as_it_was_until_it_changed() {
+        let mut ring = Ring::default();
+        ring.keep(sample(0, 3));
+        ring.keep(sample(1, 9));
+        assert_eq!(ring.samples.len(), 1, "two samples are 5 seconds apart");
+        ring.keep(sample(60, 0));
+        let depths: Vec<_> = ring.samples.iter().map(|it| (it.at.0.0, it.depth)).collect();
+        assert_eq!(depths, [(0, 3), (59_999, 3), (60_000, 0)]);
+        assert_eq!(ring.samples[1].oldest_age_ms, 60_030);
+    }
+
+    #[test]
+    fn no_more_is_delivered_in_a_second_than_allowed() {
+        let mut rate = Rate::default();
+        let mut delivered = 0;
+        let mut now = Timestamp(0);
+        while now < Timestamp(10_000) {
+            match rate.allows(Some(8.0), 100, now) {
+                Ok(number) => {
+                    rate.spend(number, now);
+                    delivered += number;
+                }
+                Err(at) => {
+                    assert!(now < at);
+                    now = at;
+                }
+            }
+        }
+        assert!((79..=83).contains(&delivered), "{delivered}");
+    }
+
+    #[test]
+    fn without_a_rate_all_is_delivered() {
+        assert_eq!(Rate::default().allows(None, 7, Timestamp(1)), Ok(7));
     }
 }

@@ -9,7 +9,7 @@ use tokio::task::{JoinError, JoinSet};
 use super::{
     ConsumeOptions, QueueSettings,
     consumer::Consume,
-    rate::Rate,
+    meter::Rate,
     state::{QueueState, Shared},
     worker::BatchWorker,
 };

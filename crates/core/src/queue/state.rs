@@ -19,7 +19,9 @@ use steadfast_store::{
 use tokio::{sync::watch, task::JoinHandle};
 
 use super::{
-    ConsumeOptions, QueueError, QueueSettings, consumer::Consume, meter::Meter, samples::Samples,
+    ConsumeOptions, QueueError, QueueSettings,
+    consumer::Consume,
+    meter::{Meter, Samples},
     window::QueueWindow,
 };
 use crate::{

@@ -1,13 +1,17 @@
-//! Views of queues: settings, depth, age and rates.
+//! What is shown of queues: settings, depth, age and rates, and messages, without consuming them.
 
 use std::time::Duration;
 
 use serde::{Serialize, Serializer, ser::SerializeStruct};
-use steadfast_store::QueueDepth;
+use steadfast_store::{DueCursor, Position, QueueDepth, QueuedMessage, Recorded, State, Timestamp};
 use tokio::sync::watch;
 
 use super::{
-    QueueError, QueueSettings, Queues, Rates, Sample, samples::SAMPLE_EVERY, state::QueueState,
+    error::QueueError,
+    meter::{Rates, SAMPLE_EVERY, Sample},
+    name::QueueSettings,
+    queues::Queues,
+    state::QueueState,
 };
 use crate::workflow::Time;
 
@@ -155,4 +159,190 @@ impl Queues {
 async fn stopped(stopping: &mut watch::Receiver<bool>) {
     // An error means that the sender is gone: the program ends.
     let _ = stopping.wait_for(|it| *it).await;
+}
+
+/// A state of messages in a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeekState {
+    /// Pending messages, due or not.
+    Pending,
+    /// Messages in flight.
+    InFlight,
+    /// Dead letters.
+    Dead,
+}
+
+impl PeekState {
+    /// All, in the order in which they are shown.
+    pub const ALL: [PeekState; 3] = [PeekState::Pending, PeekState::InFlight, PeekState::Dead];
+
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            PeekState::Pending => "pending",
+            PeekState::InFlight => "in-flight",
+            PeekState::Dead => "dead",
+        }
+    }
+}
+
+/// A message in a queue, for views.
+#[derive(Clone, Debug)]
+pub struct QueueMessageView {
+    /// The message.
+    pub message: Recorded,
+    /// Its state.
+    pub state: PeekState,
+    /// Attempts in this queue.
+    pub attempts: u32,
+    /// When it is due, or when its lease ends, if it has not ended.
+    pub due_at: Option<Timestamp>,
+    /// Attempts before it was moved to this queue.
+    pub attempts_before: u32,
+    /// The queue that it was first sent to, if that was another one.
+    pub from: Option<String>,
+    /// The error of the last attempt.
+    pub last_error: Option<String>,
+}
+
+impl Queues {
+    /// Lists messages of a queue after a message: pending and in-flight ones in due order, dead
+    /// ones in the order in which they were sent.
+    #[steadfast_store::boxed]
+    pub async fn peek(
+        &self,
+        name: &str,
+        state: PeekState,
+        after: Option<(Timestamp, Position)>,
+        limit: usize,
+    ) -> Result<Vec<QueueMessageView>, QueueError> {
+        let queue = self.known(name).await?;
+        let (store, now) = (&self.shared.store, self.shared.clock.now());
+        let id = queue.address.id();
+        let found = match state {
+            PeekState::Dead => {
+                let after = after.map_or(0, |it| it.1);
+                let dead = store.dead_letters(id, after, limit).await?;
+                return self.dead(&queue, dead).await;
+            }
+            PeekState::Pending => {
+                let after = after
+                    .map_or(DueCursor::START, |(due_at, position)| DueCursor { due_at, position });
+                self.waiting(&queue, after, now, limit).await?
+            }
+            PeekState::InFlight => {
+                let mut found = store.leased(id, now, limit).await?;
+                found.extend(self.in_flight(&queue, now, limit).await?);
+                let behind = |it: &QueuedMessage| {
+                    after.is_none_or(|after| after < (it.due_at(), it.message.position))
+                };
+                found.retain(behind);
+                found.sort_by_key(|it| (it.due_at(), it.message.position));
+                found.dedup_by_key(|it| it.message.position);
+                found.truncate(limit);
+                found
+            }
+        };
+        self.shown(&queue, state, found).await
+    }
+
+    /// Pending messages: neither leased nor in flight here.
+    async fn waiting(
+        &self,
+        queue: &QueueState,
+        mut after: DueCursor,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<QueuedMessage>, QueueError> {
+        let mut found = Vec::new();
+        let mut size = limit;
+        while found.len() < limit {
+            let store = &self.shared.store;
+            let page =
+                store.queue_messages(queue.address.id(), after, Timestamp::MAX, size).await?;
+            let Some(last) = page.last() else { break };
+            after = DueCursor { due_at: last.due_at(), position: last.message.position };
+            // Many may be in flight, however few are wanted.
+            size = (2 * size).clamp(200, 1_000);
+            let window = queue.window();
+            found.extend(page.into_iter().filter(|it| {
+                let is_held = matches!(it.message.state, Some(State::InFlight { .. }));
+                let is_taken = window.is_in_flight(it.message.position);
+                !(is_taken || is_held && now < it.due_at())
+            }));
+        }
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    /// Messages in flight in this process without a lease.
+    async fn in_flight(
+        &self,
+        queue: &QueueState,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<QueuedMessage>, QueueError> {
+        if queue.window().in_flight() == 0 {
+            return Ok(Vec::new());
+        }
+        let store = &self.shared.store;
+        // Messages in flight are due, and come before the others.
+        let found =
+            store.queue_messages(queue.address.id(), DueCursor::START, now, limit + 512).await?;
+        let window = queue.window();
+        let is_in_flight = |it: &QueuedMessage| window.is_in_flight(it.message.position);
+        Ok(found.into_iter().filter(is_in_flight).take(limit).collect())
+    }
+
+    async fn shown(
+        &self,
+        queue: &QueueState,
+        state: PeekState,
+        all: Vec<QueuedMessage>,
+    ) -> Result<Vec<QueueMessageView>, QueueError> {
+        let messages: Vec<&Recorded> = all.iter().map(|it| &it.message).collect();
+        let origins = self.origins(queue, &messages).await?;
+        let shown = all.into_iter().zip(origins).map(|(it, from)| {
+            let (attempts, due_at) = (it.tries(), Some(it.due_at()));
+            let attempts_before = it.attempts - attempts;
+            let last_error = it.message.last_error.clone();
+            let message = it.message;
+            QueueMessageView { message, state, attempts, due_at, attempts_before, from, last_error }
+        });
+        Ok(shown.collect())
+    }
+
+    async fn dead(
+        &self,
+        queue: &QueueState,
+        dead: Vec<Recorded>,
+    ) -> Result<Vec<QueueMessageView>, QueueError> {
+        let origins = self.origins(queue, &dead.iter().collect::<Vec<_>>()).await?;
+        let shown = dead.into_iter().zip(origins).map(|(message, from)| {
+            let (attempts, error) = match &message.state {
+                Some(State::Settled(it)) => (it.attempts, it.error.clone()),
+                Some(State::Pending { .. } | State::InFlight { .. }) | None => (0, None),
+            };
+            let last_error = error.or_else(|| message.last_error.clone());
+            let (state, due_at, attempts_before) = (PeekState::Dead, None, 0);
+            QueueMessageView { message, state, attempts, due_at, attempts_before, from, last_error }
+        });
+        Ok(shown.collect())
+    }
+
+    /// The queues that messages were first sent to, where that was another one.
+    pub(super) async fn origins(
+        &self,
+        queue: &QueueState,
+        messages: &[&Recorded],
+    ) -> Result<Vec<Option<String>>, QueueError> {
+        let here = queue.address.id();
+        let other = |it: &&Recorded| it.target.filter(|target| *target != here);
+        let mut ids: Vec<_> = messages.iter().filter_map(other).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let known = self.shared.store.addresses(&ids).await?;
+        let name = |it: &&Recorded| Some(known.get(&other(it)?)?.class().to_owned());
+        Ok(messages.iter().map(name).collect())
+    }
 }

@@ -6,9 +6,7 @@ use std::{sync::Arc, time::Duration};
 use steadfast_store::{Lease, Outcome, Position, QueuedMessage, State, StoreError, crash};
 
 use super::{
-    consumer::Consume,
-    consumer_time::ConsumerTime,
-    delivery::{Decisions, RawDelivery},
+    consumer::{Consume, ConsumerTime, Decisions, RawDelivery},
     meter::MessageEvent,
     state::{HeldMessages, QueueState, Shared},
 };

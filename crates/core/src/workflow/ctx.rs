@@ -1,6 +1,14 @@
-//! The context of a workflow while it runs.
+//! The context of a workflow while it runs, and its branches: concurrent ones, and the first of
+//! several. Each branch is a sequence of its own, so that a replay can identify its operations.
 
-use std::{future::poll_fn, panic::Location, sync::Arc, task::Poll};
+use std::{
+    future::poll_fn,
+    panic::Location,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
@@ -197,4 +205,173 @@ pub(super) fn unreadable(key: &Key, error: &serde_json::Error) -> Error {
 fn uuid(high: u64, low: u64) -> String {
     let bytes = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
     uuid::Builder::from_random_bytes(bytes).into_uuid().to_string()
+}
+
+/// The prefix of the scopes of the branches of a combination.
+pub(super) fn within(key: &Key) -> String {
+    let Key { scope, kind, name, count } = key;
+    format!("{scope}{kind}{name}#{count}.")
+}
+
+/// A future whose steps are in a branch of their own.
+pub(super) struct Branch<'a, F> {
+    ctx: &'a Ctx,
+    scope: String,
+    future: Pin<Box<F>>,
+}
+
+impl<'a, F: Future> Branch<'a, F> {
+    /// The branch with this number of a combination.
+    pub(super) fn new(ctx: &'a Ctx, of: &Key, number: usize, future: F) -> Self {
+        Self { ctx, scope: format!("{}{number}/", within(of)), future: Box::pin(future) }
+    }
+
+    /// Polls it as the current branch of the run.
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<F::Output> {
+        let before = self.ctx.enter(self.scope.clone());
+        let polled = self.future.as_mut().poll(context);
+        self.ctx.enter(before);
+        polled
+    }
+
+    /// Polls it, unless it has ended.
+    fn poll_into(&mut self, context: &mut Context<'_>, result: &mut Option<F::Output>) {
+        if result.is_none()
+            && let Poll::Ready(value) = self.poll(context)
+        {
+            *result = Some(value);
+        }
+    }
+}
+
+/// One of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Either<A, B> {
+    /// The first.
+    Left(A),
+    /// The second.
+    Right(B),
+}
+
+impl Ctx {
+    /// Runs both concurrently to their ends; returns the first error in source order.
+    #[track_caller]
+    pub fn join<A: Send, B: Send>(
+        &self,
+        a: impl Future<Output = Result<A>> + Send,
+        b: impl Future<Output = Result<B>> + Send,
+    ) -> impl Future<Output = Result<(A, B)>> + Send {
+        let line = Location::caller();
+        async move {
+            let key = self.key("join", "", line).await;
+            let (mut a, mut b) = (Branch::new(self, &key, 0, a), Branch::new(self, &key, 1, b));
+            let (mut x, mut y) = (None, None);
+            poll_fn(|context| {
+                a.poll_into(context, &mut x);
+                b.poll_into(context, &mut y);
+                if x.is_some() && y.is_some() { Poll::Ready(()) } else { Poll::Pending }
+            })
+            .await;
+            match (x, y) {
+                (Some(x), Some(y)) => Ok((x?, y?)),
+                _ => unreachable!("both were polled to their ends"),
+            }
+        }
+    }
+
+    /// The first of two that is ready; the other is dropped. The winner is recorded.
+    #[track_caller]
+    pub fn select<A: Send, B: Send>(
+        &self,
+        a: impl Future<Output = A> + Send,
+        b: impl Future<Output = B> + Send,
+    ) -> impl Future<Output = Either<A, B>> + Send {
+        self.first_of(a, b, Location::caller())
+    }
+
+    async fn first_of<A, B>(
+        &self,
+        a: impl Future<Output = A> + Send,
+        b: impl Future<Output = B> + Send,
+        line: SourceLine,
+    ) -> Either<A, B> {
+        let key = self.key("select", "", line).await;
+        let known = self.known_value(&key).and_then(|it| it.as_u64());
+        let (mut a, mut b) = (Branch::new(self, &key, 0, a), Branch::new(self, &key, 1, b));
+        let won = poll_fn(|context| {
+            if known != Some(1)
+                && let Poll::Ready(value) = a.poll(context)
+            {
+                return Poll::Ready(Either::Left(value));
+            }
+            if known != Some(0)
+                && let Poll::Ready(value) = b.poll(context)
+            {
+                return Poll::Ready(Either::Right(value));
+            }
+            Poll::Pending
+        })
+        .await;
+        if known.is_none() {
+            let value = u8::from(matches!(won, Either::Right(_))).into();
+            self.give(Entry::Done { key, value, attempt: None, input: None });
+        }
+        won
+    }
+
+    /// The value, or `None` after the timeout.
+    #[track_caller]
+    pub fn timeout<T: Send>(
+        &self,
+        name: &str,
+        after: Duration,
+        body: impl Future<Output = Result<T>> + Send,
+    ) -> impl Future<Output = Result<Option<T>>> + Send {
+        let line = Location::caller();
+        async move {
+            match self.first_of(body, self.sleep_for(name, after, line), line).await {
+                Either::Left(value) => value.map(Some),
+                Either::Right(slept) => slept.map(|()| None),
+            }
+        }
+    }
+
+    /// Runs `body` for each item, at most `limit` at once; returns the results in the order of the
+    /// items. The first error in that order is returned when all have ended.
+    #[track_caller]
+    pub fn map<X, T, F, Fut>(
+        &self,
+        items: impl IntoIterator<Item = X>,
+        limit: usize,
+        body: F,
+    ) -> impl Future<Output = Result<Vec<T>>> + Send
+    where
+        T: Send,
+        F: Fn(X) -> Fut,
+        Fut: Future<Output = Result<T>> + Send,
+    {
+        let line = Location::caller();
+        let bodies: Vec<Fut> = items.into_iter().map(body).collect();
+        async move {
+            let key = self.key("map", "", line).await;
+            let branches = bodies.into_iter().enumerate();
+            let mut all: Vec<_> =
+                branches.map(|(it, body)| (Branch::new(self, &key, it, body), None)).collect();
+            poll_fn(|context| {
+                let mut active = 0;
+                // A branch that has ended frees its slot.
+                for (branch, result) in all.iter_mut().filter(|it| it.1.is_none()) {
+                    if active == limit.max(1) {
+                        break;
+                    }
+                    branch.poll_into(context, result);
+                    active += usize::from(result.is_none());
+                }
+                let is_over = all.iter().all(|it| it.1.is_some());
+                if is_over { Poll::Ready(()) } else { Poll::Pending }
+            })
+            .await;
+            all.into_iter().filter_map(|it| it.1).collect()
+        }
+    }
 }

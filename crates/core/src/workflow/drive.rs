@@ -4,7 +4,6 @@ mod draft;
 mod machine;
 #[cfg(test)]
 mod model;
-mod poll;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -19,17 +18,16 @@ use steadfast_store::{
 use tokio::sync::{mpsc, watch};
 
 use self::{
+    draft::Alarm,
     machine::{Action, Event, Machine},
-    poll::Alarm,
 };
 use super::{
     active::{Notification, SharedRun, Stop},
     ctx::{Ctx, Environment},
-    definition::{Definition, Running},
+    definition::{Definition, RunPermit, Running},
     fold::{PAGE, RunFold},
-    run_limit::RunPermit,
+    record::WakeUp,
     runs::Runs,
-    wake::WakeUp,
 };
 
 /// Retry interval while the store is busy.
@@ -194,7 +192,7 @@ impl Driver {
             Some(notification) = notifications.recv() => Ok(Event::Notified(notification)),
             Ok(_) = stop.wait_for(|it| *it == Stop::Now) => Err(StoreError::Closed),
             polled = std::future::poll_fn(|context| {
-                poll::poll(ctx, future, &mut alarm, context)
+                draft::poll(ctx, future, &mut alarm, context)
             }) => Ok(Event::Polled(polled)),
         }
     }

@@ -14,7 +14,7 @@ use steadfast_store::{Address, EntityId, Position, Recorded, Store, StoreError};
 use super::{
     Status,
     fold::{PAGE, RunFold},
-    head::{RunHead, is_pending},
+    status::{RunHead, is_pending},
 };
 
 /// Approximate size of the cache.

@@ -6,7 +6,8 @@ use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use serde::{Deserialize, Serialize};
 use steadfast_store::{RunCursor, RunFilter, RunStatus, RunSummary, Timestamp, sort::sort_by_key};
 
-use super::{Phase, RunError, Runs, runs::address, view::Time};
+use super::{Phase, RunError, Runs, definition::address};
+use crate::body::Time;
 
 /// Maximum runs that are counted.
 const COUNT_MAX: usize = 10_000;

@@ -1,13 +1,20 @@
-//! The record of a run: the messages of its stream, each as JSON.
+//! The record of a run: the messages of its stream, each as JSON, and the messages that wake it.
+//! The runs of a workflow share two targets, one for new runs and one for the others.
+
+use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
-use steadfast_store::{InvalidInput, Json, Message, Recorded, StoreError};
+use serde_json::{Value, json};
+use steadfast_store::{
+    Address, AddressError, Due, EntityKind, InvalidInput, Json, Lease, Message, Position, Recorded,
+    SettledAs, StoreError, Task, Write,
+};
+use tokio::sync::oneshot;
 
 use crate::Error;
 
 /// Maximum bytes of the result of a step.
-pub(super) const RESULT_BYTES_MAX: usize = 1_000_000;
+const RESULT_BYTES_MAX: usize = 1_000_000;
 
 /// One entry. The type of the message is its tag.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -286,4 +293,75 @@ pub(super) fn encode_text(what: &Key, json: serde_json::Result<String>) -> Resul
         return Err(Error::terminal(text).with_code("result_too_large"));
     }
     Ok(value)
+}
+
+/// Now.
+pub(super) const AT_ONCE: Due = Due::After(Duration::ZERO);
+
+/// The target of the wake-ups of new runs, and that of resumed ones.
+pub(super) fn wake_target(workflow: &str, begins: bool) -> Result<Address, AddressError> {
+    let class = if begins { "workflow-start" } else { "workflow" };
+    Address::new(EntityKind::System, class, workflow)
+}
+
+/// The wake-up of a new run.
+pub(super) fn first_wake_up(run: &Address, due: Due) -> Result<Message, InvalidInput> {
+    wake_message(run, due, Vec::new(), true)
+}
+
+/// A wake-up that is due immediately.
+pub(super) fn wake_at_once(run: &Address) -> Result<Message, InvalidInput> {
+    wake_message(run, AT_ONCE, Vec::new(), false)
+}
+
+/// A wake-up at the first of the times that a run waits for.
+pub(super) fn wake_up(run: &Address, due: Due, waits: Vec<Wait>) -> Result<Message, InvalidInput> {
+    wake_message(run, due, waits, false)
+}
+
+fn wake_message(
+    run: &Address,
+    due: Due,
+    waits: Vec<Wait>,
+    begins: bool,
+) -> Result<Message, InvalidInput> {
+    let target = wake_target(run.class(), begins).map_err(|_| InvalidInput::Key { len: 0 })?;
+    let metadata = Json::of(&json!({ "to": run.to_string() }))?;
+    let wake = Json::of(&Entry::Wake { waits })?;
+    let message = Message::new("wake", wake)?.action("run").metadata(metadata)?;
+    Ok(message.task(Task { target, ordered: false, due }))
+}
+
+/// A wake-up that a driver holds.
+pub(super) struct WakeUp {
+    pub(super) position: Position,
+    pub(super) lease: Option<Lease>,
+    /// From 1. Earlier attempts ended with their process.
+    pub(super) attempt: u32,
+    /// The delivery that waits until the wake-up is settled. `None` if this process created the run
+    /// and holds its first wake-up.
+    pub(super) delivery: Option<oneshot::Sender<()>>,
+}
+
+impl WakeUp {
+    /// Notifies the delivery that the wake-up is settled.
+    pub(super) fn done(self) {
+        if let Some(delivery) = self.delivery {
+            // Ignore a delivery that was cancelled.
+            let _ = delivery.send(());
+        }
+    }
+
+    pub(super) fn settle(&self) -> Write {
+        settle_wake_up(self.position, self.lease, SettledAs::Done)
+    }
+}
+
+/// Cancels a wake-up that its run no longer needs.
+pub(super) fn cancel_wake_up(position: Position) -> Write {
+    settle_wake_up(position, None, SettledAs::Cancelled)
+}
+
+fn settle_wake_up(position: Position, lease: Option<Lease>, as_: SettledAs) -> Write {
+    Write::Settle { position, lease, as_, error: None }
 }

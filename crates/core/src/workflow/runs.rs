@@ -4,22 +4,18 @@ use std::sync::{Arc, atomic::AtomicI64};
 
 use serde::Serialize;
 use serde_json::Value;
-use steadfast_store::{Address, EntityKind, Entropy, Store, StoreClock};
+use steadfast_store::{Address, Entropy, Store, StoreClock};
 use tokio::sync::watch;
 
 use super::{
     RunAddress, RunError, RunOptions, StartOutcome, Status, Workflow,
-    active::{ActiveRuns, Stop},
-    definition::Definition,
+    active::{ActiveRuns, Stop, Watcher, Watchers},
+    definition::{Definition, address},
     fold::{RunFold, StepRecord, StepResult},
     fold_cache::FoldCache,
-    head::RunHead,
-    watchers::{Watcher, Watchers},
+    status::RunHead,
 };
 use crate::{Buckets, Objects, RequestKey, name_map::NameMap, script::Script};
-
-/// Characters of an id.
-const ID_MAX: usize = 128;
 
 /// The workflows of a program, and their active runs.
 #[derive(Clone)]
@@ -225,14 +221,6 @@ impl Runs {
         let fold = RunFold::load(&*self.shared.store, run).await?;
         fold.ok_or_else(|| RunError::UnknownRun { run: run.to_string() })
     }
-}
-
-pub(super) fn address(workflow: &str, id: &str) -> Result<Address, RunError> {
-    let fits = |it: char| it.is_ascii_alphanumeric() || "_-.:".contains(it);
-    if id.is_empty() || ID_MAX < id.len() || !id.chars().all(fits) {
-        return Err(RunError::InvalidId { id: id.chars().take(ID_MAX).collect() });
-    }
-    Ok(Address::new(EntityKind::Run, workflow, id)?)
 }
 
 pub(super) fn to_json(what: &'static str, value: &impl Serialize) -> Result<Value, RunError> {

@@ -1,25 +1,19 @@
-//! Views of runs: steps with their times, and the reasons why a run is blocked. They come from the
-//! fold of the record; only attempts in flight come from memory.
+//! What is shown of a run: its steps with their times, and the reasons why it is blocked.
 
-mod order;
-mod steps;
+mod build;
 #[cfg(test)]
 mod tests;
-mod time;
-mod why;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use steadfast_store::{Address, Timestamp, Version, sort::sort_by_key};
+use steadfast_store::Timestamp;
 
-pub use self::time::Time;
 use super::{
-    Phase, Status, StepStatus,
-    fold::RunFold,
-    record::{Key, Progress, Report, StepInput, present},
+    record::{Progress, Report, StepInput, present},
     state::AttemptInFlight,
+    status::{Phase, StepStatus},
 };
-use crate::Error;
+use crate::{Error, body::Time};
 
 /// The state of a run that is not in its record.
 #[derive(Clone, Debug)]
@@ -77,74 +71,6 @@ pub struct RunView {
     pub restarts: u32,
     /// Entries of its history.
     pub version: i64,
-}
-
-impl RunView {
-    pub(super) fn of(fold: &RunFold, run: &Address, live: &LiveState) -> Self {
-        let can_continue = matches!(fold.head.status, Status::Queued | Status::Waiting);
-        let status = match can_continue && live.in_flight.is_some() {
-            true => Phase::Running,
-            false => Phase::of(&fold.head.status),
-        };
-        let waiting = why::waiting(fold, run, live);
-        let (output, error, report) = match &fold.head.status {
-            Status::Complete(output) => (Some(output.clone()), None, None),
-            Status::Errored(error) => (None, Some(FailureView::of(error)), None),
-            Status::Paused(report) => (None, None, report.clone()),
-            Status::Queued | Status::Running | Status::Waiting | Status::Terminated => {
-                (None, None, None)
-            }
-        };
-        RunView {
-            id: run.name().into(),
-            workflow: run.class().into(),
-            status,
-            input: fold.input.clone(),
-            output,
-            error,
-            report,
-            created_at: Time(fold.created_at),
-            changed_at: Time(fold.changed_at),
-            ended_at: fold.ended_at.map(Time),
-            progress: ProgressView::of(fold, live, status, &waiting),
-            steps: steps::steps(fold, live),
-            waiting,
-            events: events(fold),
-            restarts: fold.generation,
-            version: fold.head.version,
-        }
-    }
-}
-
-impl ProgressView {
-    fn of(fold: &RunFold, live: &LiveState, status: Phase, waiting: &[WaitView]) -> Self {
-        // In short form.
-        let label = |key: &Key| if key.name.is_empty() { &key.kind } else { &key.name }.clone();
-        let in_flight = live.in_flight.iter().flatten().map(|it| label(&it.key)).next();
-        let waited = || waiting.iter().map(|it| &it.name).find(|it| !it.is_empty()).cloned();
-        let last = || fold.steps.last().map(|it| label(&it.key));
-        let own = live.progress.as_ref().or(fold.progress.as_ref());
-        Self {
-            status,
-            step: in_flight.or_else(waited).or_else(last),
-            message: own.map(|it| it.message.clone()),
-            percent: own.and_then(|it| it.percent),
-        }
-    }
-}
-
-/// Events that the run has not taken, in the order in which they came.
-fn events(fold: &RunFold) -> Vec<EventView> {
-    let untaken = fold.events.iter();
-    let mut all: Vec<(Version, EventView)> = untaken
-        .flat_map(|(name, queue)| queue.iter().map(move |it| (name, it)))
-        .map(|(name, it)| {
-            let (name, payload) = (name.clone(), it.payload.clone());
-            (it.version, EventView { name, at: Time(it.at), payload })
-        })
-        .collect();
-    sort_by_key(&mut all, |it| it.0);
-    all.into_iter().map(|it| it.1).collect()
 }
 
 /// The progress of a run, in short form.

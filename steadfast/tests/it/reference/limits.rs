@@ -10,7 +10,7 @@ type Limit = (&'static str, &'static str, &'static str, &'static str);
 
 const STORE: &str = "crates/store/src/limits.rs";
 const OBJECTS: &str = "crates/core/src/object/options.rs";
-const LIVE: &str = "crates/core/src/object/api/live.rs";
+const LIVE: &str = "crates/core/src/object/live.rs";
 const QUERY: &str = "crates/core/src/object/inspect";
 const WORKFLOWS: &str = "crates/core/src/workflow";
 const QUEUES: &str = "crates/core/src/queue";
@@ -57,13 +57,13 @@ const LIMITS: &[(&str, &[Limit])] = &[
             ("Migrations of one object", OBJECTS, "migration_time", "`migration_failed`"),
             (
                 "Messages sent by one turn",
-                "crates/core/src/object/executor/seal.rs",
+                "crates/core/src/object/executor/commit.rs",
                 "SENT_MAX",
                 "`turn_rolled_back`",
             ),
             (
                 "Input of one job",
-                "crates/core/src/object/api/turn.rs",
+                "crates/core/src/object/turn.rs",
                 "JOB_BYTES_MAX",
                 "`invalid_input`",
             ),
@@ -99,13 +99,13 @@ const LIMITS: &[(&str, &[Limit])] = &[
             ("Outgoing event", LIVE, "EVENT_BYTES_MAX", "`event_too_large`"),
             (
                 "Events of one turn",
-                "crates/core/src/object/executor/turn_state.rs",
+                "crates/core/src/object/transaction.rs",
                 "OPS_MAX",
                 "`too_many_events`",
             ),
             (
                 "Bytes of the events of one turn",
-                "crates/core/src/object/executor/turn_state.rs",
+                "crates/core/src/object/transaction.rs",
                 "OPS_BYTES_MAX",
                 "`too_many_events`",
             ),
@@ -125,14 +125,14 @@ const LIMITS: &[(&str, &[Limit])] = &[
             ),
             (
                 "Rows of one answer",
-                "crates/core/src/object/inspect/query.rs",
-                "ROWS_MAX",
+                "crates/core/src/object/inspect/contents.rs",
+                "RESULT_MAX",
                 "the rest is left out",
             ),
             ("Columns of one answer", QUERY, "COLUMNS_MAX", "`sql_failed`"),
             (
                 "Bytes of one answer, about",
-                "crates/core/src/object/inspect/query.rs",
+                "crates/core/src/object/inspect/contents.rs",
                 "BYTES_MAX",
                 "the rest is left out",
             ),
@@ -181,19 +181,19 @@ const LIMITS: &[(&str, &[Limit])] = &[
             ("Delay of a message", "crates/core/src/queue/send.rs", "DELAY_MAX", "`invalid_input`"),
             (
                 "Message of a queue, by default",
-                "crates/core/src/queue/settings.rs",
+                "crates/core/src/queue/name.rs",
                 "max_message_bytes",
                 "`too_large`",
             ),
             (
                 "Retries, by default",
-                "crates/core/src/queue/settings.rs",
+                "crates/core/src/queue/name.rs",
                 "max_retries",
                 "the message becomes a dead letter",
             ),
             (
                 "Delay between attempts",
-                "crates/core/src/queue/settings.rs",
+                "crates/core/src/queue/name.rs",
                 "DELAY_MAX",
                 "it does not grow any more",
             ),

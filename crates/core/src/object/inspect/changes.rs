@@ -11,14 +11,10 @@ use serde_json::{Map, Value};
 use steadfast_store::{TurnSummary, sort::sort_by_key};
 
 use super::{
-    super::storage::Past,
-    InspectError,
-    describe::is_system,
-    query::{BYTES_MAX, damaged},
-    reader::Reader,
-    table::Table,
-    value::{size, to_json},
+    contents::{BYTES_MAX, Table, damaged, is_system},
+    reader::{InspectError, Reader, size, to_json},
 };
+use crate::object::history::Past;
 
 /// Maximum rows of a table that is compared.
 const ROWS_MAX: usize = 10_000;

@@ -1,19 +1,26 @@
-//! The commits of a run: the new entries, and in the last one how the run continues.
+//! One poll of the code of a run, until the driver has something to do, and the commit of what came
+//! of it: the new entries, and in the last commit how the run continues.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    task::{Context, Poll},
+};
 
 use serde_json::Value;
 use steadfast_store::{
-    Address, Commit, Due, Expect, Receipt, RunStatus, StoreError, Timestamp, Write,
+    Address, Clock, Commit, Due, Expect, Receipt, RunStatus, Sleep, StoreError, Timestamp, Write,
     sort::sort_by_key,
 };
 
 use crate::{
-    Result,
+    Error, Result,
     object::CallKey,
     workflow::{
-        RunOptions, Status,
-        record::{Entry, Report, Wait},
+        ctx::Ctx,
+        definition::{RunOptions, Running},
+        record::{Entry, Report, Wait, WakeUp, cancel_wake_up, wake_up},
         state::State,
-        wake::{self, WakeUp},
+        status::Status,
     },
 };
 
@@ -147,7 +154,7 @@ impl Draft {
                 && let Some(at) = first(waits)
             {
                 draft.timer = Some(messages.len());
-                messages.push(wake::wake_up(run, Due::At(at), waits.clone())?);
+                messages.push(wake_up(run, Due::At(at), waits.clone())?);
                 draft.entries.push(Entry::Wake { waits: waits.clone() });
             }
             if tail.is_last() {
@@ -155,7 +162,7 @@ impl Draft {
                 // A timer that the run no longer needs, unless it has woken the run.
                 let timer = state.fold.head.timer;
                 let stale = timer.filter(|it| wake_ups.iter().all(|wake| wake.position != *it));
-                writes.extend(stale.map(wake::cancel));
+                writes.extend(stale.map(cancel_wake_up));
                 writes.extend(tail.row(run, options, state));
             }
         }
@@ -182,4 +189,93 @@ impl Draft {
 /// The first of the times.
 pub(super) fn first(waits: &[Wait]) -> Option<Timestamp> {
     waits.iter().filter_map(|it| it.until).min().map(Timestamp)
+}
+
+/// The result of polling the code.
+#[derive(Debug)]
+pub(super) enum PollResult {
+    /// It has ended.
+    Ended(Result<Value>),
+    /// It needs something recorded before it continues.
+    Record,
+    /// It waits for times or events alone, or is paused.
+    Idle,
+    /// A body is in flight, and a timer of another branch is due.
+    Due,
+    /// It cannot continue.
+    Stuck(Report),
+}
+
+/// Polls the code once. While a body is in flight, it is pending until the body or the alarm wakes
+/// the task.
+pub(super) fn poll(
+    ctx: &Ctx,
+    future: &mut Running,
+    alarm: &mut Alarm<'_>,
+    context: &mut Context<'_>,
+) -> Poll<PollResult> {
+    {
+        let mut state = ctx.state();
+        state.waits.clear();
+        state.wants = false;
+    }
+    let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
+    let mut state = ctx.state();
+    if let Some(report) = state.stuck.take() {
+        return Poll::Ready(PollResult::Stuck(report));
+    }
+    let is_busy = !state.in_flight.is_empty();
+    Poll::Ready(match polled {
+        Ok(Poll::Ready(result)) => match state.unasked() {
+            Some(report) => PollResult::Stuck(report),
+            None => PollResult::Ended(result),
+        },
+        // Entries are durable before a body begins, and are not held back while one is in flight.
+        Ok(Poll::Pending) if !state.new.is_empty() && (state.wants || is_busy) => {
+            PollResult::Record
+        }
+        Ok(Poll::Pending) if is_busy => {
+            let at = first(&state.waits).filter(|_| !state.is_paused());
+            return alarm.poll(at, context).map(|()| PollResult::Due);
+        }
+        Ok(Poll::Pending) if state.waits.is_empty() && !state.is_paused() => PollResult::Stuck(
+            Report::new("the run awaits something that is not durable; do that in a step"),
+        ),
+        Ok(Poll::Pending) => PollResult::Idle,
+        Err(panic) => {
+            let text = crate::dispatch::panic_message(&*panic);
+            let error = Error::terminal(format!("the run panicked: {text}"));
+            PollResult::Ended(Err(error.with_code("run_panicked")))
+        }
+    })
+}
+
+/// Wakes the task at the first time that a branch waits for while a body is in flight.
+pub(super) struct Alarm<'a> {
+    clock: &'a dyn Clock,
+    set: Option<(Timestamp, Sleep<'a>)>,
+}
+
+impl<'a> Alarm<'a> {
+    pub(super) fn new(clock: &'a dyn Clock) -> Self {
+        Self { clock, set: None }
+    }
+
+    /// Ready when the time has come, if there is one.
+    fn poll(&mut self, at: Option<Timestamp>, context: &mut Context<'_>) -> Poll<()> {
+        let Some(at) = at else {
+            self.set = None;
+            return Poll::Pending;
+        };
+        let sleep = match self.set.take() {
+            Some((set, sleep)) if set == at => sleep,
+            Some(_) | None => self.clock.sleep_until(at),
+        };
+        let (_, sleep) = self.set.insert((at, sleep));
+        let polled = sleep.as_mut().poll(context);
+        if polled.is_ready() {
+            self.set = None;
+        }
+        polled
+    }
 }

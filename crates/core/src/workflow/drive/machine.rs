@@ -18,12 +18,12 @@ use steadfast_store::{
     Address, Commit, Expect, Outcome, Recorded, Rejection, StoreError, Timestamp,
 };
 
-use super::{
-    draft::{Draft, Tail},
-    poll::PollResult,
-};
+use super::draft::{Draft, PollResult, Tail};
 use crate::workflow::{
-    RunOptions, Status, active::Notification, record::Report, state::State, wake::WakeUp,
+    RunOptions, Status,
+    active::Notification,
+    record::{Report, WakeUp},
+    state::State,
 };
 
 /// Retry interval while the store is busy.

@@ -21,9 +21,8 @@ use steadfast_store::{
 
 use super::{
     Code,
-    draft::first,
+    draft::{Alarm, first, poll},
     machine::{Action, Event, Machine},
-    poll::{Alarm, poll},
 };
 use crate::{
     Error, Objects, Result, Workflow,
@@ -31,12 +30,11 @@ use crate::{
         Ctx, Either, Retry, RunError, RunOptions, Status,
         begin::starting,
         ctx::Environment,
-        definition::Definition,
+        definition::{Definition, address},
         fold::RunFold,
         fold_cache::FoldCache,
-        record::{Entry, Key},
-        runs::{Runs, address},
-        wake::{self, WakeUp},
+        record::{AT_ONCE, Entry, Key, WakeUp, cancel_wake_up},
+        runs::Runs,
     },
 };
 
@@ -249,7 +247,7 @@ impl World {
         let is_held = self.driven.is_none() && self.one_of(2);
         let due = match is_held {
             true => Due::Held(lease, Duration::from_hours(9_000)),
-            false => wake::AT_ONCE,
+            false => AT_ONCE,
         };
         let commit = starting(&self.run, json!(null), None, due).expect("a small commit");
         let answer = self.store.commit(commit).await.expect("an answer");
@@ -470,7 +468,7 @@ impl World {
         let pending = self.pending().await;
         let is_spare = |it: &Recorded| matches!(it.state, Some(DeliveryState::Pending { .. }));
         if let (true, Some(message)) = (1 < pending.len(), pending.iter().find(|it| is_spare(it))) {
-            let cancel = Commit::of(wake::cancel(message.position));
+            let cancel = Commit::of(cancel_wake_up(message.position));
             self.store.commit(cancel).await.expect("an answer");
             self.note(format!("wake-up {} is cancelled", message.position));
         }
@@ -482,7 +480,7 @@ impl World {
         let before = self.store.version(self.run.id()).await?;
         _ = self.runs.terminate(workflow, id).await;
         self.runs.delete(workflow, id).await?;
-        self.store.commit(starting(&self.run, json!(null), None, wake::AT_ONCE)?).await?;
+        self.store.commit(starting(&self.run, json!(null), None, AT_ONCE)?).await?;
         while self.one_of(8) || self.store.version(self.run.id()).await? < before {
             let value = self.program.values.fetch_add(1, Ordering::Relaxed);
             self.runs.send_event(workflow, id, "go", &value).await?;

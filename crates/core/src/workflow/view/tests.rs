@@ -3,12 +3,14 @@
 use serde_json::{Value, json};
 use steadfast_store::{Address, EntityKind, Timestamp};
 
-use super::{AttemptInFlight, LiveState, Phase, RunView, StepStatus};
+use super::{LiveState, RunView};
 use crate::{
     Error,
     workflow::{
         fold::RunFold,
         record::{Attempt, Entry, Key, Progress, Report, Wait},
+        state::AttemptInFlight,
+        status::{Phase, StepStatus},
     },
 };
 

@@ -20,7 +20,7 @@ pub(super) const AREAS: &[Area] = &[
     },
     Area { file: "object/objects.rs", tried: &["delete"], others: &[] },
     Area {
-        file: "object/socket.rs",
+        file: "object/live.rs",
         tried: &["close", "connect", "send"],
         others: &["ended", "hang_up", "next"],
     },

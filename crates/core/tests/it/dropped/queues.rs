@@ -17,7 +17,7 @@ use crate::{
 pub(super) const AREAS: &[Area] = &[
     Area {
         file: "queue/control.rs",
-        tried: &["configure", "pause", "resume"],
+        tried: &["configure", "pause", "purge", "resume", "sweep"],
         others: &["is_paused"],
     },
     Area {
@@ -26,7 +26,6 @@ pub(super) const AREAS: &[Area] = &[
         others: &[],
     },
     Area { file: "queue/pull.rs", tried: &["ack", "pull"], others: &[] },
-    Area { file: "queue/purge.rs", tried: &["purge", "sweep"], others: &[] },
     Area { file: "queue/redrive.rs", tried: &["edit", "redrive"], others: &[] },
     Area { file: "queue/queues.rs", tried: &[], others: &["names_behind", "stop"] },
 ];

@@ -13,7 +13,16 @@ use crate::{
 pub(super) const AREAS: &[Area] = &[
     Area {
         file: "workflow/control.rs",
-        tried: &["pause", "restart", "resume", "retry", "send_event", "terminate"],
+        tried: &[
+            "delete",
+            "pause",
+            "restart",
+            "resume",
+            "retry",
+            "send_event",
+            "sweep",
+            "terminate",
+        ],
         others: &[],
     },
     Area {
@@ -21,7 +30,6 @@ pub(super) const AREAS: &[Area] = &[
         tried: &["start", "start_json", "start_json_and_wait"],
         others: &["run", "wait"],
     },
-    Area { file: "workflow/erase.rs", tried: &["delete", "sweep"], others: &[] },
     Area {
         file: "workflow/handle.rs",
         tried: &[],
