@@ -26,7 +26,7 @@ requests! {
         /// Only records before this time
         #[arg(long, env = "STEADFAST_UNTIL", value_name = "TIME")]
         pub until: Option<String>,
-    } => Page<AuditEntry>, Get "/v1/audit", Operator, errors [];
+    } => Page<AuditEntry>, Get "/v1/audit", Operator, scope None, errors [];
 }
 
 /// A record of the audit log.

@@ -20,13 +20,15 @@ use crate::{
 
 requests! {
     /// List the buckets by name.
-    paged ListBuckets {} => Page<Bucket>, Get "/v1/buckets", Viewer, errors [BucketNotFound];
+    paged ListBuckets {} => Page<Bucket>, Get "/v1/buckets", Viewer, scope None,
+        errors [BucketNotFound];
 
     /// Show a bucket with its settings and rules.
     plain ShowBucket {
         /// Bucket name
         bucket: String,
-    } => Bucket, Get "/v1/buckets/{bucket}", Viewer, errors [InvalidName, BucketNotFound];
+    } => Bucket, Get "/v1/buckets/{bucket}", Viewer, scope Bucket(bucket) Read,
+        errors [InvalidName, BucketNotFound];
 }
 
 /// Create a bucket, or change its settings. A setting that is left out stays as it is; null resets
@@ -44,6 +46,7 @@ pub struct PutBucket {
     pub max_blob_bytes: Option<BytesOrNull>,
 }
 operation!(PutBucket => SavedBucket, Put "/v1/buckets/{bucket}" (bucket), Operator,
+    scope Bucket(bucket) Manage,
     errors [InvalidName, BucketNotFound, InvalidInput]);
 
 /// A number of bytes, or null.
@@ -63,7 +66,7 @@ requests! {
     plain DeleteBucket {
         /// Bucket name
         bucket: String,
-    } => Deleted, Delete "/v1/buckets/{bucket}", Operator,
+    } => Deleted, Delete "/v1/buckets/{bucket}", Operator, scope Bucket(bucket) Manage,
         errors [InvalidName, BucketNotFound, Conflict];
 }
 
@@ -73,7 +76,7 @@ requests! {
     paged ListBucketEvents {
         /// Bucket name
         bucket: String,
-    } => Page<BucketEvent>, Get "/v1/buckets/{bucket}/events", Viewer,
+    } => Page<BucketEvent>, Get "/v1/buckets/{bucket}/events", Viewer, scope Bucket(bucket) Read,
         errors [InvalidName, BucketNotFound];
 }
 

@@ -39,12 +39,13 @@ pub struct CreateKey {
     #[serde(skip)]
     pub idempotency_key: Option<String>,
 }
-operation!(CreateKey => NewKey, Post "/v1/keys" (), Admin, status 201, key idempotency_key,
+operation!(CreateKey => NewKey, Post "/v1/keys" (), Admin, scope None, status 201,
+    key idempotency_key,
     errors [InvalidName, InvalidInput, SealKeyMissing]);
 
 requests! {
     /// List the access keys of the S3 API, without their secrets.
-    paged ListKeys {} => Page<Key>, Get "/v1/keys", Admin, errors [];
+    paged ListKeys {} => Page<Key>, Get "/v1/keys", Admin, scope None, errors [];
 
     /// Create an access key with the scope and the expiry of another one, which ends at once, or
     /// after an overlap.
@@ -56,14 +57,14 @@ requests! {
         #[arg(long, env = "STEADFAST_OVERLAP_HOURS", value_name = "HOURS")]
         #[serde(skip_serializing_if = "Option::is_none")]
         pub overlap_hours: Option<u32>,
-    } => NewKey, Post "/v1/keys/{id}/rotate", Admin, status 201,
+    } => NewKey, Post "/v1/keys/{id}/rotate", Admin, scope None, status 201,
         errors [KeyNotFound, InvalidInput, Conflict, SealKeyMissing];
 
     /// Revoke an access key at once. The S3 API refuses its signatures, presigned URLs included.
     plain RevokeKey {
         /// Id of the key
         id: String,
-    } => RevokedKey, Delete "/v1/keys/{id}", Admin, errors [KeyNotFound];
+    } => RevokedKey, Delete "/v1/keys/{id}", Admin, scope None, errors [KeyNotFound];
 }
 
 /// An access key, without its secret.

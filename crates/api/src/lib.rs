@@ -35,7 +35,8 @@ pub use self::{
     delivery::DeliveryState,
     json::JsonText,
     operation::{
-        InvalidRequest, Method, Operation, OperationInfo, RawRequest, ReceivedRequest, TypeSchema,
+        InvalidRequest, Method, Operation, OperationInfo, RawRequest, ReceivedRequest, RouteScope,
+        TypeSchema,
     },
     page::{LIMIT_MAX, Limit, Page},
     path::escaped,

@@ -24,7 +24,7 @@ use crate::{
 
 requests! {
     /// List the classes: those that the program serves, and those of stored objects.
-    paged ListClasses {} => Page<ObjectClass>, Get "/v1/objects", Viewer, errors [];
+    paged ListClasses {} => Page<ObjectClass>, Get "/v1/objects", Viewer, scope None, errors [];
 
     /// List the objects of a class, by name.
     paged ListObjects {
@@ -34,7 +34,8 @@ requests! {
         /// Filter by prefix of the name
         #[arg(long, env = "STEADFAST_PREFIX", value_name = "TEXT")]
         pub prefix: Option<String>,
-    } => Page<ObjectEntry>, Get "/v1/objects/{class}", Viewer, errors [InvalidName, ClassNotFound];
+    } => Page<ObjectEntry>, Get "/v1/objects/{class}", Viewer, scope None,
+        errors [InvalidName, ClassNotFound];
 
     /// Show the size, tables, alarms, connections and last error of an object, as stored.
     plain ShowObject {
@@ -42,7 +43,7 @@ requests! {
         class: String,
         /// Object name
         name: String,
-    } => ObjectDetail, Get "/v1/objects/{class}/{name}", Viewer,
+    } => ObjectDetail, Get "/v1/objects/{class}/{name}", Viewer, scope Object(class, name) Read,
         errors [InvalidName, ClassNotFound, ObjectNotFound];
 
     /// Delete an object: its database, alarms and images. Messages that it sent are still
@@ -52,7 +53,7 @@ requests! {
         class: String,
         /// Object name
         name: String,
-    } => Deleted, Delete "/v1/objects/{class}/{name}", Operator,
+    } => Deleted, Delete "/v1/objects/{class}/{name}", Operator, scope Object(class, name) Delete,
         errors [InvalidName, ClassNotFound, ObjectNotFound, Conflict, MigrationFailed, TurnLost];
 }
 
@@ -79,7 +80,7 @@ pub struct CallObject {
     pub idempotency_key: Option<String>,
 }
 operation!(CallObject => JsonText, Post "/v1/objects/{class}/{name}/calls/{message}" (class, name,
-    message), Member, key idempotency_key, empty "null",
+    message), Member, scope Object(class, name) Call, key idempotency_key, empty "null",
     errors [InvalidName, InvalidInput, MalformedMessage, ClassNotFound, MessageNotFound, Refused,
         TurnRolledBack, HandlerPanicked, MigrationFailed, TurnLost]);
 like!(
@@ -112,6 +113,7 @@ pub struct QueryObject {
     pub turn: Option<i64>,
 }
 operation!(QueryObject => SqlRows, Post "/v1/objects/{class}/{name}/sql" (class, name), Viewer,
+    scope Object(class, name) Read,
     errors [InvalidName, ClassNotFound, ObjectNotFound, TurnNotFound, SqlFailed]);
 
 requests! {
@@ -122,6 +124,7 @@ requests! {
         /// Object name
         name: String,
     } => Page<TurnEntry>, Get "/v1/objects/{class}/{name}/turns", Viewer,
+        scope Object(class, name) Read,
         errors [InvalidName, ClassNotFound, ObjectNotFound];
 
     /// Show the rows that one turn changed, before and after it.
@@ -133,6 +136,7 @@ requests! {
         /// Turn number, from 1
         turn: i64,
     } => TurnDetail, Get "/v1/objects/{class}/{name}/turns/{turn}", Viewer,
+        scope Object(class, name) Read,
         errors [InvalidName, ClassNotFound, ObjectNotFound, TurnNotFound, SqlFailed];
 }
 

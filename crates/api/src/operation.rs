@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde::{Serialize, de::DeserializeOwned};
+use steadfast_core::{ResourceKind, Verb};
 use utoipa::{
     ToSchema,
     openapi::{RefOr, Schema},
@@ -39,6 +40,30 @@ impl Method {
     }
 }
 
+/// The part of a route that tokens with limits may use: those with scopes, and those of an
+/// organization. Each route declares it beside its role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RouteScope {
+    /// Nothing: the route uses no single resource, or names a second one in its body.
+    None,
+    /// One resource. Its name is the values of these parameters of the path, joined by `/`.
+    Resource {
+        /// The kind.
+        kind: ResourceKind,
+        /// The parameters.
+        names: &'static [&'static str],
+        /// The use that the route makes of it.
+        verb: Verb,
+    },
+    /// The URL, as a resource of [`ResourceKind::Route`]. For routes outside of `/v1`.
+    Url,
+    /// The data of an organization, for its own tokens without scopes. The handler takes the
+    /// organization from the caller.
+    Organization,
+    /// The data of the caller itself, for every token.
+    Caller,
+}
+
 /// The facts about an operation that its server, its clients and `/openapi.json` need.
 #[derive(Clone, Copy, Debug)]
 pub struct OperationInfo {
@@ -48,6 +73,8 @@ pub struct OperationInfo {
     pub path: &'static str,
     /// The role that it needs.
     pub needs: Role,
+    /// The part of it that limited tokens may use.
+    pub scope: RouteScope,
     /// The status of the response.
     pub status: u16,
     /// Another status of a successful response.
@@ -272,9 +299,10 @@ pub(crate) fn with_body<T: Serialize>(
 }
 
 /// Makes a type an operation:
-/// `operation!(EditRun => Run, Post "/v1/runs/{id}/edit" (id), Operator, errors [RunNotFound]);`
+/// `operation!(EditRun => Run, Post "/v1/runs/{id}/edit" (id), Operator, scope None, errors []);`
 macro_rules! operation {
-    ($request:ty => $response:ty, $method:ident $path:literal ($($($field:ident).+),*), $role:ident
+    ($request:ty => $response:ty, $method:ident $path:literal ($($($field:ident).+),*), $role:ident,
+        scope $scope:ident $(($($name:ident),+) $verb:ident)?
         $(, status $status:literal)? $(, key $key:ident)? $(, empty $empty:literal)?
         $(, query $query:ident)? $(, status_by $status_by:path)?, errors [$($code:ident),*]) => {
         impl $crate::Operation for $request {
@@ -283,6 +311,7 @@ macro_rules! operation {
                 method: $crate::Method::$method,
                 path: $path,
                 needs: $crate::Role::$role,
+                scope: operation!(@scope $scope $(($($name),+) $verb)?),
                 status: operation!(@status $($status)?),
                 other_status: operation!(@other $($status_by)?),
                 extra_query: operation!(@query $($query)?),
@@ -365,6 +394,14 @@ macro_rules! operation {
             )?
         }
     };
+    (@scope $kind:ident ($($name:ident),+) $verb:ident) => {
+        $crate::RouteScope::Resource {
+            kind: steadfast_core::ResourceKind::$kind,
+            names: &[$(stringify!($name)),+],
+            verb: steadfast_core::Verb::$verb,
+        }
+    };
+    (@scope $scope:ident) => { $crate::RouteScope::$scope };
     (@status) => { 200 };
     (@status $status:literal) => { $status };
     (@other) => { None };
@@ -402,12 +439,16 @@ pub(crate) use operation;
 macro_rules! requests {
     ($($(#[$meta:meta])* $kind:ident $name:ident {
         $($(#[$about:meta])* $field:ident: $type:ident,)*
-    } $(with { $($more:tt)* })? => $response:ty, $method:ident $path:literal, $role:ident
+    } $(with { $($more:tt)* })? => $response:ty, $method:ident $path:literal, $role:ident,
+        scope $scope:ident $(($($part:ident),+) $verb:ident)?
         $(, status $status:literal)?, errors $codes:tt;)*) => { $(
         requests!(@$kind $name ($(#[$meta])*) {
             $($(#[$about])* #[serde(skip)] pub $field: $type,)*
             $($($more)*)?
-        } ($response, $method $path ($($field),*), $role $(, status $status)?) $codes);
+        } (
+            $response, $method $path ($($field),*), $role, scope $scope $(($($part),+) $verb)?
+            $(, status $status)?
+        ) $codes);
     )* };
     (@plain $name:ident $about:tt $fields:tt ($response:ty, $($how:tt)*) $codes:tt) => {
         requests!(@struct $name $about $fields {});

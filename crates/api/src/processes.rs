@@ -17,7 +17,7 @@ use crate::{
 
 requests! {
     /// List the processes of the program.
-    plain ListProcesses {} => Page<Process>, Get "/v1/processes", Viewer, errors [];
+    plain ListProcesses {} => Page<Process>, Get "/v1/processes", Viewer, scope None, errors [];
 
     /// List the instances of a process by id. With a status, a page may be shorter than its limit
     /// and still have a next one.
@@ -29,7 +29,8 @@ requests! {
         /// Filter by status
         #[arg(long, env = "STEADFAST_STATUS", value_enum)]
         pub status: Option<Status>,
-    } => Page<Instance>, Get "/v1/processes/{name}", Viewer, errors [ProcessNotFound];
+    } => Page<Instance>, Get "/v1/processes/{name}", Viewer, scope Process(name) Read,
+        errors [ProcessNotFound];
 
     /// Show the state and the messages of an instance.
     paged ShowInstance {
@@ -37,7 +38,7 @@ requests! {
         name: String,
         /// Instance id
         id: String,
-    } => InstanceDetail, Get "/v1/processes/{name}/{id}", Viewer,
+    } => InstanceDetail, Get "/v1/processes/{name}/{id}", Viewer, scope Process(name, id) Read,
         errors [InvalidInput, ProcessNotFound, InstanceNotFound];
 }
 
@@ -66,7 +67,8 @@ pub struct SendInput {
     #[serde(skip)]
     pub idempotency_key: Option<String>,
 }
-operation!(SendInput => Decision, Post "/v1/processes/{name}/{id}/inputs" (name, id), Member, key
+operation!(SendInput => Decision, Post "/v1/processes/{name}/{id}/inputs" (name, id), Member,
+    scope Process(name, id) Send, key
     idempotency_key,
     errors [InvalidInput, MalformedMessage, ProcessNotFound, Refused, Contended]);
 

@@ -21,13 +21,14 @@ use crate::{
 
 requests! {
     /// List the queues: all that were declared, created or ever sent to.
-    paged ListQueues {} => Page<Queue>, Get "/v1/queues", Viewer, errors [];
+    paged ListQueues {} => Page<Queue>, Get "/v1/queues", Viewer, scope None, errors [];
 
     /// Show a queue with its settings, depth, age and rates.
     plain ShowQueue {
         /// Queue name
         queue: String,
-    } => Queue, Get "/v1/queues/{queue}", Viewer, errors [InvalidName, QueueNotFound];
+    } => Queue, Get "/v1/queues/{queue}", Viewer, scope Queue(queue) Read,
+        errors [InvalidName, QueueNotFound];
 }
 
 /// Create a queue, or replace its settings. A setting that is left out gets its default.
@@ -40,7 +41,7 @@ pub struct ConfigureQueue {
     /// The settings
     pub settings: QueueSettings,
 }
-operation!(ConfigureQueue => Queue, Put "/v1/queues/{queue}" (queue), Operator,
+operation!(ConfigureQueue => Queue, Put "/v1/queues/{queue}" (queue), Operator, scope None,
     errors [InvalidName, InvalidInput]);
 like!(ConfigureQueue, QueueSettings, "Create a queue, or replace its settings.");
 
@@ -49,13 +50,15 @@ requests! {
     keyed PauseQueue {
         /// Queue name
         queue: String,
-    } => Queue, Post "/v1/queues/{queue}/pause", Operator, errors [InvalidName, QueueNotFound];
+    } => Queue, Post "/v1/queues/{queue}/pause", Operator, scope Queue(queue) Manage,
+        errors [InvalidName, QueueNotFound];
 
     /// Resume a paused queue.
     keyed ResumeQueue {
         /// Queue name
         queue: String,
-    } => Queue, Post "/v1/queues/{queue}/resume", Operator, errors [InvalidName, QueueNotFound];
+    } => Queue, Post "/v1/queues/{queue}/resume", Operator, scope Queue(queue) Manage,
+        errors [InvalidName, QueueNotFound];
 
     /// List messages without consuming them: in due order, dead letters in the order in which they
     /// were sent.
@@ -66,7 +69,7 @@ requests! {
         /// Filter by state
         #[arg(long, env = "STEADFAST_STATE", value_enum, default_value_t)]
         pub state: MessageState,
-    } => Page<QueueMessage>, Get "/v1/queues/{queue}/messages", Viewer,
+    } => Page<QueueMessage>, Get "/v1/queues/{queue}/messages", Viewer, scope Queue(queue) Read,
         errors [InvalidName, QueueNotFound];
 }
 
@@ -95,7 +98,8 @@ pub struct SendMessages {
     #[serde(skip)]
     pub idempotency_key: Option<String>,
 }
-operation!(SendMessages => Sent, Post "/v1/queues/{queue}/messages" (queue), Member, status 201,
+operation!(SendMessages => Sent, Post "/v1/queues/{queue}/messages" (queue), Member,
+    scope Queue(queue) Send, status 201,
     key idempotency_key,
     errors [InvalidName, InvalidInput, QueueFull]);
 
@@ -137,7 +141,7 @@ pub struct PullMessages {
     pub idempotency_key: Option<String>,
 }
 operation!(PullMessages => PulledMessages, Post "/v1/queues/{queue}/messages/pull" (queue),
-    Member, key idempotency_key,
+    Member, scope Queue(queue) Pull, key idempotency_key,
     errors [InvalidName, QueueNotFound, InvalidInput]);
 
 impl Default for PullMessages {
@@ -159,7 +163,7 @@ requests! {
         /// Messages to deliver again
         #[arg(skip)]
         pub retries: Vec<Retry>,
-    } => AckedMessages, Post "/v1/queues/{queue}/messages/ack", Member,
+    } => AckedMessages, Post "/v1/queues/{queue}/messages/ack", Member, scope Queue(queue) Pull,
         errors [InvalidName, QueueNotFound, InvalidInput];
 }
 
@@ -196,7 +200,7 @@ requests! {
         #[arg(long = "id", env = "STEADFAST_ID", value_name = "ID")]
         #[serde(skip_serializing_if = "Option::is_none")]
         pub ids: Option<Vec<String>>,
-    } => Purged, Post "/v1/queues/{queue}/purge", Operator,
+    } => Purged, Post "/v1/queues/{queue}/purge", Operator, scope Queue(queue) Manage,
         errors [InvalidName, QueueNotFound, InvalidInput];
 
     /// Move messages of a dead-letter queue back to the queues that they were sent to, with new
@@ -220,7 +224,7 @@ requests! {
         #[arg(long, env = "STEADFAST_DRY_RUN",
             value_parser = clap::builder::FalseyValueParser::new())]
         pub dry_run: bool,
-    } => Redriven, Post "/v1/queues/{queue}/redrive", Operator,
+    } => Redriven, Post "/v1/queues/{queue}/redrive", Operator, scope None,
         errors [InvalidName, QueueNotFound, InvalidInput];
 }
 
@@ -261,7 +265,7 @@ pub struct EditMessage {
     pub idempotency_key: Option<String>,
 }
 operation!(EditMessage => Edited, Post "/v1/queues/{queue}/messages/{id}/edit" (queue, id),
-    Operator, key idempotency_key,
+    Operator, scope None, key idempotency_key,
     errors [InvalidName, QueueNotFound, InvalidInput, MessageNotFound]);
 
 /// The state of a message in a queue.

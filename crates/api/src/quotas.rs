@@ -33,25 +33,26 @@ pub struct SetQuota {
     )]
     pub spend_micros: Option<u64>,
 }
-operation!(SetQuota => Quota, Put "/v1/quotas/{organization}" (organization), Operator,
+operation!(SetQuota => Quota, Put "/v1/quotas/{organization}" (organization), Operator, scope None,
     errors [InvalidName, InvalidInput, BucketNotFound]);
 
 requests! {
     /// List the quotas, and what their organizations use.
-    paged ListQuotas {} => Page<Quota>, Get "/v1/quotas", Viewer, errors [BucketNotFound];
+    paged ListQuotas {} => Page<Quota>, Get "/v1/quotas", Viewer, scope None,
+        errors [BucketNotFound];
 
     /// Show the quota of an organization, and what it uses.
     plain ShowQuota {
         /// Organization
         organization: String,
-    } => Quota, Get "/v1/quotas/{organization}", Viewer,
+    } => Quota, Get "/v1/quotas/{organization}", Viewer, scope None,
         errors [InvalidInput, BucketNotFound, QuotaNotFound];
 
     /// Remove the quota of an organization. Nothing that it stores is removed.
     plain RemoveQuota {
         /// Organization
         organization: String,
-    } => RemovedQuota, Delete "/v1/quotas/{organization}", Operator,
+    } => RemovedQuota, Delete "/v1/quotas/{organization}", Operator, scope None,
         errors [InvalidInput, BucketNotFound, QuotaNotFound];
 }
 

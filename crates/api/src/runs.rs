@@ -20,7 +20,8 @@ use crate::{
 
 requests! {
     /// List the workflows of the program, their limits and their numbers of runs.
-    plain ListWorkflows {} => Page<WorkflowEntry>, Get "/v1/workflows", Viewer, errors [];
+    plain ListWorkflows {} => Page<WorkflowEntry>, Get "/v1/workflows", Viewer, scope None,
+        errors [];
 
     /// List the runs of a workflow, newest first.
     paged ListRuns {
@@ -40,7 +41,8 @@ requests! {
         /// Only runs started before this time
         #[arg(long, env = "STEADFAST_UNTIL", value_name = "TIME")]
         pub until: Option<String>,
-    } => Page<RunItem>, Get "/v1/workflows/{workflow}/runs", Viewer, errors [WorkflowNotFound];
+    } => Page<RunItem>, Get "/v1/workflows/{workflow}/runs", Viewer, scope Workflow(workflow) Read,
+        errors [WorkflowNotFound];
 }
 
 /// The statuses of a run, for the command line.
@@ -73,7 +75,8 @@ pub struct StartRun {
     #[serde(skip)]
     pub idempotency_key: Option<String>,
 }
-operation!(StartRun => StartedRun, Post "/v1/workflows/{workflow}/runs" (workflow), Member, status
+operation!(StartRun => StartedRun, Post "/v1/workflows/{workflow}/runs" (workflow), Member,
+    scope Workflow(workflow) Start, status
     201, key idempotency_key, query wait, status_by created,
     errors [InvalidName, InvalidInput, WorkflowNotFound, RunNotFound]);
 
@@ -93,6 +96,7 @@ requests! {
         #[arg(long, env = "STEADFAST_WAIT", value_name = "SECONDS")]
         pub wait: Option<Wait>,
     } => RunView, Get "/v1/workflows/{workflow}/runs/{id}", Viewer,
+        scope Workflow(workflow, id) Read,
         errors [InvalidName, WorkflowNotFound, RunNotFound];
 
     /// Read the history of a run.
@@ -102,6 +106,7 @@ requests! {
         /// Run id
         id: String,
     } => Page<HistoryEntry>, Get "/v1/workflows/{workflow}/runs/{id}/history", Viewer,
+        scope Workflow(workflow, id) Read,
         errors [InvalidName, WorkflowNotFound, RunNotFound];
 
     /// Delete a run that has ended. Its id is free again.
@@ -110,7 +115,8 @@ requests! {
         workflow: String,
         /// Run id
         id: String,
-    } => (), Delete "/v1/workflows/{workflow}/runs/{id}", Operator, status 204,
+    } => (), Delete "/v1/workflows/{workflow}/runs/{id}", Operator,
+        scope Workflow(workflow, id) Delete, status 204,
         errors [InvalidName, WorkflowNotFound, RunNotFound, WrongStatus];
 
     /// Pause a run: attempts in progress finish and are recorded, nothing new begins.
@@ -120,6 +126,7 @@ requests! {
         /// Run id
         id: String,
     } => RunView, Post "/v1/workflows/{workflow}/runs/{id}/pause", Operator,
+        scope Workflow(workflow, id) Manage,
         errors [InvalidName, WorkflowNotFound, RunNotFound, WrongStatus];
 
     /// Resume a paused run. Its timers have as much time left as when it was paused.
@@ -129,6 +136,7 @@ requests! {
         /// Run id
         id: String,
     } => RunView, Post "/v1/workflows/{workflow}/runs/{id}/resume", Operator,
+        scope Workflow(workflow, id) Manage,
         errors [InvalidName, WorkflowNotFound, RunNotFound, WrongStatus];
 
     /// Terminate a run.
@@ -138,6 +146,7 @@ requests! {
         /// Run id
         id: String,
     } => RunView, Post "/v1/workflows/{workflow}/runs/{id}/terminate", Operator,
+        scope Workflow(workflow, id) Manage,
         errors [InvalidName, WorkflowNotFound, RunNotFound, WrongStatus];
 
     /// Retry now the steps of a run that wait for their next attempt.
@@ -147,6 +156,7 @@ requests! {
         /// Run id
         id: String,
     } => RunView, Post "/v1/workflows/{workflow}/runs/{id}/retry", Operator,
+        scope Workflow(workflow, id) Manage,
         errors [InvalidName, WorkflowNotFound, RunNotFound, WrongStatus];
 
     /// Restart a run that has ended or is paused.
@@ -161,6 +171,7 @@ requests! {
         #[serde(skip_serializing_if = "Option::is_none")]
         pub from: Option<String>,
     } => RunView, Post "/v1/workflows/{workflow}/runs/{id}/restart", Operator,
+        scope Workflow(workflow, id) Manage,
         errors [InvalidName, WorkflowNotFound, RunNotFound, WrongStatus, StepNotFound];
 }
 
@@ -187,7 +198,8 @@ pub struct SendEvent {
     pub idempotency_key: Option<String>,
 }
 operation!(SendEvent => RunView, Post "/v1/workflows/{workflow}/runs/{id}/events/{event}"
-    (workflow, id, event), Member, key idempotency_key, empty "null",
+    (workflow, id, event), Member, scope Workflow(workflow, id) Send, key idempotency_key,
+    empty "null",
     errors [InvalidName, WorkflowNotFound, RunNotFound, WrongStatus, InvalidInput]);
 like!(SendEvent, Value, "Send an event to a run. It is kept until the run waits for it.");
 

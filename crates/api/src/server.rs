@@ -16,7 +16,7 @@ pub struct Examine {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub deep: bool,
 }
-operation!(Examine => Examination, Get "/v1/doctor" (), Operator,
+operation!(Examine => Examination, Get "/v1/doctor" (), Operator, scope None,
     errors []);
 
 /// Read contents of blobs, about 64 MiB in one request, and name those that are damaged or missing.
@@ -28,7 +28,7 @@ pub struct CheckBlobs {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
-operation!(CheckBlobs => BlobCheck, Get "/v1/doctor/blobs" (), Operator,
+operation!(CheckBlobs => BlobCheck, Get "/v1/doctor/blobs" (), Operator, scope None,
     errors [InvalidInput]);
 
 /// The blobs that one request read.

@@ -18,35 +18,36 @@ use crate::{
 
 requests! {
     /// List the streams in the order of kind, class and name.
-    paged ListStreams {} => Page<Stream>, Get "/v1/streams", Viewer, errors [];
+    paged ListStreams {} => Page<Stream>, Get "/v1/streams", Viewer, scope None, errors [];
 
     /// Show the messages of a stream.
     paged ShowStream {
         /// Stream: its id (32 hexadecimal digits) or its address (kind/class/name)
         id: String,
-    } => StreamDetail, Get "/v1/streams/{*id}", Viewer, errors [StreamNotFound];
+    } => StreamDetail, Get "/v1/streams/{*id}", Viewer, scope Stream(id) Read,
+        errors [StreamNotFound];
 
     /// List messages that are not delivered yet, oldest first.
     paged ListPending {} with {
         /// Filter by stream (id or address)
         #[arg(long, env = "STEADFAST_STREAM", value_name = "ID")]
         pub stream: Option<String>,
-    } => Page<Message>, Get "/v1/streams/pending", Viewer, errors [];
+    } => Page<Message>, Get "/v1/streams/pending", Viewer, scope None, errors [];
 
     /// List dead messages with their last error, oldest first.
-    paged ListDead {} => Page<Message>, Get "/v1/streams/dead", Viewer, errors [];
+    paged ListDead {} => Page<Message>, Get "/v1/streams/dead", Viewer, scope None, errors [];
 
     /// Show a message and its failed attempts.
     plain ShowMessage {
         /// Message: its `globalPosition`
         message: Position,
-    } => MessageDetail, Get "/v1/messages/{message}", Viewer, errors [MessageNotFound];
+    } => MessageDetail, Get "/v1/messages/{message}", Viewer, scope None, errors [MessageNotFound];
 
     /// Make a dead or cancelled message pending again, with new attempts.
     keyed ReviveMessage {
         /// Message: the number in the first column of `show`, `pending` and `dead`
         message: Position,
-    } => Message, Post "/v1/messages/{message}/revive", Operator,
+    } => Message, Post "/v1/messages/{message}/revive", Operator, scope None,
         errors [MessageNotFound, WrongStatus, Contended, InvalidInput];
 }
 

@@ -45,7 +45,8 @@ pub struct CreateToken {
     #[serde(skip)]
     pub idempotency_key: Option<String>,
 }
-operation!(CreateToken => NewToken, Post "/v1/tokens" (), Admin, status 201, key idempotency_key,
+operation!(CreateToken => NewToken, Post "/v1/tokens" (), Admin, scope Organization, status 201,
+    key idempotency_key,
     errors [InvalidName, InvalidInput, Conflict]);
 
 fn member() -> Role {
@@ -54,13 +55,13 @@ fn member() -> Role {
 
 requests! {
     /// List the tokens, without their secrets. An admin of an organization sees those of it.
-    paged ListTokens {} => Page<Token>, Get "/v1/tokens", Admin, errors [];
+    paged ListTokens {} => Page<Token>, Get "/v1/tokens", Admin, scope Organization, errors [];
 
     /// Revoke a token at once.
     plain RevokeToken {
         /// Id of the token
         id: String,
-    } => RevokedToken, Delete "/v1/tokens/{id}", Admin, errors [TokenNotFound];
+    } => RevokedToken, Delete "/v1/tokens/{id}", Admin, scope Organization, errors [TokenNotFound];
 
     /// Give a token a new secret. The old one is refused from now on. With an overlap, a new token
     /// with the same limits and expiry is created, and the old token ends after the overlap.
@@ -72,15 +73,15 @@ requests! {
         #[arg(long, env = "STEADFAST_OVERLAP_HOURS", value_name = "HOURS")]
         #[serde(skip_serializing_if = "Option::is_none")]
         pub overlap_hours: Option<u32>,
-    } => NewToken, Post "/v1/tokens/{id}/rotate", Admin, status 201,
+    } => NewToken, Post "/v1/tokens/{id}/rotate", Admin, scope Organization, status 201,
         errors [TokenNotFound, InvalidInput, Conflict];
 
     /// Create a link that logs a browser in once, within ten minutes, with this token.
-    plain CreateLoginLink {} => LoginLink, Post "/v1/login-links", Viewer, status 201,
+    plain CreateLoginLink {} => LoginLink, Post "/v1/login-links", Viewer, scope Caller, status 201,
         errors [Conflict];
 
     /// Show the principal of this request.
-    plain WhoAmI {} => WhoAmIAnswer, Get "/v1/whoami", Viewer, errors [];
+    plain WhoAmI {} => WhoAmIAnswer, Get "/v1/whoami", Viewer, scope Caller, errors [];
 }
 
 /// Revoke every token and access key that was created or rotated before a time, with their sessions
@@ -93,7 +94,7 @@ pub struct RevokeOlder {
     #[arg(value_name = "TIME")]
     pub before: String,
 }
-operation!(RevokeOlder => RevokedOlder, Post "/v1/tokens/revoke-older" (), Admin,
+operation!(RevokeOlder => RevokedOlder, Post "/v1/tokens/revoke-older" (), Admin, scope None,
     errors [InvalidInput]);
 
 /// The numbers of credentials that were revoked.

@@ -7,7 +7,7 @@ pub(crate) mod key_uses;
 pub(crate) mod rate;
 pub(crate) mod record;
 pub(crate) mod refused;
-mod resource;
+pub(crate) mod resource;
 pub(crate) mod url_keys;
 
 use std::sync::Arc;
@@ -16,30 +16,15 @@ use axum::{
     http::{HeaderMap, HeaderValue, Method, header, request::Parts},
     response::{IntoResponse, Redirect, Response},
 };
-use steadfast_api::{Code, Role};
+use steadfast_api::{Code, Role, RouteScope};
 use steadfast_core::{Denied, Principal, Resource, SessionId, TokenError, object};
 use steadfast_web::{Problem, RouteEntry, escaped};
 
-pub(crate) use self::resource::{of_route, resource};
 use crate::{
     network::Scheme,
     server::{Policy, Server},
     transport::ClientInfo,
 };
-
-/// Routes of the server that every principal may use, also those of organizations.
-const FOR_ALL: [&str; 6] = [
-    "/v1/whoami",
-    "/v1/login-links",
-    "/v1/sessions",
-    "/v1/sessions/{id}",
-    "/sessions",
-    "/sessions/{id}/end",
-];
-
-/// Routes of the server for admins of organizations. Their handlers show them the tokens of the
-/// organization only.
-const OF_ORGANIZATIONS: [&str; 3] = ["/v1/tokens", "/v1/tokens/{id}", "/v1/tokens/{id}/rotate"];
 
 /// Routes that answer while the store cannot be read, also to a caller with a credential.
 const HEALTH: [&str; 2] = ["/healthz", "/readyz"];
@@ -92,9 +77,10 @@ pub(crate) fn is_health(route: &RouteEntry) -> bool {
     HEALTH.contains(&&*route.path)
 }
 
-/// Whether principals of organizations may use a route, if they have its role.
+/// Whether principals of organizations may use a route, if they have its role. Handlers of routes
+/// with the scope of an organization show them its data only.
 fn is_for_organizations(route: &RouteEntry) -> bool {
-    route.needs.is_for_organizations() || OF_ORGANIZATIONS.contains(&&*route.path)
+    route.needs.is_for_organizations() || route.scope == RouteScope::Organization
 }
 
 /// The name of the session cookie. Cookies ignore ports, so the port is part of the name; under TLS
@@ -148,7 +134,7 @@ pub(crate) async fn authorize(
         // A principal has no more rights than its role, also if the host has authenticated it.
         if let (object::Caller::Principal(principal), Some(route)) = (&known, route)
             && let Some(needed) = route.needs.role()
-            && !FOR_ALL.contains(&&*route.path)
+            && route.scope != RouteScope::Caller
         {
             check(principal, needed, is_for_organizations(route), resource)
                 .map_err(Problem::into_response)?;
@@ -199,7 +185,7 @@ pub(crate) async fn authorize(
         response
     };
     server.rates().check(&principal.token).map_err(refuse)?;
-    if !route.is_some_and(|it| FOR_ALL.contains(&&*it.path)) {
+    if !route.is_some_and(|it| it.scope == RouteScope::Caller) {
         let is_for_organizations = route.is_some_and(is_for_organizations);
         check(&principal, needed, is_for_organizations, resource).map_err(refuse)?;
     }

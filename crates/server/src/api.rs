@@ -16,26 +16,26 @@ pub(crate) mod sessions;
 pub(crate) mod streams;
 pub(crate) mod tokens;
 
-use std::sync::Arc;
-
-use steadfast_api::{Code, Operation, buckets::DeleteBlob};
+use steadfast_api::{Code, Operation, RouteScope, buckets::DeleteBlob, objects::CallObject};
+use steadfast_core::{ResourceKind, Verb};
 use steadfast_web::{Needs, Role, needs};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::routes;
 
-use crate::{
-    operation::{ApiRoutes, fails_with},
-    server::Server,
-};
+use crate::operation::{ApiRoutes, fails_with};
 
 /// The routes for programs. Undocumented routes cannot be added here.
 pub(crate) fn routes() -> ApiRoutes {
     let of_connect = connect::ERRORS.into_iter().chain(Code::OF_CHANGES);
+    let url = RouteScope::Url;
     ApiRoutes::default()
-        .routes(fails_with([], needs(Needs::NOTHING, routes!(server::healthz))))
-        .routes(fails_with([], needs(Needs::NOTHING, routes!(server::readyz))))
-        .routes(fails_with([], needs(Role::Viewer, routes!(server::metrics))))
-        .routes(fails_with([], needs(Role::Viewer, routes!(server::openapi))))
-        .routes(fails_with(of_connect, needs(Role::Member, routes!(connect::connect))))
+        .routes(url, fails_with([], needs(Needs::NOTHING, routes!(server::healthz))))
+        .routes(url, fails_with([], needs(Needs::NOTHING, routes!(server::readyz))))
+        .routes(url, fails_with([], needs(Role::Viewer, routes!(server::metrics))))
+        .routes(url, fails_with([], needs(Role::Viewer, routes!(server::openapi))))
+        .routes(
+            CallObject::INFO.scope,
+            fails_with(of_connect, needs(Role::Member, routes!(connect::connect))),
+        )
         .operation(server::doctor)
         .operation(server::check_blobs)
         .merge(objects::routes())
@@ -52,17 +52,19 @@ pub(crate) fn routes() -> ApiRoutes {
 }
 
 /// The routes without a fixed limit for bodies: the bucket has one.
-pub(crate) fn large_routes() -> OpenApiRouter<Arc<Server>> {
+pub(crate) fn large_routes() -> ApiRoutes {
     use buckets::blobs::{self, ERRORS};
     let of_write = ERRORS.into_iter().chain(blobs::ERRORS_OF_WRITES).chain(Code::OF_CHANGES);
     let of_get =
         ERRORS.into_iter().chain([Code::RangeNotSatisfiable, Code::BlobDamaged, Code::BlobMissing]);
-    OpenApiRouter::default()
-        .routes(fails_with(of_get, needs(Role::Viewer, routes!(blobs::get))))
-        .routes(fails_with(ERRORS, needs(Role::Viewer, routes!(blobs::head))))
-        .routes(fails_with(of_write, needs(Role::Member, routes!(blobs::put))))
-        .routes(fails_with(
-            DeleteBlob::INFO.codes(),
-            needs(DeleteBlob::NEEDS, routes!(blobs::delete)),
-        ))
+    let scope =
+        |verb| RouteScope::Resource { kind: ResourceKind::Bucket, names: &["bucket", "key"], verb };
+    ApiRoutes::default()
+        .routes(scope(Verb::Read), fails_with(of_get, needs(Role::Viewer, routes!(blobs::get))))
+        .routes(scope(Verb::Read), fails_with(ERRORS, needs(Role::Viewer, routes!(blobs::head))))
+        .routes(scope(Verb::Write), fails_with(of_write, needs(Role::Member, routes!(blobs::put))))
+        .routes(
+            DeleteBlob::INFO.scope,
+            fails_with(DeleteBlob::INFO.codes(), needs(DeleteBlob::NEEDS, routes!(blobs::delete))),
+        )
 }

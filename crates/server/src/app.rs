@@ -1,14 +1,14 @@
 //! All routes behind the pipeline. Served over HTTP, and called in process when offline.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     path::Path,
     sync::{Arc, LazyLock},
 };
 
 use axum::Router;
 use serde_json::{Map, Value};
-use steadfast_api::{Code, ProblemBody, TypeSchema};
+use steadfast_api::{Code, ProblemBody, RouteScope, TypeSchema};
 use steadfast_core::{App, Runtime, StartError};
 use steadfast_store::SealFile;
 use steadfast_web::{DeclaredRoutes, Problem, RouteTable, ServerContext, Web};
@@ -19,7 +19,7 @@ use crate::{
     api,
     connector::connector,
     guard,
-    operation::{OperationHandler, Schemas, describe_errors, named},
+    operation::{ApiRoutes, OperationHandler, Schemas, describe_errors, named},
     pages,
     pipeline::{DeclaredPaths, ServerRoutes},
     server::Server,
@@ -47,23 +47,23 @@ struct Documented {
     router: Router<Arc<Server>>,
     description: utoipa::openapi::OpenApi,
     operations: Vec<OperationHandler>,
+    scopes: HashMap<(String, String), RouteScope>,
 }
 
 /// Built once: to describe them takes longer than the rest of a start.
 static DOCUMENTED: LazyLock<Documented> = LazyLock::new(|| {
-    let api = api::routes();
-    let (router, description) = OpenApiRouter::with_openapi(Description::openapi())
-        .merge(api.documented)
-        .merge(pages::docs::routes())
-        .merge(api::large_routes())
-        .split_for_parts();
-    Documented { router, description, operations: api.operations }
+    let ApiRoutes { documented, operations, scopes } =
+        api::routes().merge(pages::docs::routes()).merge(api::large_routes());
+    let all = OpenApiRouter::with_openapi(Description::openapi()).merge(documented);
+    let (router, description) = all.split_for_parts();
+    Documented { router, description, operations, scopes }
 });
 
 /// The routes of the server itself, with their roles.
 static DECLARED: LazyLock<DeclaredRoutes> = LazyLock::new(|| {
-    let pages = pages::routes().into_iter().map(|it| (it.method, it.path, it.needs));
-    DeclaredRoutes::of_server(&DOCUMENTED.description).with_pages(pages)
+    let pages = pages::routes().into_iter().map(|it| (it.method, it.path, it.needs, it.scope));
+    let Documented { description, scopes, .. } = &*DOCUMENTED;
+    DeclaredRoutes::of_server(description, scopes).with_pages(pages)
 });
 
 /// Reserves the routes of the server: an application that declares one of them cannot start.
@@ -85,7 +85,7 @@ pub(crate) fn table(runtime: &Runtime) -> Result<RouteTable, StartError> {
 /// Paths of routes whose bodies are not buffered.
 fn large() -> HashSet<String> {
     let pages = pages::routes().into_iter().filter(|it| it.is_large);
-    let paths = api::large_routes().into_openapi().paths.paths.into_keys();
+    let paths = api::large_routes().documented.into_openapi().paths.paths.into_keys();
     paths.chain(pages.map(|it| it.path.to_owned())).collect()
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn router(server: Arc<Server>) -> Result<Router, StartError> {
 /// Builds the routes of a server.
 pub(crate) fn routes(server: Arc<Server>) -> Result<ServerRoutes, StartError> {
     let table = table(&server.runtime)?;
-    let Documented { router, description, operations } = &*DOCUMENTED;
+    let Documented { router, description, operations, .. } = &*DOCUMENTED;
     let routes = router.clone().merge(pages::router(false)).merge(pages::router(true));
     let served = ServerContext {
         runtime: &server.runtime,

@@ -2,7 +2,7 @@
 //! and respond with JSON.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     future::ready,
     pin::Pin,
     sync::Arc,
@@ -18,7 +18,7 @@ use axum::{
 };
 use serde_json::{Value, json};
 use steadfast_api::{
-    Code, InvalidRequest, Method, Operation, OperationInfo, ReceivedRequest, TypeSchema,
+    Code, InvalidRequest, Method, Operation, OperationInfo, ReceivedRequest, RouteScope, TypeSchema,
 };
 use steadfast_core::{RequestKey, object::Caller};
 use steadfast_store::StoreError;
@@ -49,6 +49,8 @@ pub(crate) struct ApiRoutes {
     pub(crate) documented: OpenApiRouter<Arc<Server>>,
     /// The handlers of those that are operations.
     pub(crate) operations: Vec<OperationHandler>,
+    /// The scopes, by method and path.
+    pub(crate) scopes: HashMap<(String, String), RouteScope>,
 }
 
 impl ApiRoutes {
@@ -81,11 +83,12 @@ impl ApiRoutes {
 
     fn add(mut self, handler: OperationHandler) -> Self {
         self.operations.push(handler.clone());
-        self.routes(route(handler))
+        self.routes(handler.info.scope, route(handler))
     }
 
     /// Adds described routes.
-    pub(crate) fn routes(mut self, routes: Routes) -> Self {
+    pub(crate) fn routes(mut self, scope: RouteScope, routes: Routes) -> Self {
+        self.scopes.extend(methods_and_paths(&routes.1).map(|it| (it, scope)));
         self.documented = self.documented.routes(routes);
         self
     }
@@ -94,8 +97,17 @@ impl ApiRoutes {
     pub(crate) fn merge(mut self, other: Self) -> Self {
         self.documented = self.documented.merge(other.documented);
         self.operations.extend(other.operations);
+        self.scopes.extend(other.scopes);
         self
     }
+}
+
+fn methods_and_paths(paths: &Paths) -> impl Iterator<Item = (String, String)> {
+    paths.paths.iter().flat_map(|(path, item)| {
+        let PathItem { get, put, post, delete, head, .. } = item;
+        let all = [("GET", get), ("PUT", put), ("POST", post), ("DELETE", delete), ("HEAD", head)];
+        all.into_iter().filter(|it| it.1.is_some()).map(|it| (it.0.to_owned(), path.clone()))
+    })
 }
 
 /// The status and the body of a response.

@@ -34,7 +34,7 @@ use axum::{
 use maud::html;
 use serde::de::DeserializeOwned;
 use steadfast_api::{
-    Operation, ProblemBody, Role,
+    Operation, ProblemBody, Role, RouteScope,
     audit::ListAudit,
     buckets::{DeleteBlob, PresignBlob, PutBucket, PutBucketRule, PutLifecycleRule},
     objects::{CallObject, QueryObject},
@@ -79,6 +79,8 @@ pub(crate) struct PageRoute {
     pub(crate) method: &'static str,
     /// The required role.
     pub(crate) needs: Needs,
+    /// The part of it that limited tokens may use.
+    pub(crate) scope: RouteScope,
     /// Whether its body has no fixed limit: the bucket has one.
     pub(crate) is_large: bool,
     methods: MethodRouter<Arc<Server>>,
@@ -89,8 +91,11 @@ pub(crate) fn routes() -> Vec<PageRoute> {
     let mut all =
         vec![get("/", start::start), get("/search", search::search), get("/quotas", quotas::list)];
     all.push(PageRoute { needs: ListAudit::NEEDS.into(), ..get("/audit", audit::list) });
-    all.push(get("/sessions", sessions::list));
-    all.push(post("/sessions/{id}/end", EndSession::NEEDS, sessions::end));
+    let sessions = [
+        get("/sessions", sessions::list),
+        post("/sessions/{id}/end", EndSession::NEEDS, sessions::end),
+    ];
+    all.extend(sessions.map(|it| PageRoute { scope: EndSession::INFO.scope, ..it }));
     all.extend(streams());
     all.extend(processes());
     all.extend(objects());
@@ -216,7 +221,8 @@ fn buckets() -> Vec<PageRoute> {
 
 fn get<T: 'static>(path: &'static str, handler: impl Handler<T, Arc<Server>>) -> PageRoute {
     let (method, methods) = ("GET", routing::get(AnyHandler::of(handler)));
-    PageRoute { path, method, needs: Role::Viewer.into(), is_large: false, methods }
+    let (needs, scope) = (Role::Viewer.into(), RouteScope::Url);
+    PageRoute { path, method, needs, scope, is_large: false, methods }
 }
 
 fn post<T: 'static>(
@@ -225,7 +231,8 @@ fn post<T: 'static>(
     handler: impl Handler<T, Arc<Server>>,
 ) -> PageRoute {
     let (method, methods) = ("POST", routing::post(AnyHandler::of(handler)));
-    PageRoute { path, method, needs: needs.into(), is_large: false, methods }
+    let (needs, scope) = (needs.into(), RouteScope::Url);
+    PageRoute { path, method, needs, scope, is_large: false, methods }
 }
 
 /// A form with the fields of an operation. Afterwards the browser is redirected to `to`.

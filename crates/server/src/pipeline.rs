@@ -45,11 +45,12 @@ use steadfast_web::{Caller, Problem, Role, RouteEntry};
 use tower::{Layer, Service};
 
 pub(crate) use self::routes::DeclaredPaths;
-use self::routes::{OperationRoute, resource_of};
+use self::routes::OperationRoute;
 use crate::{
     access::{
         self, Admission, ended,
         record::{self, RequestRecord, Trace},
+        resource,
     },
     budget::{Budget, Charge},
     envelope,
@@ -129,7 +130,8 @@ impl Pipeline {
         };
         let Some((route, is_large)) = found else { return (self.paths.refuse(path), None) };
         let trace = Trace::of(server, route, &parts.method);
-        let resource = || resource_of(path?, route, &parts);
+        // A service of a router has no declared path.
+        let resource = || path.and(route).and_then(|it| resource::of_request(it, &parts));
         let admitted = access::authorize(server, route, &resource, (&parts, client)).await;
         let admission = match admitted {
             Ok(admission) => admission,

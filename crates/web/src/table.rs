@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
+use steadfast_api::RouteScope;
 use steadfast_core::Owner;
 use utoipa::openapi::OpenApi;
 
@@ -31,6 +32,8 @@ pub struct RouteEntry {
     pub path: String,
     /// The required role.
     pub needs: Needs,
+    /// The part of it that limited tokens may use.
+    pub scope: RouteScope,
     /// The application that declared it; `None` for the server itself.
     pub owner: Option<Owner>,
     /// Its kind.
@@ -126,22 +129,31 @@ pub struct DeclaredRoutes {
 }
 
 impl DeclaredRoutes {
-    /// The routes of the server itself, by their OpenAPI document.
-    pub fn of_server(description: &OpenApi) -> Self {
+    /// The routes of the server itself, by their OpenAPI document, with their scopes by method and
+    /// path.
+    pub fn of_server(
+        description: &OpenApi,
+        scopes: &HashMap<(String, String), RouteScope>,
+    ) -> Self {
         let (paths, schemas) = paths_and_schemas(description);
-        Self::read("", None, paths, schemas)
+        let mut declared = Self::read("", None, paths, schemas);
+        for entry in &mut declared.entries {
+            let scope = scopes.get(&(entry.method.clone(), entry.path.clone()));
+            entry.scope = scope.copied().unwrap_or(RouteScope::None);
+        }
+        declared
     }
 
-    /// Adds pages and their assets, each with its method and role.
+    /// Adds pages and their assets, each with its method, path, role and scope.
     pub fn with_pages(
         mut self,
-        pages: impl Iterator<Item = (&'static str, &'static str, Needs)>,
+        pages: impl Iterator<Item = (&'static str, &'static str, Needs, RouteScope)>,
     ) -> Self {
-        for (method, path, needs) in pages {
+        for (method, path, needs, scope) in pages {
             self.paths.entry(path).or_insert(Value::Null);
             let (method, path, owner) = (method.into(), path.into(), self.owner.clone());
             let (kind, is_stream) = (RouteKind::Page, false);
-            self.entries.push(RouteEntry { method, path, needs, owner, kind, is_stream });
+            self.entries.push(RouteEntry { method, path, needs, scope, owner, kind, is_stream });
         }
         self
     }
@@ -161,6 +173,7 @@ impl DeclaredRoutes {
             method: "*".into(),
             path: prefix.into(),
             needs,
+            scope: scope_of(prefix),
             owner: Some(owner),
             kind: RouteKind::Router,
             is_stream: false,
@@ -188,8 +201,9 @@ impl DeclaredRoutes {
                 };
                 let is_page = is_page(operation);
                 let kind = if is_page { RouteKind::Page } else { RouteKind::Operation };
-                let (path, owner, is_stream) = (path.clone(), owner.clone(), streams(operation));
-                entries.push(RouteEntry { method, path, needs, owner, kind, is_stream });
+                let (scope, owner) = (scope_of(path), owner.clone());
+                let (path, is_stream) = (path.clone(), streams(operation));
+                entries.push(RouteEntry { method, path, needs, scope, owner, kind, is_stream });
             }
         }
         Self { prefix, owner, entries, undeclared, paths, schemas }
@@ -264,6 +278,12 @@ impl DeclaredRoutes {
     fn paths_once(&self) -> Vec<&str> {
         self.paths.keys().map(String::as_str).collect()
     }
+}
+
+/// The scope of a route of an application. Below `/v1`, a scope for a route would not say which
+/// resource of the server it uses.
+fn scope_of(path: &str) -> RouteScope {
+    if path.starts_with("/v1/") { RouteScope::None } else { RouteScope::Url }
 }
 
 /// Whether the responses of an operation are a WebSocket or server-sent events.

@@ -30,6 +30,7 @@ pub struct ListBlobs {
     pub cursor: Option<String>,
 }
 operation!(ListBlobs => BlobPage, Get "/v1/buckets/{bucket}/objects" (place.bucket), Viewer,
+    scope Bucket(bucket) Read,
     errors [InvalidName, BucketNotFound]);
 
 /// Delete a blob.
@@ -42,7 +43,7 @@ pub struct DeleteBlob {
     pub blob: BlobPath,
 }
 operation!(DeleteBlob => DeletedBlob, Delete "/v1/buckets/{bucket}/objects/{*key}" (blob.bucket,
-    blob.key), Operator,
+    blob.key), Operator, scope Bucket(bucket, key) Delete,
     errors [InvalidName, BucketNotFound, InvalidKey, BlobNotFound, PreconditionFailed]);
 
 /// Create a URL that reads or writes one blob without a key until it expires. It also ends when the
@@ -68,6 +69,7 @@ pub struct PresignBlob {
     pub expires_seconds: u64,
 }
 operation!(PresignBlob => PresignedUrl, Post "/v1/buckets/{bucket}/presign" (blob.bucket), Member,
+    scope None,
     errors [InvalidName, BucketNotFound, InvalidKey, InvalidInput, BlobNotFound, Conflict,
         SealKeyMissing]);
 

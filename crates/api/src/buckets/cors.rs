@@ -13,14 +13,14 @@ requests! {
     plain ListCorsRules {
         /// Bucket name
         bucket: String,
-    } => Page<CorsRule>, Get "/v1/buckets/{bucket}/cors", Viewer,
+    } => Page<CorsRule>, Get "/v1/buckets/{bucket}/cors", Viewer, scope Bucket(bucket) Read,
         errors [InvalidName, BucketNotFound];
 }
 
 put_rule! {
     /// Let pages of other origins call the S3 API for a bucket. A rule with the same id is
     /// replaced. Requests still need a signature, such as that of a presigned URL.
-    PutCorsRule => CorsRule, "/v1/buckets/{bucket}/cors/{id}",
+    PutCorsRule => CorsRule, "/v1/buckets/{bucket}/cors/{id}", scope Bucket(bucket) Manage,
     errors [InvalidName, BucketNotFound, InvalidInput] {
         /// Origin of pages, such as `https://app.example`, with at most one `*`; may be repeated
         #[arg(
@@ -73,7 +73,7 @@ requests! {
         bucket: String,
         /// Id of the rule
         id: String,
-    } => Deleted, Delete "/v1/buckets/{bucket}/cors/{id}", Operator,
+    } => Deleted, Delete "/v1/buckets/{bucket}/cors/{id}", Operator, scope Bucket(bucket) Manage,
         errors [InvalidName, BucketNotFound, RuleNotFound];
 }
 

@@ -15,7 +15,8 @@ use crate::{
 macro_rules! put_rule {
     (
         $(#[$meta:meta])*
-        $name:ident => $rule:ident, $path:literal, errors $errors:tt {
+        $name:ident => $rule:ident, $path:literal, scope $scope:ident
+            $(($($part:ident),+) $verb:ident)?, errors $errors:tt {
             $($(#[$about:meta])* $field:ident: $type:ty,)*
         }
     ) => {
@@ -32,7 +33,8 @@ macro_rules! put_rule {
             pub id: String,
             $($(#[$about])* pub $field: $type,)*
         }
-        operation!($name => $rule, Put $path (bucket, id), Operator, errors $errors);
+        operation!($name => $rule, Put $path (bucket, id), Operator, scope $scope
+            $(($($part),+) $verb)?, errors $errors);
 
         impl From<$name> for $rule {
             fn from(it: $name) -> Self {
@@ -48,7 +50,7 @@ requests! {
     plain ListBucketRules {
         /// Bucket name
         bucket: String,
-    } => Page<BucketRule>, Get "/v1/buckets/{bucket}/rules", Viewer,
+    } => Page<BucketRule>, Get "/v1/buckets/{bucket}/rules", Viewer, scope Bucket(bucket) Read,
         errors [InvalidName, BucketNotFound];
 
     /// Show a rule of a bucket.
@@ -57,14 +59,14 @@ requests! {
         bucket: String,
         /// Id of the rule
         id: String,
-    } => BucketRule, Get "/v1/buckets/{bucket}/rules/{id}", Viewer,
+    } => BucketRule, Get "/v1/buckets/{bucket}/rules/{id}", Viewer, scope Bucket(bucket) Read,
         errors [InvalidName, BucketNotFound, RuleNotFound];
 }
 
 put_rule! {
     /// Send events of a bucket to a queue. A rule with the same id is replaced; a rule that
     /// overlaps with another one is refused.
-    PutBucketRule => BucketRule, "/v1/buckets/{bucket}/rules/{id}",
+    PutBucketRule => BucketRule, "/v1/buckets/{bucket}/rules/{id}", scope None,
     errors [InvalidName, BucketNotFound, InvalidInput, Conflict] {
         /// Target queue; the first event creates it
         #[arg(long, env = "STEADFAST_QUEUE")]
@@ -105,7 +107,7 @@ requests! {
         bucket: String,
         /// Id of the rule
         id: String,
-    } => Deleted, Delete "/v1/buckets/{bucket}/rules/{id}", Operator,
+    } => Deleted, Delete "/v1/buckets/{bucket}/rules/{id}", Operator, scope Bucket(bucket) Manage,
         errors [InvalidName, BucketNotFound, RuleNotFound];
 
     /// List the lifecycle rules of a bucket by id, at most 100.
@@ -113,6 +115,7 @@ requests! {
         /// Bucket name
         bucket: String,
     } => Page<LifecycleRule>, Get "/v1/buckets/{bucket}/lifecycle", Viewer,
+        scope Bucket(bucket) Read,
         errors [InvalidName, BucketNotFound];
 
     /// Show a lifecycle rule of a bucket.
@@ -122,6 +125,7 @@ requests! {
         /// Id of the rule
         id: String,
     } => LifecycleRule, Get "/v1/buckets/{bucket}/lifecycle/{id}", Viewer,
+        scope Bucket(bucket) Read,
         errors [InvalidName, BucketNotFound, RuleNotFound];
 }
 
@@ -130,6 +134,7 @@ put_rule! {
     /// applied once an hour.
     #[serde(default)]
     PutLifecycleRule => LifecycleRule, "/v1/buckets/{bucket}/lifecycle/{id}",
+    scope Bucket(bucket) Manage,
     errors [InvalidName, BucketNotFound, InvalidInput, Conflict] {
         /// Only keys that begin with this
         #[arg(long, env = "STEADFAST_PREFIX", default_value = "", hide_default_value = true)]
@@ -157,6 +162,7 @@ requests! {
         /// Id of the rule
         id: String,
     } => Deleted, Delete "/v1/buckets/{bucket}/lifecycle/{id}", Operator,
+        scope Bucket(bucket) Manage,
         errors [InvalidName, BucketNotFound, RuleNotFound];
 }
 

@@ -47,7 +47,10 @@ pub(super) fn routes() -> ApiRoutes {
         .operation_by(query)
         .operation(turns)
         .operation_by(turn)
-        .routes(fails_with(export_errors, needs(Role::Viewer, routes!(export))))
+        .routes(
+            ShowObject::INFO.scope,
+            fails_with(export_errors, needs(Role::Viewer, routes!(export))),
+        )
 }
 
 pub(crate) async fn classes(

@@ -49,7 +49,10 @@ pub(super) fn routes() -> ApiRoutes {
         .operation(terminate)
         .operation(restart)
         .operation(event)
-        .routes(fails_with(ShowRun::INFO.codes(), needs(Role::Viewer, routes!(live))))
+        .routes(
+            ShowRun::INFO.scope,
+            fails_with(ShowRun::INFO.codes(), needs(Role::Viewer, routes!(live))),
+        )
 }
 
 pub(crate) async fn workflows(

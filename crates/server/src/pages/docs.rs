@@ -7,23 +7,25 @@ use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use maud::{Markup, html};
-use steadfast_api::Code;
+use steadfast_api::{Code, RouteScope};
 use steadfast_web::{
     Page, Problem,
     console::{Section, console},
     escaped,
 };
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::routes;
 
 use self::{
     document::Endpoint,
     schema::{Document, Field, Kind},
 };
 use super::components::{column, heading_of, number, quoted, table, text};
-use crate::{args::SERVER, server::Server};
+use crate::{args::SERVER, operation::ApiRoutes, server::Server};
 
-pub(crate) fn routes() -> OpenApiRouter<Arc<Server>> {
-    OpenApiRouter::default().routes(routes!(index)).routes(routes!(errors)).routes(routes!(noun))
+pub(crate) fn routes() -> ApiRoutes {
+    let url = RouteScope::Url;
+    let routes = ApiRoutes::default().routes(url, routes!(index)).routes(url, routes!(errors));
+    routes.routes(url, routes!(noun))
 }
 
 /// Lists all operations by noun.

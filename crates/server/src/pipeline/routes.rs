@@ -1,7 +1,6 @@
 //! The declared routes of a server.
 
 use std::{
-    borrow::Cow,
     collections::{BTreeMap, HashSet},
     sync::Arc,
 };
@@ -11,12 +10,10 @@ use axum::{
     http::{HeaderValue, Method, header, request::Parts},
     response::{IntoResponse, Response},
 };
-use percent_encoding::percent_decode_str;
 use steadfast_api::Code;
-use steadfast_core::Resource;
 use steadfast_web::{Problem, RouteEntry, RouteKind, RouteTable};
 
-use crate::{access, guard::no_route, operation::OperationHandler, path::values};
+use crate::{guard::no_route, operation::OperationHandler};
 
 /// An operation with its entry in the table of routes.
 pub(crate) struct OperationRoute {
@@ -120,22 +117,4 @@ fn operations(
         }
     }
     found
-}
-
-/// The resource that a request to a route uses.
-pub(super) fn resource_of(
-    path: &str,
-    route: Option<&RouteEntry>,
-    request: &Parts,
-) -> Option<Resource<'static>> {
-    if !path.starts_with("/v1/") {
-        // A whole router may have WebSockets.
-        let is_stream = route.is_some_and(|it| it.is_stream || it.kind == RouteKind::Router);
-        return Some(access::of_route(request, is_stream));
-    }
-    let values = values(path, request.uri.path()).into_iter();
-    let values = values.map(|(name, it)| (name, percent_decode_str(it).decode_utf8_lossy()));
-    let values: Vec<(&str, Cow<'_, str>)> = values.collect();
-    let values: Vec<(&str, &str)> = values.iter().map(|it| (it.0, &*it.1)).collect();
-    access::resource(request.method.as_str(), path, &values).map(Resource::into_owned)
 }
