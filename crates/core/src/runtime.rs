@@ -13,7 +13,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use steadfast_store::{Position, Seal, Store, StoreError, futures::FutureExt};
+use steadfast_store::{OpaqueArc, Position, Seal, Store, StoreError, futures::FutureExt};
 use tokio::{
     runtime::Handle,
     sync::{OnceCell, watch},
@@ -53,7 +53,7 @@ pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub struct Runtime {
     client: Client,
-    running: Arc<RunningProgram>,
+    running: OpaqueArc<RunningProgram>,
 }
 
 /// Keeps a program running: the program stops when the last one is dropped.
@@ -252,7 +252,7 @@ fn is_disk_full(error: &StartError) -> bool {
 }
 
 impl Runtime {
-    pub(crate) fn of(running: Arc<RunningProgram>) -> Self {
+    pub(crate) fn of(running: OpaqueArc<RunningProgram>) -> Self {
         let client = Client::default();
         client.attach(&running);
         Self { client, running }
@@ -266,7 +266,8 @@ impl Runtime {
         client: Client,
         clients: &[Client],
     ) -> Self {
-        let running = Arc::new(RunningProgram(Arc::new(State::new(parts, before_work, is_ours))));
+        let running =
+            OpaqueArc::new(RunningProgram(Arc::new(State::new(parts, before_work, is_ours))));
         clients.iter().chain([&client]).for_each(|it| it.attach(&running));
         Self { client, running }
     }
@@ -317,7 +318,7 @@ impl Runtime {
 
     /// For tests: ends as a process does that is killed, unless a clone keeps it running.
     pub(crate) fn end_at_once(&self) {
-        if Arc::strong_count(&self.running) == 1 {
+        if self.running.strong_count() == 1 {
             self.running.stop_began.store(true, Ordering::Relaxed);
         }
     }

@@ -26,6 +26,7 @@ pub mod limits;
 mod memory;
 mod message;
 mod notice;
+mod opaque;
 mod outcome;
 mod plan;
 #[cfg(feature = "postgres")]
@@ -74,6 +75,7 @@ pub use self::{
     memory::{MemoryStore, Moment},
     message::{Cause, Direction, Due, Json, Lease, Message, MessageKind, Task},
     notice::{Notice, NoticeBatch, Notices},
+    opaque::{OpaqueArc, OpaqueWeak},
     outcome::{GrantedClaim, Outcome, Receipt, RecordedKey, Rejection},
     plan::Work,
     query::{Answer, DueCursor, Query, QueryKind, StreamSummary, Totals},

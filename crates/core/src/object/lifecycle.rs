@@ -4,12 +4,9 @@
 //! A burst is a number of consecutive turns of one object on one thread. Its commits are held back
 //! until the thread has nothing else to run, so that turns of many objects share one transaction.
 
-use std::{
-    sync::{Arc, Weak},
-    time::Instant,
-};
+use std::{sync::Arc, time::Instant};
 
-use steadfast_store::{Commit, StoreError, futures::FutureExt};
+use steadfast_store::{Commit, OpaqueArc, OpaqueWeak, StoreError, futures::FutureExt};
 
 use super::{
     CallError,
@@ -21,7 +18,7 @@ use super::{
 
 /// An object that is being read. If the task is cancelled, the requests in its mailbox fail.
 struct Loading {
-    scheduler: Arc<Scheduler>,
+    scheduler: OpaqueArc<Scheduler>,
     entry: Option<Arc<ObjectEntry>>,
 }
 
@@ -40,9 +37,9 @@ impl Drop for Loading {
 }
 
 impl Scheduler {
-    pub(super) fn load(self: &Arc<Self>, entry: Arc<ObjectEntry>) {
-        let mut loading = Loading { scheduler: self.clone(), entry: Some(entry.clone()) };
-        self.tokio.spawn(
+    pub(super) fn load(scheduler: &OpaqueArc<Self>, entry: Arc<ObjectEntry>) {
+        let mut loading = Loading { scheduler: scheduler.clone(), entry: Some(entry.clone()) };
+        scheduler.tokio.spawn(
             async move {
                 let result = loading.scheduler.read(&entry).await;
                 if let Err(error) = &result {
@@ -66,7 +63,7 @@ impl Scheduler {
 impl Scheduler {
     /// Checks once per idle time. Objects that were not used between two checks are evicted, so after
     /// one to two idle times.
-    pub(super) async fn evict_idle(scheduler: Weak<Self>) {
+    pub(super) async fn evict_idle(scheduler: OpaqueWeak<Self>) {
         steadfast_vfs::keep_no_memory();
         let (mut seen, mut unreturned) = (0, UnreturnedMemory::default());
         loop {
@@ -122,7 +119,7 @@ impl Runnable for ObjectEntry {
 
 impl Burst {
     #[expect(clippy::disallowed_methods, reason = "turns take real time, in tests as well")]
-    fn run(&mut self, scheduler: &Arc<Scheduler>) {
+    fn run(&mut self, scheduler: &OpaqueArc<Scheduler>) {
         let began = Instant::now();
         let mut next = self.take(scheduler);
         let mut turns = 0;
@@ -157,7 +154,7 @@ impl Burst {
 
     /// Takes the next request. Connections that ended with an earlier process are closed first; a
     /// delete closes all of them anyway.
-    fn take(&mut self, scheduler: &Arc<Scheduler>) -> Option<PendingRequest> {
+    fn take(&mut self, scheduler: &OpaqueArc<Scheduler>) -> Option<PendingRequest> {
         while self.executor.may_have_lost_connections() {
             if self.entry.is_delete_next()? {
                 break;
@@ -178,7 +175,7 @@ impl Burst {
     /// Holds the commits of a turn until the burst is submitted.
     fn end_turn(
         &mut self,
-        scheduler: &Arc<Scheduler>,
+        scheduler: &OpaqueArc<Scheduler>,
         result: TurnResult,
         pending: Option<PendingRequest>,
         takes: bool,

@@ -7,7 +7,7 @@
 use std::{sync::Arc, time::Duration};
 
 use serde::Serialize;
-use steadfast_store::{self as store, EntityKind, StoreError, futures::FutureExt};
+use steadfast_store::{self as store, EntityKind, OpaqueArc, StoreError, futures::FutureExt};
 
 use super::{
     CallError, Objects,
@@ -168,7 +168,7 @@ const ATTEMPTS: u32 = 10;
 
 /// One end of a live connection. Dropping it ends the connection and notifies the object.
 pub struct LiveSocket {
-    scheduler: Arc<Scheduler>,
+    scheduler: OpaqueArc<Scheduler>,
     class: Arc<ServedClass>,
     object: store::Address,
     id: ConnectionId,
@@ -233,7 +233,7 @@ impl Objects {
 
 impl LiveSocket {
     async fn request(&self, request: Request) -> Reply {
-        self.scheduler.call(&self.object, &self.class, request, None).await
+        Scheduler::call(&self.scheduler, &self.object, &self.class, request, None).await
     }
 
     /// Its number.
@@ -310,7 +310,7 @@ impl LiveSocket {
             let mut pause = PAUSE;
             loop {
                 let request = Request::Closed { id, closed: closed.clone() };
-                match scheduler.call(&object, &class, request, None).await {
+                match Scheduler::call(&scheduler, &object, &class, request, None).await {
                     Ok(_) => return,
                     Err(error) if error.is_retryable() => {}
                     Err(CallError::Store(StoreError::Unknown { .. })) => {}

@@ -3,7 +3,7 @@
 use std::{any::type_name, sync::Arc};
 
 use steadfast_store::{
-    self as store, EntityKind, Entropy, SeededEntropy, Store, StoreClock, StoreError,
+    self as store, EntityKind, Entropy, OpaqueArc, SeededEntropy, Store, StoreClock, StoreError,
 };
 use tokio::sync::oneshot;
 
@@ -25,7 +25,7 @@ pub(super) const INSPECTED_MAX: usize = 4;
 #[derive(Clone)]
 pub struct Objects {
     pub(super) program: Arc<Program>,
-    pub(super) scheduler: Arc<Scheduler>,
+    pub(super) scheduler: OpaqueArc<Scheduler>,
 }
 
 /// The registrations of a program.
@@ -145,7 +145,7 @@ impl Objects {
         settle: Option<Settle>,
     ) -> Reply {
         let class = self.class(to.class())?;
-        self.scheduler.call(to, class, request, settle).await
+        Scheduler::call(&self.scheduler, to, class, request, settle).await
     }
 
     /// Puts a request into the mailbox of an object; the reply comes through the channel.
@@ -155,7 +155,7 @@ impl Objects {
         request: Request,
         settle: Option<Settle>,
     ) -> Result<oneshot::Receiver<Reply>, CallError> {
-        self.scheduler.request(to, self.class(to.class())?, request, settle)
+        Scheduler::request(&self.scheduler, to, self.class(to.class())?, request, settle)
     }
 
     /// Deletes an object; `false` if it did not exist.

@@ -5,11 +5,12 @@
 //! pool, templates, failures and outboxes are leaves. The store is called without a lock: it may
 //! answer on the same thread.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use steadfast_store::{
-    self as store, EntityId, Entropy, Outcome, Store, StoreClock, StoreError, futures::FutureExt,
+    self as store, EntityId, Entropy, OpaqueArc, OpaqueWeak, Outcome, Store, StoreClock,
+    StoreError, futures::FutureExt,
 };
 use tokio::{runtime::Handle as Tokio, sync::oneshot};
 
@@ -60,10 +61,10 @@ impl Scheduler {
         store: Arc<dyn Store>,
         entropy: Arc<dyn Entropy>,
         options: ObjectOptions,
-    ) -> Result<Arc<Self>, StoreError> {
+    ) -> Result<OpaqueArc<Self>, StoreError> {
         let failed = |error: std::io::Error| StoreError::Unavailable { reason: error.to_string() };
         let tokio = Tokio::current();
-        let scheduler = Arc::new(Self {
+        let scheduler = OpaqueArc::new(Self {
             clock: store.clock().clone(),
             connections: ConnectionRegistry::new(store.owner().epoch, tokio.clone()),
             store,
@@ -75,13 +76,13 @@ impl Scheduler {
             entropy,
             pool: Pool::start(options.threads).map_err(failed)?,
         });
-        scheduler.tokio.spawn(Self::evict_idle(Arc::downgrade(&scheduler)).boxed());
+        scheduler.tokio.spawn(Self::evict_idle(scheduler.downgrade()).boxed());
         Ok(scheduler)
     }
 
     /// Puts a request into the mailbox of an object; the reply comes through the channel.
     pub(super) fn request(
-        self: &Arc<Self>,
+        scheduler: &OpaqueArc<Self>,
         address: &store::Address,
         class: &Arc<ServedClass>,
         request: Request,
@@ -93,10 +94,10 @@ impl Scheduler {
         let (reply, replied) = oneshot::channel();
         let mut pending = PendingRequest { request, settle, reply };
         loop {
-            let (entry, used) = self.table.entry(address.id(), &self.options, || {
-                ObjectEntry::new(address.clone(), class.clone(), Arc::downgrade(self))
+            let (entry, used) = scheduler.table.entry(address.id(), &scheduler.options, || {
+                ObjectEntry::new(address.clone(), class.clone(), scheduler.downgrade())
             });
-            match entry.push(self, pending, used) {
+            match entry.push(scheduler, pending, used) {
                 None => return Ok(replied),
                 // The entry was evicted since it was looked up.
                 Some(back) => pending = back,
@@ -106,13 +107,13 @@ impl Scheduler {
 
     /// The same, and waits for the reply.
     pub(super) async fn call(
-        self: &Arc<Self>,
+        scheduler: &OpaqueArc<Self>,
         address: &store::Address,
         class: &Arc<ServedClass>,
         request: Request,
         settle: Option<Settle>,
     ) -> Reply {
-        let replied = self.request(address, class, request, settle)?;
+        let replied = Self::request(scheduler, address, class, request, settle)?;
         replied.await.unwrap_or(Err(CallError::Store(StoreError::Closed)))
     }
 }
@@ -191,7 +192,7 @@ pub(super) struct EndedTurn {
 pub(super) struct ObjectEntry {
     pub(super) address: store::Address,
     pub(super) class: Arc<ServedClass>,
-    pub(super) scheduler: Weak<Scheduler>,
+    pub(super) scheduler: OpaqueWeak<Scheduler>,
     slot: Mutex<Slot>,
 }
 
@@ -219,7 +220,7 @@ impl ObjectEntry {
     pub(super) fn new(
         address: store::Address,
         class: Arc<ServedClass>,
-        scheduler: Weak<Scheduler>,
+        scheduler: OpaqueWeak<Scheduler>,
     ) -> Self {
         Self { address, class, scheduler, slot: Mutex::default() }
     }
@@ -268,9 +269,9 @@ impl ObjectEntry {
         debug_assert_eq!(slot.executor.is_some(), slot.actor.holds_executor());
     }
 
-    fn perform(self: &Arc<Self>, scheduler: &Arc<Scheduler>, deferred: DeferredOutputs) {
+    fn perform(self: &Arc<Self>, scheduler: &OpaqueArc<Scheduler>, deferred: DeferredOutputs) {
         if deferred.load {
-            scheduler.load(self.clone());
+            Scheduler::load(scheduler, self.clone());
         }
         for (sender, reply) in deferred.replies {
             // Ignore receivers that were dropped.
@@ -298,7 +299,7 @@ impl ObjectEntry {
     /// Puts a request into the mailbox. It is returned if the entry is evicted.
     pub(super) fn push(
         self: &Arc<Self>,
-        scheduler: &Arc<Scheduler>,
+        scheduler: &OpaqueArc<Scheduler>,
         pending: PendingRequest,
         used: u64,
     ) -> Option<PendingRequest> {
@@ -314,7 +315,7 @@ impl ObjectEntry {
     /// Takes in the object that was read from the store.
     pub(super) fn loaded(
         self: &Arc<Self>,
-        scheduler: &Arc<Scheduler>,
+        scheduler: &OpaqueArc<Scheduler>,
         loaded: Result<Box<TurnExecutor>, CallError>,
     ) {
         let mut deferred = DeferredOutputs::default();
@@ -349,7 +350,7 @@ impl ObjectEntry {
     /// turn's first commit.
     pub(super) fn turn_ended(
         self: &Arc<Self>,
-        scheduler: &Arc<Scheduler>,
+        scheduler: &OpaqueArc<Scheduler>,
         turn: EndedTurn,
         takes: bool,
     ) -> (u64, Option<PendingRequest>) {
@@ -372,7 +373,7 @@ impl ObjectEntry {
     /// Ends a burst, all commits of which are submitted.
     pub(super) fn burst_ended(
         self: &Arc<Self>,
-        scheduler: &Arc<Scheduler>,
+        scheduler: &OpaqueArc<Scheduler>,
         executor: Box<TurnExecutor>,
         usable: bool,
     ) {

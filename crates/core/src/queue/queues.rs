@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use steadfast_store::{
-    Commit, EntityId, EntityKind, Entropy, InvalidInput, Store, StoreError, Work, Write,
+    Commit, EntityId, EntityKind, Entropy, InvalidInput, OpaqueArc, Store, StoreError, Work, Write,
     futures::FutureExt, queue_address,
 };
 use tokio::sync::watch;
@@ -40,7 +40,7 @@ pub(crate) struct QueueDeclarations {
 /// The queues of a program. Cloning is cheap.
 #[derive(Clone)]
 pub struct Queues {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: OpaqueArc<Shared>,
     pub(super) key: Option<RequestKey>,
 }
 
@@ -106,7 +106,7 @@ impl Queues {
         client: Client,
     ) -> Self {
         let QueueDeclarations { settings, consumers } = declared;
-        let shared = Arc::new(Shared {
+        let shared = OpaqueArc::new(Shared {
             careful_until: store.owner().unclean_until.unwrap_or(0),
             clock: store.clock().clone(),
             store,

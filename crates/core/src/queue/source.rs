@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use steadfast_store::{NoticeBatch, QueuedMessage, StoreError, Timestamp, futures::FutureExt};
+use steadfast_store::{
+    NoticeBatch, OpaqueArc, QueuedMessage, StoreError, Timestamp, futures::FutureExt,
+};
 use tokio::task::{JoinError, JoinSet};
 
 use super::{
@@ -23,7 +25,7 @@ use crate::dispatch::{
 const PAGE: usize = 512;
 
 pub(super) struct ConsumedQueue {
-    shared: Arc<Shared>,
+    shared: OpaqueArc<Shared>,
     queue: Arc<QueueState>,
     consumer: Arc<dyn Consume>,
     options: ConsumeOptions,
@@ -52,7 +54,7 @@ enum Next {
 
 impl ConsumedQueue {
     pub(super) fn new(
-        shared: Arc<Shared>,
+        shared: OpaqueArc<Shared>,
         queue: Arc<QueueState>,
         consumer: Arc<dyn Consume>,
         options: ConsumeOptions,

@@ -3,7 +3,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use steadfast_store::{Lease, Outcome, Position, QueuedMessage, State, StoreError, crash};
+use steadfast_store::{
+    Lease, OpaqueArc, Outcome, Position, QueuedMessage, State, StoreError, crash,
+};
 
 use super::{
     consumer::{Consume, ConsumerTime, Decisions, RawDelivery},
@@ -28,7 +30,7 @@ pub const QUEUE_CRASH_POINTS: &[&str] = &[
 
 /// Delivers messages together to a consumer.
 pub(super) struct BatchWorker {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: OpaqueArc<Shared>,
     pub(super) queue: Arc<QueueState>,
     pub(super) consumer: Arc<dyn Consume>,
     /// Each attempt is counted before it begins.

@@ -1,9 +1,9 @@
 //! `Client`: the operations of a running program.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use parking_lot::RwLock;
-use steadfast_store::StoreError;
+use steadfast_store::{OpaqueArc, OpaqueWeak, StoreError};
 
 use super::{RunningProgram, Runtime};
 use crate::{
@@ -26,7 +26,7 @@ pub struct Client {
 
 #[derive(Clone)]
 enum ClientTarget {
-    Local(Arc<RwLock<Weak<RunningProgram>>>),
+    Local(Arc<RwLock<OpaqueWeak<RunningProgram>>>),
     Remote(Arc<dyn RemoteProgram>),
 }
 
@@ -50,9 +50,9 @@ pub trait Receive<M> {
 }
 
 impl Client {
-    pub(crate) fn attach(&self, running: &Arc<RunningProgram>) {
+    pub(crate) fn attach(&self, running: &OpaqueArc<RunningProgram>) {
         if let ClientTarget::Local(here) = &self.target {
-            *here.write() = Arc::downgrade(running);
+            *here.write() = running.downgrade();
         }
     }
 
@@ -68,7 +68,7 @@ impl Client {
     }
 
     /// The program in this process, while it runs, or the transport to another process.
-    pub(crate) fn backend(&self) -> Result<Backend<Arc<RunningProgram>>, StoreError> {
+    pub(crate) fn backend(&self) -> Result<Backend<OpaqueArc<RunningProgram>>, StoreError> {
         let here = match &self.target {
             ClientTarget::Local(here) => here,
             ClientTarget::Remote(program) => return Ok(Backend::Remote(program.clone())),

@@ -12,7 +12,7 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
-use steadfast_store::{Address, Entropy, StoreClock, Timestamp};
+use steadfast_store::{Address, Entropy, OpaqueArc, StoreClock, Timestamp};
 
 use super::{
     fold::{RunFold, StepResult},
@@ -26,7 +26,7 @@ use crate::{
 
 /// The context of a run. Cheap to clone.
 #[derive(Clone)]
-pub struct Ctx(pub(super) Arc<Inner>);
+pub struct Ctx(pub(super) OpaqueArc<Inner>);
 
 pub(super) struct Inner {
     pub(super) environment: Environment,
@@ -51,7 +51,7 @@ pub(super) type SourceLine = &'static Location<'static>;
 
 impl Ctx {
     pub(super) fn new(environment: Environment, fold: RunFold, cut_off: u32) -> Self {
-        Self(Arc::new(Inner { environment, state: Mutex::new(State::new(fold, cut_off)) }))
+        Self(OpaqueArc::new(Inner { environment, state: Mutex::new(State::new(fold, cut_off)) }))
     }
 
     /// The id of the run.

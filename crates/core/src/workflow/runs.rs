@@ -4,7 +4,7 @@ use std::sync::{Arc, atomic::AtomicI64};
 
 use serde::Serialize;
 use serde_json::Value;
-use steadfast_store::{Address, Entropy, Store, StoreClock};
+use steadfast_store::{Address, Entropy, OpaqueArc, Store, StoreClock};
 use tokio::sync::watch;
 
 use super::{
@@ -20,7 +20,7 @@ use crate::{Buckets, Objects, RequestKey, name_map::NameMap, script::Script};
 /// The workflows of a program, and their active runs.
 #[derive(Clone)]
 pub struct Runs {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: OpaqueArc<Shared>,
     pub(super) key: Option<RequestKey>,
 }
 
@@ -69,7 +69,7 @@ impl Runs {
             folds: FoldCache::default(),
             leases: AtomicI64::new(-1),
         };
-        Self { shared: Arc::new(shared), key: None }
+        Self { shared: OpaqueArc::new(shared), key: None }
     }
 
     /// Records the next change under a key: a start, an event, pause, resume, terminate or restart.
@@ -100,7 +100,7 @@ impl Runs {
     }
 
     fn unshared(&mut self) -> &mut Shared {
-        Arc::get_mut(&mut self.shared).expect("nothing runs yet")
+        self.shared.get_mut().expect("nothing runs yet")
     }
 
     /// The workflows, in order.
