@@ -108,7 +108,8 @@ struct Shell {
 }
 
 /// Builds the shipped program by a link to the one of the tests. Other projects are built without
-/// network, with the versions of this one, into the target folder of the tests.
+/// network, with the versions of this one, into the target folder of the tests, whose crates are
+/// shared.
 const CARGO: &str = r#"#!/bin/sh
 set -e
 case "$*" in
@@ -116,7 +117,7 @@ case "$*" in
   'run --release') "$0" build --release; exec target/release/steadfast ;;
   *)
     [ -e target ] || { cp "$CHECKOUT/Cargo.lock" .; ln -s "$CHECKOUT/target" target; }
-    exec "$CARGO" "$@" --offline
+    exec "$CARGO" "$@" --offline --config "$CHECKOUT/Cargo.toml"
 esac
 "#;
 

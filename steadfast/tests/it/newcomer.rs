@@ -11,10 +11,12 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Cargo in this folder, with the target folder of the tests and without network.
+/// Cargo in this folder, with the target folder of the tests and without network. It optimizes the
+/// crates that the checkout optimizes, so that those of other people are there already.
 fn cargo(folder: &Path, verb: &str) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(folder).args([verb, "--offline", "--quiet"]);
+    command.arg("--config").arg(root().join("Cargo.toml"));
     command.env("CARGO_TARGET_DIR", root().join("target"));
     command
 }

@@ -27,6 +27,7 @@ pub(crate) struct Program {
     pub(crate) folder: PathBuf,
 }
 
+#[derive(Clone)]
 pub(crate) struct Test {
     pub(crate) program: Arc<Program>,
     pub(crate) name: String,

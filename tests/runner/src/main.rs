@@ -1,10 +1,11 @@
 //! Runs every test of the workspace in a process of its own, in one pool: a slow test holds up
 //! no other, and one that hangs is ended and named.
 //!
-//! `runner BUILT TIMES [--quick] [--first-failure] [NAME...]`: `BUILT` is what `cargo build
-//! --message-format json` printed, `TIMES` a file that keeps how long each test took, so that the
-//! next time the longest begin first. `--first-failure` begins with the shortest, and ends when a
-//! test has failed: it asks whether anyone notices a fault.
+//! `runner BUILT TIMES [--quick] [--first-failure] [--rounds=N] [NAME...]`: `BUILT` is what `cargo
+//! build --message-format json` printed, `TIMES` a file that keeps how long each test took, so that
+//! the next time the longest begin first. `--first-failure` begins with the shortest, and ends when
+//! a test has failed: it asks whether anyone notices a fault. `--rounds` runs each test that often:
+//! it asks whether one fails by chance.
 
 #![expect(clippy::disallowed_methods, reason = "it says how long tests really took")]
 
@@ -27,6 +28,8 @@ use self::{
 };
 
 const FIRST_FAILURE: &str = "--first-failure";
+const QUICK_ONLY: &str = "--quick";
+const ROUNDS: &str = "--rounds=";
 
 /// A quick run leaves out the tests that took more processor time when they last ran: models with
 /// thousands of histories, and years of load.
@@ -51,11 +54,20 @@ fn run() -> io::Result<bool> {
     let mut path = || arguments.next().map(PathBuf::from).ok_or(io::ErrorKind::InvalidInput);
     let (built, times) = (path()?, path()?);
     let (flags, names): (Vec<_>, Vec<_>) = arguments.partition(|it| it.starts_with('-'));
-    if let Some(flag) = flags.iter().find(|it| !["--quick", FIRST_FAILURE].contains(&it.as_str())) {
-        return Err(io::Error::other(format!("{flag} is unknown; name tests, or parts of names")));
+    let (mut is_quick, mut is_until_failure, mut rounds) = (false, false, 1);
+    for flag in &flags {
+        let asked = flag.strip_prefix(ROUNDS).and_then(|it| it.parse::<usize>().ok());
+        match (flag.as_str(), asked) {
+            (QUICK_ONLY, _) => is_quick = true,
+            (FIRST_FAILURE, _) => is_until_failure = true,
+            (_, Some(asked)) => rounds = asked,
+            (_, None) => {
+                let unknown = format!("{flag} is unknown; name tests, or parts of names");
+                return Err(io::Error::other(unknown));
+            }
+        }
     }
-    let is_until_failure = flags.iter().any(|it| it == FIRST_FAILURE);
-    let choice = Choice { is_quick: flags.iter().any(|it| it == "--quick"), names };
+    let choice = Choice { is_quick, names };
     let mut tests = list::tests(&fs::read_to_string(built)?, &choice)?;
     if tests.is_empty() {
         return Err(io::Error::other("no test has this name"));
@@ -75,6 +87,7 @@ fn run() -> io::Result<bool> {
     if is_until_failure {
         tests.reverse();
     }
+    let tests = std::iter::repeat_n(tests, rounds).flatten().collect();
     let begun = Instant::now();
     let ran = pool::run(tests, jobs(), is_until_failure)?;
     known.extend(ran.iter().map(|it| (it.test.to_string(), (it.time, it.cpu))));
