@@ -15,7 +15,7 @@ mod quotas;
 mod runs;
 mod sessions;
 mod streams;
-mod table;
+pub(crate) mod table;
 mod tokens;
 
 use steadfast_core::Error;

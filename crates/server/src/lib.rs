@@ -18,6 +18,7 @@ pub mod fuzz;
 mod guard;
 mod history;
 pub mod http;
+mod list;
 mod listener;
 mod live;
 mod logging;

@@ -1,23 +1,23 @@
 //! Pages of the console, rendered on the server. They read the same data as the API, and need no
 //! script: a script only refreshes a part of a page.
 
-mod audit;
-mod buckets;
+pub(crate) mod audit;
+pub(crate) mod buckets;
 mod chart;
-mod components;
+pub(crate) mod components;
 pub(crate) mod docs;
 mod forms;
 mod login;
 mod message_form;
-mod objects;
-mod processes;
-mod queues;
-mod quotas;
-mod runs;
+pub(crate) mod objects;
+pub(crate) mod processes;
+pub(crate) mod queues;
+pub(crate) mod quotas;
+pub(crate) mod runs;
 mod search;
-mod sessions;
+pub(crate) mod sessions;
 mod start;
-mod streams;
+pub(crate) mod streams;
 #[cfg(test)]
 mod tests;
 

@@ -6,13 +6,8 @@ use steadfast_api::{
     audit::{AuditEntry, ListAudit},
 };
 
-use super::{
-    client::Client,
-    noun::Noun,
-    output::try_print,
-    table::{Table, or_dash},
-};
-use crate::{args::AskArgs, failure::Failure};
+use super::{client::Client, noun::Noun, output::try_print};
+use crate::{args::AskArgs, failure::Failure, pages::audit::columns};
 
 pub(super) fn noun() -> Noun {
     Noun::new("audit", "Read the audit log")
@@ -70,21 +65,5 @@ fn tail(page: &Page<AuditEntry>) -> String {
     if page.items.is_empty() {
         return "nothing is recorded; records begin when access is closed\n".into();
     }
-    let mut table = Table::new(&[
-        "NUMBER", "AT", "TOKEN", "NAME", "CLIENT", "ACTION", "TARGET", "OUTCOME", "DETAIL",
-    ]);
-    for it in page.items.iter().rev() {
-        table.row([
-            it.number.to_string(),
-            it.at.clone(),
-            or_dash(it.token.as_deref()),
-            or_dash(it.name.as_deref()),
-            it.client.clone(),
-            it.action.clone(),
-            it.target.clone(),
-            it.outcome.clone(),
-            or_dash(Some(&*it.facts()).filter(|it| !it.is_empty())),
-        ]);
-    }
-    table.write()
+    columns().write(page.items.iter().rev())
 }

@@ -20,7 +20,10 @@ use super::{
     noun::Noun,
     table::{Table, or_dash},
 };
-use crate::waterfall::words;
+use crate::{
+    pages::buckets::{blob_columns, columns, listed},
+    waterfall::words,
+};
 
 pub(super) fn noun() -> Noun {
     Noun::new("buckets", "List buckets, copy files into and out of them, set their rules")
@@ -139,14 +142,7 @@ fn list(page: &Page<Bucket>) -> String {
     if page.items.is_empty() {
         return "no buckets; create one with `steadfast buckets create`\n".into();
     }
-    let mut table = Table::new(&["BUCKET", "CREATED", "MAX BLOB BYTES", "RULES", "LIFECYCLE"]);
-    for it in &page.items {
-        let max = it.max_blob_bytes.map(|it| it.to_string());
-        let (rules, lifecycle) = (it.rules.len().to_string(), it.lifecycle.len().to_string());
-        let (name, created) = (it.name.to_string(), it.created_at.rfc3339());
-        table.row([name, created, or_dash(max.as_deref()), rules, lifecycle]);
-    }
-    table.write()
+    columns().write(&page.items)
 }
 
 fn create(SavedBucket { bucket, created }: &SavedBucket) -> String {
@@ -163,16 +159,7 @@ fn ls(it: &ListBlobs, page: &BlobPage) -> String {
             false => format!("bucket {bucket} has no keys that begin with `{prefix}`\n"),
         };
     }
-    let mut table = Table::new(&["KEY", "SIZE", "MODIFIED", "TYPE", "SEQUENCE"]);
-    for prefix in &page.prefixes {
-        table.row([prefix, "-", "-", "-", "-"].map(str::to_owned));
-    }
-    for it in &page.items {
-        let (size, sequence) = (it.size.to_string(), it.sequence.to_string());
-        let kind = or_dash(it.content_type.as_deref());
-        table.row([it.key.clone(), size, it.modified_at.clone(), kind, sequence]);
-    }
-    table.write()
+    blob_columns("", "").write(&listed(page))
 }
 
 fn rm(it: &DeleteBlob, DeletedBlob { key, sequence }: &DeletedBlob) -> String {

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use steadfast_api::{
     Operation, Page,
     objects::{
-        CallObject, DeleteObject, ListClasses, ListObjects, ListTurns, ObjectClass, ObjectDetail,
-        ObjectEntry, QueryObject, ShowObject, ShowTurn, SqlRows, TurnDetail, TurnEntry,
+        CallObject, DeleteObject, ListClasses, ListObjects, ListTurns, ObjectDetail, ObjectEntry,
+        QueryObject, ShowObject, ShowTurn, SqlRows, TurnDetail,
     },
 };
 
@@ -18,11 +18,21 @@ use super::{
     output::print,
     table::{Table, or_dash},
 };
-use crate::{api::objects::file_name, args::AskArgs, failure::Failure};
+use crate::{
+    api::objects::file_name,
+    args::AskArgs,
+    failure::Failure,
+    pages::objects::{
+        alarm_columns, class_columns, columns, connection_columns, table_columns,
+        turns::turn_columns, yes,
+    },
+};
 
 pub(super) fn noun() -> Noun {
     Noun::new("objects", "List and call objects, query them in SQL, show their turns")
-        .verb::<ListClasses>("classes", &["objects classes"], |_, page| classes(page))
+        .verb::<ListClasses>("classes", &["objects classes"], |_, page| {
+            class_columns().write(&page.items)
+        })
         .verb::<ListObjects>("list", &["objects list counter --prefix visits/"], |_, page| {
             list(page)
         })
@@ -73,34 +83,11 @@ pub(super) fn noun() -> Noun {
         )
 }
 
-fn classes(page: &Page<ObjectClass>) -> String {
-    let mut table = Table::new(&["CLASS", "OBJECTS", "SERVED"]);
-    for it in &page.items {
-        table.row([it.name.clone(), at_least(it.objects, it.more), yes(it.served).into()]);
-    }
-    table.write()
-}
-
-fn yes(it: bool) -> &'static str {
-    if it { "yes" } else { "no" }
-}
-
-/// A number that may be a lower bound.
-fn at_least(number: usize, more: bool) -> String {
-    format!("{number}{}", if more { "+" } else { "" })
-}
-
 fn list(page: &Page<ObjectEntry>) -> String {
     if page.items.is_empty() {
         return "no objects; the first call that changes an object creates it\n".into();
     }
-    let mut table = Table::new(&["NAME", "TURNS", "IN MEMORY", "UPDATED", "CREATED"]);
-    for it in &page.items {
-        let updated = or_dash(it.updated_at.as_deref());
-        let (name, turns, created) = (it.name.clone(), it.turns.to_string(), it.created_at.clone());
-        table.row([name, turns, yes(it.awake).into(), updated, created]);
-    }
-    table.write()
+    columns().write(&page.items)
 }
 
 fn rows(found: &SqlRows) -> String {
@@ -127,31 +114,13 @@ fn cell(value: &Value) -> String {
 fn show(it: &ObjectDetail) -> String {
     let mut text = facts(it);
     if !it.tables.is_empty() {
-        let mut table = Table::new(&["TABLE", "ROWS", "COLUMNS"]);
-        for it in &it.tables {
-            let rows = it.rows.map(|rows| at_least(rows, it.more));
-            table.row([it.name.clone(), or_dash(rows.as_deref()), it.columns.join(", ")]);
-        }
-        text.push_str(&format!("\n{}", table.write()));
+        text.push_str(&format!("\n{}", table_columns("").write(&it.tables)));
     }
     if !it.alarms.is_empty() {
-        let mut table = Table::new(&["ALARM", "DUE", "MESSAGE", "ATTEMPTS", "STATE", "ERROR"]);
-        for it in &it.alarms {
-            let (ring_at, message) = (it.ring_at.clone(), it.message.clone());
-            let state = if it.failed { "failed" } else { "set" };
-            let error = or_dash(it.error.as_deref());
-            let attempts = it.attempts.to_string();
-            table.row([it.name.clone(), ring_at, message, attempts, state.into(), error]);
-        }
-        text.push_str(&format!("\n{}", table.write()));
+        text.push_str(&format!("\n{}", alarm_columns().write(&it.alarms)));
     }
     if !it.connections.is_empty() {
-        let mut table = Table::new(&["CONNECTION", "SINCE", "TAGS", "ATTACHMENT"]);
-        for it in &it.connections {
-            let (id, since) = (it.id.to_string(), it.connected_at.to_string());
-            table.row([id, since, it.tags.join(", "), it.attachment.to_string()]);
-        }
-        text.push_str(&format!("\n{}", table.write()));
+        text.push_str(&format!("\n{}", connection_columns().write(&it.connections)));
     }
     text
 }
@@ -194,23 +163,13 @@ fn turns(client: &Client, args: TurnsArgs, ask: &AskArgs) -> Result<(), Failure>
         }
         None => answer(client, &turns, ask.json, |_, page| match page.items.is_empty() {
             true => "no turns are stored\n".into(),
-            false => turn_table(&page.items),
+            false => turn_columns("").write(&page.items),
         }),
     }
 }
 
-fn turn_table(turns: &[TurnEntry]) -> String {
-    let mut table = Table::new(&["TURN", "AT", "INPUT", "BYTES", "SENT", "CAUSE"]);
-    for it in turns {
-        let (turn, bytes, sent) = (it.turn.to_string(), it.bytes.to_string(), it.sent.to_string());
-        let cause = or_dash(it.cause.map(|it| it.to_string()).as_deref());
-        table.row([turn, it.at.clone(), it.input.clone(), bytes, sent, cause]);
-    }
-    table.write()
-}
-
 fn changes(it: &TurnDetail) -> String {
-    let mut text = turn_table(std::slice::from_ref(&it.entry));
+    let mut text = turn_columns("").write([&it.entry]);
     if !it.schema.is_empty() {
         let mut table = Table::new(&["SCHEMA", "NAME", "BEFORE", "AFTER"]);
         for it in &it.schema {

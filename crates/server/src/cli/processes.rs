@@ -11,10 +11,13 @@ use steadfast_api::{
 use super::{
     client::Client,
     noun::{Noun, answer},
-    streams::message_table,
-    table::{Table, or_dash},
+    table::Table,
 };
-use crate::{args::AskArgs, failure::Failure};
+use crate::{
+    args::AskArgs,
+    failure::Failure,
+    pages::{processes::columns, streams::message_columns},
+};
 
 pub(super) fn noun() -> Noun {
     Noun::new("processes", "List processes, show instances, send inputs")
@@ -55,18 +58,12 @@ fn instances(page: &Page<Instance>) -> String {
     if page.items.is_empty() {
         return "no instances; the first input creates one\n".into();
     }
-    let mut table = Table::new(&["ID", "STATUS", "MESSAGES", "UPDATED", "CREATED", "COMPLETED"]);
-    for it in page.items.iter().cloned() {
-        let (status, version) = (it.status.name().into(), it.version.to_string());
-        let completed = or_dash(it.completed_at.as_deref());
-        table.row([it.id, status, version, it.updated_at, it.created_at, completed]);
-    }
-    table.write()
+    columns("").write(&page.items)
 }
 
 fn show(it: &InstanceDetail) -> String {
     let (address, status, messages) = (&it.address, it.status.name(), it.version);
-    let table = message_table(&it.items, false);
+    let table = message_columns(true).write(&it.items);
     format!("{address}  {status}  {messages} messages\n\n{:#}\n\n{table}", it.state)
 }
 

@@ -18,10 +18,12 @@ use super::{
     output::{print, print_json, try_print},
     table::{Table, or_dash},
 };
-use crate::{args::AskArgs, failure::Failure, waterfall::words};
-
-/// Maximum characters of a body in a line.
-const BODY_MAX: usize = 100;
+use crate::{
+    args::AskArgs,
+    failure::Failure,
+    pages::queues::{attempts, columns, message_columns, short, state},
+    waterfall::words,
+};
 
 pub(super) fn noun() -> Noun {
     Noun::new("queues", "List queues, send messages, handle dead letters")
@@ -73,38 +75,7 @@ fn list(page: &Page<Queue>) -> String {
     if page.items.is_empty() {
         return "no queues; create one with `steadfast queues send`\n".into();
     }
-    let mut table = Table::new(&[
-        "QUEUE",
-        "STATE",
-        "DEPTH",
-        "READY",
-        "DELAYED",
-        "IN FLIGHT",
-        "DEAD",
-        "OLDEST",
-        "SENT/S",
-        "DONE/S",
-    ]);
-    for it in &page.items {
-        let counts = [it.depth, it.ready, it.delayed, it.in_flight, it.dead];
-        let mut row = vec![it.name.clone(), state(it).into()];
-        row.extend(counts.map(|it| it.to_string()));
-        row.extend([age(it), format!("{:.1}", it.rates.sent), format!("{:.1}", it.rates.done)]);
-        table.row(row);
-    }
-    table.write()
-}
-
-fn state(queue: &Queue) -> &'static str {
-    match (queue.paused, queue.consumed) {
-        (true, _) => "paused",
-        (false, true) => "consumed",
-        (false, false) => "pull only",
-    }
-}
-
-fn age(queue: &Queue) -> String {
-    queue.oldest_age_ms.map_or("-".into(), time)
+    columns().write(&page.items)
 }
 
 fn time(ms: u64) -> String {
@@ -119,7 +90,7 @@ fn show(it: &Queue) -> String {
     let parts = format!("{ready} ready, {delayed} delayed, {} in flight", it.in_flight);
     fact("depth", format!("{} ({parts})", it.depth));
     fact("dead", it.dead.to_string());
-    fact("oldest", age(it));
+    fact("oldest", it.oldest_age_ms.map_or("-".into(), time));
     let rates = &it.rates;
     for (name, rate) in [
         ("sent/s", rates.sent),
@@ -142,29 +113,7 @@ fn peek(it: &PeekQueue, page: &Page<QueueMessage>) -> String {
     if page.items.is_empty() {
         return format!("queue {} has no {} messages\n", it.queue, it.state.name());
     }
-    let mut table = Table::new(&["ID", "SENT", "DUE", "ATTEMPTS", "LAST ERROR", "BODY"]);
-    for it in &page.items {
-        let due = or_dash(it.due_at.as_deref());
-        let error = or_dash(it.last_error.as_deref());
-        table.row([it.id.clone(), it.enqueued_at.clone(), due, attempts(it), error, short(it)]);
-    }
-    table.write()
-}
-
-/// Attempts, and those before it was moved to this queue.
-fn attempts(message: &QueueMessage) -> String {
-    match message.attempts_before {
-        0 => message.attempts.to_string(),
-        before => format!("{} + {before}", message.attempts),
-    }
-}
-
-fn short(message: &QueueMessage) -> String {
-    let text = message.body.get();
-    match text.char_indices().nth(BODY_MAX) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
+    message_columns("").write(&page.items)
 }
 
 fn control(it: &Queue) -> String {

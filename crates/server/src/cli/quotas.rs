@@ -2,10 +2,11 @@
 
 use steadfast_api::{
     Page,
-    quotas::{ListQuotas, Quota, QuotaUse, RemoveQuota, SetQuota, ShowQuota, kinds},
+    quotas::{ListQuotas, Quota, RemoveQuota, SetQuota, ShowQuota, kinds},
 };
 
-use super::{noun::Noun, table::Table};
+use super::noun::Noun;
+use crate::pages::quotas::{columns, of};
 
 pub(super) fn noun() -> Noun {
     Noun::new("quotas", "Limit the bytes, blobs and spend of organizations")
@@ -28,11 +29,6 @@ pub(super) fn noun() -> Noun {
         )
 }
 
-fn of(it: QuotaUse, write: fn(u64) -> String) -> String {
-    let limit = it.limit.map_or_else(|| "no limit".to_owned(), write);
-    format!("{} of {limit}", write(it.used))
-}
-
 fn show(quota: &Quota) -> String {
     let rows = kinds(quota).map(|(kind, it, write)| format!("{kind:<18}{}\n", of(it, write)));
     let note = if quota.is_counting { "earlier blobs are still being counted\n" } else { "" };
@@ -43,10 +39,5 @@ fn list(page: &Page<Quota>) -> String {
     if page.items.is_empty() {
         return "no quotas; set one with `steadfast quotas set ORG --bytes 10GiB`\n".into();
     }
-    let mut table = Table::new(&["ORGANIZATION", "BYTES", "OBJECTS", "SPEND THIS MONTH"]);
-    for quota in &page.items {
-        let [bytes, objects, spend] = kinds(quota).map(|(_, it, write)| of(it, write));
-        table.row([quota.organization.clone(), bytes, objects, spend]);
-    }
-    table.write()
+    columns().write(&page.items)
 }

@@ -8,7 +8,7 @@ use steadfast_api::{
     Page,
     runs::{
         DeleteRun, ListRuns, ListWorkflows, PauseRun, RestartRun, ResumeRun, RetryRun, SendEvent,
-        ShowRun, StartRun, StartedRun, TerminateRun, WorkflowEntry,
+        ShowRun, StartRun, StartedRun, TerminateRun,
     },
 };
 use steadfast_core::workflow::{Phase, RunItem, RunView};
@@ -17,9 +17,12 @@ use super::{
     client::Client,
     noun::{Noun, answer},
     output::{print, print_json},
-    table::Table,
 };
-use crate::{args::AskArgs, failure::Failure};
+use crate::{
+    args::AskArgs,
+    failure::Failure,
+    pages::runs::{columns, workflow_columns},
+};
 
 pub(super) fn noun() -> Noun {
     Noun::new("runs", "List workflows, start runs, send events, pause and terminate")
@@ -90,7 +93,9 @@ fn list(client: &Client, it: ListRuns, ask: &AskArgs) -> Result<(), Failure> {
         return Err(Failure::new("name the workflow whose runs are filtered"));
     }
     match it.workflow.is_empty() {
-        true => answer(client, &ListWorkflows {}, ask.json, |_, page| workflows(page)),
+        true => answer(client, &ListWorkflows {}, ask.json, |_, page| {
+            workflow_columns().write(&page.items)
+        }),
         false => answer(client, &it, ask.json, |_, page| runs(page)),
     }
 }
@@ -99,27 +104,7 @@ fn runs(page: &Page<RunItem>) -> String {
     if page.items.is_empty() {
         return "no runs; start one with `steadfast runs start`\n".into();
     }
-    let mut table = Table::new(&["ID", "STATUS", "CHANGED", "STARTED"]);
-    for it in &page.items {
-        let (changed, started) = (it.changed_at.to_string(), it.created_at.to_string());
-        table.row([it.id.clone(), it.status.word().into(), changed, started]);
-    }
-    table.write()
-}
-
-fn workflows(page: &Page<WorkflowEntry>) -> String {
-    let words = Phase::ALL.map(|it| it.word().to_uppercase());
-    let mut headings = vec!["WORKFLOW"];
-    headings.extend(words.iter().map(String::as_str));
-    headings.push("CONCURRENCY");
-    let mut table = Table::new(&headings);
-    for WorkflowEntry { counts, limits } in &page.items {
-        let mut row = vec![counts.name.clone()];
-        row.extend(Phase::ALL.map(|it| counts.shown(it)));
-        row.push(limits.concurrency.to_string());
-        table.row(row);
-    }
-    table.write()
+    columns().write(&page.items)
 }
 
 fn start(client: &Client, run: StartRun, ask: &AskArgs) -> Result<(), Failure> {

@@ -1,17 +1,15 @@
 //! `steadfast streams …`.
 
 use steadfast_api::{
-    DeliveryState, Page,
+    Page,
     streams::{
         ListDead, ListPending, ListStreams, Message, ReviveMessage, ShowStream, Stream,
         StreamDetail,
     },
 };
 
-use super::{
-    noun::Noun,
-    table::{Table, or_dash},
-};
+use super::noun::Noun;
+use crate::pages::streams::{columns, message_columns};
 
 pub(super) fn noun() -> Noun {
     Noun::new("streams", "List message streams, pending and dead messages, revive dead ones")
@@ -42,49 +40,14 @@ fn list(page: &Page<Stream>) -> String {
     if page.items.is_empty() {
         return "no streams; the first message creates one\n".into();
     }
-    let mut table = Table::new(&["ID", "ADDRESS", "MESSAGES", "UPDATED", "CREATED"]);
-    for it in page.items.iter().cloned() {
-        table.row([it.id, it.address, it.version.to_string(), it.updated_at, it.created_at]);
-    }
-    table.write()
+    columns().write(&page.items)
 }
 
 fn show(stream: &StreamDetail) -> String {
     let StreamDetail { id, address, version, items, .. } = stream;
-    format!("{id}  {address}  {version} messages\n\n{}", message_table(items, false))
+    format!("{id}  {address}  {version} messages\n\n{}", message_columns(true).write(items))
 }
 
 fn messages(page: &Page<Message>, empty: &str) -> String {
-    if page.items.is_empty() { empty.into() } else { message_table(&page.items, true) }
-}
-
-/// Messages as rows. The first column is the argument of `revive`.
-pub(super) fn message_table(messages: &[Message], with_stream: bool) -> String {
-    let mut headings = vec!["MESSAGE", "STREAM", "POSITION", "KIND", "DIRECTION", "TYPE", "STATE"];
-    headings.extend(["PROCESSED", "ATTEMPTS", "DUE", "EXECUTED", "ERROR"]);
-    if !with_stream {
-        headings.remove(1);
-    }
-    let mut table = Table::new(&headings);
-    for it in messages {
-        let mut cells = vec![
-            it.global_position.to_string(),
-            it.stream.clone(),
-            it.position.to_string(),
-            it.kind.clone(),
-            it.direction.clone(),
-            it.type_.clone(),
-            or_dash(it.state.map(DeliveryState::name)),
-            or_dash(it.processed.map(|it| if it { "yes" } else { "no" })),
-            or_dash(it.attempts.map(|it| it.to_string()).as_deref()),
-            or_dash(it.due_at.as_deref()),
-            or_dash(it.processed_at.as_deref()),
-            or_dash(it.error.as_deref()),
-        ];
-        if !with_stream {
-            cells.remove(1);
-        }
-        table.row(cells);
-    }
-    table.write()
+    if page.items.is_empty() { empty.into() } else { message_columns(false).write(&page.items) }
 }

@@ -3,23 +3,23 @@
 use steadfast_web::printable;
 
 /// Rows under headings.
-pub(super) struct Table {
+pub(crate) struct Table {
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     /// An empty table.
-    pub(super) fn new(headings: &[&str]) -> Self {
+    pub(crate) fn new(headings: &[&str]) -> Self {
         Self { rows: vec![headings.iter().map(|it| printable(it)).collect()] }
     }
 
     /// Adds a row.
-    pub(super) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().map(|it| printable(&it)).collect());
     }
 
     /// Writes it.
-    pub(super) fn write(&self) -> String {
+    pub(crate) fn write(&self) -> String {
         let columns = self.rows.first().map_or(0, Vec::len);
         let width = |column: usize| {
             let cells = self.rows.iter().filter_map(|row| row.get(column));
@@ -38,7 +38,7 @@ impl Table {
 }
 
 /// A cell, or a dash if it is empty.
-pub(super) fn or_dash(text: Option<&str>) -> String {
+pub(crate) fn or_dash(text: Option<&str>) -> String {
     text.unwrap_or("-").to_owned()
 }
 

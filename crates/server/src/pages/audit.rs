@@ -10,8 +10,22 @@ use steadfast_web::{
     console::{Section, console},
 };
 
-use super::components::{column, empty, field, filters, optional, pager, table, text, time, times};
-use crate::{api, server::Server};
+use super::components::{empty, field, filters, pager};
+use crate::{api, list::Columns, server::Server};
+
+/// The columns of the list.
+pub(crate) fn columns() -> Columns<'static, AuditEntry> {
+    Columns::<AuditEntry>::new()
+        .text("Number", |it| it.number.to_string())
+        .time("At", |it| it.at.clone())
+        .text("Token", |it| it.token.clone().unwrap_or_default())
+        .text("Name", |it| it.name.clone().unwrap_or_default())
+        .text("Client", |it| it.client.clone())
+        .text("Action", |it| it.action.clone())
+        .text("Target", |it| it.target.clone())
+        .text("Outcome", |it| it.outcome.clone())
+        .text("Detail", AuditEntry::facts)
+}
 
 /// Lists the records, the newest first.
 pub(super) async fn list(
@@ -21,30 +35,6 @@ pub(super) async fn list(
     let found = api::audit::list(server, query.clone()).await?;
     let filters = filters(&ListAudit { cursor: None, ..query.clone() });
     let given = |value: &Option<String>| value.clone().unwrap_or_default();
-    let columns = [
-        column("Number"),
-        times("When"),
-        column("Token"),
-        column("Name"),
-        column("Client"),
-        column("Action"),
-        column("Target"),
-        column("Outcome"),
-        column("Detail"),
-    ];
-    let row = |it: &AuditEntry| {
-        vec![
-            text(it.number),
-            time(&it.at),
-            optional(it.token.as_deref()),
-            optional(it.name.as_deref()),
-            text(&it.client),
-            text(&it.action),
-            text(&it.target),
-            text(&it.outcome),
-            text(it.facts()),
-        ]
-    };
     let content = html! {
         h1 { "Audit log" }
         p.quiet {
@@ -59,7 +49,7 @@ pub(super) async fn list(
             button.button { "Find" }
         }
         @if !found.items.is_empty() {
-            (table(&columns, found.items.iter().map(row)))
+            (columns().table(&found.items))
         } @else if filters.is_empty() {
             (empty("Nothing is recorded.", &html! { "Records begin when access is closed." }))
         } @else {

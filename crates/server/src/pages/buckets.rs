@@ -28,8 +28,8 @@ use steadfast_web::{
 use super::{
     BUCKETS,
     components::{
-        Row, Tone, badge, column, command, confirm, empty, heading_of, link, live, live_page,
-        number, optional, pager, table, table_of, text, time, times,
+        Tone, badge, column, command, confirm, empty, heading_of, link, live, live_page, number,
+        optional, pager, table, text, time, times,
     },
     forms::Fields,
 };
@@ -38,6 +38,7 @@ use crate::{
         self as api,
         blobs::{names, write},
     },
+    list::Columns,
     server::Server,
 };
 
@@ -88,25 +89,27 @@ fn size(count: u64) -> String {
     }
 }
 
+/// The columns of the list.
+pub(crate) fn columns() -> Columns<'static, Bucket> {
+    let count = |count: usize| optional(Some(count).filter(|it| 0 < *it));
+    Columns::<Bucket>::new()
+        .text("Bucket", |it| it.name.to_string())
+        .markup(|it| link(path_of(it.name.as_str()), it.name.as_str()))
+        .time("Created", |it| it.created_at.rfc3339())
+        .number("Max blob bytes", |it| it.max_blob_bytes.map_or(String::new(), |it| it.to_string()))
+        .markup(|it| optional(it.max_blob_bytes.map(size)))
+        .number("Rules", |it| it.rules.len().to_string())
+        .markup(move |it| count(it.rules.len()))
+        .number("Lifecycle", |it| it.lifecycle.len().to_string())
+        .markup(move |it| count(it.lifecycle.len()))
+}
+
 /// Lists the buckets.
 pub(super) async fn list(
     State(server): State<Arc<Server>>,
     Params(params): Params<ListBuckets>,
 ) -> Result<Page, Problem> {
     let page = api::list(server, params).await?;
-    let row = |it: &Bucket| {
-        let count = |count: usize| optional(Some(count).filter(|it| 0 < *it));
-        let (created, max) = (time(it.created_at.rfc3339()), optional(it.max_blob_bytes.map(size)));
-        let name = link(path_of(it.name.as_str()), it.name.as_str());
-        [name, created, max, count(it.rules.len()), count(it.lifecycle.len())]
-    };
-    let columns = [
-        column("Bucket"),
-        times("Created"),
-        number("Largest blob"),
-        number("Rules"),
-        number("Lifecycle"),
-    ];
     let content = html! {
         h1 { "Buckets" }
         p.lead {
@@ -125,7 +128,7 @@ pub(super) async fn list(
                 "Create one here, with an S3 client, or:",
                 "steadfast buckets create BUCKET",
             )))
-        } @else { (table(&columns, page.items.iter().map(row))) }
+        } @else { (columns().table(&page.items)) }
         (pager("/buckets", "", page.next.as_deref()))
     };
     Ok(console("Buckets", Section::Buckets, content))
@@ -242,30 +245,68 @@ fn blob_table(bucket: &str, prefix: &str, page: &BlobPage) -> Markup {
         let cp = format!("steadfast buckets cp FILE {bucket}/{prefix}");
         return empty(fact, &command("Upload a file here, with an S3 client, or:", &cp));
     }
-    let short = |key: &str| match key.strip_prefix(prefix) {
+    blob_columns(bucket, prefix).table_of("blobs", &listed(page), |_| "")
+}
+
+/// A line of a list of blobs.
+pub(crate) enum BlobLine<'a> {
+    /// The common prefix of several keys.
+    Prefix(&'a str),
+    /// A blob.
+    Blob(&'a Blob),
+}
+
+impl BlobLine<'_> {
+    fn key(&self) -> &str {
+        match self {
+            Self::Prefix(prefix) => prefix,
+            Self::Blob(blob) => &blob.key,
+        }
+    }
+
+    /// A property of the blob; a prefix has none.
+    fn of_blob(&self, text: impl Fn(&Blob) -> String) -> String {
+        match self {
+            Self::Prefix(_) => String::new(),
+            Self::Blob(blob) => text(blob),
+        }
+    }
+}
+
+/// The lines of a list of blobs: prefixes first.
+pub(crate) fn listed(page: &BlobPage) -> Vec<BlobLine<'_>> {
+    let prefixes = page.prefixes.iter().map(|it| BlobLine::Prefix(it));
+    prefixes.chain(page.items.iter().map(BlobLine::Blob)).collect()
+}
+
+/// The columns of the blobs below a prefix of a bucket.
+pub(crate) fn blob_columns<'a>(bucket: &'a str, prefix: &'a str) -> Columns<'a, BlobLine<'a>> {
+    let short = move |key: &str| match key.strip_prefix(prefix) {
         Some("") | None => key.to_owned(),
         Some(rest) => rest.to_owned(),
     };
-    let folder = |it: &String| {
-        let name = html! { a.address.folder href=(path_in(bucket, it)) { (short(it)) } };
-        Row::from([name, html! {}, html! {}, html! {}, html! {}, html! {}])
+    let name = move |it: &BlobLine<'_>| match it {
+        BlobLine::Prefix(key) => {
+            html! { a.address.folder href=(path_in(bucket, key)) { (short(key)) } }
+        }
+        BlobLine::Blob(it) => link(path_to(bucket, &it.key), short(&it.key)),
     };
-    let blob = |it: &Blob| {
-        let name = link(path_to(bucket, &it.key), short(&it.key));
-        let get = html! { a.button href=(bytes_of(bucket, &it.key)) { "Download" } };
-        let (kind, written) = (optional(it.content_type.as_deref()), time(&it.modified_at));
-        Row::from([name, text(size(it.size)), kind, written, text(it.sequence), get])
+    let get = move |it: &BlobLine<'_>| match it {
+        BlobLine::Prefix(_) => html! {},
+        BlobLine::Blob(it) => {
+            html! { a.button href=(bytes_of(bucket, &it.key)) { "Download" } }
+        }
     };
-    let columns = [
-        column("Key"),
-        number("Size"),
-        column("Type"),
-        times("Written"),
-        number("Sequence"),
-        column("Actions").class("picture"),
-    ];
-    let rows = page.prefixes.iter().map(folder).chain(page.items.iter().map(blob));
-    table_of("blobs", &columns, rows)
+    Columns::<BlobLine<'_>>::new()
+        .text("Key", |it| it.key().to_owned())
+        .markup(name)
+        .number("Size", |it| it.of_blob(|it| it.size.to_string()))
+        .markup(|it| text(it.of_blob(|it| size(it.size))))
+        .time("Modified", |it| it.of_blob(|it| it.modified_at.clone()))
+        .text("Type", |it| it.of_blob(|it| it.content_type.clone().unwrap_or_default()))
+        .number("Sequence", |it| it.of_blob(|it| it.sequence.to_string()))
+        .console("Actions", get)
+        .class("picture")
 }
 
 /// Lists the events of a bucket: the change, the rule that sent it, and the state of its message.

@@ -21,29 +21,29 @@ const CODE_CHARACTERS_MAX: usize = 20_000;
 
 /// A column of a table.
 #[derive(Clone, Debug)]
-pub(super) struct Column {
+pub(crate) struct Column {
     heading: Cow<'static, str>,
     class: &'static str,
 }
 
 /// A column of texts.
-pub(super) fn column(heading: impl Into<Cow<'static, str>>) -> Column {
+pub(crate) fn column(heading: impl Into<Cow<'static, str>>) -> Column {
     Column { heading: heading.into(), class: "" }
 }
 
 /// A column of numbers, aligned to the right.
-pub(super) fn number(heading: impl Into<Cow<'static, str>>) -> Column {
+pub(crate) fn number(heading: impl Into<Cow<'static, str>>) -> Column {
     column(heading).class("number")
 }
 
 /// A column of times.
-pub(super) fn times(heading: &str) -> Column {
+pub(crate) fn times(heading: &str) -> Column {
     column(format!("{heading} (UTC)"))
 }
 
 impl Column {
     /// Sets the class of its cells.
-    pub(super) fn class(self, class: &'static str) -> Self {
+    pub(crate) fn class(self, class: &'static str) -> Self {
         Self { class, ..self }
     }
 
@@ -55,7 +55,7 @@ impl Column {
 
 /// A row of a table.
 #[derive(Debug)]
-pub(super) struct Row {
+pub(crate) struct Row {
     class: &'static str,
     cells: Vec<Markup>,
 }
@@ -74,19 +74,19 @@ impl From<Vec<Markup>> for Row {
 
 impl Row {
     /// Sets the class of the row.
-    pub(super) fn class(self, class: &'static str) -> Self {
+    pub(crate) fn class(self, class: &'static str) -> Self {
         Self { class, ..self }
     }
 }
 
 /// A table. An empty cell is a dash, and is omitted where rows are cards. A cell with several
 /// elements must wrap them in one `div`.
-pub(super) fn table<R: Into<Row>>(columns: &[Column], rows: impl IntoIterator<Item = R>) -> Markup {
+pub(crate) fn table<R: Into<Row>>(columns: &[Column], rows: impl IntoIterator<Item = R>) -> Markup {
     table_of("", columns, rows)
 }
 
 /// A table with its own class.
-pub(super) fn table_of<R: Into<Row>>(
+pub(crate) fn table_of<R: Into<Row>>(
     class: &'static str,
     columns: &[Column],
     rows: impl IntoIterator<Item = R>,
@@ -139,28 +139,28 @@ fn some(class: &str) -> Option<&str> {
 }
 
 /// A text, escaped.
-pub(super) fn text(text: impl maud::Render) -> Markup {
+pub(crate) fn text(text: impl maud::Render) -> Markup {
     html! { (text) }
 }
 
 /// A value that may be missing.
-pub(super) fn optional(value: Option<impl maud::Render>) -> Markup {
+pub(crate) fn optional(value: Option<impl maud::Render>) -> Markup {
     html! { @if let Some(value) = value { (value) } }
 }
 
 /// A link with a name.
-pub(super) fn link(href: impl AsRef<str>, label: impl maud::Render) -> Markup {
+pub(crate) fn link(href: impl AsRef<str>, label: impl maud::Render) -> Markup {
     html! { a.address href=(href.as_ref()) { (label) } }
 }
 
 /// A count with a link to the counted items; nothing if it is 0.
-pub(super) fn count(count: u64, href: impl AsRef<str>) -> Markup {
+pub(crate) fn count(count: u64, href: impl AsRef<str>) -> Markup {
     html! { @if 0 < count { a href=(href.as_ref()) { (count) } } }
 }
 
 /// The colour of a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tone {
+pub(crate) enum Tone {
     /// Done, or as intended.
     Good,
     /// In progress.
@@ -174,7 +174,7 @@ pub(super) enum Tone {
 }
 
 /// A status badge.
-pub(super) fn badge(tone: Tone, word: &str) -> Markup {
+pub(crate) fn badge(tone: Tone, word: &str) -> Markup {
     let class = match tone {
         Tone::Good => "done",
         Tone::Active => "going",
@@ -186,14 +186,14 @@ pub(super) fn badge(tone: Tone, word: &str) -> Markup {
 }
 
 /// A time for people, with the exact value for programs.
-pub(super) fn time(rfc3339: impl AsRef<str>) -> Markup {
+pub(crate) fn time(rfc3339: impl AsRef<str>) -> Markup {
     let time = rfc3339.as_ref();
     let shown = time.split_once('.').map_or(time, |(seconds, _)| seconds).replace('T', " ");
     html! { time datetime=(time) title=(time) { (shown) } }
 }
 
 /// Text between backticks becomes code.
-pub(super) fn quoted(text: &str) -> Markup {
+pub(crate) fn quoted(text: &str) -> Markup {
     html! {
         @for (index, part) in text.split('`').enumerate() {
             @if index % 2 == 1 { code { (part) } } @else { (part) }
@@ -202,12 +202,12 @@ pub(super) fn quoted(text: &str) -> Markup {
 }
 
 /// Fixed-width text. `all` links to the full text if it is too long for a page.
-pub(super) fn code(text: &str, all: &str) -> Markup {
+pub(crate) fn code(text: &str, all: &str) -> Markup {
     code_of(text, CODE_CHARACTERS_MAX, all)
 }
 
 /// The same with another limit.
-pub(super) fn code_of(text: &str, characters_max: usize, all: &str) -> Markup {
+pub(crate) fn code_of(text: &str, characters_max: usize, all: &str) -> Markup {
     let end = text.char_indices().nth(characters_max).map(|it| it.0);
     html! {
         pre { code { (text[..end.unwrap_or(text.len())]) @if end.is_some() { "…" } } }
@@ -220,22 +220,22 @@ pub(super) fn code_of(text: &str, characters_max: usize, all: &str) -> Markup {
 }
 
 /// A value as JSON.
-pub(super) fn json(value: &Value, all: &str) -> Markup {
+pub(crate) fn json(value: &Value, all: &str) -> Markup {
     code(&format!("{value:#}"), all)
 }
 
 /// The empty state of a list: the fact, and the next step.
-pub(super) fn empty(fact: &str, next: &Markup) -> Markup {
+pub(crate) fn empty(fact: &str, next: &Markup) -> Markup {
     html! { div.empty { h2.address { (fact) } (next) } }
 }
 
 /// A command that a reader can copy.
-pub(super) fn command(about: &str, command: &str) -> Markup {
+pub(crate) fn command(about: &str, command: &str) -> Markup {
     html! { p { (about) } pre { code { (command) } } }
 }
 
 /// The filters of a list as a query, from its request without the cursor.
-pub(super) fn filters(request: &impl Serialize) -> String {
+pub(crate) fn filters(request: &impl Serialize) -> String {
     let query = serde_urlencoded::to_string(request).unwrap_or_default();
     let limit = format!("limit={}", Limit::default());
     let is_filter = |it: &&str| **it != *limit && !it.ends_with('=');
@@ -243,7 +243,7 @@ pub(super) fn filters(request: &impl Serialize) -> String {
 }
 
 /// The link to the next page of a list. The filters are a query without its `?`.
-pub(super) fn pager(path: &str, filters: &str, next: Option<&str>) -> Markup {
+pub(crate) fn pager(path: &str, filters: &str, next: Option<&str>) -> Markup {
     let filters = if filters.is_empty() { String::new() } else { format!("{filters}&") };
     html! {
         @if let Some(next) = next {
@@ -255,7 +255,7 @@ pub(super) fn pager(path: &str, filters: &str, next: Option<&str>) -> Markup {
 }
 
 /// The link back, and the title of a page.
-pub(super) fn heading_of(back: &str, label: &str, title: &str) -> Markup {
+pub(crate) fn heading_of(back: &str, label: &str, title: &str) -> Markup {
     html! {
         p.crumbs { a href=(back) { "← " (label) } }
         h1.address { (title) }
@@ -263,24 +263,24 @@ pub(super) fn heading_of(back: &str, label: &str, title: &str) -> Markup {
 }
 
 /// A group of facts under a title.
-pub(super) fn card(title: &str, content: &Markup) -> Markup {
+pub(crate) fn card(title: &str, content: &Markup) -> Markup {
     html! { section.card { h2 { (title) } (content) } }
 }
 
 /// Facts: a name and a value each.
-pub(super) fn facts(facts: impl IntoIterator<Item = (&'static str, Markup)>) -> Markup {
+pub(crate) fn facts(facts: impl IntoIterator<Item = (&'static str, Markup)>) -> Markup {
     html! {
         dl.facts { @for (name, value) in facts { div { dt { (name) } dd { (value) } } } }
     }
 }
 
 /// Lines of a card: a name or a link, and its details.
-pub(super) fn lines(lines: impl IntoIterator<Item = (Markup, Markup)>) -> Markup {
+pub(crate) fn lines(lines: impl IntoIterator<Item = (Markup, Markup)>) -> Markup {
     html! { ul.links { @for (name, about) in lines { li { (name) span { (about) } } } } }
 }
 
 /// A large number with its name, linked to the counted items.
-pub(super) fn figure(href: Option<&str>, value: impl maud::Render, about: &Markup) -> Markup {
+pub(crate) fn figure(href: Option<&str>, value: impl maud::Render, about: &Markup) -> Markup {
     html! {
         @if let Some(href) = href { a.figure href=(href) { strong { (value) } span { (about) } } }
         @else { div.figure { strong { (value) } span { (about) } } }
@@ -288,14 +288,14 @@ pub(super) fn figure(href: Option<&str>, value: impl maud::Render, about: &Marku
 }
 
 /// A number that should be 0.
-pub(super) fn alarm(href: &str, value: u64, about: &str) -> Markup {
+pub(crate) fn alarm(href: &str, value: u64, about: &str) -> Markup {
     html! {
         a.figure.alarm[0 < value] href=(href) { strong { (value) } span { (about) } }
     }
 }
 
 /// Links, one of which is current.
-pub(super) fn tabs(label: &str, tabs: impl IntoIterator<Item = (String, String, bool)>) -> Markup {
+pub(crate) fn tabs(label: &str, tabs: impl IntoIterator<Item = (String, String, bool)>) -> Markup {
     html! {
         nav.tabs aria-label=(label) {
             @for (href, word, is_chosen) in tabs {
@@ -306,14 +306,14 @@ pub(super) fn tabs(label: &str, tabs: impl IntoIterator<Item = (String, String, 
 }
 
 /// A form with one button, which is disabled unless `fits`.
-pub(super) fn button(action: &str, word: &str, fits: bool) -> Markup {
+pub(crate) fn button(action: &str, word: &str, fits: bool) -> Markup {
     html! {
         form method="post" action=(action) { button.button disabled[!fits] { (word) } }
     }
 }
 
 /// A form with one button that needs a confirmation, for irreversible actions.
-pub(super) fn confirm(action: &str, word: &str, warning: &str, sure: &str) -> Markup {
+pub(crate) fn confirm(action: &str, word: &str, warning: &str, sure: &str) -> Markup {
     let key = action.rsplit('/').next().unwrap_or_default();
     html! {
         details.confirm data-key=(key) {
@@ -327,12 +327,12 @@ pub(super) fn confirm(action: &str, word: &str, warning: &str, sure: &str) -> Ma
 }
 
 /// A hidden field of a form.
-pub(super) fn hidden(name: &str, value: impl maud::Render) -> Markup {
+pub(crate) fn hidden(name: &str, value: impl maud::Render) -> Markup {
     html! { input type="hidden" name=(name) value=(value); }
 }
 
 /// A labelled field of a form in one line.
-pub(super) fn field(label: &str, name: &str, value: &str, placeholder: &str) -> Markup {
+pub(crate) fn field(label: &str, name: &str, value: &str, placeholder: &str) -> Markup {
     html! {
         span.pair {
             label for=(name) { (label) }
@@ -343,7 +343,7 @@ pub(super) fn field(label: &str, name: &str, value: &str, placeholder: &str) -> 
 }
 
 /// A form behind a button. It stays open while the page is refreshed.
-pub(super) fn ask(key: &str, word: &str, action: &str, fields: &Markup) -> Markup {
+pub(crate) fn ask(key: &str, word: &str, action: &str, fields: &Markup) -> Markup {
     html! {
         details.act data-key=(key) {
             summary.button { (word) "…" }
@@ -354,19 +354,19 @@ pub(super) fn ask(key: &str, word: &str, action: &str, fields: &Markup) -> Marku
 
 /// The part of a page that the script refreshes while it is busy. Without a script it stays as
 /// rendered.
-pub(super) fn live(busy: bool, content: &Markup) -> Markup {
+pub(crate) fn live(busy: bool, content: &Markup) -> Markup {
     html! {
         div #live data-busy[busy] { (content) }
     }
 }
 
 /// The same with a longer period, for content that is expensive to read.
-pub(super) fn live_every(seconds: u32, content: &Markup) -> Markup {
+pub(crate) fn live_every(seconds: u32, content: &Markup) -> Markup {
     html! { div #live data-busy data-every=(seconds) { (content) } }
 }
 
 /// A page with a refreshed part: see [`live`].
-pub(super) fn live_page(title: &str, section: Section, content: Markup) -> Page {
+pub(crate) fn live_page(title: &str, section: Section, content: Markup) -> Page {
     console(title, section, content).script(&SCRIPT)
 }
 

@@ -3,7 +3,7 @@
 
 mod calls;
 mod query;
-mod turns;
+pub(crate) mod turns;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -26,11 +26,10 @@ use steadfast_web::{Page, Params, Problem, console::Section, escaped};
 use super::{
     SQL,
     components::{
-        Row, Tone, badge, column, command, empty, heading_of, link, live, live_page, number,
-        optional, pager, table, text, time, times,
+        Tone, badge, command, empty, heading_of, link, live, live_page, optional, pager, text, time,
     },
 };
-use crate::{api::objects as api, server::Server};
+use crate::{api::objects as api, list::Columns, server::Server};
 
 pub(super) use self::{
     calls::call,
@@ -40,7 +39,7 @@ pub(super) use self::{
 use self::{
     calls::calls,
     query::{examples, query_form, row_table},
-    turns::{changes, turn_table},
+    turns::{changes, turn_columns},
 };
 
 /// Turns on the page of an object.
@@ -61,6 +60,29 @@ pub(super) fn path_of(class: &str, name: &str) -> String {
     format!("/objects/{}/{}", escaped(class), escaped(name))
 }
 
+/// The columns of the classes.
+pub(crate) fn class_columns() -> Columns<'static, ObjectClass> {
+    Columns::<ObjectClass>::new()
+        .text("Class", |it| it.name.clone())
+        .markup(|it| link(format!("/objects/{}", escaped(&it.name)), &it.name))
+        .number("Objects", |it| at_least(it.objects, it.more))
+        .text("Served", |it| yes(it.served).into())
+        .markup(|it| match it.served {
+            true => badge(Tone::Good, "yes"),
+            false => badge(Tone::Quiet, "by another program"),
+        })
+}
+
+/// A truth value as a word.
+pub(crate) fn yes(it: bool) -> &'static str {
+    if it { "yes" } else { "no" }
+}
+
+/// A number that may be a lower bound.
+fn at_least(number: usize, more: bool) -> String {
+    format!("{number}{}", if more { "+" } else { "" })
+}
+
 /// Lists the classes.
 pub(super) async fn classes(
     State(server): State<Arc<Server>>,
@@ -69,15 +91,6 @@ pub(super) async fn classes(
     let page = api::classes(server, params).await?;
     // Long lists are not counted again every second.
     let busy = !page.items.iter().any(|it| it.more);
-    let row = |it: &ObjectClass| {
-        let count = html! { span { (it.objects) @if it.more { "+" } } };
-        let served = match it.served {
-            true => badge(Tone::Good, "yes"),
-            false => badge(Tone::Quiet, "by another program"),
-        };
-        [link(format!("/objects/{}", escaped(&it.name)), &it.name), count, served]
-    };
-    let columns = [column("Class"), number("Objects"), column("Served here")];
     let content = html! {
         h1 { "Objects" }
         p.lead {
@@ -87,11 +100,32 @@ pub(super) async fn classes(
         (live(busy, &html! {
             @if page.items.is_empty() {
                 (empty("No class", &html! { p { "This program serves no objects." } }))
-            } @else { (table(&columns, page.items.iter().map(row))) }
+            } @else { (class_columns().table(&page.items)) }
             (pager("/objects", "", page.next.as_deref()))
         }))
     };
     Ok(live_page("Objects", Section::Objects, content))
+}
+
+/// The columns of the objects of a class.
+pub(crate) fn columns() -> Columns<'static, ObjectEntry> {
+    Columns::<ObjectEntry>::new()
+        .text("Name", |it| it.name.clone())
+        .markup(|it| {
+            let class = it.address.split('/').nth(1).unwrap_or_default();
+            link(path_of(class, &it.name), &it.name)
+        })
+        .number("Turns", |it| it.turns.to_string())
+        .text("In memory", |it| yes(it.awake).into())
+        .markup(memory)
+        .time("Updated", |it| it.updated_at.clone().unwrap_or_default())
+        .markup(|it| {
+            html! {
+                @if let Some(at) = &it.updated_at { (time(at)) }
+                @else { span.quiet { "long ago" } }
+            }
+        })
+        .time("Created", |it| it.created_at.clone())
 }
 
 /// Lists the objects of a class.
@@ -104,20 +138,6 @@ pub(super) async fn objects(
     let list = api::list(server, ListObjects { class: class.clone(), ..params }).await?;
     let path = format!("/objects/{}", escaped(&class));
     let filter = format!("prefix={}", escaped(prefix));
-    let row = |it: &ObjectEntry| {
-        let updated = html! {
-            @if let Some(at) = &it.updated_at { (time(at)) } @else { span.quiet { "long ago" } }
-        };
-        let name = link(path_of(&class, &it.name), &it.name);
-        [name, text(it.turns), memory(it), updated, time(&it.created_at)]
-    };
-    let columns = [
-        column("Object"),
-        number("Turns"),
-        column("In memory"),
-        times("Updated"),
-        times("Created"),
-    ];
     let content = html! {
         (heading_of("/objects", "Objects", &class))
         form.search method="get" action=(path) role="search" {
@@ -128,7 +148,7 @@ pub(super) async fn objects(
         }
         (live(true, &html! {
             @if list.items.is_empty() { (none(&class, prefix)) }
-            @else { (table(&columns, list.items.iter().map(row))) }
+            @else { (columns().table(&list.items)) }
             (pager(&path, &filter, list.next.as_deref()))
         }))
     };
@@ -266,7 +286,7 @@ fn detail(
         @if !object.connections.is_empty() { (connections(&object.connections)) }
         h2.next { "Latest turns" }
         @if turns.is_empty() { p.quiet { "Its turns are no longer stored." } }
-        @else { (turn_table(turns, path)) }
+        @else { (turn_columns(path).table(turns)) }
         @if (turns.len() as i64) < entry.turns && !turns.is_empty() {
             p.more { a.button href={ (path) "/turns" } { "All turns" } }
         }
@@ -277,44 +297,53 @@ fn detail(
     }
 }
 
+/// The columns of the tables of the object whose page has this path.
+pub(crate) fn table_columns(path: &str) -> Columns<'_, TableEntry> {
+    let rows = |it: &TableEntry| it.rows.map(|rows| at_least(rows, it.more));
+    Columns::<TableEntry>::new()
+        .text("Table", |it| it.name.clone())
+        .markup(move |it| link(format!("{path}/tables/{}", escaped(&it.name)), &it.name))
+        .number("Rows", move |it| rows(it).unwrap_or_default())
+        .markup(move |it| match rows(it) {
+            Some(rows) => text(rows),
+            None => html! { span.quiet { "many" } },
+        })
+        .text("Columns", |it| it.columns.join(", "))
+        .class("address")
+        .markup(|it| html! { span.quiet { (it.columns.join(", ")) } })
+}
+
 fn tables(tables: &[TableEntry], path: &str) -> Markup {
-    let row = |it: &TableEntry| {
-        let rows = html! {
-            @match it.rows {
-                Some(rows) => span { (rows) @if it.more { "+" } },
-                None => span.quiet { "many" },
-            }
-        };
-        let name = link(format!("{path}/tables/{}", escaped(&it.name)), &it.name);
-        let columns = html! { span.quiet { (it.columns.join(", ")) } };
-        Row::from([name, rows, columns]).class(if it.system { "own" } else { "" })
-    };
-    let columns = [column("Table"), number("Rows"), column("Columns").class("address")];
-    html! { h2.next { "Tables" } (table(&columns, tables.iter().map(row))) }
+    let class = |it: &TableEntry| if it.system { "own" } else { "" };
+    html! { h2.next { "Tables" } (table_columns(path).table_of("", tables, class)) }
+}
+
+/// The columns of alarms.
+pub(crate) fn alarm_columns() -> Columns<'static, AlarmEntry> {
+    Columns::<AlarmEntry>::new()
+        .text("Alarm", |it| it.name.clone())
+        .class("address")
+        .time("Due", |it| it.ring_at.clone())
+        .text("Message", |it| it.message.clone())
+        .markup(|it| html! { code { (it.message) } })
+        .console("Repeats", |it| {
+            optional(it.every_ms.map(|every| format!("every {}", period(every))))
+        })
+        .number("Attempts", |it| it.attempts.to_string())
+        .text("State", |it| if it.failed { "failed" } else { "set" }.to_owned())
+        .markup(
+            |it| {
+                if it.failed { badge(Tone::Bad, "failed") } else { badge(Tone::Waiting, "set") }
+            },
+        )
+        .text("Error", |it| it.error.clone().unwrap_or_default())
+        .class("error")
 }
 
 fn alarms(alarms: &[AlarmEntry]) -> Markup {
-    let row = |it: &AlarmEntry| {
-        let state =
-            if it.failed { badge(Tone::Bad, "failed") } else { badge(Tone::Waiting, "set") };
-        let repeats = it.every_ms.map(|every| format!("every {}", period(every)));
-        let message = html! { code { (it.message) } };
-        let (repeats, attempts) = (optional(repeats), text(it.attempts));
-        let error = optional(it.error.as_deref());
-        [text(&it.name), state, time(&it.ring_at), message, repeats, attempts, error]
-    };
-    let columns = [
-        column("Alarm").class("address"),
-        column("State"),
-        times("Rings"),
-        column("Message"),
-        column("Repeats"),
-        number("Failed attempts"),
-        column("Error").class("error"),
-    ];
     html! {
         h2.next { "Alarms" }
-        (table(&columns, alarms.iter().take(LISTED).map(row)))
+        (alarm_columns().table(alarms.iter().take(LISTED)))
         (rest(alarms.len()))
     }
 }
@@ -327,22 +356,24 @@ fn period(millis: u64) -> String {
     format!("{} {word}", millis / unit)
 }
 
+/// The columns of connections.
+pub(crate) fn connection_columns() -> Columns<'static, ConnectionEntry> {
+    Columns::<ConnectionEntry>::new()
+        .number("Connection", |it| it.id.to_string())
+        .time("Since", |it| it.connected_at.to_string())
+        .text("Tags", |it| it.tags.join(", "))
+        .class("address")
+        .text("Attachment", |it| it.attachment.to_string())
+        .class("address")
+        .markup(|it| {
+            html! { @if !it.attachment.is_null() { code { (it.attachment) } } }
+        })
+}
+
 fn connections(connections: &[ConnectionEntry]) -> Markup {
-    let row = |it: &ConnectionEntry| {
-        let tags = Some(it.tags.join(", ")).filter(|it| !it.is_empty());
-        let attachment = Some(&it.attachment).filter(|it| !it.is_null());
-        let attachment = attachment.map(|it| html! { code { (it) } });
-        [text(it.id), time(it.connected_at.to_string()), optional(tags), optional(attachment)]
-    };
-    let columns = [
-        number("#"),
-        times("Since"),
-        column("Tags").class("address"),
-        column("Attachment").class("address"),
-    ];
     html! {
         h2.next { "Connections" }
-        (table(&columns, connections.iter().take(LISTED).map(row)))
+        (connection_columns().table(connections.iter().take(LISTED)))
         (rest(connections.len()))
     }
 }

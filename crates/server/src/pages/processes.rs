@@ -12,13 +12,10 @@ use steadfast_web::{
 };
 
 use super::{
-    components::{
-        Tone, badge, column, command, empty, heading_of, json, link, live, live_page, number,
-        pager, table, text, time, times,
-    },
-    streams::{Columns, is_busy, message_table},
+    components::{Tone, badge, command, empty, heading_of, json, link, live, live_page, pager},
+    streams::{is_busy, message_table},
 };
-use crate::{api::processes as api, server::Server};
+use crate::{api::processes as api, list::Columns, server::Server};
 
 /// The path of the page of an instance.
 pub(super) fn path_of(process: &str, id: &str) -> String {
@@ -86,23 +83,21 @@ fn instance_table(process: &str, instances: &[Instance]) -> Markup {
         let send = format!("steadfast processes send {process} ID --type TYPE --body JSON");
         return empty("No instances", &command("The first input creates an instance:", &send));
     }
-    let columns = [
-        column("Instance"),
-        column("Status"),
-        number("Messages"),
-        times("Updated"),
-        times("Created"),
-    ];
-    let row = |it: &Instance| {
-        [
-            link(path_of(process, &it.id), &it.id),
-            status(it.status),
-            text(it.version),
-            time(&it.updated_at),
-            time(&it.created_at),
-        ]
-    };
-    table(&columns, instances.iter().map(row))
+    columns(process).table(instances)
+}
+
+/// The columns of the instances of a process.
+pub(crate) fn columns(process: &str) -> Columns<'_, Instance> {
+    Columns::<Instance>::new()
+        .text("Id", |it| it.id.clone())
+        .markup(move |it| link(path_of(process, &it.id), &it.id))
+        .text("Status", |it| it.status.name().into())
+        .markup(|it| status(it.status))
+        .number("Messages", |it| it.version.to_string())
+        .time("Updated", |it| it.updated_at.clone())
+        .time("Created", |it| it.created_at.clone())
+        .time("Completed", |it| it.completed_at.clone().unwrap_or_default())
+        .on_command_line()
 }
 
 fn status(status: Status) -> Markup {
@@ -140,7 +135,7 @@ fn state(instance: &InstanceDetail, path: &str) -> Markup {
         h2 { "State" }
         (json(&instance.state, &format!("/v1{path}")))
         h2.next { "Messages" }
-        (message_table(&instance.items, Columns::OneStream))
+        (message_table(&instance.items, true))
         (pager(path, "", instance.next.as_deref()))
     }
 }

@@ -22,14 +22,14 @@ use steadfast_web::{Page, Params, Problem, console::Section, escaped};
 use super::{
     chart::{Line, chart, spark},
     components::{
-        Tone, alarm, badge, button, card, code_of, column, command, confirm, count, empty, field,
-        figure, heading_of, hidden, lines, link, live, live_page, number, optional, pager, table,
-        table_of, tabs, text, time, times,
+        Tone, alarm, badge, button, card, code_of, command, confirm, count, empty, field, figure,
+        heading_of, hidden, lines, link, live, live_page, number, pager, table, tabs, text, time,
     },
     forms::Fields,
 };
 use crate::{
     api::{id, queues as api},
+    list::Columns,
     server::Server,
     waterfall::words,
 };
@@ -37,17 +37,30 @@ use crate::{
 /// Maximum characters of a body on a page; a link shows the rest.
 const BODY_CHARACTERS_MAX: usize = 4_000;
 
+/// Maximum characters of a body in a line of the terminal.
+const LINE_CHARACTERS_MAX: usize = 100;
+
 /// The path of the page of a queue.
 pub(super) fn path_of(queue: &str) -> String {
     format!("/queues/{}", escaped(queue))
 }
 
-fn status(queue: &Queue) -> Markup {
+/// Whether a queue is delivered.
+pub(crate) fn state(queue: &Queue) -> &'static str {
     match (queue.paused, queue.consumed) {
-        (true, _) => badge(Tone::Waiting, "paused"),
-        (false, true) => badge(Tone::Good, "consumed"),
-        (false, false) => badge(Tone::Quiet, "pull only"),
+        (true, _) => "paused",
+        (false, true) => "consumed",
+        (false, false) => "pull only",
     }
+}
+
+fn status(queue: &Queue) -> Markup {
+    let tone = match (queue.paused, queue.consumed) {
+        (true, _) => Tone::Waiting,
+        (false, true) => Tone::Good,
+        (false, false) => Tone::Quiet,
+    };
+    badge(tone, state(queue))
 }
 
 fn age(queue: &Queue) -> Option<String> {
@@ -93,43 +106,42 @@ pub(super) async fn list(
                     "A queue is created by its first message:",
                     "steadfast queues send QUEUE --body JSON",
                 )))
-            } @else { (queue_table(&queues)) }
+            } @else { (columns().table_of("queues", &queues, |_| "")) }
             (pager("/queues", "", next.as_deref()))
         }))
     };
     Ok(live_page("Queues", Section::Queues, content))
 }
 
-fn queue_table(queues: &[Queue]) -> Markup {
-    let columns = [
-        column("Queue"),
-        column("State"),
-        number("Depth"),
-        column("Depth over time").class("picture"),
-        number("Oldest"),
-        column("Age over time").class("picture"),
-        number("In flight"),
-        number("Dead"),
-        number("Sent/s"),
-        number("Done/s"),
-    ];
-    let row = |it: &Queue| {
-        let path = path_of(&it.name);
-        let counted = |it: u64, state: &str| count(it, format!("{path}?state={state}"));
-        [
-            link(&path, &it.name),
-            status(it),
-            counted(it.depth, "pending"),
-            spark(&depths(it), "depth over the last hour"),
-            optional(age(it)),
-            spark(&ages(it), "age of the oldest over the last hour"),
-            counted(it.in_flight, "in-flight"),
-            counted(it.dead, "dead"),
-            text(rate(it.rates.sent)),
-            text(rate(it.rates.done)),
-        ]
+/// The columns of the list.
+pub(crate) fn columns() -> Columns<'static, Queue> {
+    let counted = |it: &Queue, number: u64, state: &str| {
+        count(number, format!("{}?state={state}", path_of(&it.name)))
     };
-    table_of("queues", &columns, queues.iter().map(row))
+    Columns::<Queue>::new()
+        .text("Queue", |it| it.name.clone())
+        .markup(|it| link(path_of(&it.name), &it.name))
+        .text("State", |it| state(it).to_owned())
+        .markup(status)
+        .number("Depth", |it| it.depth.to_string())
+        .markup(move |it| counted(it, it.depth, "pending"))
+        .console("Depth over time", |it| spark(&depths(it), "depth over the last hour"))
+        .class("picture")
+        .number("Ready", |it| it.ready.to_string())
+        .on_command_line()
+        .number("Delayed", |it| it.delayed.to_string())
+        .on_command_line()
+        .number("In flight", |it| it.in_flight.to_string())
+        .markup(move |it| counted(it, it.in_flight, "in-flight"))
+        .number("Dead", |it| it.dead.to_string())
+        .markup(move |it| counted(it, it.dead, "dead"))
+        .number("Oldest", |it| age(it).unwrap_or_default())
+        .console("Age over time", |it| spark(&ages(it), "age of the oldest over the last hour"))
+        .class("picture")
+        .number("Sent/s", |it| format!("{:.1}", it.rates.sent))
+        .markup(|it| text(rate(it.rates.sent)))
+        .number("Done/s", |it| format!("{:.1}", it.rates.done))
+        .markup(|it| text(rate(it.rates.done)))
 }
 
 /// Shows a queue and its messages in one state.
@@ -258,7 +270,7 @@ fn messages(view: &Queue, page: &List<QueueMessage>, state: PeekState, limit: Li
             (empty(&format!("No message is {}", state.name()), &html! {}))
         } @else {
             @if page.items.iter().any(is_dead_letter) { (redrive_form(&path, state)) }
-            (message_table(&page.items, &path))
+            (message_columns(&path).table(&page.items))
         }
         (pager(&path, &filters, page.next.as_deref()))
     }
@@ -269,24 +281,20 @@ fn is_dead_letter(message: &QueueMessage) -> bool {
     message.from.is_some() || message.state == MessageState::Dead
 }
 
-fn message_table(messages: &[QueueMessage], path: &str) -> Markup {
-    let columns = [
-        number("Id"),
-        column("Body").class("message content"),
-        number("Attempts"),
-        times("Sent"),
-        column("Reason").class("error"),
-    ];
-    let row = |it: &QueueMessage| {
-        let json = format!("/v1/messages/{}", it.id);
-        [
-            html! { a href=(json) title={ "Message " (it.id) " as JSON" } { (it.id) } },
-            html! {
-                div {
-                    (code_of(it.body.get(), BODY_CHARACTERS_MAX, &json))
-                    @if is_dead_letter(it) { (dead_letter_actions(it, path)) }
-                }
-            },
+/// The columns of the messages of the queue whose page has this path.
+pub(crate) fn message_columns(path: &str) -> Columns<'_, QueueMessage> {
+    let json = |it: &QueueMessage| format!("/v1/messages/{}", it.id);
+    Columns::<QueueMessage>::new()
+        .number("Id", |it| it.id.clone())
+        .markup(move |it| {
+            html! { a href=(json(it)) title={ "Message " (it.id) " as JSON" } { (it.id) } }
+        })
+        .time("Sent", |it| it.enqueued_at.clone())
+        .markup(sent)
+        .time("Due", |it| it.due_at.clone().unwrap_or_default())
+        .on_command_line()
+        .number("Attempts", attempts)
+        .markup(|it| {
             html! {
                 div {
                     (it.attempts)
@@ -294,12 +302,37 @@ fn message_table(messages: &[QueueMessage], path: &str) -> Markup {
                         div.quiet { "and " (it.attempts_before) " before" }
                     }
                 }
-            },
-            sent(it),
-            optional(it.last_error.as_deref()),
-        ]
-    };
-    table(&columns, messages.iter().map(row))
+            }
+        })
+        .text("Last error", |it| it.last_error.clone().unwrap_or_default())
+        .class("error")
+        .text("Body", short)
+        .class("message content")
+        .markup(move |it| {
+            html! {
+                div {
+                    (code_of(it.body.get(), BODY_CHARACTERS_MAX, &json(it)))
+                    @if is_dead_letter(it) { (dead_letter_actions(it, path)) }
+                }
+            }
+        })
+}
+
+/// Attempts, and those before it was moved to this queue.
+pub(crate) fn attempts(message: &QueueMessage) -> String {
+    match message.attempts_before {
+        0 => message.attempts.to_string(),
+        before => format!("{} + {before}", message.attempts),
+    }
+}
+
+/// The beginning of a body.
+pub(crate) fn short(message: &QueueMessage) -> String {
+    let text = message.body.get();
+    match text.char_indices().nth(LINE_CHARACTERS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 fn sent(it: &QueueMessage) -> Markup {

@@ -10,8 +10,39 @@ use steadfast_web::{
     console::{Section, console},
 };
 
-use super::components::{column, command, empty, pager, table, text};
-use crate::{api, server::Server};
+use super::components::{command, empty, pager, text};
+use crate::{api, list::Columns, server::Server};
+
+/// The columns of the list.
+pub(crate) fn columns() -> Columns<'static, Quota> {
+    let limit = |at: usize| {
+        move |it: &Quota| {
+            let (_, used, write) = kinds(it)[at];
+            of(used, write)
+        }
+    };
+    let bar = |at: usize| {
+        move |it: &Quota| {
+            let (kind, used, write) = kinds(it)[at];
+            bar(kind, used, write)
+        }
+    };
+    Columns::<Quota>::new()
+        .text("Organization", |it| it.organization.clone())
+        .text("Bytes", limit(0))
+        .markup(bar(0))
+        .text("Objects", limit(1))
+        .markup(bar(1))
+        .text("Spend this month", limit(2))
+        .markup(bar(2))
+        .console("Count", |it| text(if it.is_counting { "in progress" } else { "complete" }))
+}
+
+/// A use and its limit.
+pub(crate) fn of(it: QuotaUse, write: fn(u64) -> String) -> String {
+    let limit = it.limit.map_or_else(|| "no limit".to_owned(), write);
+    format!("{} of {limit}", write(it.used))
+}
 
 /// Lists the quotas, each with a bar.
 pub(super) async fn list(
@@ -19,19 +50,6 @@ pub(super) async fn list(
     Params(query): Params<ListQuotas>,
 ) -> Result<Page, Problem> {
     let found = api::quotas::list(server, query).await?;
-    let columns = [
-        column("Organization"),
-        column("Bytes"),
-        column("Objects"),
-        column("Spend this month"),
-        column("Count"),
-    ];
-    let row = |it: &Quota| {
-        let mut cells = vec![text(&it.organization)];
-        cells.extend(kinds(it).map(|(kind, used, write)| bar(kind, used, write)));
-        cells.push(text(if it.is_counting { "in progress" } else { "complete" }));
-        cells
-    };
     let set = "steadfast quotas set acme --bytes 10GiB --objects 100000 --spend 50";
     let content = html! {
         h1 { "Quotas" }
@@ -42,7 +60,7 @@ pub(super) async fn list(
         @if found.items.is_empty() {
             (empty("No organization has a quota.", &command("Set one:", set)))
         } @else {
-            (table(&columns, found.items.iter().map(row)))
+            (columns().table(&found.items))
             (pager("/quotas", "", found.next.as_deref()))
         }
     };

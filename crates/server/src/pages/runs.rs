@@ -34,7 +34,7 @@ use super::{
     },
     forms::Fields,
 };
-use crate::{api::runs as api, server::Server, waterfall::Range};
+use crate::{api::runs as api, list::Columns, server::Server, waterfall::Range};
 
 use self::steps::steps;
 
@@ -81,25 +81,30 @@ pub(super) async fn workflows(State(server): State<Arc<Server>>) -> Result<Page,
         }
         @if workflows.is_empty() {
             (empty("No workflows", &html! { p { "This program declares none." } }))
-        } @else { (live(true, &workflow_table(&workflows))) }
+        } @else { (live(true, &workflow_columns().table(&workflows))) }
     };
     Ok(live_page("Workflows", Section::Workflows, content))
 }
 
-fn workflow_table(workflows: &[WorkflowEntry]) -> Markup {
-    let phases = Phase::ALL.iter().map(|it| number(it.word()));
-    let columns: Vec<_> =
-        [column("Workflow")].into_iter().chain(phases).chain([number("concurrency")]).collect();
-    let row = |WorkflowEntry { counts: it, limits }: &WorkflowEntry| -> Vec<Markup> {
-        let path = format!("/workflows/{}", escaped(&it.name));
-        let counts = Phase::ALL.iter().map(|phase| {
-            let href = format!("{path}?status={}", phase.word());
-            html! { @if it.runs.contains_key(phase) { a href=(href) { (it.shown(*phase)) } } }
-        });
-        let most = html! { "≤ " (limits.concurrency) };
-        [link(&path, &it.name)].into_iter().chain(counts).chain([most]).collect()
-    };
-    table(&columns, workflows.iter().map(row))
+/// The columns of the workflows: the number of runs in each phase.
+pub(crate) fn workflow_columns() -> Columns<'static, WorkflowEntry> {
+    let path = |it: &WorkflowEntry| format!("/workflows/{}", escaped(&it.counts.name));
+    let name = Columns::<WorkflowEntry>::new()
+        .text("Workflow", |it| it.counts.name.clone())
+        .markup(move |it| link(path(it), &it.counts.name));
+    let phases = Phase::ALL.into_iter().fold(name, |all, phase| {
+        all.number(phase.word(), move |it| it.counts.shown(phase)).markup(move |it| {
+            let href = format!("{}?status={}", path(it), phase.word());
+            html! {
+                @if it.counts.runs.contains_key(&phase) {
+                    a href=(href) { (it.counts.shown(phase)) }
+                }
+            }
+        })
+    });
+    phases
+        .number("concurrency", |it| it.limits.concurrency.to_string())
+        .markup(|it| html! { "≤ " (it.limits.concurrency) })
 }
 
 /// Lists the runs of a workflow, newest first.
@@ -121,7 +126,7 @@ pub(super) async fn runs(
         p.lead { "Newest first. · " a href={ "/v1" (path) "/runs?" (filters) } { "JSON" } }
         (live(busy, &html! {
             @if page.items.is_empty() { (none(&name, !filters.is_empty())) }
-            @else { (run_table(&page.items)) }
+            @else { (columns().table(&page.items)) }
             (pager(&path, &filters, page.next.as_deref()))
         }))
     };
@@ -181,17 +186,15 @@ fn none(name: &str, is_filtered: bool) -> Markup {
     empty("No runs", &next)
 }
 
-fn run_table(runs: &[RunItem]) -> Markup {
-    let columns = [column("Run"), column("Status"), times("Changed"), times("Started")];
-    let row = |it: &RunItem| {
-        [
-            link(path_of(&it.workflow, &it.id), &it.id),
-            status(it.status),
-            time(it.changed_at.to_string()),
-            time(it.created_at.to_string()),
-        ]
-    };
-    table(&columns, runs.iter().map(row))
+/// The columns of the runs of a workflow.
+pub(crate) fn columns() -> Columns<'static, RunItem> {
+    Columns::<RunItem>::new()
+        .text("Id", |it| it.id.clone())
+        .markup(|it| link(path_of(&it.workflow, &it.id), &it.id))
+        .text("Status", |it| it.status.word().into())
+        .markup(|it| status(it.status))
+        .time("Changed", |it| it.changed_at.to_string())
+        .time("Started", |it| it.created_at.to_string())
 }
 
 /// Shows one run.

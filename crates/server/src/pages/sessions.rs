@@ -15,10 +15,24 @@ use steadfast_web::{
     console::{Section, console},
 };
 
-use super::components::{
-    button, column, command, empty, optional, pager, table, text, time, times,
-};
-use crate::{api, server::Server};
+use super::components::{button, command, empty, pager};
+use crate::{api, list::Columns, server::Server};
+
+/// The columns of the list.
+pub(crate) fn columns() -> Columns<'static, Session> {
+    Columns::<Session>::new()
+        .text("Session", |it| it.id.clone())
+        .on_command_line()
+        .text("Token", |it| it.token.clone())
+        .text("Name", |it| it.name.clone().unwrap_or_default())
+        .text("Role", |it| it.role.name().into())
+        .text("Organization", |it| it.organization.clone().unwrap_or_default())
+        .text("Client", |it| it.client.clone().unwrap_or_default())
+        .time("Begun", |it| it.begun_at.rfc3339())
+        .time("Last used", |it| it.last_used_at.rfc3339())
+        .time("Ends", |it| it.ends_at.rfc3339())
+        .console("Action", |it| button(&format!("/sessions/{}/end", it.id), "End", true))
+}
 
 /// Lists the sessions, each with a button that ends it.
 pub(super) async fn list(
@@ -27,30 +41,6 @@ pub(super) async fn list(
     Params(query): Params<ListSessions>,
 ) -> Result<Page, Problem> {
     let found = api::sessions::list(server, caller, query).await?;
-    let columns = [
-        column("Token"),
-        column("Name"),
-        column("Role"),
-        column("Organization"),
-        times("Begun"),
-        times("Last used"),
-        column("Client"),
-        times("Ends"),
-        column("Action"),
-    ];
-    let row = |it: &Session| {
-        vec![
-            text(&it.token),
-            optional(it.name.as_deref()),
-            text(it.role.name()),
-            optional(it.organization.as_deref()),
-            time(it.begun_at.rfc3339()),
-            time(it.last_used_at.rfc3339()),
-            optional(it.client.as_deref()),
-            time(it.ends_at.rfc3339()),
-            button(&format!("/sessions/{}/end", it.id), "End", true),
-        ]
-    };
     let content = html! {
         h1 { "Sessions" }
         p.quiet {
@@ -60,7 +50,7 @@ pub(super) async fn list(
         @if found.items.is_empty() && found.next.is_none() {
             (empty("No browser is logged in.", &command("Print a login link:", "steadfast login")))
         } @else {
-            (table(&columns, found.items.iter().map(row)))
+            (columns().table(&found.items))
         }
         (pager("/sessions", "", found.next.as_deref()))
     };

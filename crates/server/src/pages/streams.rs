@@ -19,13 +19,14 @@ use steadfast_web::{
 
 use super::{
     components::{
-        Row, Tone, badge, code_of, column, command, empty, heading_of, link, live, live_page,
-        number, optional, pager, table, text, time, times,
+        Tone, badge, code_of, command, empty, heading_of, link, live, live_page, optional, pager,
+        time,
     },
     href_of,
 };
 use crate::{
     api::{id, streams as api},
+    list::Columns,
     server::Server,
 };
 
@@ -50,25 +51,26 @@ pub(super) async fn list(
                 "A stream holds the messages of one object, run, process or queue, in order. · "
                 a href="/v1/streams" { "JSON" }
             }
-            (stream_table(&list.items))
+            (columns().table(&list.items))
             (pager("/streams", "", list.next.as_deref()))
         }
     };
     Ok(console("Streams", Section::Streams, content))
 }
 
-fn stream_table(streams: &[Stream]) -> Markup {
-    let columns = [column("Address"), number("Messages"), times("Updated"), times("Created")];
-    let row = |it: &Stream| {
-        let name = html! { span.quiet { (it.kind) "/" (it.class) "/" } (it.name) };
-        [
-            link(format!("/streams/{}", it.id), name),
-            text(it.version),
-            time(&it.updated_at),
-            time(&it.created_at),
-        ]
-    };
-    table(&columns, streams.iter().map(row))
+/// The columns of the list.
+pub(crate) fn columns() -> Columns<'static, Stream> {
+    Columns::<Stream>::new()
+        .text("Id", |it| it.id.clone())
+        .on_command_line()
+        .text("Address", |it| it.address.clone())
+        .markup(|it| {
+            let name = html! { span.quiet { (it.kind) "/" (it.class) "/" } (it.name) };
+            link(format!("/streams/{}", it.id), name)
+        })
+        .number("Messages", |it| it.version.to_string())
+        .time("Updated", |it| it.updated_at.clone())
+        .time("Created", |it| it.created_at.clone())
 }
 
 /// Shows one stream.
@@ -91,7 +93,7 @@ pub(super) async fn show(
             }))
         } @else {
             (live(is_busy(&stream.items), &html! {
-                (message_table(&stream.items, Columns::OneStream))
+                (message_table(&stream.items, true))
                 (pager(&path, "", stream.next.as_deref()))
                 (revive_hint(&stream.items))
             }))
@@ -115,7 +117,7 @@ pub(super) async fn pending(
                 "Messages that are not delivered yet, oldest first. · "
                 a href="/v1/streams/pending" { "JSON" }
             }
-            (message_table(&list.items, Columns::AllStreams))
+            (message_table(&list.items, false))
             (pager("/streams/pending", "", list.next.as_deref()))
         }
     };
@@ -137,7 +139,7 @@ pub(super) async fn dead(
                 "Messages whose last attempt failed, oldest first. · "
                 a href="/v1/streams/dead" { "JSON" }
             }
-            (message_table(&list.items, Columns::AllStreams))
+            (message_table(&list.items, false))
             (pager("/streams/dead", "", list.next.as_deref()))
             (revive_hint(&list.items))
         }
@@ -179,52 +181,64 @@ pub(super) fn is_busy(messages: &[Message]) -> bool {
     messages.iter().any(|it| it.state.is_some_and(waits))
 }
 
-/// Whether the rows belong to one stream or to all.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Columns {
-    OneStream,
-    AllStreams,
+/// The columns of messages of one stream, or of all streams. On the command line the first column
+/// is the argument of `revive`.
+pub(crate) fn message_columns(is_one: bool) -> Columns<'static, Message> {
+    let json = |it: &Message, shown: i64| {
+        html! {
+            a href={ "/v1/messages/" (it.global_position) }
+                title={ "Message " (it.global_position) " as JSON" } { (shown) }
+        }
+    };
+    let number = Columns::<Message>::new().number("Message", |it| it.global_position.to_string());
+    let position = match is_one {
+        true => number
+            .on_command_line()
+            .number("Position", |it| it.position.to_string())
+            .markup(move |it| json(it, it.position)),
+        false => number
+            .markup(move |it| json(it, it.global_position))
+            .text("Stream", |it| it.stream.clone())
+            .markup(|it| {
+                let (id, _) = it.id.split_once('/').unwrap_or((&it.id, ""));
+                link(format!("/streams/{id}"), &it.stream)
+            })
+            .class("stream")
+            .number("Position", |it| it.position.to_string())
+            .on_command_line(),
+    };
+    let delivery = position
+        .text("Kind", |it| it.kind.clone())
+        .text("Direction", |it| it.direction.clone())
+        .text("Type", |it| it.type_.clone())
+        .markup(content)
+        .class("message")
+        .text("State", |it| it.state.map_or(String::new(), |it| it.name().to_owned()))
+        .markup(state)
+        .class("state")
+        .text("Processed", |it| it.processed.map_or("", |it| if it { "yes" } else { "no" }).into())
+        .on_command_line()
+        .number("Attempts", |it| it.attempts.map_or(String::new(), |it| it.to_string()))
+        .text("Due", |it| it.due_at.clone().unwrap_or_default())
+        .on_command_line()
+        .text("Executed", |it| it.processed_at.clone().unwrap_or_default())
+        .on_command_line();
+    // Pending and dead messages were not processed.
+    let processed = match is_one {
+        true => {
+            delivery.console("Processed (UTC)", |it| optional(it.processed_at.as_ref().map(time)))
+        }
+        false => delivery,
+    };
+    processed.text("Error", |it| it.error.clone().unwrap_or_default()).class("error")
 }
 
-/// Messages as the rows of a table.
-pub(super) fn message_table(messages: &[Message], columns: Columns) -> Markup {
-    let one = columns == Columns::OneStream;
-    let headings = [
-        Some(number("#")),
-        (!one).then(|| column("Stream").class("stream")),
-        Some(column("Message").class("message")),
-        Some(column("Kind")),
-        Some(column("Direction")),
-        Some(column("State").class("state")),
-        Some(number("Attempts")),
-        // Pending and dead messages were not processed.
-        one.then(|| times("Processed")),
-        Some(column("Error").class("error")),
-    ];
-    let headings: Vec<_> = headings.into_iter().flatten().collect();
-    let row = |it: &Message| {
-        let position = if one { it.position } else { it.global_position };
-        let (stream, _) = it.id.split_once('/').unwrap_or((&it.id, ""));
-        let number = html! {
-            a href={ "/v1/messages/" (it.global_position) }
-                title={ "Message " (it.global_position) " as JSON" } { (position) }
-        };
-        let cells = [
-            Some(number),
-            (!one).then(|| link(format!("/streams/{stream}"), &it.stream)),
-            Some(content(it)),
-            Some(text(&it.kind)),
-            Some(text(&it.direction)),
-            Some(state(it)),
-            Some(optional(it.attempts)),
-            one.then(|| optional(it.processed_at.as_deref().map(time))),
-            Some(optional(it.error.as_deref())),
-        ];
-        let is_dead = it.state == Some(DeliveryState::Dead);
-        let row = Row::from(cells.into_iter().flatten().collect::<Vec<_>>());
-        row.class(if is_dead { "failed" } else { "" })
-    };
-    table(&headings, messages.iter().map(row))
+/// Messages of one stream, or of all streams, as the rows of a table.
+pub(super) fn message_table(messages: &[Message], is_one: bool) -> Markup {
+    message_columns(is_one).table_of("", messages, |it| match it.state {
+        Some(DeliveryState::Dead) => "failed",
+        _ => "",
+    })
 }
 
 fn content(message: &Message) -> Markup {

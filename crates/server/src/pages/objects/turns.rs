@@ -21,9 +21,8 @@ use steadfast_web::{
 use super::{path_of, query::value, size};
 use crate::{
     api::{id, objects as api},
-    pages::components::{
-        column, heading_of, live, live_page, number, pager, table, text, time, times,
-    },
+    list::Columns,
+    pages::components::{heading_of, live, live_page, pager, text, time},
     server::Server,
 };
 
@@ -43,34 +42,33 @@ pub(in crate::pages) async fn turns(
         (heading_of(&path, &name, "Turns"))
         p.lead { "Stored turns, newest first. · " a href={ "/v1" (here) } { "JSON" } }
         (live(busy, &html! {
-            (turn_table(&list.items, &path))
+            (turn_columns(&path).table(&list.items))
             (pager(&here, "", list.next.as_deref()))
         }))
     };
     Ok(live_page("Turns", Section::Objects, content))
 }
 
-pub(super) fn turn_table(turns: &[TurnEntry], path: &str) -> Markup {
-    let row = |it: &TurnEntry| {
-        let turn = html! { a href={ (path) "/turns/" (it.turn) } { (it.turn) } };
-        let changed = html! { span { (size(usize::try_from(it.bytes).unwrap_or(0))) } };
-        let cause = html! {
-            @match it.cause {
-                Some(cause) => a href={ "/v1/messages/" (cause) } { (cause) },
-                None => span.quiet { "call" },
+/// The columns of the turns of the object whose page has this path.
+pub(crate) fn turn_columns(path: &str) -> Columns<'_, TurnEntry> {
+    Columns::<TurnEntry>::new()
+        .number("Turn", |it| it.turn.to_string())
+        .markup(move |it| html! { a href={ (path) "/turns/" (it.turn) } { (it.turn) } })
+        .time("At", |it| it.at.clone())
+        .text("Input", |it| it.input.clone())
+        .markup(|it| html! { code { (it.input) } })
+        .number("Bytes", |it| it.bytes.to_string())
+        .markup(|it| text(size(usize::try_from(it.bytes).unwrap_or(0))))
+        .number("Sent", |it| it.sent.to_string())
+        .number("Cause", |it| it.cause.map_or(String::new(), |it| it.to_string()))
+        .markup(|it| {
+            html! {
+                @match it.cause {
+                    Some(cause) => a href={ "/v1/messages/" (cause) } { (cause) },
+                    None => span.quiet { "call" },
+                }
             }
-        };
-        [turn, time(&it.at), html! { code { (it.input) } }, changed, text(it.sent), cause]
-    };
-    let columns = [
-        number("Turn"),
-        times("At"),
-        column("Message"),
-        number("Changed"),
-        number("Sent"),
-        number("Cause"),
-    ];
-    table(&columns, turns.iter().map(row))
+        })
 }
 
 /// Shows the rows that a turn changed, before and after.
