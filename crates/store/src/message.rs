@@ -86,13 +86,12 @@ pub enum MessageKind {
     Event,
 }
 
+crate::texts! { MessageKind { Command = "C", Event = "E" } }
+
 impl MessageKind {
     /// The stored tag.
     pub fn tag(self) -> &'static str {
-        match self {
-            MessageKind::Command => "C",
-            MessageKind::Event => "E",
-        }
+        self.into()
     }
 }
 
@@ -105,13 +104,12 @@ pub enum Direction {
     Output,
 }
 
+crate::texts! { Direction { Input = "I", Output = "O" } }
+
 impl Direction {
     /// The stored tag.
     pub fn tag(self) -> &'static str {
-        match self {
-            Direction::Input => "I",
-            Direction::Output => "O",
-        }
+        self.into()
     }
 }
 

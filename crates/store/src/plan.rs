@@ -164,6 +164,8 @@ pub(crate) struct Plan {
     pub(crate) erased: Vec<EntityId>,
     /// The same, but their records are moved to these new entities.
     pub(crate) put_aside: Vec<(EntityId, EntityId)>,
+    /// The erased entities and those whose records are put aside.
+    pub(crate) gone: Vec<EntityId>,
     /// Messages up to a version that are deleted before anything is written, of records too long to
     /// be deleted in one commit.
     pub(crate) cut: Vec<(EntityId, Version)>,

@@ -1,10 +1,9 @@
 //! The shared store: a PostgreSQL database, one writer thread with batched arrays, readers in a
 //! pool.
 
-mod apply;
+mod batch;
 mod batch_error;
 mod connect;
-mod facts;
 mod loss;
 mod memo;
 mod migrate;

@@ -60,10 +60,6 @@ impl SettledAs {
     pub fn tag(self) -> &'static str {
         self.into()
     }
-
-    pub(crate) fn from_tag(tag: &str) -> Option<Self> {
-        tag.parse().ok()
-    }
 }
 
 /// A stored message.
@@ -148,7 +144,7 @@ mod tests {
             (SettledAs::Dead, "dead"),
             (SettledAs::Cancelled, "cancelled"),
         ] {
-            assert_eq!((end.tag(), SettledAs::from_tag(tag)), (tag, Some(end)));
+            assert_eq!((end.tag(), tag.parse()), (tag, Ok(end)));
         }
     }
 }

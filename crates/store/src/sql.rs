@@ -1,25 +1,30 @@
-//! The parts that both SQL stores share: queries as statements, and decoding of rows.
+//! The parts that both SQL stores share: `tables` describes the tables, `changes` writes them,
+//! `facts` reads what a batch needs, and `query` answers queries.
 //!
 //! Statements are written with `?1`; PostgreSQL gets them as `$1`.
 
+mod changes;
 mod dump;
-pub(crate) mod entries;
-pub(crate) mod expiry;
-mod fields;
+mod entries;
+mod facts;
 mod migrations;
+mod objects;
 #[cfg(test)]
 mod plans;
 pub(crate) mod queries;
 mod query;
-mod queues;
-mod rows;
+mod row;
 mod runs;
 mod statement;
+mod table;
+mod tables;
 
 pub use self::migrations::{BASELINE_FORMAT, Migration};
 pub(crate) use self::{
-    fields::Fields,
+    changes::CHANGES,
+    facts::READS,
     migrations::{FORMAT, MIGRATIONS, SET_FORMAT, missing, newest},
-    rows::{head, key_row, settled_row, turn_brief, work},
+    row::{Fields, RowReader, Value},
     statement::{Dialect, Param, Statement},
+    table::Values,
 };

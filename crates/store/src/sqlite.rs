@@ -1,15 +1,12 @@
 //! The embedded store: one SQLite file, one writer thread, concurrent readers.
 
-mod apply;
+mod batch;
 mod checkpoint;
-mod entries;
-mod facts;
 mod file;
 mod read_only;
 mod readers;
 mod reserve;
 mod row;
-mod runs;
 mod same_file;
 mod writer;
 
@@ -108,7 +105,7 @@ impl SqliteStore {
             epoch: opened.owner.epoch,
             is_unwritten: opened.unwritten.is_some(),
             checkpointer,
-            known: facts::WriterCache::default(),
+            known: batch::WriterCache::default(),
             reserve,
             lock: opened.lock,
         };

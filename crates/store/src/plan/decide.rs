@@ -335,6 +335,8 @@ impl Batch {
             }
         }
         draft.erased.sort_unstable();
+        draft.gone.clone_from(&draft.erased);
+        draft.gone.extend(draft.put_aside.iter().map(|(id, _)| *id));
         draft.turns_forgotten.sort_unstable();
         draft.forgotten.sort_unstable();
         draft.answers = answers;

@@ -113,3 +113,23 @@ pub(crate) struct Facts {
     /// Lists that have an entry in the store.
     pub(crate) spaces: HashSet<Box<str>>,
 }
+
+impl Facts {
+    /// Adds the end of a stream whose entity exists.
+    pub(crate) fn load_stream(
+        &mut self,
+        id: EntityId,
+        origin: Option<Position>,
+        version: Version,
+        last: Option<Position>,
+    ) {
+        self.entities.insert(id);
+        self.versions.insert(id, version);
+        if let Some(origin) = origin {
+            self.origins.load(id, origin);
+        }
+        if let Some(last) = last {
+            self.lasts.load(id, last);
+        }
+    }
+}

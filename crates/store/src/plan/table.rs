@@ -39,6 +39,12 @@ impl<K: Hash + Ord, V> Table<K, V> {
         self.rows[at].value = Some(row);
     }
 
+    /// A row that the store has, to complete it.
+    pub(crate) fn loaded(&mut self, key: &K) -> Option<&mut V> {
+        let at = self.find(key)?;
+        self.rows[at].value.as_mut()
+    }
+
     pub(crate) fn get(&self, key: &K) -> Option<&V> {
         self.rows[self.find(key)?].value.as_ref()
     }

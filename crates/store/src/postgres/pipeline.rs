@@ -11,10 +11,12 @@ use std::{
 };
 
 use futures_util::future::{BoxFuture, FutureExt};
-use tokio_postgres::{Client, Error, Statement, types::ToSql};
+use tokio_postgres::types::ToSql;
 
-/// The parameters of a statement.
-pub(super) type Params<'a> = Vec<Box<dyn ToSql + Sync + Send + 'a>>;
+use crate::sql::Value;
+
+/// The parameters of a statement, as arrays.
+pub(super) type Arrays<'a> = Vec<Vec<Value<'a>>>;
 
 /// The reply to a request that was sent.
 pub(super) enum PendingReply<'a, T> {
@@ -47,17 +49,8 @@ pub(super) async fn send<'a, T>(
 }
 
 /// The parameters as the driver takes them.
-pub(super) fn references<'p>(params: &'p Params<'_>) -> Vec<&'p (dyn ToSql + Sync)> {
-    params.iter().map(|it| &**it as &(dyn ToSql + Sync)).collect()
-}
-
-/// Executes a prepared statement, and returns the number of rows that it changed.
-pub(super) async fn execute(
-    client: &Client,
-    statement: &Statement,
-    params: &Params<'_>,
-) -> Result<u64, Error> {
-    client.execute(statement, &references(params)).await
+pub(super) fn references<'a>(arrays: &'a Arrays<'_>) -> Vec<&'a (dyn ToSql + Sync)> {
+    arrays.iter().map(|it| it as &(dyn ToSql + Sync)).collect()
 }
 
 #[cfg(test)]

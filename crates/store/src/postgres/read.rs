@@ -9,7 +9,7 @@ use tokio_postgres::{Error, IsolationLevel, Row, types::ToSql};
 use super::{PostgresStore, batch_error::BatchError};
 use crate::{
     Answer, Query, Recorded, Store, StoreError,
-    sql::{Dialect, Fields, Param, Statement},
+    sql::{Dialect, Param, RowReader, Statement},
 };
 
 /// Interval at which a read that waits looks at the lease.
@@ -98,10 +98,10 @@ impl PostgresStore {
     pub(super) async fn list<T>(
         &self,
         sql: &'static str,
-        decode: fn(&dyn Fields) -> Result<T, StoreError>,
+        decode: fn(&mut RowReader<'_>) -> Result<T, StoreError>,
     ) -> Result<Vec<T>, StoreError> {
         let found = self.rows(&[Statement::of(sql, vec![])]).await?;
-        found.iter().flatten().map(|row| decode(row)).collect()
+        found.iter().flatten().map(|row| decode(&mut RowReader::new(row))).collect()
     }
 }
 

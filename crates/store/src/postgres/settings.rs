@@ -1,6 +1,6 @@
 //! The settings of a PostgreSQL server that durability depends on.
 
-use crate::{Setting, StoreError, sql::Fields};
+use crate::{Setting, StoreError, sql::RowReader};
 
 pub(super) const SETTINGS: &str = "SELECT name, setting FROM pg_settings WHERE name IN ( \
      'server_version', 'fsync', 'full_page_writes', 'synchronous_commit', 'max_connections', \
@@ -21,8 +21,8 @@ pub(super) const OLDEST: &str = "SELECT who, age FROM ( \
      greatest(age(xmin), age(catalog_xmin))::bigint FROM pg_replication_slots) AS it \
      WHERE age IS NOT NULL ORDER BY age DESC LIMIT 1";
 
-pub(super) fn oldest(row: &dyn Fields) -> Result<Setting, StoreError> {
-    let (who, age) = (row.text(0)?, row.int(1)?);
+pub(super) fn oldest(row: &mut RowReader<'_>) -> Result<Setting, StoreError> {
+    let (who, age) = (row.text()?, row.int()?);
     let concern = (OLD <= age).then(|| {
         format!(
             "{who} keeps PostgreSQL from cleaning up, and everything slows down; end it, \
@@ -33,8 +33,8 @@ pub(super) fn oldest(row: &dyn Fields) -> Result<Setting, StoreError> {
     Ok(Setting { name: "oldest_snapshot".into(), value, concern })
 }
 
-pub(super) fn setting(row: &dyn Fields) -> Result<Setting, StoreError> {
-    let (name, value) = (row.text(0)?, row.text(1)?);
+pub(super) fn setting(row: &mut RowReader<'_>) -> Result<Setting, StoreError> {
+    let (name, value) = (row.text()?, row.text()?);
     let concern = match (name.as_str(), value.as_str()) {
         ("fsync", "off") => Some("acknowledged commits are lost when the machine fails; set it on"),
         ("full_page_writes", "off") => Some("a crash can damage pages; set it on"),

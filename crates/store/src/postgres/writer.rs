@@ -10,10 +10,9 @@ use tokio::time::{Instant, timeout};
 use tokio_postgres::{Client, Error, Statement, types::ToSql};
 
 use super::{
-    apply::{WriteFailure, Writes},
+    batch::{self, Statements, WriteFailure},
     batch_error::{BatchError, StopReason, text},
     connect::{Session, Target},
-    facts::{self, Reads},
     memo::Memo,
     node::{self, AcknowledgedBatch, HEARTBEAT},
     owner::Ownership,
@@ -42,8 +41,7 @@ pub(super) struct PreparedSession {
     /// The process of the server, and when it began.
     pub(super) backend: (i32, String),
     fence: Statement,
-    reads: Reads,
-    writes: Writes,
+    statements: Statements,
 }
 
 impl PreparedSession {
@@ -62,8 +60,8 @@ impl PreparedSession {
             node::lease_end(lease)
         );
         let fence = client.prepare(&fence).await?;
-        let (reads, writes) = (Reads::prepare(client).await?, Writes::prepare(client).await?);
-        Ok(Self { session, backend, fence, reads, writes })
+        let statements = Statements::prepare(client).await?;
+        Ok(Self { session, backend, fence, statements })
     }
 
     fn client(&self) -> &Client {
@@ -254,17 +252,17 @@ impl Writer {
         let (session, client) = (&self.session, self.session.client());
         let before = self.link.acknowledged().batch;
         let fence: [&(dyn ToSql + Sync); 3] = [&self.batch, &self.epoch, &before];
-        let params = facts::params(needs);
+        let keys = batch::keys(needs);
         // Sent in this order without waiting.
         let begun = send(client.batch_execute("BEGIN")).await;
         let fenced = send(client.execute(&session.fence, &fence)).await;
-        let read = session.reads.send(client, &params).await;
+        let read = session.statements.read(client, &keys).await;
         begun.wait().await?;
         if fenced.wait().await? != 1 {
             // Another process has the store, or this is another database.
             return Err(BatchError::Lost("the row of the owner has changed".into()));
         }
-        facts::receive(read).await
+        batch::facts(read).await
     }
 
     /// Writes and commits, in one round trip. The outer error is one of COMMIT itself, whatever its
@@ -275,7 +273,7 @@ impl Writer {
         if plan.is_empty() {
             return client.batch_execute("COMMIT").await.map(Ok).map_err(lost);
         }
-        match session.writes.write(client, plan).await {
+        match session.statements.write(client, plan).await {
             Ok(()) => Ok(Ok(())),
             Err(WriteFailure::Statement(error)) => Ok(Err(error.into())),
             Err(WriteFailure::Commit(error)) => Err(lost(error)),

@@ -1,62 +1,55 @@
 //! Every row of a store as text, and the rows that break an invariant.
 
+use std::fmt::Debug;
+
 use super::{
-    Fields, entries, expiry,
-    queries::{ALL_HEADS, COUNTER},
-    rows, runs,
-    statement::{Dialect, Statement, Text},
+    objects::ALL_HEADS,
+    queries::COUNTER,
+    row::RowReader,
+    statement::{Dialect, Statement},
+    table::{Stored, select},
 };
-use crate::StoreError;
+use crate::{
+    Attempt, EntityId, Entry, ExpiryRow, Head, PageImage, Position, RecordedTurn, RunSummary,
+    Settlement, Snapshot, StoreError, Work,
+    plan::{EntityRow, KeyRow, MessageRow},
+};
 
-const ENTITIES: &str =
-    "SELECT kind, class, name, created_at, closed_at, origin FROM entity ORDER BY id";
-const MESSAGES: &str = "SELECT position, stream, version, kind, direction, action, type, schema, \
-     data, metadata, target, ordered, cause, created_at, origin FROM message ORDER BY position";
-const WORKS: &str = "SELECT position, target, ordered, due_at, attempts, forgiven, holder, lease, \
-     claimed_at, queued FROM work ORDER BY position";
-const OUTCOMES: &str =
-    "SELECT position, state, settled_at, attempts, error, queue FROM outcome ORDER BY position";
-const ATTEMPTS: &str =
-    "SELECT position, number, started_at, ended_at, error FROM attempt ORDER BY position, number";
-const SNAPSHOTS: &str = "SELECT entity, version, code, state FROM snapshot ORDER BY entity";
-const KEYS: &str = "SELECT scope, key, request_hash, position, status, reply, expires_at \
-     FROM idempotency ORDER BY scope, key";
-const TURNS: &str = "SELECT position, entity, seq, prev, at, cause, sent, chk, input, delta \
-     FROM turn ORDER BY position";
-const IMAGES: &str = "SELECT page, seq, crc, data, entity FROM image ORDER BY entity, page";
-
-/// Each table with the function that reads its rows.
-macro_rules! tables {
-    ($($statement:expr => $decode:path,)*) => {
-        [$(($statement, |row| Ok(format!("{:?}", $decode(row)?)))),*]
-    };
+fn counter(row: &mut RowReader<'_>) -> Result<String, StoreError> {
+    Ok(format!("counter {} {} {} {}", row.int()?, row.int()?, row.int()?, row.int()?))
 }
 
-const TABLES: [(&str, Text); 14] = tables! {
-    ENTITIES => rows::entity_row,
-    MESSAGES => rows::message_row,
-    WORKS => rows::work,
-    OUTCOMES => rows::settled_row,
-    ATTEMPTS => rows::attempt,
-    SNAPSHOTS => rows::snapshot,
-    KEYS => rows::key_row,
-    ALL_HEADS => rows::head,
-    TURNS => rows::turn,
-    IMAGES => rows::owned_image,
-    runs::ALL_RUNS => rows::run_summary,
-    entries::ALL_ENTRIES => entries::entry,
-    expiry::ALL_EXPIRING => expiry::expiring,
-    expiry::ALL_DEPTHS => expiry::depth_row,
-};
+fn text<R: Stored + Debug>(row: &mut RowReader<'_>) -> Result<String, StoreError> {
+    R::read(row).map(|it| format!("{it:?}"))
+}
 
-fn counter(row: &dyn Fields) -> Result<String, StoreError> {
-    Ok(format!("counter {} {} {} {}", row.int(0)?, row.int(1)?, row.int(2)?, row.int(3)?))
+/// All rows of a table, in an order.
+fn table<R: Stored + Debug>(rest: &str) -> Statement {
+    Statement { text: text::<R>, ..Statement::of(select::<R>(rest), vec![]) }
 }
 
 /// Reads all tables.
 pub(super) fn all() -> Vec<Statement> {
-    let tables = std::iter::once((COUNTER, counter as Text)).chain(TABLES);
-    tables.map(|(sql, text)| Statement { text, ..Statement::of(sql, vec![]) }).collect()
+    let run = |row: &mut RowReader<'_>| {
+        <(Position, RunSummary)>::read(row).map(|(_, run)| format!("{run:?}"))
+    };
+    vec![
+        Statement { text: counter, ..Statement::of(COUNTER, vec![]) },
+        table::<EntityRow>("ORDER BY id"),
+        table::<MessageRow>("ORDER BY position"),
+        table::<Work>("ORDER BY position"),
+        table::<(Position, Settlement)>("ORDER BY position"),
+        table::<Attempt>("ORDER BY position, number"),
+        table::<Snapshot>("ORDER BY entity"),
+        table::<KeyRow>("ORDER BY scope, key"),
+        Statement { text: text::<Head>, ..Statement::of(ALL_HEADS.as_str(), vec![]) },
+        table::<RecordedTurn>("ORDER BY position"),
+        table::<(EntityId, PageImage)>("ORDER BY entity, page"),
+        Statement { text: run, ..table::<(Position, RunSummary)>("ORDER BY entity") },
+        table::<Entry>("ORDER BY space, key"),
+        table::<ExpiryRow>("ORDER BY list, since, position, entity"),
+        table::<(EntityId, i64, i64)>("WHERE waiting <> 0 OR dead <> 0 ORDER BY queue"),
+    ]
 }
 
 /// Counts rows that violate an invariant, and describes them.

@@ -2,7 +2,12 @@
 
 use rusqlite::{Connection, params_from_iter, types::Null};
 
-use super::{Dialect, expiry, migrations::BASELINE, queries};
+use super::{
+    facts::{ERASURE, STREAM_END},
+    migrations::BASELINE,
+    objects, queries,
+    statement::Dialect,
+};
 use crate::{
     AgeCursor, DueCursor, EntityId, EntityKind, EntryKey, EntryRange, ExpiryList, Query, QueryKind,
     RunPage, RunStatus, Timestamp,
@@ -139,27 +144,27 @@ fn a_stream_is_read_through_the_index_of_origins() {
     let view = "SELECT position, message_type FROM workflow_messages WHERE workflow_id = ?1";
     let pending = queries::pending(Some(EntityId::NONE), 0, 1).0;
     for (statement, bounds) in [
-        (queries::STREAM, "(origin=? AND version>?)"),
+        (queries::STREAM.as_str(), "(origin=? AND version>?)"),
         (pending, "(origin=?)"),
         (queries::VERSION, "(origin=?)"),
-        (queries::STREAM_END, "(origin=?)"),
-        (expiry::ERASURE, "(origin=?)"),
+        (STREAM_END, "(origin=?)"),
+        (ERASURE, "(origin=?)"),
         (view, "(origin=?)"),
     ] {
         let steps = steps(statement);
         assert!(has(&steps, &format!("INDEX message_stream {bounds}")), "{steps:#?}");
     }
     // In the order of versions, so nothing is sorted.
-    assert!(!has(&steps(queries::STREAM), "B-TREE"));
+    assert!(!has(&steps(&queries::STREAM), "B-TREE"));
 }
 
 #[test]
 fn entities_are_listed_through_the_index_of_addresses() {
     for (statement, is_sorted) in [
-        (queries::objects("a", "", None, 1).0, true),
-        (queries::count_objects("a", 1).0, true),
+        (objects::objects("a", "", None, 1).0, true),
+        (objects::count_objects("a", 1).0, true),
         // The classes themselves are few.
-        (queries::classes(EntityKind::Object, None, 1).0, false),
+        (objects::classes(EntityKind::Object, None, 1).0, false),
     ] {
         let steps = steps(statement);
         assert!(has(&steps, "INDEX entity_address (<expr>>? AND <expr><?)"), "{steps:#?}");
@@ -174,6 +179,6 @@ fn entities_are_listed_through_the_index_of_addresses() {
 
 #[test]
 fn objects_with_a_long_history_are_found_without_the_others() {
-    let steps = steps(queries::heads(i64::MAX));
+    let steps = steps(objects::long_heads(i64::MAX));
     assert!(has(&steps, "INDEX base_history (number>?)"), "{steps:#?}");
 }

@@ -1,29 +1,25 @@
 //! The statements that read runs.
 
 use super::{
-    queries::{self, Select, address},
-    statement::{Statement, params},
+    objects::{self, COUNT_ADDRESSES, SORT_KEY},
+    statement::{Select, Statement, params, statements},
+    table::list,
 };
-use crate::{EntityKind, RunPage, RunStatus};
+use crate::{EntityKind, Position, RunPage, RunStatus, RunSummary};
 
-/// The columns that [`super::run_summary`] reads, and the id, which lists are sorted by.
-macro_rules! runs {
-    ($rest:literal) => {
-        concat!(
-            "SELECT r.workflow, r.name, r.status, r.created_at, r.changed_at, r.expires_at, ",
-            "r.entity ",
-            $rest
-        )
-    };
+/// Runs, and the id, which lists are sorted by.
+fn select(from: &str) -> String {
+    format!("SELECT {}, r.entity FROM {from}", list::<(Position, RunSummary)>("r."))
 }
 
-pub(super) const RUN: &str =
-    runs!("FROM run r WHERE r.number = (SELECT e.origin FROM entity e WHERE e.id = ?1)");
-pub(super) const EXPIRED: &str = runs!(
-    "FROM run r WHERE r.expires_at IS NOT NULL AND r.expires_at <= ?1 \
-     ORDER BY r.expires_at, r.entity LIMIT ?2"
-);
-pub(super) const ALL_RUNS: &str = runs!("FROM run r ORDER BY r.entity");
+statements! {
+    pub(super) RUN =
+        select("run r WHERE r.number = (SELECT e.origin FROM entity e WHERE e.id = ?1)");
+    pub(super) EXPIRED = select(
+        "run r WHERE r.expires_at IS NOT NULL AND r.expires_at <= ?1 \
+         ORDER BY r.expires_at, r.entity LIMIT ?2"
+    );
+}
 
 /// The number of runs, up to a limit.
 pub(super) fn count(status: Option<RunStatus>) -> String {
@@ -34,20 +30,11 @@ pub(super) fn count(status: Option<RunStatus>) -> String {
     )
 }
 
-/// The number of addresses between two texts, up to a limit.
-const COUNT_ADDRESSES: &str = concat!(
-    "SELECT count(*) FROM (SELECT 1 AS one FROM entity e WHERE ",
-    address!(),
-    " >= ?1 AND ",
-    address!(),
-    " < ?2 LIMIT ?3) AS found"
-);
-
 /// The number of ids of a workflow that begin with a prefix, up to a limit.
 pub(super) fn names(workflow: &str, prefix: &str, max: usize) -> Select {
-    let names = queries::names(prefix, None);
-    let (from, until) = queries::addresses(EntityKind::Run, workflow, &names);
-    (COUNT_ADDRESSES, params![from, until, max])
+    let names = objects::names(prefix, None);
+    let (from, until) = objects::addresses(EntityKind::Run, workflow, &names);
+    (&COUNT_ADDRESSES, params![from, until, max])
 }
 
 const NEWEST: &str = "ORDER BY created_at DESC, entity DESC LIMIT ?5";
@@ -64,18 +51,18 @@ pub(super) fn page(page: &RunPage, limit: usize) -> Statement {
     let since = page.since.map_or(i64::MIN, |it| it.0);
     let mut params = params![page.workflow.clone(), at, id, since, limit];
     if !page.prefix.is_empty() {
-        let names = queries::names(&page.prefix, None);
+        let names = objects::names(&page.prefix, None);
         let (from, until) = if page.by_name {
-            queries::addresses(EntityKind::Run, &page.workflow, &names)
+            objects::addresses(EntityKind::Run, &page.workflow, &names)
         } else {
             names
         };
         params.extend(params![from, until]);
     }
-    Statement::of(select(page), params)
+    Statement::of(page_sql(page), params)
 }
 
-fn select(page: &RunPage) -> String {
+fn page_sql(page: &RunPage) -> String {
     if page.by_name && !page.prefix.is_empty() {
         return by_name(page);
     }
@@ -93,18 +80,17 @@ fn of_status(page: &RunPage, status: RunStatus) -> String {
     let named = if page.prefix.is_empty() { "" } else { "AND r.name >= ?6 AND r.name < ?7" };
     format!(
         "{} WHERE r.workflow = ?1 AND r.status = '{}' AND {WITHIN} {named} {NEWEST}",
-        runs!("FROM run r"),
+        select("run r"),
         status.tag()
     )
 }
 
 fn by_name(page: &RunPage) -> String {
     let of_status = page.status.map(|it| format!("AND r.status = '{}'", it.tag()));
-    let address = address!();
     format!(
-        "{} WHERE {address} >= ?6 AND {address} < ?7 AND e.class = ?1 \
+        "{} WHERE {SORT_KEY} >= ?6 AND {SORT_KEY} < ?7 AND e.class = ?1 \
          AND {WITHIN} {} ORDER BY r.created_at DESC, r.entity DESC LIMIT ?5",
-        runs!("FROM entity e JOIN run r ON r.number = e.origin"),
+        select("entity e JOIN run r ON r.number = e.origin"),
         of_status.unwrap_or_default()
     )
 }
@@ -127,7 +113,7 @@ mod tests {
             }
             assert!(has(&steps(&count(status)), "COVERING INDEX run_status"));
         }
-        let expired = steps(EXPIRED);
+        let expired = steps(&EXPIRED);
         assert!(has(&expired, "run_expires") && !has(&expired, "B-TREE"), "{expired:#?}");
     }
 
@@ -140,6 +126,6 @@ mod tests {
             has(&by_name, names) && has(&by_name, "SEARCH r USING INTEGER PRIMARY KEY (rowid=?)"),
             "{by_name:#?}"
         );
-        assert!(has(&steps(COUNT_ADDRESSES), names));
+        assert!(has(&steps(&COUNT_ADDRESSES), names));
     }
 }

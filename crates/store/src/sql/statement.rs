@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::Fields;
+use super::row::RowReader;
 use crate::{EntityId, StoreError, Timestamp};
 
 /// Converts values to parameters.
@@ -12,6 +12,21 @@ macro_rules! params {
     };
 }
 pub(super) use params;
+
+/// Statements that are made when they are first used, because they list the columns of tables.
+macro_rules! statements {
+    ($($(#[$meta:meta])* $visibility:vis $name:ident = $sql:expr;)*) => {
+        $(
+            $(#[$meta])*
+            $visibility static $name: std::sync::LazyLock<String> =
+                std::sync::LazyLock::new(|| $sql);
+        )*
+    };
+}
+pub(super) use statements;
+
+/// A statement and its parameters.
+pub(super) type Select = (&'static str, Vec<Param>);
 
 /// The dialect of a store, where the two differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +54,7 @@ impl Dialect {
 }
 
 /// Makes a text of a row.
-pub(crate) type Text = fn(&dyn Fields) -> Result<String, StoreError>;
+pub(crate) type Text = fn(&mut RowReader<'_>) -> Result<String, StoreError>;
 
 /// A statement, its parameters, and the conversion of its rows to texts.
 pub(crate) struct Statement {
@@ -50,7 +65,7 @@ pub(crate) struct Statement {
 
 impl Statement {
     pub(crate) fn of(sql: impl Into<Cow<'static, str>>, params: Vec<Param>) -> Self {
-        Self { sql: sql.into(), params, text: |row| row.text(0) }
+        Self { sql: sql.into(), params, text: |row| row.text() }
     }
 }
 

@@ -9,12 +9,12 @@ use tokio::sync::Semaphore;
 use super::{
     file::keep_plans,
     read_only,
-    row::{each_row, read_error, rows},
+    row::{each_row, read_error},
     same_file::SameFile,
 };
 use crate::{
     Answer, Query, Setting, StoreError,
-    sql::{Dialect, Statement},
+    sql::{Dialect, RowReader, Statement},
 };
 
 /// Maximum concurrent reads.
@@ -115,7 +115,11 @@ pub(super) fn settings(
 ) -> Result<Vec<Setting>, StoreError> {
     let read = |name: &str, expected: Option<&str>| {
         let sql = format!("SELECT CAST({name} AS TEXT) FROM pragma_{name}");
-        let value = rows(connection, &sql, (), |row| row.text(0))?.pop().unwrap_or_default();
+        let mut value = String::new();
+        each_row(connection, &sql, (), |row| {
+            value = RowReader::new(row).text()?;
+            Ok(())
+        })?;
         let concern = expected
             .filter(|it| *it != value)
             .map(|it| format!("should be {it}; this file was changed by another program"));

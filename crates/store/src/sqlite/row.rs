@@ -2,11 +2,14 @@
 
 use std::cell::Cell;
 
-use rusqlite::{Connection, ErrorCode, Params, StatementStatus, ToSql, ffi, types::ToSqlOutput};
+use rusqlite::{
+    Connection, ErrorCode, Params, StatementStatus, ToSql, ffi,
+    types::{Null, ToSqlOutput},
+};
 
 use crate::{
     StoreError,
-    sql::{Fields, Param},
+    sql::{Fields, Param, Value},
 };
 
 /// A row while it is being read.
@@ -36,21 +39,6 @@ pub(super) fn take_steps() -> u64 {
     STEPS.take()
 }
 
-/// Runs a statement and decodes its rows.
-pub(super) fn rows<T>(
-    connection: &Connection,
-    statement: &str,
-    params: impl Params,
-    decode: fn(&dyn Fields) -> Result<T, StoreError>,
-) -> Result<Vec<T>, StoreError> {
-    let mut decoded = Vec::new();
-    each_row(connection, statement, params, |row| {
-        decoded.push(decode(row)?);
-        Ok(())
-    })?;
-    Ok(decoded)
-}
-
 /// Runs a statement and passes each row to `take`.
 pub(super) fn each_row(
     connection: &Connection,
@@ -67,6 +55,18 @@ pub(super) fn each_row(
     let steps = statement.reset_status(StatementStatus::VmStep);
     STEPS.set(STEPS.get() + u64::try_from(steps).unwrap_or(0));
     Ok(())
+}
+
+impl ToSql for Value<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        match self {
+            Value::Null => Null.to_sql(),
+            Value::Int(it) => it.to_sql(),
+            Value::Text(it) => it.to_sql(),
+            Value::Bytes(it) => it.to_sql(),
+            Value::Id(it) => it.0.to_sql(),
+        }
+    }
 }
 
 impl ToSql for Param {

@@ -5,9 +5,8 @@ use std::{fs::File, sync::Arc};
 use rusqlite::Connection;
 
 use super::{
-    apply,
+    batch::{self, WriterCache},
     checkpoint::Checkpointer,
-    facts::{self, WriterCache},
     file::write_owner,
     reserve::Reserve,
     row::{WriteError, take_steps},
@@ -128,13 +127,13 @@ impl Writer {
             return Err(self.fenced());
         }
         let needs = Needs::of(batch.iter().map(|it| &it.commit));
-        let facts = facts::read(connection, &needs, &self.known)?;
+        let facts = batch::read(connection, needs, &self.known)?;
         self.status.count_steps(take_steps());
         let plan =
             plan::plan(facts, self.status.clock.batch_time(), batch.iter().map(|it| &it.commit));
         crash::point("commit.planned");
         if !plan.is_empty() {
-            apply::apply(connection, &plan)?;
+            batch::write(connection, &plan)?;
         } else if self.status.health() != Health::Ready {
             // Only a commit that writes shows that there is space again.
             connection.execute(TOUCH, ())?;
