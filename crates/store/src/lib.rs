@@ -13,7 +13,6 @@ mod clock;
 mod code;
 mod commit;
 pub mod crash;
-mod entropy;
 mod entry;
 mod error;
 mod fresh_messages;
@@ -33,7 +32,6 @@ mod postgres;
 pub mod private;
 mod process;
 mod query;
-mod queue;
 mod reads;
 mod recorded;
 mod records;
@@ -64,10 +62,9 @@ pub use async_recursion::async_recursion as boxed;
 pub use self::postgres::{PostgresOptions, PostgresStore};
 pub use self::{
     calendar::DateTime,
-    clock::{Clock, ManualClock, Sleep, SystemClock, TimeLeft, Timestamp},
+    clock::{Clock, Entropy, ManualClock, SeededEntropy, Sleep, SystemClock, TimeLeft, Timestamp},
     code::Code,
     commit::{Commit, Expect, Remember, Snapshot, Write},
-    entropy::{Entropy, SeededEntropy},
     entry::{AgeCursor, Count, Entry, EntryKey, EntryRange, Put, behind},
     error::{CommitsLost, InvalidInput, OpenError, RemoteProblem, StoreError},
     id::{Address, AddressError, EntityId, EntityKind, Position, Version},
@@ -77,8 +74,10 @@ pub use self::{
     outcome::{GrantedClaim, Outcome, Receipt, RecordedKey, Rejection},
     plan::Work,
     query::{Answer, DueCursor, Query, QueryKind, StreamSummary, Totals},
-    queue::{DEPTH_SEEN_MAX, ENQUEUE, QueueDepth, QueuedMessage, queue_address},
-    recorded::{Attempt, Recorded, SettledAs, Settlement, State},
+    recorded::{
+        Attempt, DEPTH_SEEN_MAX, ENQUEUE, QueueDepth, QueuedMessage, Recorded, SettledAs,
+        Settlement, State, queue_address,
+    },
     records::{Record, Records, RowCache},
     retention::{ExpiryList, ExpiryRow, KeyName, Retention},
     retry::{RetryPolicy, backoff},

@@ -1,11 +1,8 @@
 //! A store in memory, for tests and simulation.
 
 mod answer;
-mod entries;
 mod map;
-mod objects;
-mod queues;
-mod runs;
+mod nouns;
 mod tables;
 
 use std::sync::Arc;

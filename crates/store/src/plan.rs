@@ -6,10 +6,7 @@ mod decide;
 mod delivery;
 mod entry;
 mod erase;
-mod expiry;
 mod facts;
-mod needs;
-mod run;
 mod table;
 mod turn;
 
@@ -23,8 +20,7 @@ use crate::{
 pub(crate) use self::{
     decide::plan,
     erase::{ERASED, ERASED_MAX},
-    facts::{Brief, Counted, DeadBrief, Erasure, Facts, TurnBrief},
-    needs::Needs,
+    facts::{Brief, Counted, DeadBrief, Erasure, Facts, Needs, TurnBrief},
 };
 
 /// A message that is to be delivered.

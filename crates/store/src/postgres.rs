@@ -5,18 +5,12 @@ mod batch;
 mod batch_error;
 mod connect;
 mod loss;
-mod memo;
-mod migrate;
 mod node;
 mod owner;
-mod pipeline;
 mod read;
 mod recover;
-mod row;
-mod settings;
 mod tls;
 mod writer;
-mod writer_link;
 mod writer_thread;
 
 use std::sync::Arc;
@@ -29,7 +23,10 @@ use tokio_postgres::{Client, Error};
 
 pub use self::connect::PostgresOptions;
 use self::{
-    connect::Target, loss::Lineages, memo::Memo, writer::Writer, writer_link::WriterLink,
+    connect::Target,
+    loss::{Lineages, Memo},
+    node::WriterLink,
+    writer::Writer,
     writer_thread::WriterThread,
 };
 use crate::{
@@ -85,13 +82,13 @@ impl PostgresStore {
     /// Gives the store a name, if it has none, so that the note of this machine is of this store.
     async fn name(client: &Client) -> Result<String, Error> {
         loop {
-            if let Some(name) = memo::name_of(client).await? {
+            if let Some(name) = loss::name_of(client).await? {
                 return Ok(name);
             }
             let sql = "INSERT INTO entry (space, key, revision, value, changed_at) \
                  VALUES ($1, $2, 1, to_json(gen_random_uuid()::text)::text, 0) \
                  ON CONFLICT DO NOTHING";
-            client.execute(sql, &[&memo::NAME.0, &memo::NAME.1]).await?;
+            client.execute(sql, &[&loss::NAME.0, &loss::NAME.1]).await?;
         }
     }
 
@@ -136,8 +133,8 @@ impl Store for PostgresStore {
     }
 
     async fn settings(&self) -> Result<Vec<Setting>, StoreError> {
-        let mut found = self.list(settings::SETTINGS, settings::setting).await?;
-        found.extend(self.list(settings::OLDEST, settings::oldest).await?);
+        let mut found = self.list(read::SETTINGS, read::setting).await?;
+        found.extend(self.list(read::OLDEST, read::oldest).await?);
         Ok(found)
     }
 

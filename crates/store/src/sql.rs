@@ -13,7 +13,6 @@ mod objects;
 mod plans;
 pub(crate) mod queries;
 mod query;
-mod row;
 mod runs;
 mod statement;
 mod table;
@@ -24,7 +23,6 @@ pub(crate) use self::{
     changes::CHANGES,
     facts::READS,
     migrations::{FORMAT, MIGRATIONS, SET_FORMAT, missing, newest},
-    row::{Fields, RowReader, Value},
-    statement::{Dialect, Param, Statement},
+    statement::{Dialect, Fields, Param, RowReader, Statement, Value},
     table::Values,
 };

@@ -2,12 +2,10 @@
 
 mod batch;
 mod checkpoint;
+mod disk;
 mod file;
-mod read_only;
 mod readers;
-mod reserve;
 mod row;
-mod same_file;
 mod writer;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -16,8 +14,8 @@ use async_trait::async_trait;
 use rusqlite::Connection;
 use tokio::sync::Mutex;
 
-pub use self::read_only::peek_entry;
 use self::readers::Readers;
+pub use self::readers::peek_entry;
 use crate::{
     Activity, Answer, CLOCK_STEP_MAX, Clock, Commit, CommitCallback, Health, Notices, OpenError,
     Owner, Query, Setting, Store, StoreClock, StoreError,
@@ -89,8 +87,8 @@ impl SqliteStore {
         let clock = StoreClock::new(options.clock, options.clock_step_max, opened.clock);
         let status = Arc::new(Status::new(opened.owner, Arc::new(clock)));
         let (database, log_bytes_max) = (opened.database.clone(), options.log_bytes_max);
-        let file = same_file::SameFile::new(database.clone());
-        let reserve = reserve::Reserve::new(&options.folder, options.reserve_bytes);
+        let file = disk::SameFile::new(database.clone());
+        let reserve = disk::Reserve::new(&options.folder, options.reserve_bytes);
         let kept = (file.clone(), reserve.bytes());
         let mut checkpointer = checkpoint::start(database, status.clone(), log_bytes_max, kept);
         if let Some(reason) = &opened.unwritten {
@@ -121,7 +119,7 @@ impl SqliteStore {
 
     /// Opens a store read-only. The folder does not change.
     fn open_read_only(options: SqliteOptions) -> Result<Self, OpenError> {
-        let file = read_only::open(&options)?;
+        let file = readers::open_read_only(&options)?;
         let clock = StoreClock::new(options.clock, options.clock_step_max, file.clock);
         let status = Arc::new(Status::new(file.owner, Arc::new(clock)));
         let (queue, _) = shared::queue();

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::{entries::EntryTable, map::Map, objects::Objects, runs::Runs};
+use super::{
+    map::Map,
+    nouns::{EntryTable, Objects, Runs},
+};
 use crate::{
     Address, Attempt, DueCursor, EntityId, EntityKind, ExpiryList, ExpiryRow, KeyName,
     ObjectSummary, Position, Recorded, SettledAs, Settlement, Snapshot, State, StreamSummary,

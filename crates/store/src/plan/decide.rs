@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Facts, KeyRow, Plan};
+use super::{Facts, KeyRow, Plan, table::Undo};
 use crate::{
     Commit, EntityId, Expect, KeyName, Outcome, Position, Receipt, RecordedKey, Rejection,
     Remember, Timestamp, Version, Write, sort::sort_by_key, store_clock::BatchTime,
@@ -209,25 +209,7 @@ impl Batch {
 
     fn accept(&mut self) {
         self.moved.clear();
-        self.facts.lasts.accept();
-        self.facts.depths.accept();
-        self.facts.expiring.accept();
-        self.facts.origins.accept();
-        self.facts.works.accept();
-        self.facts.messages.accept();
-        self.facts.settled.accept();
-        self.facts.closed.accept();
-        self.facts.snapshots.accept();
-        self.facts.keys.accept();
-        self.facts.heads.accept();
-        self.facts.bases.accept();
-        self.facts.turns.accept();
-        self.facts.images.accept();
-        self.facts.cuts.accept();
-        self.facts.runs.accept();
-        self.facts.erasures.accept();
-        self.facts.entries.accept();
-        self.facts.counts.accept();
+        self.facts.tables().into_iter().for_each(Undo::accept);
     }
 
     fn reject(&mut self, lengths: Lengths) {
@@ -241,25 +223,7 @@ impl Batch {
         self.facts.entities.extend(self.draft.erased.drain(lengths.erased..));
         let put_aside = self.draft.put_aside.drain(lengths.put_aside..);
         self.facts.entities.extend(put_aside.map(|(id, _)| id));
-        self.facts.lasts.reject();
-        self.facts.depths.reject();
-        self.facts.expiring.reject();
-        self.facts.origins.reject();
-        self.facts.works.reject();
-        self.facts.messages.reject();
-        self.facts.settled.reject();
-        self.facts.closed.reject();
-        self.facts.snapshots.reject();
-        self.facts.keys.reject();
-        self.facts.heads.reject();
-        self.facts.bases.reject();
-        self.facts.turns.reject();
-        self.facts.images.reject();
-        self.facts.cuts.reject();
-        self.facts.runs.reject();
-        self.facts.erasures.reject();
-        self.facts.entries.reject();
-        self.facts.counts.reject();
+        self.facts.tables().into_iter().for_each(Undo::reject);
         self.draft.position = lengths.position;
         self.draft.messages.truncate(lengths.messages);
         self.draft.unblocked.truncate(lengths.unblocked);

@@ -78,18 +78,6 @@ impl<K: Hash + Ord, V> Table<K, V> {
         self.undo.push((at, value, std::mem::replace(&mut row.changed, changed)));
     }
 
-    /// Accepts the changes since the last call.
-    pub(crate) fn accept(&mut self) {
-        self.undo.clear();
-    }
-
-    /// Undoes the changes since the last `accept`.
-    pub(crate) fn reject(&mut self) {
-        while let Some((at, value, changed)) = self.undo.pop() {
-            (self.rows[at].value, self.rows[at].changed) = (value, changed);
-        }
-    }
-
     /// The changed rows, in key order; `None` for a deleted row.
     pub(crate) fn into_changes(self) -> Vec<(K, Option<V>)> {
         let changed = self.rows.into_iter().filter(|it| it.changed);
@@ -117,6 +105,27 @@ impl<K: Hash + Ord, V> Table<K, V> {
             }
         }
         self.rows.len() - 1
+    }
+}
+
+/// A table, whatever its rows are.
+pub(super) trait Undo {
+    /// Accepts the changes since the last call.
+    fn accept(&mut self);
+
+    /// Undoes the changes since the last `accept`.
+    fn reject(&mut self);
+}
+
+impl<K, V> Undo for Table<K, V> {
+    fn accept(&mut self) {
+        self.undo.clear();
+    }
+
+    fn reject(&mut self) {
+        while let Some((at, value, changed)) = self.undo.pop() {
+            (self.rows[at].value, self.rows[at].changed) = (value, changed);
+        }
     }
 }
 

@@ -24,7 +24,11 @@ use tokio_postgres::{
 };
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::{batch_error, node, tls::TlsSettings, writer_link::WriterLink};
+use super::{
+    batch_error,
+    node::{self, WriterLink},
+    tls::TlsSettings,
+};
 use crate::{
     CLOCK_STEP_MAX, Clock, OpenError,
     sql::{MIGRATIONS, Migration},

@@ -7,17 +7,21 @@
 
 use std::{path::Path, time::Duration};
 
-use tokio::time::{Instant, interval};
+use futures_util::FutureExt;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, interval},
+};
 use tokio_postgres::{Client, Error, error::SqlState, types::ToSql};
 
 use super::{
     connect::{PostgresOptions, Session, Target},
     loss::{self, Lineages},
-    memo, migrate,
-    node::{LEASE, Node, lease_end, leave, look, renew},
+    node::{self, HEARTBEAT, LEASE, Node, lease_end, leave, look, renew},
 };
 use crate::{
-    Clock, OpenError, Owner, Position, SystemClock, Timestamp, process, sql::queries,
+    Clock, OpenError, Owner, Position, SystemClock, Timestamp, process,
+    sql::{self, Migration, queries},
     store_clock::ClockRecord,
 };
 
@@ -58,7 +62,7 @@ pub(super) async fn take(
     let process = process::identity();
     check_schema(client, target).await?;
     let held = loop {
-        migrate::missing(client, target, options.migrations).await?;
+        missing(client, target, options.migrations).await?;
         if !options.accept_loss {
             loss::check(client, target).await?;
         }
@@ -71,7 +75,7 @@ pub(super) async fn take(
         lock(client, target).await?;
         let now = look(client).await.map_err(failed)?;
         if seen.is_none() && now.is_none() {
-            migrate::migrate(client, target, options.migrations, None).await?;
+            migrate(client, target, options.migrations, None).await?;
         } else if now != seen {
             unlock(client).await.map_err(failed)?;
             continue;
@@ -113,7 +117,7 @@ async fn settle(
     options: &PostgresOptions,
 ) -> Result<Ownership, OpenError> {
     let failed = |error: Error| target.failed(&error);
-    migrate::migrate(client, target, options.migrations, Some(epoch)).await?;
+    migrate(client, target, options.migrations, Some(epoch)).await?;
     if options.accept_loss {
         loss::accept(client).await.map_err(failed)?;
     } else {
@@ -143,10 +147,10 @@ async fn note_loss(
     node: &Node,
 ) -> Result<(), OpenError> {
     let failed = |error: Error| target.failed(&error);
-    let Some(name) = memo::name_of(client).await.map_err(failed)? else { return Ok(()) };
+    let Some(name) = loss::name_of(client).await.map_err(failed)? else { return Ok(()) };
     let lineage = Lineages::read(client).await.map_err(failed)?.current();
     let position = client.query_one(queries::COUNTER, &[]).await.map_err(failed)?.get(0);
-    let missing = match memo::missing(file, &name, lineage, (node, position)) {
+    let missing = match loss::missing(file, &name, lineage, (node, position)) {
         Ok(missing) => missing,
         Err(error) if options.accept_loss => {
             tracing::warn!(%error, file = %file.display(), "the last note cannot be read");
@@ -274,4 +278,65 @@ async fn raise(
 pub(super) async fn clock(client: &Client) -> Result<ClockRecord, Error> {
     let row = client.query_one(queries::COUNTER, &[]).await?;
     Ok(ClockRecord { at: Timestamp(row.get(1)), delete_from: Timestamp(row.get(2)) })
+}
+
+/// The migrations that a store lacks, each with its number. Fails if its format is not known.
+pub(super) async fn missing(
+    client: &Client,
+    target: &Target,
+    migrations: &'static [Migration],
+) -> Result<Vec<(i64, Migration)>, OpenError> {
+    let found = format_of(client).await.map_err(|error| target.failed(&error))?;
+    sql::missing(&target.name, found, migrations)
+}
+
+/// Applies the missing migrations, one transaction each, so that an interrupted one continues. A
+/// migration of a large table may take long: the lease is renewed meanwhile.
+pub(super) async fn migrate(
+    client: &mut Client,
+    target: &Target,
+    migrations: &'static [Migration],
+    epoch: Option<i64>,
+) -> Result<(), OpenError> {
+    let failed = |error: Error| target.failed(&error);
+    let missing = missing(client, target, migrations).await?;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    // Ends when this is dropped.
+    let mut alive = JoinSet::new();
+    if let Some(epoch) = epoch {
+        let session = target.connect().await.map_err(failed)?;
+        alive.spawn(stay_alive(session, epoch, target.lease).boxed());
+    }
+    for (number, migration) in missing {
+        let tx = client.transaction().await.map_err(failed)?;
+        tx.batch_execute("SET LOCAL statement_timeout = 0").await.map_err(failed)?;
+        tx.batch_execute(migration.postgres).await.map_err(failed)?;
+        tx.execute(sql::SET_FORMAT, &[&number]).await.map_err(failed)?;
+        if let Some(epoch) = epoch
+            && node::renew(&tx, epoch, target.lease).await.map_err(failed)? != 1
+        {
+            return Err(target.refused("another process took it over meanwhile".into()));
+        }
+        tx.commit().await.map_err(failed)?;
+    }
+    Ok(())
+}
+
+async fn stay_alive(session: Session, epoch: i64, lease: Duration) {
+    let mut beat = tokio::time::interval(HEARTBEAT);
+    loop {
+        beat.tick().await;
+        // The migration itself detects whether this process still owns the store.
+        let _ = node::renew(&session.client, epoch, lease).await;
+    }
+}
+
+/// The number of the format; `None` if there are no tables yet.
+async fn format_of(client: &Client) -> Result<Option<i64>, Error> {
+    if !node::exists(client, "meta").await? {
+        return Ok(None);
+    }
+    client.query_one(sql::FORMAT, &[]).await.map(|row| row.get(0))
 }

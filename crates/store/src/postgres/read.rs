@@ -1,15 +1,22 @@
-//! Reads over pooled connections.
+//! Reads over pooled connections: rows, values, and the settings of the server.
 
 use std::time::Duration;
 
+use bytes::BytesMut;
 use deadpool_postgres::{Client, Object, PoolError};
 use tokio::time::timeout;
-use tokio_postgres::{Error, IsolationLevel, Row, types::ToSql};
+use tokio_postgres::{
+    Error, IsolationLevel, Row,
+    types::{FromSql, IsNull, ToSql, Type, to_sql_checked},
+};
 
-use super::{PostgresStore, batch_error::BatchError};
+use super::{
+    PostgresStore,
+    batch_error::{BatchError, text},
+};
 use crate::{
-    Answer, Query, Recorded, Store, StoreError,
-    sql::{Dialect, Param, RowReader, Statement},
+    Answer, Query, Recorded, Setting, Store, StoreError,
+    sql::{Dialect, Fields, Param, RowReader, Statement, Value},
 };
 
 /// Interval at which a read that waits looks at the lease.
@@ -139,4 +146,101 @@ fn param(it: &Param) -> &(dyn ToSql + Sync) {
         Param::ManyInts(it) => it,
         Param::ManyBytes(it) => it,
     }
+}
+
+fn get<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Result<T, StoreError> {
+    row.try_get(index).map_err(|error| StoreError::corrupt(text(&error)))
+}
+
+impl Fields for Row {
+    fn maybe_int(&self, index: usize) -> Result<Option<i64>, StoreError> {
+        match *self.columns()[index].type_() {
+            Type::INT2 => Ok(get::<Option<i16>>(self, index)?.map(i64::from)),
+            Type::INT4 => Ok(get::<Option<i32>>(self, index)?.map(i64::from)),
+            Type::BOOL => Ok(get::<Option<bool>>(self, index)?.map(i64::from)),
+            _ => get(self, index),
+        }
+    }
+
+    fn maybe_text(&self, index: usize) -> Result<Option<String>, StoreError> {
+        get(self, index)
+    }
+
+    fn maybe_bytes(&self, index: usize) -> Result<Option<Vec<u8>>, StoreError> {
+        get(self, index)
+    }
+}
+
+impl ToSql for Value<'_> {
+    fn to_sql(
+        &self,
+        kind: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        match (self, kind) {
+            (Value::Null, _) => Ok(IsNull::Yes),
+            (Value::Int(it), &Type::INT2) => i16::try_from(*it)?.to_sql(kind, out),
+            (Value::Int(it), &Type::INT4) => i32::try_from(*it)?.to_sql(kind, out),
+            (Value::Int(it), &Type::BOOL) => (*it != 0).to_sql(kind, out),
+            (Value::Int(it), _) => it.to_sql(kind, out),
+            (Value::Text(it), _) => it.to_sql(kind, out),
+            (Value::Bytes(it), _) => it.to_sql(kind, out),
+            (Value::Id(it), _) => it.0.as_slice().to_sql(kind, out),
+        }
+    }
+
+    fn accepts(kind: &Type) -> bool {
+        matches!(
+            *kind,
+            Type::INT2 | Type::INT4 | Type::INT8 | Type::BOOL | Type::TEXT | Type::BYTEA
+        )
+    }
+
+    to_sql_checked!();
+}
+
+pub(super) const SETTINGS: &str = "SELECT name, setting FROM pg_settings WHERE name IN ( \
+     'server_version', 'fsync', 'full_page_writes', 'synchronous_commit', 'max_connections', \
+     'default_transaction_read_only', 'autovacuum') ORDER BY name";
+
+/// Age of a snapshot, in transactions, that causes a warning.
+const OLD: i64 = 50_000;
+
+/// The oldest snapshot of another client, and that client: it keeps dead rows from being removed.
+pub(super) const OLDEST: &str = "SELECT who, age FROM ( \
+     SELECT 'process ' || pid || ' (' || coalesce(nullif(application_name, ''), usename::text, \
+     'unknown') || ')' AS who, greatest(age(backend_xmin), age(backend_xid))::bigint AS age \
+     FROM pg_stat_activity WHERE pid <> pg_backend_pid() \
+     AND backend_type IS DISTINCT FROM 'autovacuum worker' \
+     UNION ALL SELECT 'prepared transaction ' || gid, age(transaction)::bigint \
+     FROM pg_prepared_xacts \
+     UNION ALL SELECT 'replication slot ' || slot_name, \
+     greatest(age(xmin), age(catalog_xmin))::bigint FROM pg_replication_slots) AS it \
+     WHERE age IS NOT NULL ORDER BY age DESC LIMIT 1";
+
+pub(super) fn oldest(row: &mut RowReader<'_>) -> Result<Setting, StoreError> {
+    let (who, age) = (row.text()?, row.int()?);
+    let concern = (OLD <= age).then(|| {
+        format!(
+            "{who} keeps PostgreSQL from cleaning up, and everything slows down; end it, \
+             for example with pg_terminate_backend"
+        )
+    });
+    let value = format!("{age} transactions old");
+    Ok(Setting { name: "oldest_snapshot".into(), value, concern })
+}
+
+pub(super) fn setting(row: &mut RowReader<'_>) -> Result<Setting, StoreError> {
+    let (name, value) = (row.text()?, row.text()?);
+    let concern = match (name.as_str(), value.as_str()) {
+        ("fsync", "off") => Some("acknowledged commits are lost when the machine fails; set it on"),
+        ("full_page_writes", "off") => Some("a crash can damage pages; set it on"),
+        ("synchronous_commit", "off") => {
+            Some("we overrule it for our writer; others lose acknowledged commits")
+        }
+        ("default_transaction_read_only", "on") => Some("we cannot write; is this a standby?"),
+        ("autovacuum", "off") => Some("delivery slows down behind dead rows; set it on"),
+        _ => None,
+    };
+    Ok(Setting { name, value, concern: concern.map(String::from) })
 }

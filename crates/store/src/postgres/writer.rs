@@ -10,14 +10,12 @@ use tokio::time::{Instant, timeout};
 use tokio_postgres::{Client, Error, Statement, types::ToSql};
 
 use super::{
-    batch::{self, Statements, WriteFailure},
+    batch::{self, Statements, WriteFailure, send},
     batch_error::{BatchError, StopReason, text},
     connect::{Session, Target},
-    memo::Memo,
-    node::{self, AcknowledgedBatch, HEARTBEAT},
+    loss::Memo,
+    node::{self, AcknowledgedBatch, HEARTBEAT, WriterLink},
     owner::Ownership,
-    pipeline::send,
-    writer_link::WriterLink,
 };
 use crate::{
     Clock, Health, OpenError, StoreError, SystemClock, crash,

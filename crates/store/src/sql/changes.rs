@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use super::{
-    row::Value,
+    statement::Value,
     table::{self, Get, Parameters, Sql, Stored, values},
 };
 use crate::{
@@ -16,14 +16,12 @@ use crate::{
 pub(crate) struct Change {
     pub(crate) sql: Sql,
     pub(crate) rows: Box<dyn Parameters<Plan>>,
-    /// Writes in SQLite the rows that the statement did not find.
-    pub(crate) otherwise: Option<String>,
 }
 
 type PlanRows = Box<dyn Parameters<Plan>>;
 
 fn change(sql: Sql, rows: PlanRows) -> Change {
-    Change { sql, rows, otherwise: None }
+    Change { sql, rows }
 }
 
 /// A change that does not follow from the description of its table.
@@ -144,12 +142,7 @@ fn objects() -> Vec<Change> {
     vec![
         delete::<Head>(&[], heads_gone()),
         delete::<Base>(&["number"], heads_gone()),
-        // Most heads exist already.
-        Change {
-            sql: Sql { sqlite: table::replace::<Head>(), ..table::put::<Head>() },
-            rows: table::rows::<_, Head>(|plan| &plan.heads),
-            otherwise: Some(table::insert::<Head>().sqlite),
-        },
+        put::<Head>(|plan| &plan.heads),
         put::<Base>(|plan| &plan.bases),
         insert::<RecordedTurn>(|plan| &plan.turns),
         custom(

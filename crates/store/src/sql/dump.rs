@@ -5,8 +5,7 @@ use std::fmt::Debug;
 use super::{
     objects::ALL_HEADS,
     queries::COUNTER,
-    row::RowReader,
-    statement::{Dialect, Statement},
+    statement::{Dialect, RowReader, Statement},
     table::{Stored, select},
 };
 use crate::{

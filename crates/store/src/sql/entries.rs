@@ -3,8 +3,7 @@
 use std::ops::Bound;
 
 use super::{
-    row::RowReader,
-    statement::{Param, Select, params, statements},
+    statement::{Param, RowReader, Select, params, statements},
     table::select,
 };
 use crate::{EntityId, Entry, EntryKey, EntryRange, StoreError};

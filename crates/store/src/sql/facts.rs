@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use super::{
     objects::{HEAD, IS_HISTORY, heads},
     queries::COUNTER,
-    row::{RowReader, Value},
+    statement::{RowReader, Value},
     table::{self, Parameters, Sql, Stored, values},
 };
 use crate::{

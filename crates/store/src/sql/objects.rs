@@ -1,8 +1,7 @@
 //! The statements that read entities, objects, their turns and images, and their rows.
 
 use super::{
-    row::RowReader,
-    statement::{Select, params, statements},
+    statement::{RowReader, Select, params, statements},
     table::{Stored, list, select},
     tables::read_image,
 };

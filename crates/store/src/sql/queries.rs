@@ -3,8 +3,7 @@
 
 use super::{
     objects::{SORT_KEY, addresses, names},
-    row::RowReader,
-    statement::{Select, params, statements},
+    statement::{RowReader, Select, params, statements},
     table::{Stored, list, select},
     tables::lease,
 };
@@ -172,30 +171,33 @@ pub(super) const ADDRESSES: &str =
 
 // Work.
 
-/// Rows at a due time and rows behind it: SQLite would compare only the due times with those in the
-/// index.
-fn by_due_time(select: impl Fn(&str) -> String, same: &str, later: &str, limit: &str) -> String {
-    let same = select(&format!("WHERE {same} ORDER BY position LIMIT {limit}"));
-    let later = select(&format!("WHERE {later} ORDER BY due_at, position LIMIT {limit}"));
+/// Rows at a due time, then rows behind it: SQLite would compare only the due times with those in
+/// the index.
+fn in_due_order(same: &str, later: &str, limit: &str) -> String {
     format!(
         "SELECT * FROM ({same}) AS same UNION ALL SELECT * FROM ({later}) AS later LIMIT {limit}"
     )
 }
 
 statements! {
-    pub(super) DUE = by_due_time(
-        select::<Work>,
-        "due_at = ?1 AND position > ?2 AND NOT queued",
-        "due_at > ?1 AND NOT queued",
+    pub(super) DUE = in_due_order(
+        &select::<Work>(
+            "WHERE due_at = ?1 AND position > ?2 AND NOT queued ORDER BY position LIMIT ?3"
+        ),
+        &select::<Work>("WHERE due_at > ?1 AND NOT queued ORDER BY due_at, position LIMIT ?3"),
         "?3"
     );
     BACKLOG_ORDERED = select::<Work>(
         "WHERE target = ?1 AND ordered AND position > ?2 ORDER BY position LIMIT ?3"
     );
-    BACKLOG = by_due_time(
-        select::<Work>,
-        "target = ?1 AND NOT ordered AND due_at = ?2 AND position > ?3",
-        "target = ?1 AND NOT ordered AND due_at > ?2",
+    BACKLOG = in_due_order(
+        &select::<Work>(
+            "WHERE target = ?1 AND NOT ordered AND due_at = ?2 AND position > ?3 \
+             ORDER BY position LIMIT ?4"
+        ),
+        &select::<Work>(
+            "WHERE target = ?1 AND NOT ordered AND due_at > ?2 ORDER BY due_at, position LIMIT ?4"
+        ),
         "?4"
     );
     ORPHANS = orphaned("NOT queued");
@@ -235,16 +237,16 @@ fn queued(rest: &str) -> String {
 }
 
 statements! {
-    pub(super) QUEUE_MESSAGES = format!(
-        "SELECT * FROM ({}) AS same UNION ALL SELECT * FROM ({}) AS later LIMIT ?5",
-        queued(
+    pub(super) QUEUE_MESSAGES = in_due_order(
+        &queued(
             "WHERE w.target = ?1 AND NOT w.ordered AND w.due_at = ?2 AND w.position > ?3 \
              AND w.due_at <= ?4 ORDER BY w.position LIMIT ?5"
         ),
-        queued(
+        &queued(
             "WHERE w.target = ?1 AND NOT w.ordered AND w.due_at > ?2 AND w.due_at <= ?4 \
              ORDER BY w.due_at, w.position LIMIT ?5"
-        )
+        ),
+        "?5"
     );
     pub(super) LEASED = queued(
         "WHERE w.target = ?1 AND NOT w.ordered AND w.holder IS NOT NULL AND w.due_at > ?2 \

@@ -3,10 +3,8 @@
 use std::ops::RangeInclusive;
 
 use super::{
-    dump, entries, objects, queries,
-    row::{Fields, RowReader},
-    runs,
-    statement::{Dialect, Param, Select, Statement, Text, params},
+    dump, entries, objects, queries, runs,
+    statement::{Dialect, Fields, Param, RowReader, Select, Statement, Text, params},
     table::Stored,
 };
 use crate::{Answer, DEPTH_SEEN_MAX, EntityId, Position, Query, RunSummary, StoreError};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::row::{RowReader, Value};
+use super::statement::{RowReader, Value};
 use crate::StoreError;
 
 /// A row of a table: [`super::tables`] has them all.
@@ -170,16 +170,6 @@ pub(super) fn put<R: Stored>() -> Sql {
     Sql { sqlite: insert.sqlite + &conflict, postgres: insert.postgres + &conflict }
 }
 
-/// Replaces rows that exist, for SQLite: the parameters are those of [`insert`].
-pub(super) fn replace<R: Stored>() -> String {
-    let numbered = || R::COLUMNS.iter().zip(1..);
-    let of = |is_key: bool, between: &str| {
-        let columns = numbered().filter(|(it, _)| (it.role == Role::Key) == is_key);
-        joined(columns.map(|(it, at)| format!("{} = ?{at}", it.name)), between)
-    };
-    format!("UPDATE {} SET {} WHERE {}", R::TABLE, of(false, ", "), of(true, " AND "))
-}
-
 /// Changes one column of rows that exist: the parameters are the key and the new value.
 pub(super) fn update<R: Stored>(column: &str) -> Sql {
     let (keys, table) = (keys::<R>(), R::TABLE);
@@ -240,8 +230,11 @@ pub(crate) trait Parameters<P>: Send + Sync {
     fn arrays<'a>(&self, of: &'a P) -> Vec<Vec<Value<'a>>>;
 }
 
-/// The values of a row. No table has more columns.
-pub(crate) type Values<'a> = [Value<'a>; 16];
+/// Maximum columns of a table.
+const COLUMNS_MAX: usize = 16;
+
+/// The values of a row.
+pub(crate) type Values<'a> = [Value<'a>; COLUMNS_MAX];
 
 struct Rows<P: 'static, T: 'static> {
     rows: fn(&P) -> &[T],
@@ -269,6 +262,7 @@ impl<P, T> Parameters<P> for Rows<P, T> {
 
 /// Whole rows.
 pub(super) fn rows<P: 'static, R: Stored>(rows: fn(&P) -> &[R]) -> Box<dyn Parameters<P>> {
+    const { assert!(R::COLUMNS.len() <= COLUMNS_MAX) };
     Box::new(Rows { rows, columns: R::COLUMNS.iter().map(|it| it.value).collect() })
 }
 

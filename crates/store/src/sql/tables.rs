@@ -2,7 +2,7 @@
 //! are made of these; `schema/*.sql` creates them, and a test compares both.
 
 use super::{
-    row::{RowReader, Value},
+    statement::{RowReader, Value},
     table::{
         Column,
         Kind::{BigInt, Boolean, Bytes, Integer, SmallInt, Text},

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use rusqlite::{CachedStatement, Connection, params_from_iter};
+use rusqlite::{Connection, params_from_iter};
 
 use super::row::each_row;
 use crate::{
@@ -110,25 +110,14 @@ pub(super) fn write(connection: &Connection, plan: &Plan) -> rusqlite::Result<()
             continue;
         }
         let mut statement = connection.prepare_cached(&change.sql.sqlite)?;
-        let otherwise = change.otherwise.as_deref();
-        let mut otherwise = otherwise.map(|sql| connection.prepare_cached(sql)).transpose()?;
         for row in 0..rows {
-            change.rows.row(plan, row, &mut values);
-            let changed = execute(&mut statement, &values)?;
-            if changed == 0
-                && let Some(otherwise) = &mut otherwise
-            {
-                execute(otherwise, &values)?;
+            let columns = change.rows.row(plan, row, &mut values);
+            // Not every statement has a parameter for each value.
+            for (index, value) in (1..=statement.parameter_count()).zip(&values[..columns]) {
+                statement.raw_bind_parameter(index, value)?;
             }
+            statement.raw_execute()?;
         }
     }
     Ok(())
-}
-
-/// Executes a statement with as many values as it has parameters.
-fn execute(statement: &mut CachedStatement<'_>, values: &Values<'_>) -> rusqlite::Result<usize> {
-    for (index, value) in (1..=statement.parameter_count()).zip(values) {
-        statement.raw_bind_parameter(index, value)?;
-    }
-    statement.raw_execute()
 }

@@ -15,9 +15,9 @@ use std::{
 use rusqlite::{Connection, hooks::Wal};
 
 use super::{
+    disk::{LOOK_EVERY, SameFile},
     file::{self, BUSY_TIMEOUT, LONG_READ},
     row::WriteError,
-    same_file::{LOOK_EVERY, SameFile},
 };
 use crate::{Health, writer::Status};
 

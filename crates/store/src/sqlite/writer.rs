@@ -7,8 +7,8 @@ use rusqlite::Connection;
 use super::{
     batch::{self, WriterCache},
     checkpoint::Checkpointer,
+    disk::Reserve,
     file::write_owner,
-    reserve::Reserve,
     row::{WriteError, take_steps},
 };
 use crate::{
