@@ -45,8 +45,8 @@ impl Dialect {
         match self {
             Dialect::Sqlite => ids.into_iter().map(|id| Statement::of(one, params![id])).collect(),
             Dialect::Postgres => {
-                let ids = ids.into_iter().map(|it| it.0.to_vec()).collect();
-                vec![Statement::of(many, vec![Param::ManyBytes(ids)])]
+                let ids = ids.into_iter().map(Value::Id).collect();
+                vec![Statement::of(many, vec![Param::Many(ids)])]
             }
         }
     }
@@ -68,40 +68,25 @@ impl Statement {
     }
 }
 
-/// A parameter of a statement.
+/// A parameter of a query.
 #[derive(Debug)]
 pub(crate) enum Param {
-    Int(i64),
-    Text(Cow<'static, str>),
+    One(Value<'static>),
+    Text(String),
     Bytes(Vec<u8>),
     /// For PostgreSQL.
-    ManyInts(Vec<i64>),
-    /// For PostgreSQL.
-    ManyBytes(Vec<Vec<u8>>),
+    Many(Vec<Value<'static>>),
 }
 
-impl From<i64> for Param {
-    fn from(it: i64) -> Self {
-        Param::Int(it)
+impl<T: Into<Value<'static>>> From<T> for Param {
+    fn from(it: T) -> Self {
+        Param::One(it.into())
     }
 }
 
-/// A limit: more rows than the databases can count are all rows.
-impl From<usize> for Param {
-    fn from(it: usize) -> Self {
-        Param::Int(i64::try_from(it).unwrap_or(i64::MAX))
-    }
-}
-
-impl From<Timestamp> for Param {
-    fn from(it: Timestamp) -> Self {
-        Param::Int(it.0)
-    }
-}
-
-impl From<EntityId> for Param {
-    fn from(it: EntityId) -> Self {
-        Param::Bytes(it.0.to_vec())
+impl From<String> for Param {
+    fn from(it: String) -> Self {
+        Param::Text(it)
     }
 }
 
@@ -111,19 +96,7 @@ impl From<Vec<u8>> for Param {
     }
 }
 
-impl From<String> for Param {
-    fn from(it: String) -> Self {
-        Param::Text(it.into())
-    }
-}
-
-impl From<&'static str> for Param {
-    fn from(it: &'static str) -> Self {
-        Param::Text(it.into())
-    }
-}
-
-/// A value that is written.
+/// A value of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Value<'a> {
     Null,
@@ -143,6 +116,13 @@ macro_rules! integers {
     };
 }
 integers!(i64, i32, u32, u8, bool);
+
+/// A limit: more rows than the databases can count are all rows.
+impl From<usize> for Value<'_> {
+    fn from(it: usize) -> Self {
+        Value::Int(i64::try_from(it).unwrap_or(i64::MAX))
+    }
+}
 
 impl From<Timestamp> for Value<'_> {
     fn from(it: Timestamp) -> Self {
