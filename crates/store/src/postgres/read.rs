@@ -140,11 +140,10 @@ fn params(statement: &Statement) -> Vec<&(dyn ToSql + Sync)> {
 
 fn param(it: &Param) -> &(dyn ToSql + Sync) {
     match it {
-        Param::Int(it) => it,
+        Param::One(it) => it,
         Param::Text(it) => it,
         Param::Bytes(it) => it,
-        Param::ManyInts(it) => it,
-        Param::ManyBytes(it) => it,
+        Param::Many(it) => it,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Queries as statements, and rows as answers. The stores only run the statements.
 
-use std::ops::RangeInclusive;
+use std::{ops::RangeInclusive, sync::LazyLock};
 
 use super::{
     dump, entries, objects, queries, runs,
@@ -81,21 +81,16 @@ impl Query {
 }
 
 fn images(dialect: Dialect, entity: EntityId, pages: &[RangeInclusive<u32>]) -> Vec<Statement> {
+    let of = |sql: &'static LazyLock<String>, params| Statement::of(sql.as_str(), params);
     match dialect {
         Dialect::Sqlite => {
-            let ends = |it: &RangeInclusive<u32>| (i64::from(*it.start()), i64::from(*it.end()));
-            let ranges = pages.iter().map(ends);
-            ranges
-                .map(|(first, last)| {
-                    Statement::of(objects::IMAGES.as_str(), params![entity, first, last])
-                })
-                .collect()
+            let range = |it: &RangeInclusive<u32>| params![entity, *it.start(), *it.end()];
+            pages.iter().map(|it| of(&objects::IMAGES, range(it))).collect()
         }
         Dialect::Postgres => {
-            let first = pages.iter().map(|it| i64::from(*it.start())).collect();
-            let last = pages.iter().map(|it| i64::from(*it.end())).collect();
-            let params = vec![Param::from(entity), Param::ManyInts(first), Param::ManyInts(last)];
-            vec![Statement::of(objects::IMAGES_MANY.as_str(), params)]
+            let first = Param::Many(pages.iter().map(|it| (*it.start()).into()).collect());
+            let last = Param::Many(pages.iter().map(|it| (*it.end()).into()).collect());
+            vec![of(&objects::IMAGES_MANY, vec![entity.into(), first, last])]
         }
     }
 }

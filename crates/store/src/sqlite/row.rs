@@ -72,10 +72,10 @@ impl ToSql for Value<'_> {
 impl ToSql for Param {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         match self {
-            Param::Int(it) => it.to_sql(),
+            Param::One(it) => it.to_sql(),
             Param::Text(it) => it.to_sql(),
             Param::Bytes(it) => it.to_sql(),
-            Param::ManyInts(_) | Param::ManyBytes(_) => {
+            Param::Many(_) => {
                 Err(rusqlite::Error::ToSqlConversionFailure("SQLite takes no lists".into()))
             }
         }
