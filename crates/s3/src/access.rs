@@ -1,11 +1,16 @@
-//! Compares the scope of an access key with the permission of an operation.
+//! Access keys of signatures, and what their scope permits. Each request reads its key from the
+//! store, so that a revoked key does not work any more.
 
-use std::sync::Arc;
+use std::{
+    cell::{Cell, OnceCell},
+    sync::Arc,
+};
 
 use http::{HeaderMap, Uri};
 use s3s::{
-    S3Request, S3Result,
+    S3Error, S3Request, S3Result,
     access::{S3Access, S3AccessContext},
+    auth::{S3Auth, SecretKey},
     dto::{
         CopyObjectInput, CopySource, ListMultipartUploadsInput, ListObjectVersionsInput,
         ListObjectsInput, ListObjectsV2Input, UploadPartCopyInput,
@@ -13,14 +18,121 @@ use s3s::{
     path::S3Path,
     s3_error,
 };
-use steadfast_bucket::Scope;
+use steadfast_bucket::{AccessKey, BucketError, Scope, find_key};
+use steadfast_store::{Seal, Store};
 
 use crate::{
-    auth::{self, Host},
-    operations::operation,
-    permission::Permission,
+    errors::s3_error_of,
+    operations::{Operation, Permission, operation},
+    presign::URL_KEY_PREFIX,
     unsupported,
 };
+
+tokio::task_local! {
+    static REQUEST: SignedRequest;
+}
+
+/// A request, as far as it is known.
+#[derive(Default)]
+struct SignedRequest {
+    /// Read for its secret, then used for its scope.
+    key: OnceCell<AccessKey>,
+    /// Known when the signature was verified.
+    operation: OnceCell<&'static Operation>,
+    is_refused: Cell<bool>,
+}
+
+/// The verified signer of a request, and the use of its access key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Signer {
+    /// The id of the access key.
+    pub(crate) key: String,
+    /// Its name.
+    pub(crate) name: Option<String>,
+    pub(crate) operation: &'static Operation,
+    /// Whether the scope of the key refused the request, or a part of it.
+    pub(crate) is_refused: bool,
+}
+
+/// Runs a request with a place to remember its access key. Returns the signer, if the signature is
+/// that of the request.
+pub(crate) async fn with_signer<T>(answer: impl Future<Output = T>) -> (T, Option<Signer>) {
+    let answer = async { (answer.await, REQUEST.with(SignedRequest::signer)) };
+    REQUEST.scope(SignedRequest::default(), answer).await
+}
+
+impl SignedRequest {
+    fn signer(&self) -> Option<Signer> {
+        let (key, operation) = (self.key.get()?, self.operation.get()?);
+        let (key, name) = (key.id.clone(), key.scope.name.clone());
+        Some(Signer { key, name, operation, is_refused: self.is_refused.get() })
+    }
+}
+
+/// Notes the operation of a request whose signature was verified.
+fn note_operation(operation: &'static Operation) {
+    let _ = REQUEST.try_with(|it| it.operation.set(operation));
+}
+
+/// Notes that the scope of the key refused the request, or a part of it.
+fn note_refusal() {
+    let _ = REQUEST.try_with(|it| it.is_refused.set(true));
+}
+
+/// The program around the API: it has the keys that sign URLs, and limits the requests of all keys.
+#[async_trait::async_trait]
+pub trait Host: Send + Sync + 'static {
+    /// The key with this id, which begins with [`URL_KEY_PREFIX`]; `None` if it is not valid now.
+    async fn url_key(&self, id: &str) -> Result<Option<AccessKey>, BucketError>;
+
+    /// Whether a key may send a request now. It is asked after the signature was verified: ids of
+    /// keys are no secrets, so others must not use up its rate.
+    fn may_send(&self, key: &str) -> bool;
+}
+
+pub(crate) struct Keys {
+    store: Arc<dyn Store>,
+    seal: Seal,
+    host: Option<Arc<dyn Host>>,
+}
+
+impl Keys {
+    pub(crate) fn new(store: Arc<dyn Store>, seal: Seal, host: Option<Arc<dyn Host>>) -> Self {
+        Self { store, seal, host }
+    }
+
+    async fn find(&self, id: &str) -> Result<Option<AccessKey>, BucketError> {
+        match &self.host {
+            Some(host) if id.starts_with(URL_KEY_PREFIX) => host.url_key(id).await,
+            Some(_) | None => find_key(&*self.store, &self.seal, id).await,
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl S3Auth for Keys {
+    async fn get_secret_key(&self, access_key: &str) -> S3Result<SecretKey> {
+        let key = self.find(access_key).await.map_err(s3_error_of)?.ok_or_else(unknown)?;
+        let secret = SecretKey::from(key.secret.expose());
+        // Outside of a request there is no place for it, and nothing reads it.
+        let _ = REQUEST.try_with(|it| drop(it.key.set(key)));
+        Ok(secret)
+    }
+}
+
+/// The scope of the access key that signed this request.
+fn scope_of_signer(id: &str) -> S3Result<Scope> {
+    let find = |it: &SignedRequest| Some(it.key.get().filter(|it| it.id == id)?.scope.clone());
+    let scope = REQUEST.try_with(find);
+    scope.ok().flatten().ok_or_else(unknown)
+}
+
+fn unknown() -> S3Error {
+    s3_error!(
+        InvalidAccessKeyId,
+        "there is no such access key, or it was revoked; make one with `steadfast keys create`"
+    )
+}
 
 /// Checks permissions against the scope of the access key.
 pub(crate) struct Permissions {
@@ -53,7 +165,7 @@ impl S3Access for Permissions {
             return Err(s3_error!(AccessDenied, "{text}"));
         };
         let key = &credentials.access_key;
-        let scope = auth::scope_of_signer(key)?;
+        let scope = scope_of_signer(key)?;
         // Before the operation is noted: the audit log has no request beyond the rate.
         if self.host.as_ref().is_some_and(|it| !it.may_send(key)) {
             let text = "this access key sends too many requests per second; try again in a second";
@@ -64,7 +176,7 @@ impl S3Access for Permissions {
             let instead = unsupported::instead_of(name);
             return Err(s3_error!(NotImplemented, "{name} is not supported{instead}"));
         };
-        auth::note_operation(operation);
+        note_operation(operation);
         allowed(&scope, operation.needs, cx.s3_path())?;
         check_owner(&self.account, cx.uri(), cx.headers())?;
         unsupported::check(operation.name, cx.uri(), cx.headers())?;
@@ -105,7 +217,7 @@ impl S3Access for Permissions {
 
 fn allowed(scope: &Scope, permission: Permission, path: &S3Path) -> S3Result<()> {
     if permission.is_write() && scope.read_only {
-        auth::note_refusal();
+        note_refusal();
         return Err(s3_error!(AccessDenied, "this access key may only read"));
     }
     let fits = match (permission, path) {
@@ -136,7 +248,7 @@ pub(crate) fn scope_of<T>(req: &S3Request<T>) -> S3Result<&Scope> {
 
 /// Refuses a request, or a part of it, and names the scope of the key.
 pub(crate) fn denied(scope: &Scope) -> s3s::S3Error {
-    auth::note_refusal();
+    note_refusal();
     let bucket = scope.bucket.as_deref().map_or(String::new(), |it| format!(" in bucket `{it}`"));
     let prefix = scope.prefix.as_deref().map_or(String::new(), |it| format!(" below `{it}`"));
     s3_error!(AccessDenied, "this access key is only for blobs{bucket}{prefix}")

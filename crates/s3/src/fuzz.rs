@@ -16,10 +16,9 @@ use steadfast_store::Timestamp;
 use crate::{
     PRESIGN_MAX, PresignMethod,
     chunks::{Chunks, SIGNED_BYTES_MAX, checked},
-    guard,
+    guard::{self, Claims, Signature},
     list::{decode_token, token},
     presign,
-    signature::{Claims, Signature},
 };
 
 /// The head of a request: a line with method and target, then a line for each header.

@@ -17,14 +17,12 @@ use steadfast_bucket::Buckets;
 use steadfast_store::{Entropy, Seal, SeededEntropy, Store};
 
 use crate::{
-    access::Permissions,
-    auth::{Host, Keys, Signer, with_signer},
+    access::{Host, Keys, Permissions, Signer, with_signer},
     chunks,
     cors::CorsRequest,
-    errors, guard,
-    operations::S3Operations,
-    permission::Operation,
-    signature::Signature,
+    errors,
+    guard::{self, Signature},
+    operations::{Operation, S3Operations},
     unsupported,
 };
 

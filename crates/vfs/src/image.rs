@@ -4,8 +4,7 @@ use std::{collections::BTreeMap, fmt, mem, sync::Arc};
 
 use crate::{
     delta::{PAGES_MAX, Writer},
-    page::{Bytes, PAGE_SIZE, Page, ZERO, zero},
-    source::{Missing, NotLoaded, Source},
+    source::{Bytes, Missing, NotLoaded, PAGE_SIZE, Page, Source, ZERO, zero},
 };
 use parking_lot::{Mutex, MutexGuard};
 

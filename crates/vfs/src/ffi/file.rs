@@ -8,13 +8,16 @@ use std::{
 
 use rusqlite::ffi as sqlite;
 
-use super::{guard, slot::Lease};
+use super::slot::{Lease, guard};
 use crate::{
-    connect::FIXED_PRAGMAS,
     image::{Image, Refusal},
-    page::PAGE_SIZE,
+    source::PAGE_SIZE,
     temp::TempFile,
 };
+
+/// Changing one of these would move the database out of the image, or beyond its limits.
+const FIXED_PRAGMAS: [&str; 5] =
+    ["journal_mode", "locking_mode", "page_size", "temp_store", "max_page_count"];
 
 /// The memory that SQLite allocates for a file: its own part first.
 #[repr(C)]

@@ -6,6 +6,7 @@ use std::{
     cell::{Cell, UnsafeCell},
     ffi::{CStr, c_int},
     io::Write,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -19,6 +20,11 @@ use crate::{
     image::{Image, Limits},
     temp::Budget,
 };
+
+/// Returns `failed` if `f` panics.
+pub(super) fn guard(failed: c_int, f: impl FnOnce() -> c_int) -> c_int {
+    catch_unwind(AssertUnwindSafe(f)).unwrap_or(failed)
+}
 
 /// The name that stays registered.
 const SHARED_NAME: &CStr = c"steadfast";
