@@ -48,7 +48,7 @@ pub use self::{
         Address, Both, CallList, Destination, First, Handle, Lists, NoMessage, Nth, Object, Second,
         Turn,
     },
-    call::PendingCall,
+    call::{PendingCall, RemoteObjects},
     connection::{Caller, Closed, ConnectParams, Connection, ConnectionId, Event},
     database::Sql,
     effect::{Job, Outcome, Perform, Sending},
@@ -69,6 +69,7 @@ pub use self::{
     turn::KeyValue,
 };
 pub(crate) use self::{
+    call::call_error,
     request::{CallKey, sweep_run_replies},
     transaction::TurnState,
 };

@@ -2,11 +2,12 @@
 
 mod client;
 mod parts;
+mod run_handle;
 
 use std::{
     ops::Deref,
     sync::{
-        Arc, OnceLock,
+        Arc, OnceLock, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -21,11 +22,17 @@ use tokio::{
     time::timeout,
 };
 
-pub use self::client::{Client, Receive};
-pub(crate) use self::parts::Parts;
+pub(crate) use self::parts::{Extensions, Parts};
+pub use self::{
+    parts::{Extension, Unserved},
+    run_handle::RunHandle,
+};
 use crate::{
     Audit, BucketError, Buckets, Dispatcher, Objects, Queues, Result, RetentionSettings, Runs,
-    Sessions, StartError, Tokens, Unserved, app::Extension, open, process::Processes,
+    Sessions, StartError, Tokens,
+    client::{AnyProgram, Client},
+    open,
+    process::Processes,
 };
 
 /// A check before the first delivery.
@@ -251,10 +258,14 @@ fn is_disk_full(error: &StartError) -> bool {
     }
 }
 
+fn any_program(running: &Arc<RunningProgram>) -> Weak<AnyProgram> {
+    Arc::downgrade(running) as Weak<AnyProgram>
+}
+
 impl Runtime {
     pub(crate) fn of(running: Arc<RunningProgram>) -> Self {
         let client = Client::default();
-        client.attach(&running);
+        client.attach(any_program(&running));
         Self { client, running }
     }
 
@@ -267,7 +278,7 @@ impl Runtime {
         clients: &[Client],
     ) -> Self {
         let running = Arc::new(RunningProgram(Arc::new(State::new(parts, before_work, is_ours))));
-        clients.iter().chain([&client]).for_each(|it| it.attach(&running));
+        clients.iter().chain([&client]).for_each(|it| it.attach(any_program(&running)));
         Self { client, running }
     }
 

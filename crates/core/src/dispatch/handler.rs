@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use steadfast_store::{
     Commit, EntityId, Lease, Outcome, Recorded, Rejection, RetryPolicy, SettledAs, Store,
-    StoreError, Write,
+    StoreError, Work, Write,
 };
 
 use super::pools::StartOrder;
@@ -208,4 +208,65 @@ impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Self {
         Self::retry(error.to_string())
     }
+}
+
+/// Plain settings of a dispatcher.
+#[derive(Clone, Copy, Debug)]
+pub struct DispatcherOptions {
+    /// Maximum concurrent deliveries of one message type or one kind of work. Different kinds take
+    /// permits from different pools, see [`PermitPool`].
+    pub concurrency: usize,
+    /// Maximum concurrent deliveries to one target.
+    pub concurrency_per_target: usize,
+    /// Maximum duration of one delivery; a longer one fails.
+    pub lease: Duration,
+    /// The retry policy of failed deliveries.
+    pub retry: RetryPolicy,
+    /// The time that a stop waits for deliveries in flight before it returns their leases.
+    pub grace: Duration,
+    /// Maximum timers in memory. Later work is read from the store when its time comes near.
+    pub timers_max: usize,
+    /// Maximum targets with due work in memory that neither deliver nor wait for a permit, and
+    /// maximum targets that wait for permits of one pool. Others are read from the store later.
+    pub targets_max: usize,
+    /// Maximum due work in memory for one target.
+    pub window: usize,
+    /// Rows of one scan.
+    pub page: usize,
+    /// The policy for a message without a handler.
+    pub unknown: Unknown,
+}
+
+/// The policy for a message without a handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unknown {
+    /// The attempt fails: it is retried, then dead. For a program that owns all its messages.
+    Fails,
+    /// The message stays pending. For a program that shares its store with others.
+    Waits,
+}
+
+impl Default for DispatcherOptions {
+    fn default() -> Self {
+        Self {
+            concurrency: 128,
+            concurrency_per_target: 16,
+            lease: Duration::from_secs(30),
+            retry: RetryPolicy::DEFAULT,
+            grace: Duration::from_secs(10),
+            timers_max: 10_000,
+            targets_max: 10_000,
+            window: 64,
+            page: 1_000,
+            unknown: Unknown::Fails,
+        }
+    }
+}
+
+/// Gets notices of work in queues. Each queue has a loop of its own that delivers it.
+pub(crate) trait QueueListener: Send + Sync + 'static {
+    /// This work was written, in this order.
+    fn on_work(&self, works: &[Work]);
+    /// Some notices were lost.
+    fn on_lost_notices(&self);
 }

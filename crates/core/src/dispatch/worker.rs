@@ -21,7 +21,7 @@ use super::{
     pools::{LoadPermit, Permit, PoolKey, Pools, StartOrder},
     waker::LoopWaker,
 };
-use crate::commit_each::commit_each;
+use crate::commit::commit_each;
 
 /// The points of a delivery, in order. `./test` kills a process at each of them.
 pub const CRASH_POINTS: &[&str] = &[

@@ -1,5 +1,5 @@
-//! What a program declares: classes, their messages, and the addresses of objects. The declaration
-//! becomes the type-erased [`Class`] that the executor runs.
+//! The declarations of a program: classes, their messages, and the addresses of objects. The
+//! declaration becomes the type-erased [`Class`] that the executor runs.
 
 use std::{fmt, marker::PhantomData, rc::Rc, sync::Arc, time::Duration};
 

@@ -10,11 +10,11 @@ use steadfast_store::{Commit, Recorded, Store, StoreError, Version};
 
 use super::{
     definition::{AnyExecutor, Execute, InputError, Process, decode},
-    record::{self, Metadata, Published, Subscribers, encoded},
+    record::{self, Metadata, Subscribers, encoded},
     runner::{Decided, Runner},
 };
 use crate::{
-    Failure, Handler, Queue, Router,
+    Failure, Handler, Router,
     dispatch::{Delivery, PermitPool},
     name_map::NameMap,
 };
@@ -24,7 +24,7 @@ use crate::{
 pub struct Processes {
     store: Arc<dyn Store>,
     by_name: NameMap<Arc<dyn AnyProcess>>,
-    subscribers: Subscribers,
+    pub(crate) subscribers: Subscribers,
 }
 
 /// An instance, for views.
@@ -51,12 +51,6 @@ impl Processes {
             Arc::new(CommandHandler { runner: runner.clone(), executor: Arc::new(executor) });
         let scheduled = Arc::new(ScheduleHandler { runner: runner.clone() });
         self.by_name.insert(P::NAME, Arc::new(RegisteredProcess { runner, sent, scheduled }));
-        self
-    }
-
-    /// Puts everything that a process publishes into a queue.
-    pub fn subscribe<P: Process>(self, queue: Queue<Published>) -> Self {
-        self.subscribers.add_queue::<P>(queue.name());
         self
     }
 

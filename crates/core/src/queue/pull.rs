@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     RequestKey,
-    commit_each::commit_each,
+    commit::commit_each,
     dispatch::{
         attempt::{self, Ending, EndingCommit, Verdict},
         window::End,

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     Client, Objects, RequestKey,
-    commit_each::commit_each,
+    commit::commit_each,
     dispatch::{
         DispatcherBuilder, QueueListener,
         attempt::{self, Ending, Leases},

@@ -18,7 +18,7 @@ use super::{
     runs::{Runs, to_json},
     status::{RunHead, Status},
 };
-use crate::{dispatch::Delivery, object::sweep_run_replies, to_end::to_end};
+use crate::{commit::to_end, dispatch::Delivery, object::sweep_run_replies};
 
 /// Maximum events that a run has not taken: each wake-up without a cached fold reads them.
 const EVENTS_MAX: usize = 10_000;

@@ -1,5 +1,5 @@
-//! What turns of objects do with runs: they start and terminate them, and get a message when a run
-//! ends, in the commit that ends it.
+//! Turns of objects start and terminate runs, and get a message when a run ends, in the commit
+//! that ends it.
 
 use std::{marker::PhantomData, time::Duration};
 
