@@ -45,8 +45,8 @@ pub use self::{
     event::{BlobAction, BlobEvent, CopySource, EventObject},
     files::FileBlobs,
     keys::{
-        AccessKey, KeyInfo, Scope, create_key, delete_key, delete_older_keys, find_key, is_label,
-        list_keys, note_key_use, older_keys, rotate_key, seal_keys,
+        AccessKey, KeyInfo, KeyScope, create_key, delete_key, delete_older_keys, find_key,
+        is_label, list_keys, note_key_use, older_keys, rotate_key, seal_keys,
     },
     list::{LIST_MAX, ListOptions, Listing},
     name::{BlobKey, BucketName},

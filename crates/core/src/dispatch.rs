@@ -33,7 +33,7 @@ use self::{
     worker::Worker,
 };
 pub use self::{
-    handler::{Delivery, DispatcherOptions, Failure, Handler, PermitPool, Router, Unknown},
+    handler::{DispatcherOptions, Failure, Handler, HandlerDelivery, PermitPool, Router, Unknown},
     worker::CRASH_POINTS,
 };
 

@@ -49,7 +49,7 @@ pub use self::{
         Turn,
     },
     call::{PendingCall, RemoteObjects},
-    connection::{Caller, Closed, ConnectParams, Connection, ConnectionId, Event},
+    connection::{Caller, Closed, ConnectParams, Connection, ConnectionEvent, ConnectionId},
     database::Sql,
     effect::{Job, Outcome, Perform, Sending},
     error::{CallError, LastFailure},
@@ -59,7 +59,7 @@ pub use self::{
     inspect::{
         ClassList, ClassView,
         changes::{Changes, RowChange, SchemaChange, SkippedTable},
-        contents::{ConnectionView, ObjectContents, ObjectView, Query, Rows, TableView},
+        contents::{ConnectionView, ObjectContents, ObjectView, Rows, SqlQuery, TableView},
         reader::InspectError,
     },
     live::{LiveSocket, NumberedEvents},

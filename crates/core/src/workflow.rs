@@ -38,13 +38,13 @@ pub use self::{
     definition::{RunAddress, RunOptions, Workflow},
     error::RunError,
     event::{Event, RunEvent},
-    list::{RunItem, RunPage, RunQuery, WorkflowCounts},
+    list::{RunItem, RunList, RunQuery, WorkflowCounts},
     look::HistoryEntry,
     record::{Progress, Report, StepInput},
     runs::{Run, Runs},
     status::{Phase, StartOutcome, Status, StepStatus},
     step::{Backoff, Retry, Step},
-    turn::{RunEnded, StartedRun},
+    turn::{RunEnded, RunStart},
     view::{AttemptView, EventView, FailureView, ProgressView, RunView, StepView, WaitView},
 };
 pub use crate::body::Time;

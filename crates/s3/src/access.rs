@@ -18,12 +18,12 @@ use s3s::{
     path::S3Path,
     s3_error,
 };
-use steadfast_bucket::{AccessKey, BucketError, Scope, find_key};
+use steadfast_bucket::{AccessKey, BucketError, KeyScope, find_key};
 use steadfast_store::{Seal, Store};
 
 use crate::{
     errors::s3_error_of,
-    operations::{Operation, Permission, operation},
+    operations::{Permission, ServedOperation, operation},
     presign::URL_KEY_PREFIX,
     unsupported,
 };
@@ -38,7 +38,7 @@ struct SignedRequest {
     /// Read for its secret, then used for its scope.
     key: OnceCell<AccessKey>,
     /// Known when the signature was verified.
-    operation: OnceCell<&'static Operation>,
+    operation: OnceCell<&'static ServedOperation>,
     is_refused: Cell<bool>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Signer {
     pub(crate) key: String,
     /// Its name.
     pub(crate) name: Option<String>,
-    pub(crate) operation: &'static Operation,
+    pub(crate) operation: &'static ServedOperation,
     /// Whether the scope of the key refused the request, or a part of it.
     pub(crate) is_refused: bool,
 }
@@ -70,7 +70,7 @@ impl SignedRequest {
 }
 
 /// Notes the operation of a request whose signature was verified.
-fn note_operation(operation: &'static Operation) {
+fn note_operation(operation: &'static ServedOperation) {
     let _ = REQUEST.try_with(|it| it.operation.set(operation));
 }
 
@@ -121,7 +121,7 @@ impl S3Auth for Keys {
 }
 
 /// The scope of the access key that signed this request.
-fn scope_of_signer(id: &str) -> S3Result<Scope> {
+fn scope_of_signer(id: &str) -> S3Result<KeyScope> {
     let find = |it: &SignedRequest| Some(it.key.get().filter(|it| it.id == id)?.scope.clone());
     let scope = REQUEST.try_with(find);
     scope.ok().flatten().ok_or_else(unknown)
@@ -215,7 +215,7 @@ impl S3Access for Permissions {
     }
 }
 
-fn allowed(scope: &Scope, permission: Permission, path: &S3Path) -> S3Result<()> {
+fn allowed(scope: &KeyScope, permission: Permission, path: &S3Path) -> S3Result<()> {
     if permission.is_write() && scope.read_only {
         note_refusal();
         return Err(s3_error!(AccessDenied, "this access key may only read"));
@@ -237,29 +237,29 @@ fn allowed(scope: &Scope, permission: Permission, path: &S3Path) -> S3Result<()>
 }
 
 /// Whether the scope covers anything in a bucket.
-pub(crate) fn sees(scope: &Scope, bucket: &str) -> bool {
+pub(crate) fn sees(scope: &KeyScope, bucket: &str) -> bool {
     scope.bucket.as_deref().is_none_or(|it| it == bucket)
 }
 
 /// The scope of the access key of a request.
-pub(crate) fn scope_of<T>(req: &S3Request<T>) -> S3Result<&Scope> {
+pub(crate) fn scope_of<T>(req: &S3Request<T>) -> S3Result<&KeyScope> {
     req.extensions.get().ok_or_else(|| s3_error!(AccessDenied, "sign the request"))
 }
 
 /// Refuses a request, or a part of it, and names the scope of the key.
-pub(crate) fn denied(scope: &Scope) -> s3s::S3Error {
+pub(crate) fn denied(scope: &KeyScope) -> s3s::S3Error {
     note_refusal();
     let bucket = scope.bucket.as_deref().map_or(String::new(), |it| format!(" in bucket `{it}`"));
     let prefix = scope.prefix.as_deref().map_or(String::new(), |it| format!(" below `{it}`"));
     s3_error!(AccessDenied, "this access key is only for blobs{bucket}{prefix}")
 }
 
-fn may_list(scope: &Scope, bucket: &str, prefix: Option<&str>) -> S3Result<()> {
+fn may_list(scope: &KeyScope, bucket: &str, prefix: Option<&str>) -> S3Result<()> {
     let fits = scope.covers_list(bucket, prefix.unwrap_or_default());
     if fits { Ok(()) } else { Err(denied(scope)) }
 }
 
-fn may_copy(scope: &Scope, source: &CopySource) -> S3Result<()> {
+fn may_copy(scope: &KeyScope, source: &CopySource) -> S3Result<()> {
     match source {
         CopySource::Bucket { bucket, key, .. } if scope.covers_blob(bucket, key) => Ok(()),
         CopySource::Bucket { .. } => Err(denied(scope)),
@@ -280,10 +280,10 @@ mod tests {
     #[test]
     fn a_key_is_limited_to_its_scope() {
         let bucket = S3Path::Bucket { bucket: "abc".into() };
-        let all = Scope::default();
-        let one = Scope { bucket: Some("abc".into()), ..Scope::default() };
-        let below = Scope { prefix: Some("a/".into()), ..one.clone() };
-        let reader = Scope { read_only: true, ..Scope::default() };
+        let all = KeyScope::default();
+        let one = KeyScope { bucket: Some("abc".into()), ..KeyScope::default() };
+        let below = KeyScope { prefix: Some("a/".into()), ..one.clone() };
+        let reader = KeyScope { read_only: true, ..KeyScope::default() };
         for (scope, permission, path, expected) in [
             (&all, Permission::Everything, &bucket, true),
             (&all, Permission::Write, &at("abc", "x"), true),
@@ -307,8 +307,11 @@ mod tests {
 
     #[test]
     fn a_list_and_the_source_of_a_copy_must_be_in_the_scope() {
-        let below =
-            Scope { bucket: Some("abc".into()), prefix: Some("a/".into()), ..Scope::default() };
+        let below = KeyScope {
+            bucket: Some("abc".into()),
+            prefix: Some("a/".into()),
+            ..KeyScope::default()
+        };
         assert!(may_list(&below, "abc", Some("a/b")).is_ok());
         assert!(may_list(&below, "abc", Some("a")).is_err());
         assert!(may_list(&below, "abc", None).is_err());

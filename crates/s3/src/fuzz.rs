@@ -10,7 +10,7 @@ use s3s::{
     dto::{CompletedMultipartUpload, CreateBucketConfiguration, Delete, StreamingBlob},
     xml::{Deserialize, Deserializer, Serialize, Serializer},
 };
-use steadfast_bucket::{AccessKey, BlobKey, BucketName, Scope};
+use steadfast_bucket::{AccessKey, BlobKey, BucketName, KeyScope};
 use steadfast_store::Timestamp;
 
 use crate::{
@@ -93,7 +93,7 @@ pub fn presigned(data: &[u8]) {
     let access = AccessKey {
         id: "SF0123".into(),
         secret: "secret".into(),
-        scope: Scope::default(),
+        scope: KeyScope::default(),
         created_at: Timestamp(0),
     };
     let seconds = 1 + data.len() as u64;

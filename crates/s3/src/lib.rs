@@ -21,7 +21,7 @@ mod unsupported;
 
 pub use self::{
     access::Host,
-    operations::{OPERATIONS, Operation, Permission},
+    operations::{OPERATIONS, Permission, ServedOperation},
     presign::{
         PRESIGN_MAX, PresignError, PresignMethod, URL_KEY_PREFIX, presign, presign_path, url_key,
     },

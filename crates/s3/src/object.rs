@@ -14,7 +14,7 @@ use s3s::{
 };
 use steadfast_bucket::{
     BLOB_BYTES_MAX, Blob, BlobKey, BlobReader, BucketName, ByteRange, CopyOptions, GetOptions,
-    PARTS_MAX, PutOptions, Scope,
+    KeyScope, PARTS_MAX, PutOptions,
 };
 
 use crate::{
@@ -307,7 +307,7 @@ impl S3Operations {
 
     async fn delete_listed(
         &self,
-        scope: &Scope,
+        scope: &KeyScope,
         bucket: &BucketName,
         object: ObjectIdentifier,
     ) -> (String, Result<(), S3Error>) {
@@ -317,7 +317,7 @@ impl S3Operations {
 
     async fn delete_one(
         &self,
-        scope: &Scope,
+        scope: &KeyScope,
         bucket: &BucketName,
         object: ObjectIdentifier,
     ) -> S3Result<()> {

@@ -27,11 +27,17 @@ macro_rules! operations {
         @delete $($delete:ident($delete_input:ident) -> $delete_output:ident;)*
     ) => {
         /// The served operations. All others are refused.
-        pub const OPERATIONS: &[Operation] = &[
-            $(Operation { name: name_of(stringify!($input)), needs: Permission::$needs },)*
-            $(Operation { name: name_of(stringify!($unset_input)), needs: Permission::Bucket },)*
-            $(Operation { name: name_of(stringify!($empty_input)), needs: Permission::Bucket },)*
-            $(Operation {
+        pub const OPERATIONS: &[ServedOperation] = &[
+            $(ServedOperation { name: name_of(stringify!($input)), needs: Permission::$needs },)*
+            $(ServedOperation {
+                name: name_of(stringify!($unset_input)),
+                needs: Permission::Bucket,
+            },)*
+            $(ServedOperation {
+                name: name_of(stringify!($empty_input)),
+                needs: Permission::Bucket,
+            },)*
+            $(ServedOperation {
                 name: name_of(stringify!($delete_input)),
                 needs: Permission::Everything,
             },)*
@@ -214,7 +220,7 @@ const fn name_of(input: &'static str) -> &'static str {
 }
 
 /// Finds an operation; `None` if it is not served.
-pub(crate) fn operation(name: &str) -> Option<&'static Operation> {
+pub(crate) fn operation(name: &str) -> Option<&'static ServedOperation> {
     OPERATIONS.iter().find(|it| it.name == name)
 }
 
@@ -251,7 +257,7 @@ impl Permission {
 
 /// An operation of the S3 API that is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Operation {
+pub struct ServedOperation {
     /// The name, as in the reference of S3.
     pub name: &'static str,
     /// The permission that it needs.

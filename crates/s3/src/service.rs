@@ -22,7 +22,7 @@ use crate::{
     cors::CorsRequest,
     errors,
     guard::{self, Signature},
-    operations::{Operation, S3Operations},
+    operations::{S3Operations, ServedOperation},
     unsupported,
 };
 
@@ -220,7 +220,7 @@ pub struct S3Use {
     /// Its name.
     pub name: Option<String>,
     /// The operation.
-    pub operation: &'static Operation,
+    pub operation: &'static ServedOperation,
     /// Whether the scope of the key refused the request, or a part of it.
     pub is_refused: bool,
     /// The code of the error, or the status of the response.

@@ -30,7 +30,7 @@ impl Image {
         );
         connection.execute_batch(&limit)?;
         ffi::guard_attach(&connection, &lease);
-        lease.seal();
+        lease.fix_settings();
         Ok(connection)
     }
 }

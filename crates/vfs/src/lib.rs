@@ -20,6 +20,6 @@ mod temp;
 pub use self::{
     delta::{DeltaError, apply, apply_to, pack, pages_after, revert, touched, unpack},
     ffi::{at_time, give_memory_back, keep_no_memory, tune_sqlite},
-    image::{Changes, Image, Limits},
+    image::{Image, ImageChanges, Limits},
     source::{NotLoaded, PAGE_SIZE, Page, Source, checksum},
 };

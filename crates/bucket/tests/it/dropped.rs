@@ -6,9 +6,9 @@ use std::{collections::BTreeSet, fs, time::Duration};
 
 use steadfast_bucket::{
     Attributes, BucketError, BucketName, BucketSettings, Buckets, Condition, CopyOptions, CorsRule,
-    EventType, ExpectedContent, GetOptions, LifecycleRule, ListOptions, PartTag, PutOptions, Quota,
-    Rule, Scope, create_key, delete_key, delete_older_keys, find_key, list_keys, note_key_use,
-    rotate_key, seal_keys,
+    EventType, ExpectedContent, GetOptions, KeyScope, LifecycleRule, ListOptions, PartTag,
+    PutOptions, Quota, Rule, create_key, delete_key, delete_older_keys, find_key, list_keys,
+    note_key_use, rotate_key, seal_keys,
 };
 use steadfast_store::{Commit, Remember, Seal, SealFile, Timestamp, queue_address};
 
@@ -414,14 +414,14 @@ async fn access_keys_are_those_of_the_store(setup: Setup) {
     };
     let seal = load(&[&first]).await;
     each(async |polls| {
-        let made = dropped(polls, create_key(store, &seal, Scope::default(), None)).await;
+        let made = dropped(polls, create_key(store, &seal, KeyScope::default(), None)).await;
         store.commit(Commit::default()).await.unwrap();
         are_found(&setup, &seal).await;
         made
     })
     .await;
     each(async |polls| {
-        let made = create_key(store, &seal, Scope::default(), None).await.unwrap();
+        let made = create_key(store, &seal, KeyScope::default(), None).await.unwrap();
         let deleted = dropped(polls, delete_key(store, &made.id)).await;
         store.commit(Commit::default()).await.unwrap();
         are_found(&setup, &seal).await;
@@ -429,7 +429,7 @@ async fn access_keys_are_those_of_the_store(setup: Setup) {
     })
     .await;
     each(async |polls| {
-        create_key(store, &seal, Scope::default(), None).await.unwrap();
+        create_key(store, &seal, KeyScope::default(), None).await.unwrap();
         let deleted = dropped(polls, delete_older_keys(store, Timestamp::MAX)).await;
         store.commit(Commit::default()).await.unwrap();
         are_found(&setup, &seal).await;
@@ -437,7 +437,7 @@ async fn access_keys_are_those_of_the_store(setup: Setup) {
     })
     .await;
     each(async |polls| {
-        let made = create_key(store, &seal, Scope::default(), None).await.unwrap();
+        let made = create_key(store, &seal, KeyScope::default(), None).await.unwrap();
         let used = dropped(polls, note_key_use(store, &made.id)).await;
         let hour = Duration::from_hours(1);
         let rotated = dropped(polls, rotate_key(store, &seal, &made.id, hour)).await;

@@ -23,9 +23,9 @@ pub trait Handler: Send + Sync + 'static {
     /// Handles one message and returns the commit of its consequences. The message is settled in
     /// the same transaction, so the consequences happen exactly once.
     ///
-    /// Effects outside of the process happen at least once, with [`Delivery::id`] as their
+    /// Effects outside of the process happen at least once, with [`HandlerDelivery::id`] as their
     /// idempotency key.
-    async fn handle(&self, delivery: Delivery) -> Result<Commit, Failure>;
+    async fn handle(&self, delivery: HandlerDelivery) -> Result<Commit, Failure>;
 
     /// Whether the handler has effects outside of the process. Then each attempt is claimed and
     /// counted before it begins; otherwise the commit of the consequences is enough.
@@ -67,7 +67,7 @@ pub trait Handler: Send + Sync + 'static {
         PermitPool::OfType
     }
 
-    /// Whether the next delivery to the same target waits for [`Delivery::begun`].
+    /// Whether the next delivery to the same target waits for [`HandlerDelivery::begun`].
     fn in_order(&self) -> bool {
         false
     }
@@ -108,7 +108,7 @@ pub trait Router: Send + Sync + 'static {
 
 /// A message that is being delivered to its handler.
 #[derive(Clone)]
-pub struct Delivery {
+pub struct HandlerDelivery {
     /// The message.
     pub message: Recorded,
     /// The number of the attempt, from 1.
@@ -123,7 +123,7 @@ pub struct Delivery {
 pub(super) const SETTLED: u8 = 1;
 const LOST: u8 = 2;
 
-impl Delivery {
+impl HandlerDelivery {
     /// Commits and settles the delivery in the same commit, for a handler that needs the outcome,
     /// for example to decide again after a conflict. The commit that the handler returns afterwards
     /// is ignored.

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     Failure, Handler, Router,
-    dispatch::{Delivery, PermitPool},
+    dispatch::{HandlerDelivery, PermitPool},
     name_map::NameMap,
 };
 
@@ -176,7 +176,7 @@ pub(super) struct CommandHandler<P: Process> {
 
 #[async_trait]
 impl<P: Process> Handler for CommandHandler<P> {
-    async fn handle(&self, delivery: Delivery) -> Result<Commit, Failure> {
+    async fn handle(&self, delivery: HandlerDelivery) -> Result<Commit, Failure> {
         let output: P::Output = record::body::<P, _>(&delivery.message).map_err(fatal)?;
         let key = delivery.id();
         let Some(input) = self.executor.execute_boxed(output, &key).await? else {
@@ -199,7 +199,7 @@ pub(super) struct ScheduleHandler<P: Process> {
 
 #[async_trait]
 impl<P: Process> Handler for ScheduleHandler<P> {
-    async fn handle(&self, delivery: Delivery) -> Result<Commit, Failure> {
+    async fn handle(&self, delivery: HandlerDelivery) -> Result<Commit, Failure> {
         let input: P::Input = record::body::<P, _>(&delivery.message).map_err(fatal)?;
         let Some(name) = P::route(&input) else {
             return Err(Failure::fatal("the scheduled input belongs to no instance"));
@@ -221,7 +221,7 @@ async fn feed<P: Process>(
     runner: &Runner<P>,
     name: &str,
     input: &P::Input,
-    delivery: &Delivery,
+    delivery: &HandlerDelivery,
 ) -> Result<Commit, Failure> {
     let key = delivery.id();
     match runner.input(name, input, Some(&key), Some(delivery)).await {

@@ -242,7 +242,7 @@ unsafe extern "C" fn file_control(
             !value.is_null()
                 && FIXED_PRAGMAS.iter().any(|fixed| fixed.as_bytes().eq_ignore_ascii_case(name))
         };
-        if !fixed || !main.lease.is_sealed() {
+        if !fixed || !main.lease.has_fixed_settings() {
             return sqlite::SQLITE_NOTFOUND;
         }
         // SAFETY: the format has no arguments, and the message is from SQLite's own allocator.

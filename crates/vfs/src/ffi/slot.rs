@@ -50,7 +50,7 @@ pub(super) struct Slot {
     /// The name under which it is registered while a connection is opened; it ends with a zero.
     name: [u8; 32],
     /// SQL can no longer change the pragmas.
-    sealed: AtomicBool,
+    settings_are_fixed: AtomicBool,
     owner: Mutex<Owner>,
 }
 
@@ -82,7 +82,7 @@ impl Slot {
         Self {
             vfs: UnsafeCell::new(methods),
             name,
-            sealed: AtomicBool::new(false),
+            settings_are_fixed: AtomicBool::new(false),
             owner: Mutex::default(),
         }
     }
@@ -157,18 +157,18 @@ impl Lease {
     }
 
     /// From now on SQL cannot change the pragmas.
-    pub(crate) fn seal(&self) {
-        self.slot.sealed.store(true, Ordering::Release);
+    pub(crate) fn fix_settings(&self) {
+        self.slot.settings_are_fixed.store(true, Ordering::Release);
     }
 
-    pub(super) fn is_sealed(&self) -> bool {
-        self.slot.sealed.load(Ordering::Acquire)
+    pub(super) fn has_fixed_settings(&self) -> bool {
+        self.slot.settings_are_fixed.load(Ordering::Acquire)
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.slot.sealed.store(false, Ordering::Release);
+        self.slot.settings_are_fixed.store(false, Ordering::Release);
         *self.slot.owner() = Owner::default();
         FREE.lock().push(self.slot);
     }
