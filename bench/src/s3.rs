@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use steadfast_bucket::{AccessKey, BlobKey, BucketName, Scope};
+use steadfast_bucket::{AccessKey, BlobKey, BucketName, KeyScope};
 use steadfast_core::store::{Clock, SystemClock, Timestamp};
 use steadfast_s3::{PresignMethod, presign};
 
@@ -35,7 +35,7 @@ pub(crate) fn run() {
     let key = AccessKey {
         id: text("accessKeyId"),
         secret: text("secretAccessKey").into(),
-        scope: Scope::default(),
+        scope: KeyScope::default(),
         created_at: Timestamp(0),
     };
     let signer = Signer { s3, key };

@@ -34,7 +34,7 @@ use std::{io::Write as _, sync::Arc, time::Duration};
 
 use steadfast_core::{
     Dispatcher, DispatcherOptions, Failure, Handler, Objects, Runs,
-    dispatch::Delivery,
+    dispatch::HandlerDelivery,
     process::Processes,
     store::{
         Address, Cause, Commit, EntityKind, Json, Message, Outcome, PostgresOptions, PostgresStore,
@@ -244,7 +244,7 @@ struct Worker {
 
 #[async_trait::async_trait]
 impl Handler for Worker {
-    async fn handle(&self, delivery: Delivery) -> Result<Commit, Failure> {
+    async fn handle(&self, delivery: HandlerDelivery) -> Result<Commit, Failure> {
         let message = &delivery.message;
         say(&format!("executed {} {}", message.position, delivery.attempt));
         if message.data.as_str() == "\"poison\"" {

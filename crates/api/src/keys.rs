@@ -2,7 +2,7 @@
 
 use clap::{Args, builder::FalseyValueParser};
 use serde::{Deserialize, Serialize};
-use steadfast_bucket::{AccessKey, KeyInfo, Scope};
+use steadfast_bucket::{AccessKey, KeyInfo, KeyScope};
 use steadfast_store::Timestamp;
 use utoipa::ToSchema;
 
@@ -113,7 +113,7 @@ pub struct RevokedKey {
     pub access_key_id: String,
 }
 
-impl From<CreateKey> for Scope {
+impl From<CreateKey> for KeyScope {
     fn from(it: CreateKey) -> Self {
         let own = it.organization.as_ref().map(|it| format!("{it}/"));
         Self {
@@ -144,8 +144,8 @@ impl From<KeyInfo> for Key {
 }
 
 impl Key {
-    fn of(access_key_id: String, scope: Scope, created_at: Timestamp) -> Self {
-        let Scope { name, bucket, prefix, read_only, organization, expires_at } = scope;
+    fn of(access_key_id: String, scope: KeyScope, created_at: Timestamp) -> Self {
+        let KeyScope { name, bucket, prefix, read_only, organization, expires_at } = scope;
         let expires_at = expires_at.map(|it| rfc3339(Timestamp(it)));
         let created_at = rfc3339(created_at);
         Self {

@@ -7,7 +7,7 @@ use http::header;
 use serde_json::Value;
 use steadfast_bucket::{Blob, ExpectedContent, ListOptions, Listing, Match, PutOptions};
 use steadfast_core::{
-    Error, RemoteProgram, RunChange,
+    Error, RemoteObjects, RemoteProgram, RunChange,
     process::{Decided, Output},
     workflow::{FailureView, Phase, RunView, StartOutcome, Status},
 };
@@ -45,7 +45,7 @@ fn found<T>(result: Result<T, ApiError>, missing: Code) -> Result<Option<T>, Sto
 }
 
 #[async_trait]
-impl RemoteProgram for Connection {
+impl RemoteObjects for Connection {
     async fn call(
         &self,
         object: (&str, &str),
@@ -64,7 +64,10 @@ impl RemoteProgram for Connection {
         let answer = Connection::send(self, &DeleteObject { class, name }).await;
         Ok(found(answer, Code::ObjectNotFound)?.is_some_and(|it| it.deleted))
     }
+}
 
+#[async_trait]
+impl RemoteProgram for Connection {
     async fn send(&self, queue: &str, body: &str, delay: Duration) -> Result<(), StoreError> {
         let delay_ms = (delay != Duration::ZERO).then(|| crate::time::millis(delay));
         let (queue, body) = (queue.into(), Some(json(body)?));

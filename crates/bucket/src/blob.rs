@@ -1,16 +1,16 @@
-//! Blobs and their rows in the index.
+//! Blobs and the parts of multipart uploads, their rows in the index, and the conditions of a
+//! request on the current blob.
 
 use std::{collections::BTreeMap, io};
 
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
-use steadfast_store::{Entry, Json, StoreError, Timestamp};
+use steadfast_store::{Entry, EntryKey, Json, StoreError, Timestamp};
 
 use crate::{
-    BlobKey, BucketError, ExtraChecksums, METADATA_BYTES_MAX,
+    BlobKey, BucketError, BucketName, ExtraChecksums, METADATA_BYTES_MAX,
     content::{ContentId, FileName},
-    digest::Checksums,
-    extra_checksums::unhex,
+    digest::{Checksums, unhex},
 };
 
 /// `EMFILE` and `ENFILE`.
@@ -253,6 +253,169 @@ impl BlobRow {
     pub(crate) fn json(&self) -> Result<Json, BucketError> {
         Ok(Json::of(self)?)
     }
+}
+
+/// A part of a multipart upload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Number, from 1.
+    pub number: u32,
+    /// Size in bytes.
+    pub size: u64,
+    /// ETag: the MD5 of the content.
+    pub etag: String,
+    /// CRC-32 of the bytes.
+    pub crc32: u32,
+    /// SHA-256 of the bytes, if the writer asked for it.
+    pub sha256: Option<[u8; 32]>,
+    /// Other checksums that the writer asked for.
+    pub more: ExtraChecksums,
+    /// Time of the upload.
+    pub modified_at: Timestamp,
+    pub(crate) file: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct PartRow {
+    pub(crate) file: u64,
+    pub(crate) size: u64,
+    pub(crate) etag: String,
+    pub(crate) crc32: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) sha256: Option<String>,
+    #[serde(rename = "sums", default, skip_serializing_if = "ExtraChecksums::is_empty")]
+    pub(crate) more: ExtraChecksums,
+}
+
+impl PartRow {
+    pub(crate) fn part(self, number: u32, modified_at: Timestamp) -> Part {
+        let Self { file, size, etag, crc32, sha256, more } = self;
+        let sha256 = sha256.as_deref().and_then(unhex);
+        Part { number, size, etag, crc32, sha256, more, modified_at, file }
+    }
+}
+
+impl Part {
+    pub(crate) fn entry(
+        bucket: &BucketName,
+        content: ContentId,
+        number: u32,
+    ) -> Result<EntryKey, BucketError> {
+        let mut bytes = content.0.to_vec();
+        bytes.extend_from_slice(&number.to_be_bytes());
+        Ok(EntryKey::new(&bucket.parts(), &bytes)?)
+    }
+
+    pub(crate) fn read(entry: &Entry) -> Result<Option<Self>, BucketError> {
+        let Some(value) = &entry.value else { return Ok(None) };
+        let damaged = || {
+            let reason = format!("entry {:?} is not a part", entry.entry);
+            BucketError::Store(StoreError::Corrupt { reason })
+        };
+        let (_, number) = entry.entry.key().split_last_chunk::<4>().ok_or_else(damaged)?;
+        let stored: PartRow = serde_json::from_str(value.as_str()).map_err(|_| damaged())?;
+        Ok(Some(stored.part(u32::from_be_bytes(*number), entry.changed_at)))
+    }
+
+    pub(crate) fn name(&self, content: ContentId) -> FileName {
+        FileName { content, part: Some(self.file) }
+    }
+}
+
+/// Matches a blob.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Match {
+    /// Any blob.
+    Any,
+    /// A blob with one of these ETags, without quotes.
+    Etag(Vec<String>),
+    /// Exactly this write of the key.
+    Version(String),
+}
+
+impl Match {
+    fn fits(&self, blob: &Blob) -> bool {
+        match self {
+            Match::Any => true,
+            Match::Etag(etags) => etags.contains(&blob.etag),
+            Match::Version(version) => *version == blob.version(),
+        }
+    }
+}
+
+/// Conditions of a request on the current blob, as in HTTP.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Condition {
+    /// The blob must match.
+    pub if_match: Option<Match>,
+    /// The blob must not match.
+    pub if_none_match: Option<Match>,
+    /// The blob was written after this time.
+    pub if_modified_since: Option<Timestamp>,
+    /// The blob was not written after this time.
+    pub if_unmodified_since: Option<Timestamp>,
+}
+
+impl Condition {
+    /// No blob exists under the key.
+    pub fn absent() -> Self {
+        Self { if_none_match: Some(Match::Any), ..Self::default() }
+    }
+
+    /// The current blob is exactly this write of the key.
+    pub fn version(version: &str) -> Self {
+        Self { if_match: Some(Match::Version(version.into())), ..Self::default() }
+    }
+
+    /// Checks the condition of a read.
+    pub fn check_read(&self, blob: &Blob) -> Result<(), BucketError> {
+        let failed = |reason| Err(BucketError::Condition { key: blob.key.to_string(), reason });
+        match (&self.if_match, self.if_unmodified_since) {
+            (Some(it), _) if !it.fits(blob) => return failed("its ETag or version differs"),
+            // Times in HTTP headers have whole seconds.
+            (None, Some(at)) if seconds(at) < seconds(blob.modified_at) => {
+                return failed("it was modified after that time");
+            }
+            _ => {}
+        }
+        let is_same = match (&self.if_none_match, self.if_modified_since) {
+            (Some(it), _) => it.fits(blob),
+            (None, Some(at)) => seconds(blob.modified_at) <= seconds(at),
+            (None, None) => false,
+        };
+        if is_same {
+            let (key, etag) = (blob.key.to_string(), blob.etag.clone());
+            return Err(BucketError::NotModified { key, etag });
+        }
+        Ok(())
+    }
+
+    /// Checks the condition of a write or delete.
+    pub(crate) fn check_write(
+        &self,
+        bucket: &BucketName,
+        key: &BlobKey,
+        found: Option<&Blob>,
+    ) -> Result<(), BucketError> {
+        let failed = |reason| Err(BucketError::Condition { key: key.to_string(), reason });
+        match found {
+            None if self.if_match.is_some() => {
+                Err(BucketError::UnknownBlob { bucket: bucket.to_string(), key: key.to_string() })
+            }
+            None => Ok(()),
+            Some(blob) if self.if_match.as_ref().is_some_and(|it| !it.fits(blob)) => {
+                failed("its ETag or version differs")
+            }
+            Some(blob) if self.if_none_match.as_ref().is_some_and(|it| it.fits(blob)) => {
+                failed("it exists")
+            }
+            Some(_) => Ok(()),
+        }
+    }
+}
+
+fn seconds(at: Timestamp) -> i64 {
+    at.0.div_euclid(1_000)
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
-//! All buckets of a store.
+//! All buckets of a store, their cached rows, which only this process changes, and the contents in
+//! use. Files stay until the last reader is done, or until the store has decided on the write.
 
 use std::{
+    collections::HashMap,
     fmt,
     pin::Pin,
     sync::{
@@ -10,19 +12,18 @@ use std::{
     time::Duration,
 };
 
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use steadfast_store::{
-    Commit, Entropy, EntryKey, EntryRange, Outcome, Put, RowCache, Store, StoreClock, StoreError,
-    Write,
+    Commit, Entropy, Entry, EntryKey, EntryRange, Outcome, Put, RowCache, Store, StoreClock,
+    StoreError, Timestamp, Write,
 };
 
 use crate::{
-    BucketError, BucketName,
-    cache::{CachedBucket, NextAborts},
+    BucketError, BucketName, BucketSettings, LifecycleRule,
     content::{Blobs, ContentId, FileName, run_blocking},
-    file_changes::FileChanges,
     quota::KnownQuotas,
-    readers::Readers,
-    session,
+    session::{self, FileChanges},
 };
 
 /// Retention periods of tombstones, uploads and orphaned files.
@@ -227,5 +228,107 @@ impl Drop for Hold {
             let shared = self.shared.clone();
             runtime.spawn(async move { shared.discard(doomed).await });
         }
+    }
+}
+
+/// A bucket as it was last read.
+#[derive(Clone, Debug)]
+pub(crate) struct CachedBucket {
+    pub(crate) revision: i64,
+    pub(crate) created_at: Timestamp,
+    pub(crate) settings: BucketSettings,
+    /// Every change of a key takes a number above this one.
+    pub(crate) floor: i64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BucketRow {
+    created_at: i64,
+    #[serde(flatten)]
+    settings: BucketSettings,
+}
+
+impl CachedBucket {
+    /// Reads a bucket from its row, without its floor; `None` if it was deleted.
+    pub(crate) fn read(entry: &Entry) -> Result<Option<Self>, BucketError> {
+        let Some(stored) = entry.parse::<BucketRow>()? else { return Ok(None) };
+        let (revision, created_at) = (entry.revision, Timestamp(stored.created_at));
+        Ok(Some(Self { revision, created_at, settings: stored.settings, floor: 0 }))
+    }
+
+    /// Writes the row of a bucket.
+    pub(crate) fn put(
+        entry: EntryKey,
+        created_at: Timestamp,
+        settings: &BucketSettings,
+    ) -> Result<Put, BucketError> {
+        let row = BucketRow { created_at: created_at.0, settings: settings.clone() };
+        Ok(Put::of(entry, &row)?)
+    }
+}
+
+/// The earliest time at which an upload of a bucket can expire, and the lifecycle rules it was
+/// computed for. The sweep does not list uploads before that time.
+#[derive(Debug, Default)]
+pub(crate) struct NextAborts(Mutex<HashMap<BucketName, (Vec<LifecycleRule>, Timestamp)>>);
+
+impl NextAborts {
+    pub(crate) fn of(&self, bucket: &BucketName, rules: &[LifecycleRule]) -> Option<Timestamp> {
+        let inner = self.0.lock();
+        let (known, at) = inner.get(bucket)?;
+        (known == rules).then_some(*at)
+    }
+
+    pub(crate) fn set(&self, bucket: &BucketName, rules: &[LifecycleRule], at: Timestamp) {
+        self.0.lock().insert(bucket.clone(), (rules.to_vec(), at));
+    }
+
+    pub(crate) fn forget(&self, bucket: &BucketName) {
+        self.0.lock().remove(bucket);
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Readers(Mutex<HashMap<ContentId, ContentUse>>);
+
+#[derive(Debug, Default)]
+struct ContentUse {
+    count: usize,
+    /// Files that the last reader removes.
+    doomed: Vec<FileName>,
+}
+
+impl Readers {
+    fn enter(&self, content: ContentId) {
+        self.0.lock().entry(content).or_default().count += 1;
+    }
+
+    /// Returns the files to remove, if this was the last reader of the content.
+    fn leave(&self, content: ContentId) -> Vec<FileName> {
+        let mut in_use = self.0.lock();
+        let Some(entry) = in_use.get_mut(&content) else { return Vec::new() };
+        entry.count -= 1;
+        if 0 < entry.count {
+            return Vec::new();
+        }
+        in_use.remove(&content).unwrap_or_default().doomed
+    }
+
+    /// Lets the last reader remove a file. Returns `false` if the content is not in use.
+    fn leave_to_last(&self, file: FileName) -> bool {
+        let mut in_use = self.0.lock();
+        let Some(entry) = in_use.get_mut(&file.content) else { return false };
+        entry.doomed.push(file);
+        true
+    }
+
+    pub(crate) fn is_in_use(&self, content: ContentId) -> bool {
+        self.0.lock().contains_key(&content)
+    }
+
+    /// Returns whether a reader has files to remove at its end.
+    pub(crate) fn has_doomed(&self) -> bool {
+        self.0.lock().values().any(|it| !it.doomed.is_empty())
     }
 }

@@ -1,21 +1,20 @@
-//! Commits a change of a key: the row of the index, the number of the change and its event.
+//! Changes of keys. One commit contains the row of the index, the number of the change and its
+//! event; then files are removed. A copy links files and copies no bytes.
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use steadfast_store::{
-    Commit, DateTime, ENQUEUE, EntryKey, Expect, Json, Message, Put, Receipt, Rejection, Remember,
-    StoreError, Timestamp, Write, crash, queue_address,
+    Address, Commit, DateTime, ENQUEUE, EntityKind, EntryKey, Expect, Json, Message, Put, Receipt,
+    Recorded, Rejection, Remember, StoreError, Timestamp, Write, crash, queue_address,
 };
 
 use crate::{
-    Blob, BlobAction, BlobEvent, BlobKey, BucketError, BucketName, Condition,
+    Attributes, Blob, BlobAction, BlobEvent, BlobKey, BucketError, BucketName, Buckets, Condition,
     blob::BlobRow,
-    buckets::Shared,
-    cache::CachedBucket,
-    content::ContentId,
+    buckets::{CachedBucket, Hold, Shared},
+    content::{Blobs, ContentId, FileName},
     event::{CopySource, EventObject},
-    events::{Sender, stream},
     quota::{Place, UsageChange, signed},
 };
 
@@ -268,4 +267,197 @@ fn time(at: Timestamp) -> String {
         // Years after 9999 have no RFC 3339 form.
         None => at.0.to_string(),
     }
+}
+
+impl Buckets {
+    /// Deletes a blob. Returns `None` if there was none; then nothing was committed.
+    #[steadfast_store::boxed]
+    pub async fn delete(
+        &self,
+        bucket: &BucketName,
+        key: &BlobKey,
+        condition: Condition,
+    ) -> Result<Option<i64>, BucketError> {
+        self.shared.delete(bucket, key, BlobAction::DeleteObject, condition).await
+    }
+}
+
+impl Shared {
+    pub(crate) async fn delete(
+        self: &Arc<Self>,
+        bucket: &BucketName,
+        key: &BlobKey,
+        action: BlobAction,
+        condition: Condition,
+    ) -> Result<Option<i64>, BucketError> {
+        let (shared, bucket) = (self.clone(), bucket.clone());
+        let change = Change::deletion(key, action, condition);
+        Self::run_to_completion(async move {
+            let _changing = shared.changes.begin()?;
+            let changed = shared.change(&bucket, &change).await?;
+            if let Some(before) = changed.before {
+                shared.discard(before.files().into_iter().map(|it| it.0).collect()).await;
+            }
+            Ok(changed.sequence)
+        })
+        .await
+    }
+}
+
+/// Options of a copy.
+#[derive(Clone, Debug, Default)]
+pub struct CopyOptions {
+    /// Condition on the source.
+    pub source: Condition,
+    /// Condition on the blob that the copy replaces.
+    pub condition: Condition,
+    /// Attributes of the copy; `None` copies those of the source.
+    pub attributes: Option<Attributes>,
+}
+
+impl Buckets {
+    /// Copies a blob. Its files are linked: contents are never overwritten.
+    #[steadfast_store::boxed]
+    pub async fn copy(
+        &self,
+        from: (&BucketName, &BlobKey),
+        to: (&BucketName, &BlobKey),
+        copy: CopyOptions,
+    ) -> Result<Blob, BucketError> {
+        let buckets = self.clone();
+        let (from, to) = ((from.0.clone(), from.1.clone()), (to.0.clone(), to.1.clone()));
+        Shared::run_to_completion(async move { buckets.link_and_put(&from, &to, copy).await }).await
+    }
+
+    async fn link_and_put(
+        &self,
+        from: &(BucketName, BlobKey),
+        to: &(BucketName, BlobKey),
+        copy: CopyOptions,
+    ) -> Result<Blob, BucketError> {
+        if let Some(attributes) = &copy.attributes {
+            attributes.check()?;
+        }
+        let _changing = self.shared.changes.begin()?;
+        let mut missing = None;
+        let (source, held, files) = loop {
+            let source = self.head(&from.0, &from.1).await?;
+            copy.source.check_read(&source).map_err(not_modified_fails)?;
+            let max = self.shared.bucket(&to.0).await?.settings.blob_bytes_max();
+            if max < source.size {
+                return Err(BucketError::TooLarge { max });
+            }
+            let content = self.shared.new_content();
+            let held = Hold::new(&self.shared, content);
+            let hold = Hold::new(&self.shared, source.content);
+            let links: Vec<(FileName, FileName)> = source
+                .files()
+                .into_iter()
+                .map(|(name, _)| (name, FileName { content, ..name }))
+                .collect();
+            let files: Vec<FileName> = links.iter().map(|it| it.1).collect();
+            let linked = self.shared.run_blocking(move |blobs| Ok(link_all(blobs, &links))).await;
+            let linked = linked.and_then(|it| it.map_err(|error| source.unreadable(error)));
+            drop(hold);
+            crash::point("blob.linked");
+            match linked {
+                Ok(()) => break (source, held, files),
+                Err(error) => {
+                    drop(held);
+                    self.shared.discard(files).await;
+                    // A blob with another version was replaced after its row was read: retry.
+                    if missing == Some(source.version()) {
+                        return Err(error);
+                    }
+                    missing = Some(source.version());
+                }
+            }
+        };
+        let content = held.content;
+        let attributes = copy.attributes.unwrap_or_else(|| source.attributes.clone());
+        let change = Change {
+            key: to.1.clone(),
+            action: BlobAction::CopyObject,
+            content: Some((content, BlobRow::copy(&source, content, attributes))),
+            condition: copy.condition,
+            copy_source: Some(CopySource {
+                bucket: from.0.to_string(),
+                object: from.1.to_string(),
+            }),
+            upload: None,
+            once: None,
+        };
+        self.shared.replace(&to.0, change, files, held).await
+    }
+}
+
+/// Links all files. On an error it removes the links made so far.
+fn link_all(blobs: &dyn Blobs, links: &[(FileName, FileName)]) -> io::Result<()> {
+    for (index, (from, to)) in links.iter().enumerate() {
+        if let Err(error) = blobs.link(*from, *to) {
+            let made: Vec<FileName> = links[..index].iter().map(|it| it.1).collect();
+            // The caller handles files that cannot be removed.
+            let _ = blobs.remove(&made);
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// In a copy, an unmet condition is never "not modified".
+fn not_modified_fails(error: BucketError) -> BucketError {
+    let BucketError::NotModified { key, .. } = error else { return error };
+    BucketError::Condition { key, reason: "it has not changed" }
+}
+
+/// An event that a bucket sent, and the state of its delivery.
+#[derive(Clone, Debug)]
+pub struct SentEvent {
+    /// The event.
+    pub event: BlobEvent,
+    /// Id of the rule that sent it, which may have changed since.
+    pub rule: String,
+    /// The message of the event, with its queue and state.
+    pub message: Recorded,
+}
+
+/// The metadata of the message of an event.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Sender {
+    pub(crate) rule: String,
+}
+
+impl Buckets {
+    /// The last events of a bucket before a version of its stream, newest first.
+    #[steadfast_store::boxed]
+    pub async fn events(
+        &self,
+        bucket: &BucketName,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<SentEvent>, BucketError> {
+        self.shared.bucket(bucket).await?;
+        let stream = stream(bucket)?.id();
+        let last = match before {
+            Some(before) => before - 1,
+            None => self.shared.store.version(stream).await?,
+        };
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX).min(last);
+        if limit <= 0 {
+            return Ok(Vec::new());
+        }
+        let found = self.shared.store.read_stream(stream, last - limit + 1, limit as usize).await?;
+        let read = |message: Recorded| {
+            let event = serde_json::from_str(message.data.as_str()).ok()?;
+            let sender: Sender = serde_json::from_str(message.metadata.as_str()).ok()?;
+            Some(SentEvent { event, rule: sender.rule, message })
+        };
+        let up_to = found.into_iter().filter(|it| it.version <= last);
+        Ok(up_to.rev().filter_map(read).collect())
+    }
+}
+
+/// The stream that a bucket sends its events from.
+fn stream(bucket: &BucketName) -> Result<Address, BucketError> {
+    Ok(Address::new(EntityKind::Bucket, bucket.as_str(), "events")?)
 }

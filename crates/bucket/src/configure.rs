@@ -7,8 +7,9 @@ use steadfast_store::{Commit, Expect, Put, Receipt, Rejection, Timestamp, Write}
 
 use crate::{
     BucketError, BucketName, BucketSettings, Buckets, CorsRule, LifecycleRule, Rule,
-    buckets::Shared, cache::CachedBucket, cors, name::BUCKETS, rule::put as put_rule,
-    settings::put_lifecycle,
+    buckets::{CachedBucket, Shared},
+    name::BUCKETS,
+    settings::{put_cors, put_lifecycle, put_rule},
 };
 
 /// A bucket.
@@ -255,7 +256,7 @@ impl Buckets {
     #[steadfast_store::boxed]
     pub async fn put_cors(&self, bucket: &BucketName, rule: CorsRule) -> Result<(), BucketError> {
         let put = |it: &mut BucketSettings| {
-            cors::put(&mut it.cors, rule.clone());
+            put_cors(&mut it.cors, rule.clone());
             Ok(())
         };
         self.configure(bucket, &put).await.map(drop)

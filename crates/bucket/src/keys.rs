@@ -38,7 +38,7 @@ pub fn is_label(text: &str) -> bool {
 /// The permissions of a key, and its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Scope {
+pub struct KeyScope {
     /// The name, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
@@ -59,11 +59,11 @@ pub struct Scope {
     pub expires_at: Option<i64>,
 }
 
-impl Scope {
+impl KeyScope {
     /// Whether the key has no limits.
     pub fn is_all(&self) -> bool {
-        let Scope { name, expires_at, .. } = self.clone();
-        *self == Scope { name, expires_at, ..Scope::default() }
+        let KeyScope { name, expires_at, .. } = self.clone();
+        *self == KeyScope { name, expires_at, ..KeyScope::default() }
     }
 
     /// Whether the key may list a bucket with this prefix.
@@ -116,7 +116,7 @@ pub struct AccessKey {
     /// Secret. It is shown once.
     pub secret: Secret,
     /// Permissions.
-    pub scope: Scope,
+    pub scope: KeyScope,
     /// Time of creation.
     pub created_at: Timestamp,
 }
@@ -127,7 +127,7 @@ pub struct KeyInfo {
     /// Public id.
     pub id: String,
     /// Permissions.
-    pub scope: Scope,
+    pub scope: KeyScope,
     /// Time of creation.
     pub created_at: Timestamp,
     /// When it was last used, if that is listed.
@@ -139,7 +139,7 @@ struct KeyRow {
     /// Sealed.
     secret: String,
     #[serde(flatten)]
-    scope: Scope,
+    scope: KeyScope,
     /// The time of creation, if the row was changed since then.
     #[serde(default, rename = "createdAt", skip_serializing_if = "Option::is_none")]
     created_at: Option<i64>,
@@ -162,7 +162,7 @@ impl KeyRow {
 pub async fn create_key(
     store: &dyn Store,
     seal: &Seal,
-    scope: Scope,
+    scope: KeyScope,
     once: Option<Remember>,
 ) -> Result<AccessKey, BucketError> {
     scope.check()?;

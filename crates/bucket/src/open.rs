@@ -8,8 +8,10 @@ use std::{
 use steadfast_store::{Entropy, Records, RowCache, SeededEntropy, Store, Timestamp};
 
 use crate::{
-    BucketError, BucketOptions, Buckets, buckets::Shared, cache::NextAborts, content::Blobs,
-    file_changes::FileChanges, readers::Readers, session,
+    BucketError, BucketOptions, Buckets,
+    buckets::{NextAborts, Readers, Shared},
+    content::Blobs,
+    session::{self, FileChanges},
 };
 
 /// Pause between attempts to begin a session while the disk is full.

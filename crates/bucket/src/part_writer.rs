@@ -8,10 +8,10 @@ use steadfast_store::{Commit, Count, Entry, Expect, Json, Put, Write, crash};
 use crate::{
     BlobKey, BucketError, BucketName, Buckets, ExpectedContent, ExtraHashes, PART_BYTES_MAX,
     PARTS_MAX, Part, PartError, Upload, UploadChecksum,
+    blob::PartRow,
     buckets::{Hold, Shared},
     content::{ContentId, FileName},
     digest::Hashes,
-    part::PartRow,
     quota::{Place, UsageChange, signed},
     usage::parts_of,
     writer::BytesWriter,

@@ -23,8 +23,7 @@ use crate::{
     buckets::{Hold, Shared},
     change::Change,
     content::ContentId,
-    digest::Checksums,
-    extra_checksums::unhex,
+    digest::{Checksums, unhex},
     quota::{Place, UsageChange},
 };
 

@@ -12,8 +12,8 @@ use crate::{
     change::Change,
     content::{Draft, FileName},
     digest::{Checksums, Digests, Hashes},
-    file_changes::ChangeGuard,
     quota::Room,
+    session::ChangeGuard,
 };
 
 /// Bytes collected before a write, so that a small blob needs one disk operation.

@@ -1,18 +1,13 @@
 //! Access: which principal a request is from, and what that principal may do.
 
 mod audit;
-mod hash;
-mod principal;
-mod role;
 mod scope;
 mod sessions;
 mod tokens;
 
 pub use self::{
     audit::{Audit, AuditEvent, AuditRecord},
-    principal::Principal,
-    role::Role,
-    scope::{Resource, ResourceKind, Scope, ScopeError, Verb},
+    scope::{Principal, Resource, ResourceKind, Role, Scope, ScopeError, Verb},
     sessions::{NewSession, SESSION_IDLE, SESSION_MAX, Session, SessionId, Sessions},
     tokens::{
         Denied, NewToken, Token, TokenError, TokenSnapshot, TokenSpec, Tokens, is_closed,

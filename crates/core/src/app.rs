@@ -1,6 +1,5 @@
 //! `App`: a program as a value.
 
-mod extension;
 mod start;
 
 use std::{
@@ -13,16 +12,15 @@ use std::{
 
 use steadfast_store::{Address, EntityKind, Entropy, Seal, SealFile, SeededEntropy, queue_address};
 
-pub use self::extension::Extension;
-pub(crate) use self::extension::Extensions;
 use crate::{
-    BatchConsumer, BucketSpec, Client, ConsumeOptions, Consumer, DispatcherOptions, Job, Object,
-    ObjectOptions, Perform, Queue, QueueSpec, Result, RetentionSettings, Runtime, StartError,
-    Unknown,
+    BatchConsumer, BucketSpec, Client, ConsumeOptions, Consumer, DispatcherOptions, Extension, Job,
+    Object, ObjectOptions, Perform, Queue, QueueSpec, Result, RetentionSettings, Runtime,
+    StartError, Unknown,
     bucket::{self, Blobs, BucketName, BucketOptions},
     object::{CallList, ObjectsBuilder},
     process::{Execute, Process, Processes, Published},
     queue,
+    runtime::Extensions,
     runtime::{BeforeWork, check_all},
     script::Script,
     workflow::{Runs, Workflow},

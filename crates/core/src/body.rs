@@ -4,7 +4,6 @@
 //! further one (of `Value`, of bytes), the compiler compiles all types of the program again.
 //!
 //! Times in the API: RFC 3339, UTC, milliseconds.
-//!
 
 use std::fmt;
 

@@ -14,16 +14,16 @@ pub(crate) mod waker;
 pub(crate) mod window;
 mod worker;
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc};
 
 use parking_lot::Mutex;
 use steadfast_store::{
-    DueCursor, Entropy, Position, Recorded, RetryPolicy, SeededEntropy, State, Store, StoreError,
-    Work, futures::FutureExt,
+    DueCursor, Entropy, Position, Recorded, SeededEntropy, State, Store, StoreError,
+    futures::FutureExt,
 };
 use tokio::{sync::watch, task::JoinHandle};
 
-pub(crate) use self::attempt::panic_message;
+pub(crate) use self::{attempt::panic_message, handler::QueueListener};
 use self::{
     engine::Engine,
     index::{Bounds, Index},
@@ -33,70 +33,9 @@ use self::{
     worker::Worker,
 };
 pub use self::{
-    handler::{Delivery, Failure, Handler, PermitPool, Router},
+    handler::{DispatcherOptions, Failure, Handler, HandlerDelivery, PermitPool, Router, Unknown},
     worker::CRASH_POINTS,
 };
-
-/// Gets notices of work in queues. Each queue has a loop of its own that delivers it.
-pub(crate) trait QueueListener: Send + Sync + 'static {
-    /// This work was written, in this order.
-    fn on_work(&self, works: &[Work]);
-    /// Some notices were lost.
-    fn on_lost_notices(&self);
-}
-
-/// Plain settings of a dispatcher.
-#[derive(Clone, Copy, Debug)]
-pub struct DispatcherOptions {
-    /// Maximum concurrent deliveries of one message type or one kind of work. Different kinds take
-    /// permits from different pools, see [`PermitPool`].
-    pub concurrency: usize,
-    /// Maximum concurrent deliveries to one target.
-    pub concurrency_per_target: usize,
-    /// Maximum duration of one delivery; a longer one fails.
-    pub lease: Duration,
-    /// The retry policy of failed deliveries.
-    pub retry: RetryPolicy,
-    /// The time that a stop waits for deliveries in flight before it returns their leases.
-    pub grace: Duration,
-    /// Maximum timers in memory. Later work is read from the store when its time comes near.
-    pub timers_max: usize,
-    /// Maximum targets with due work in memory that neither deliver nor wait for a permit, and
-    /// maximum targets that wait for permits of one pool. Others are read from the store later.
-    pub targets_max: usize,
-    /// Maximum due work in memory for one target.
-    pub window: usize,
-    /// Rows of one scan.
-    pub page: usize,
-    /// The policy for a message without a handler.
-    pub unknown: Unknown,
-}
-
-/// The policy for a message without a handler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unknown {
-    /// The attempt fails: it is retried, then dead. For a program that owns all its messages.
-    Fails,
-    /// The message stays pending. For a program that shares its store with others.
-    Waits,
-}
-
-impl Default for DispatcherOptions {
-    fn default() -> Self {
-        Self {
-            concurrency: 128,
-            concurrency_per_target: 16,
-            lease: Duration::from_secs(30),
-            retry: RetryPolicy::DEFAULT,
-            grace: Duration::from_secs(10),
-            timers_max: 10_000,
-            targets_max: 10_000,
-            window: 64,
-            page: 1_000,
-            unknown: Unknown::Fails,
-        }
-    }
-}
 
 /// Builds a [`Dispatcher`].
 pub struct DispatcherBuilder {

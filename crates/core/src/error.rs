@@ -1,7 +1,5 @@
 //! Errors of user code, and of a program that does not start.
 
-mod convert;
-
 use std::fmt;
 
 use serde::{Deserialize, Serialize};

@@ -8,7 +8,9 @@ mod app;
 mod background;
 mod body;
 pub mod bucket;
-mod commit_each;
+mod client;
+mod commit;
+mod convert;
 pub mod dispatch;
 mod error;
 mod idempotency;
@@ -23,8 +25,6 @@ mod retention;
 mod runtime;
 mod script;
 pub mod test;
-mod to_end;
-mod unserved;
 pub mod workflow;
 
 pub use rusqlite;
@@ -38,10 +38,11 @@ pub use self::{
         Sessions, Token, TokenError, TokenSnapshot, TokenSpec, Tokens, Verb, is_closed,
         is_organization,
     },
-    app::{App, Extension, Owner},
+    app::{App, Owner},
     background::background_threads,
     body::Body,
     bucket::{BlobAction, BlobEvent, Bucket, BucketError, BucketHandle, BucketSpec, Buckets},
+    client::{Client, Receive, RemoteProgram, RunChange},
     dispatch::{
         CRASH_POINTS, Dispatcher, DispatcherBuilder, DispatcherOptions, Failure, Handler, Router,
         Unknown,
@@ -50,7 +51,8 @@ pub use self::{
     idempotency::{KeyError, RequestKey},
     object::{
         Address, Alarm, Both, CallError, CatchUp, Closed, ConnectParams, Connection, ConnectionId,
-        Handle, Job, LiveSocket, Object, ObjectOptions, Objects, Outcome, Perform, Sql, Turn,
+        Handle, Job, LiveSocket, Object, ObjectOptions, Objects, Outcome, Perform, RemoteObjects,
+        Sql, Turn,
     },
     open::{owner_of, program_of, refuse_foreign, refuse_foreign_database},
     places::{Place, Places},
@@ -58,11 +60,7 @@ pub use self::{
         Batch, BatchConsumer, ConsumeOptions, Consumer, Delivery, Queue, QueueError, QueueSettings,
         QueueSpec, Queues, Settled, SettledBatch,
     },
-    remote::{RemoteProgram, RunChange},
     retention::{RetentionSettings, Sweeper},
-    runtime::{CLOSE_TIMEOUT, Client, Receive, Runtime},
-    unserved::Unserved,
-    workflow::{
-        Ctx, Event, Retry, RunAddress, RunEnded, RunError, RunEvent, RunHandle, Runs, Workflow,
-    },
+    runtime::{CLOSE_TIMEOUT, Extension, RunHandle, Runtime, Unserved},
+    workflow::{Ctx, Event, Retry, RunAddress, RunEnded, RunError, RunEvent, Runs, Workflow},
 };

@@ -48,8 +48,8 @@ pub use self::{
         Address, Both, CallList, Destination, First, Handle, Lists, NoMessage, Nth, Object, Second,
         Turn,
     },
-    call::PendingCall,
-    connection::{Caller, Closed, ConnectParams, Connection, ConnectionId, Event},
+    call::{PendingCall, RemoteObjects},
+    connection::{Caller, Closed, ConnectParams, Connection, ConnectionEvent, ConnectionId},
     database::Sql,
     effect::{Job, Outcome, Perform, Sending},
     error::{CallError, LastFailure},
@@ -59,7 +59,7 @@ pub use self::{
     inspect::{
         ClassList, ClassView,
         changes::{Changes, RowChange, SchemaChange, SkippedTable},
-        contents::{ConnectionView, ObjectContents, ObjectView, Query, Rows, TableView},
+        contents::{ConnectionView, ObjectContents, ObjectView, Rows, SqlQuery, TableView},
         reader::InspectError,
     },
     live::{LiveSocket, NumberedEvents},
@@ -69,6 +69,7 @@ pub use self::{
     turn::KeyValue,
 };
 pub(crate) use self::{
+    call::call_error,
     request::{CallKey, sweep_run_replies},
     transaction::TurnState,
 };

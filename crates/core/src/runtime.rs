@@ -2,11 +2,12 @@
 
 mod client;
 mod parts;
+mod run_handle;
 
 use std::{
     ops::Deref,
     sync::{
-        Arc, OnceLock,
+        Arc, OnceLock, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -21,11 +22,17 @@ use tokio::{
     time::timeout,
 };
 
-pub use self::client::{Client, Receive};
-pub(crate) use self::parts::Parts;
+pub(crate) use self::parts::{Extensions, Parts};
+pub use self::{
+    parts::{Extension, Unserved},
+    run_handle::RunHandle,
+};
 use crate::{
     Audit, BucketError, Buckets, Dispatcher, Objects, Queues, Result, RetentionSettings, Runs,
-    Sessions, StartError, Tokens, Unserved, app::Extension, open, process::Processes,
+    Sessions, StartError, Tokens,
+    client::{AnyProgram, Client},
+    open,
+    process::Processes,
 };
 
 /// A check before the first delivery.
@@ -53,11 +60,11 @@ pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub struct Runtime {
     client: Client,
-    running: OpaqueArc<RunningProgram>,
+    running: Arc<RunningProgram>,
 }
 
 /// Keeps a program running: the program stops when the last one is dropped.
-pub(crate) struct RunningProgram(Arc<State>);
+pub(crate) struct RunningProgram(OpaqueArc<State>);
 
 impl RunningProgram {
     /// Begins the shutdown, once.
@@ -232,7 +239,7 @@ impl State {
 }
 
 /// Wakes callers of `stop`, also if the shutdown panics.
-struct StopGuard(Arc<State>);
+struct StopGuard(OpaqueArc<State>);
 
 impl Drop for StopGuard {
     fn drop(&mut self) {
@@ -251,10 +258,14 @@ fn is_disk_full(error: &StartError) -> bool {
     }
 }
 
+fn any_program(running: &Arc<RunningProgram>) -> Weak<AnyProgram> {
+    Arc::downgrade(running) as Weak<AnyProgram>
+}
+
 impl Runtime {
-    pub(crate) fn of(running: OpaqueArc<RunningProgram>) -> Self {
+    pub(crate) fn of(running: Arc<RunningProgram>) -> Self {
         let client = Client::default();
-        client.attach(&running);
+        client.attach(any_program(&running));
         Self { client, running }
     }
 
@@ -267,8 +278,8 @@ impl Runtime {
         clients: &[Client],
     ) -> Self {
         let running =
-            OpaqueArc::new(RunningProgram(Arc::new(State::new(parts, before_work, is_ours))));
-        clients.iter().chain([&client]).for_each(|it| it.attach(&running));
+            Arc::new(RunningProgram(OpaqueArc::new(State::new(parts, before_work, is_ours))));
+        clients.iter().chain([&client]).for_each(|it| it.attach(any_program(&running)));
         Self { client, running }
     }
 
@@ -299,7 +310,7 @@ impl Runtime {
             began => return began,
         }
         tracing::warn!("disk is full: reads are served; delivery starts when there is space");
-        let state = Arc::downgrade(&self.running.0);
+        let state = self.running.0.downgrade();
         let clock = self.running.store.clock().clone();
         self.running.in_background(async move {
             loop {
@@ -318,7 +329,7 @@ impl Runtime {
 
     /// For tests: ends as a process does that is killed, unless a clone keeps it running.
     pub(crate) fn end_at_once(&self) {
-        if self.running.strong_count() == 1 {
+        if Arc::strong_count(&self.running) == 1 {
             self.running.stop_began.store(true, Ordering::Relaxed);
         }
     }

@@ -4,9 +4,9 @@
 //!
 //! | To understand | read |
 //! | --- | --- |
-//! | what a program declares and calls | `definition.rs`, `handle.rs`, `turn.rs` |
+//! | what a program declares and calls | `definition.rs`, `event.rs`, `turn.rs` |
 //! | what the code of a run uses | `ctx.rs`, `step.rs`, `operations.rs` |
-//! | the record, and the state computed from it | `record.rs`, `fold.rs`, `status.rs`, `fold_cache.rs` |
+//! | the record, and the fold of it | `record.rs`, `fold.rs`, `status.rs`, `fold_cache.rs` |
 //! | how a run is driven | `begin.rs`, `active.rs`, `drive.rs` and its folder, `state.rs` |
 //! | operations from outside | `runs.rs`, `control.rs`, `error.rs` |
 //! | lists and views | `list.rs`, `look.rs`, `view.rs` and its folder |
@@ -18,9 +18,9 @@ mod ctx;
 mod definition;
 mod drive;
 mod error;
+mod event;
 mod fold;
 mod fold_cache;
-mod handle;
 mod list;
 mod look;
 mod operations;
@@ -37,14 +37,14 @@ pub use self::{
     ctx::{Ctx, Either},
     definition::{RunAddress, RunOptions, Workflow},
     error::RunError,
-    handle::{Event, RunEvent, RunHandle},
-    list::{RunItem, RunPage, RunQuery, WorkflowCounts},
+    event::{Event, RunEvent},
+    list::{RunItem, RunList, RunQuery, WorkflowCounts},
     look::HistoryEntry,
     record::{Progress, Report, StepInput},
     runs::{Run, Runs},
     status::{Phase, StartOutcome, Status, StepStatus},
     step::{Backoff, Retry, Step},
-    turn::{RunEnded, StartedRun},
+    turn::{RunEnded, RunStart},
     view::{AttemptView, EventView, FailureView, ProgressView, RunView, StepView, WaitView},
 };
 pub use crate::body::Time;

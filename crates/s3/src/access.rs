@@ -1,11 +1,16 @@
-//! Compares the scope of an access key with the permission of an operation.
+//! Access keys of signatures, and what their scope permits. Each request reads its key from the
+//! store, so that a revoked key does not work any more.
 
-use std::sync::Arc;
+use std::{
+    cell::{Cell, OnceCell},
+    sync::Arc,
+};
 
 use http::{HeaderMap, Uri};
 use s3s::{
-    S3Request, S3Result,
+    S3Error, S3Request, S3Result,
     access::{S3Access, S3AccessContext},
+    auth::{S3Auth, SecretKey},
     dto::{
         CopyObjectInput, CopySource, ListMultipartUploadsInput, ListObjectVersionsInput,
         ListObjectsInput, ListObjectsV2Input, UploadPartCopyInput,
@@ -13,14 +18,121 @@ use s3s::{
     path::S3Path,
     s3_error,
 };
-use steadfast_bucket::Scope;
+use steadfast_bucket::{AccessKey, BucketError, KeyScope, find_key};
+use steadfast_store::{Seal, Store};
 
 use crate::{
-    auth::{self, Host},
-    operations::operation,
-    permission::Permission,
+    errors::s3_error_of,
+    operations::{Permission, ServedOperation, operation},
+    presign::URL_KEY_PREFIX,
     unsupported,
 };
+
+tokio::task_local! {
+    static REQUEST: SignedRequest;
+}
+
+/// A request, as far as it is known.
+#[derive(Default)]
+struct SignedRequest {
+    /// Read for its secret, then used for its scope.
+    key: OnceCell<AccessKey>,
+    /// Known when the signature was verified.
+    operation: OnceCell<&'static ServedOperation>,
+    is_refused: Cell<bool>,
+}
+
+/// The verified signer of a request, and the use of its access key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Signer {
+    /// The id of the access key.
+    pub(crate) key: String,
+    /// Its name.
+    pub(crate) name: Option<String>,
+    pub(crate) operation: &'static ServedOperation,
+    /// Whether the scope of the key refused the request, or a part of it.
+    pub(crate) is_refused: bool,
+}
+
+/// Runs a request with a place to remember its access key. Returns the signer, if the signature is
+/// that of the request.
+pub(crate) async fn with_signer<T>(answer: impl Future<Output = T>) -> (T, Option<Signer>) {
+    let answer = async { (answer.await, REQUEST.with(SignedRequest::signer)) };
+    REQUEST.scope(SignedRequest::default(), answer).await
+}
+
+impl SignedRequest {
+    fn signer(&self) -> Option<Signer> {
+        let (key, operation) = (self.key.get()?, self.operation.get()?);
+        let (key, name) = (key.id.clone(), key.scope.name.clone());
+        Some(Signer { key, name, operation, is_refused: self.is_refused.get() })
+    }
+}
+
+/// Notes the operation of a request whose signature was verified.
+fn note_operation(operation: &'static ServedOperation) {
+    let _ = REQUEST.try_with(|it| it.operation.set(operation));
+}
+
+/// Notes that the scope of the key refused the request, or a part of it.
+fn note_refusal() {
+    let _ = REQUEST.try_with(|it| it.is_refused.set(true));
+}
+
+/// The program around the API: it has the keys that sign URLs, and limits the requests of all keys.
+#[async_trait::async_trait]
+pub trait Host: Send + Sync + 'static {
+    /// The key with this id, which begins with [`URL_KEY_PREFIX`]; `None` if it is not valid now.
+    async fn url_key(&self, id: &str) -> Result<Option<AccessKey>, BucketError>;
+
+    /// Whether a key may send a request now. It is asked after the signature was verified: ids of
+    /// keys are no secrets, so others must not use up its rate.
+    fn may_send(&self, key: &str) -> bool;
+}
+
+pub(crate) struct Keys {
+    store: Arc<dyn Store>,
+    seal: Seal,
+    host: Option<Arc<dyn Host>>,
+}
+
+impl Keys {
+    pub(crate) fn new(store: Arc<dyn Store>, seal: Seal, host: Option<Arc<dyn Host>>) -> Self {
+        Self { store, seal, host }
+    }
+
+    async fn find(&self, id: &str) -> Result<Option<AccessKey>, BucketError> {
+        match &self.host {
+            Some(host) if id.starts_with(URL_KEY_PREFIX) => host.url_key(id).await,
+            Some(_) | None => find_key(&*self.store, &self.seal, id).await,
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl S3Auth for Keys {
+    async fn get_secret_key(&self, access_key: &str) -> S3Result<SecretKey> {
+        let key = self.find(access_key).await.map_err(s3_error_of)?.ok_or_else(unknown)?;
+        let secret = SecretKey::from(key.secret.expose());
+        // Outside of a request there is no place for it, and nothing reads it.
+        let _ = REQUEST.try_with(|it| drop(it.key.set(key)));
+        Ok(secret)
+    }
+}
+
+/// The scope of the access key that signed this request.
+fn scope_of_signer(id: &str) -> S3Result<KeyScope> {
+    let find = |it: &SignedRequest| Some(it.key.get().filter(|it| it.id == id)?.scope.clone());
+    let scope = REQUEST.try_with(find);
+    scope.ok().flatten().ok_or_else(unknown)
+}
+
+fn unknown() -> S3Error {
+    s3_error!(
+        InvalidAccessKeyId,
+        "there is no such access key, or it was revoked; make one with `steadfast keys create`"
+    )
+}
 
 /// Checks permissions against the scope of the access key.
 pub(crate) struct Permissions {
@@ -53,7 +165,7 @@ impl S3Access for Permissions {
             return Err(s3_error!(AccessDenied, "{text}"));
         };
         let key = &credentials.access_key;
-        let scope = auth::scope_of_signer(key)?;
+        let scope = scope_of_signer(key)?;
         // Before the operation is noted: the audit log has no request beyond the rate.
         if self.host.as_ref().is_some_and(|it| !it.may_send(key)) {
             let text = "this access key sends too many requests per second; try again in a second";
@@ -64,7 +176,7 @@ impl S3Access for Permissions {
             let instead = unsupported::instead_of(name);
             return Err(s3_error!(NotImplemented, "{name} is not supported{instead}"));
         };
-        auth::note_operation(operation);
+        note_operation(operation);
         allowed(&scope, operation.needs, cx.s3_path())?;
         check_owner(&self.account, cx.uri(), cx.headers())?;
         unsupported::check(operation.name, cx.uri(), cx.headers())?;
@@ -103,9 +215,9 @@ impl S3Access for Permissions {
     }
 }
 
-fn allowed(scope: &Scope, permission: Permission, path: &S3Path) -> S3Result<()> {
+fn allowed(scope: &KeyScope, permission: Permission, path: &S3Path) -> S3Result<()> {
     if permission.is_write() && scope.read_only {
-        auth::note_refusal();
+        note_refusal();
         return Err(s3_error!(AccessDenied, "this access key may only read"));
     }
     let fits = match (permission, path) {
@@ -125,29 +237,29 @@ fn allowed(scope: &Scope, permission: Permission, path: &S3Path) -> S3Result<()>
 }
 
 /// Whether the scope covers anything in a bucket.
-pub(crate) fn sees(scope: &Scope, bucket: &str) -> bool {
+pub(crate) fn sees(scope: &KeyScope, bucket: &str) -> bool {
     scope.bucket.as_deref().is_none_or(|it| it == bucket)
 }
 
 /// The scope of the access key of a request.
-pub(crate) fn scope_of<T>(req: &S3Request<T>) -> S3Result<&Scope> {
+pub(crate) fn scope_of<T>(req: &S3Request<T>) -> S3Result<&KeyScope> {
     req.extensions.get().ok_or_else(|| s3_error!(AccessDenied, "sign the request"))
 }
 
 /// Refuses a request, or a part of it, and names the scope of the key.
-pub(crate) fn denied(scope: &Scope) -> s3s::S3Error {
-    auth::note_refusal();
+pub(crate) fn denied(scope: &KeyScope) -> s3s::S3Error {
+    note_refusal();
     let bucket = scope.bucket.as_deref().map_or(String::new(), |it| format!(" in bucket `{it}`"));
     let prefix = scope.prefix.as_deref().map_or(String::new(), |it| format!(" below `{it}`"));
     s3_error!(AccessDenied, "this access key is only for blobs{bucket}{prefix}")
 }
 
-fn may_list(scope: &Scope, bucket: &str, prefix: Option<&str>) -> S3Result<()> {
+fn may_list(scope: &KeyScope, bucket: &str, prefix: Option<&str>) -> S3Result<()> {
     let fits = scope.covers_list(bucket, prefix.unwrap_or_default());
     if fits { Ok(()) } else { Err(denied(scope)) }
 }
 
-fn may_copy(scope: &Scope, source: &CopySource) -> S3Result<()> {
+fn may_copy(scope: &KeyScope, source: &CopySource) -> S3Result<()> {
     match source {
         CopySource::Bucket { bucket, key, .. } if scope.covers_blob(bucket, key) => Ok(()),
         CopySource::Bucket { .. } => Err(denied(scope)),
@@ -168,10 +280,10 @@ mod tests {
     #[test]
     fn a_key_is_limited_to_its_scope() {
         let bucket = S3Path::Bucket { bucket: "abc".into() };
-        let all = Scope::default();
-        let one = Scope { bucket: Some("abc".into()), ..Scope::default() };
-        let below = Scope { prefix: Some("a/".into()), ..one.clone() };
-        let reader = Scope { read_only: true, ..Scope::default() };
+        let all = KeyScope::default();
+        let one = KeyScope { bucket: Some("abc".into()), ..KeyScope::default() };
+        let below = KeyScope { prefix: Some("a/".into()), ..one.clone() };
+        let reader = KeyScope { read_only: true, ..KeyScope::default() };
         for (scope, permission, path, expected) in [
             (&all, Permission::Everything, &bucket, true),
             (&all, Permission::Write, &at("abc", "x"), true),
@@ -195,8 +307,11 @@ mod tests {
 
     #[test]
     fn a_list_and_the_source_of_a_copy_must_be_in_the_scope() {
-        let below =
-            Scope { bucket: Some("abc".into()), prefix: Some("a/".into()), ..Scope::default() };
+        let below = KeyScope {
+            bucket: Some("abc".into()),
+            prefix: Some("a/".into()),
+            ..KeyScope::default()
+        };
         assert!(may_list(&below, "abc", Some("a/b")).is_ok());
         assert!(may_list(&below, "abc", Some("a")).is_err());
         assert!(may_list(&below, "abc", None).is_err());

@@ -1,21 +1,27 @@
-//! Operations on buckets: list, create, head, delete.
+//! Operations on buckets: list, create, head, delete, their event rules as S3 notifications, and
+//! lists of versions. Buckets keep one version of each blob, which S3 calls `null`.
 
 use s3s::{
     S3Request, S3Response, S3Result,
     dto::{
-        Bucket, CreateBucketInput, CreateBucketOutput, DeleteBucketInput, DeleteBucketOutput,
-        GetBucketLocationInput, GetBucketLocationOutput, GetBucketVersioningInput,
+        Bucket, CommonPrefix, CreateBucketInput, CreateBucketOutput, DeleteBucketInput,
+        DeleteBucketOutput, Event, FilterRule, FilterRuleName, GetBucketLocationInput,
+        GetBucketLocationOutput, GetBucketNotificationConfigurationInput,
+        GetBucketNotificationConfigurationOutput, GetBucketVersioningInput,
         GetBucketVersioningOutput, HeadBucketInput, HeadBucketOutput, ListBucketsInput,
-        ListBucketsOutput, Owner,
+        ListBucketsOutput, ListObjectVersionsInput, ListObjectVersionsOutput,
+        NotificationConfigurationFilter, ObjectVersion, ObjectVersionStorageClass, Owner,
+        QueueConfiguration, S3KeyFilter,
     },
     s3_error,
 };
-use steadfast_bucket::{BucketInfo, BucketName};
+use steadfast_bucket::{Blob, BucketInfo, BucketName, EventType, Rule};
 
 use crate::{
     access::{scope_of, sees},
-    convert,
+    convert::{self, etag, s3_time, signed},
     errors::s3_error_of,
+    list::{Encoding, limit},
     operations::S3Operations,
     presign::REGION,
 };
@@ -130,5 +136,98 @@ impl S3Operations {
     pub(crate) async fn existing_bucket(&self, name: &str) -> S3Result<BucketName> {
         let bucket = convert::bucket(name)?;
         Ok(self.buckets.bucket(&bucket).await.map_err(s3_error_of)?.name)
+    }
+}
+
+impl S3Operations {
+    pub(crate) async fn notification_get(
+        &self,
+        req: S3Request<GetBucketNotificationConfigurationInput>,
+    ) -> S3Result<S3Response<GetBucketNotificationConfigurationOutput>> {
+        let bucket = convert::bucket(&req.input.bucket)?;
+        let found = self.buckets.bucket(&bucket).await.map_err(s3_error_of)?;
+        let (account, scope) = (self.buckets.account(), scope_of(&req)?);
+        // Rules of other prefixes may be those of other organizations.
+        let own = |it: &&Rule| scope.covers_list(bucket.as_str(), &it.prefix);
+        let rules = found.rules.iter().filter(own);
+        let shown: Vec<_> = rules.map(|it| shown(it, account)).collect();
+        Ok(S3Response::new(GetBucketNotificationConfigurationOutput {
+            queue_configurations: Some(shown).filter(|it| !it.is_empty()),
+            ..GetBucketNotificationConfigurationOutput::default()
+        }))
+    }
+}
+
+fn shown(rule: &Rule, account: &str) -> QueueConfiguration {
+    let filter = |name: &'static str, value: &str| FilterRule {
+        name: Some(FilterRuleName::from_static(name)),
+        value: Some(value.to_owned()),
+    };
+    let filters = [(FilterRuleName::PREFIX, &rule.prefix), (FilterRuleName::SUFFIX, &rule.suffix)];
+    let filters = filters.into_iter().filter(|it| !it.1.is_empty());
+    let filters: Vec<FilterRule> = filters.map(|(name, value)| filter(name, value)).collect();
+    let filters = Some(filters).filter(|it| !it.is_empty());
+    let key = filters.map(|it| S3KeyFilter { filter_rules: Some(it) });
+    QueueConfiguration {
+        id: Some(rule.id.clone()),
+        events: rule.events.iter().flat_map(|it| events(*it)).copied().map(event).collect(),
+        filter: key.map(|it| NotificationConfigurationFilter { key: Some(it) }),
+        queue_arn: format!("arn:steadfast:sqs:{REGION}:{account}:{}", rule.queue),
+    }
+}
+
+fn event(name: &'static str) -> Event {
+    Event::from(name.to_owned())
+}
+
+fn events(of: EventType) -> &'static [&'static str] {
+    match of {
+        EventType::ObjectCreate => &["s3:ObjectCreated:*"],
+        EventType::ObjectDelete => &["s3:ObjectRemoved:*", "s3:LifecycleExpiration:*"],
+    }
+}
+
+impl S3Operations {
+    pub(crate) async fn versions_list(
+        &self,
+        req: S3Request<ListObjectVersionsInput>,
+    ) -> S3Result<S3Response<ListObjectVersionsOutput>> {
+        let input = req.input;
+        let encoding = Encoding::of(input.encoding_type)?;
+        let limit = limit("max-keys", input.max_keys)?;
+        let after = input.key_marker.clone().filter(|it| !it.is_empty());
+        let (prefix, delimiter) = (input.prefix.as_deref(), input.delimiter.as_deref());
+        let found = self.listing(&input.bucket, prefix, delimiter, after, limit).await?;
+        let shown = |it: &Blob| ObjectVersion {
+            key: Some(encoding.text(it.key.as_str())),
+            version_id: Some("null".into()),
+            is_latest: Some(true),
+            e_tag: Some(etag(&it.etag)),
+            size: Some(signed(it.size)),
+            last_modified: Some(s3_time(it.modified_at)),
+            owner: Some(self.owner()),
+            storage_class: Some(ObjectVersionStorageClass::from_static(
+                ObjectVersionStorageClass::STANDARD,
+            )),
+            ..ObjectVersion::default()
+        };
+        let prefixes = found.prefixes.iter();
+        let prefixes = prefixes.map(|it| CommonPrefix { prefix: Some(encoding.text(it)) });
+        Ok(S3Response::new(ListObjectVersionsOutput {
+            name: Some(input.bucket),
+            prefix: encoding.option(Some(prefix.unwrap_or_default())),
+            key_marker: encoding.option(Some(input.key_marker.as_deref().unwrap_or_default())),
+            version_id_marker: Some(input.version_id_marker.unwrap_or_default()),
+            max_keys: i32::try_from(limit).ok(),
+            is_truncated: Some(found.next.is_some()),
+            next_key_marker: encoding.option(found.next.as_deref()),
+            next_version_id_marker: found.next.as_ref().map(|_| "null".into()),
+            delimiter: encoding.option(delimiter.filter(|it| !it.is_empty())),
+            common_prefixes: Some(prefixes.collect()),
+            versions: Some(found.blobs.iter().map(shown).collect()),
+            encoding_type: encoding.0.clone(),
+            delete_markers: None,
+            request_charged: None,
+        }))
     }
 }

@@ -10,16 +10,15 @@ use s3s::{
     dto::{CompletedMultipartUpload, CreateBucketConfiguration, Delete, StreamingBlob},
     xml::{Deserialize, Deserializer, Serialize, Serializer},
 };
-use steadfast_bucket::{AccessKey, BlobKey, BucketName, Scope};
+use steadfast_bucket::{AccessKey, BlobKey, BucketName, KeyScope};
 use steadfast_store::Timestamp;
 
 use crate::{
     PRESIGN_MAX, PresignMethod,
     chunks::{Chunks, SIGNED_BYTES_MAX, checked},
-    guard,
+    guard::{self, Claims, Signature},
     list::{decode_token, token},
     presign,
-    signature::{Claims, Signature},
 };
 
 /// The head of a request: a line with method and target, then a line for each header.
@@ -94,7 +93,7 @@ pub fn presigned(data: &[u8]) {
     let access = AccessKey {
         id: "SF0123".into(),
         secret: "secret".into(),
-        scope: Scope::default(),
+        scope: KeyScope::default(),
         created_at: Timestamp(0),
     };
     let seconds = 1 + data.len() as u64;

@@ -1,31 +1,38 @@
-//! Operations on blobs: put, get, head.
+//! Operations on blobs: put, get, head, copy, delete.
 
+use futures_util::{StreamExt, stream};
 use http::{HeaderMap, HeaderName, StatusCode, header};
 use s3s::{
-    S3Error, S3ErrorCode, S3Request, S3Response, S3Result,
+    Body, S3Error, S3ErrorCode, S3Request, S3Response, S3Result, StdError,
     dto::{
-        ChecksumMode, GetObjectInput, GetObjectOutput, HeadObjectInput, HeadObjectOutput,
-        PutObjectInput, PutObjectOutput, Range,
+        ChecksumMode, CopyObjectInput, CopyObjectOutput, CopyObjectResult, DeleteObjectInput,
+        DeleteObjectOutput, DeleteObjectsInput, DeleteObjectsOutput, DeletedObject, ETagCondition,
+        Error, GetObjectInput, GetObjectOutput, HeadObjectInput, HeadObjectOutput,
+        MetadataDirective, ObjectIdentifier, PutObjectInput, PutObjectOutput, Range, StreamingBlob,
     },
     s3_error,
 };
-use steadfast_bucket::{BLOB_BYTES_MAX, Blob, ByteRange, GetOptions, PARTS_MAX, PutOptions};
+use steadfast_bucket::{
+    BLOB_BYTES_MAX, Blob, BlobKey, BlobReader, BucketName, ByteRange, CopyOptions, GetOptions,
+    KeyScope, PARTS_MAX, PutOptions,
+};
 
 use crate::{
-    attributes,
-    checksum::{ChecksumFields, with_checksums},
-    condition,
-    convert::{self, etag, http_date, s3_time, signed},
+    access::{denied, scope_of},
+    checksum::{Algorithm, ChecksumFields, with_checksums},
+    convert::{
+        self, etag, http_date, read_condition, request_attributes, response_headers, s3_time,
+        signed, write_condition, write_condition_by_headers,
+    },
     errors::s3_error_of,
     operations::S3Operations,
-    outgoing,
     receive::Incoming,
 };
 
 /// The conditions of a read. The inputs have these fields in common, but no trait.
 macro_rules! condition_of {
     ($input:ident) => {
-        condition::read(
+        read_condition(
             $input.if_match,
             $input.if_none_match,
             $input.if_modified_since.as_ref(),
@@ -54,8 +61,7 @@ impl S3Operations {
         mut req: S3Request<PutObjectInput>,
     ) -> S3Result<S3Response<PutObjectOutput>> {
         let (bucket, key) = convert::blob_path(&req.input.bucket, &req.input.key)?;
-        let condition =
-            condition::write(req.input.if_match.take(), req.input.if_none_match.take())?;
+        let condition = write_condition(req.input.if_match.take(), req.input.if_none_match.take())?;
         let (body, length) = (req.input.body.take(), req.input.content_length);
         let incoming = Incoming::of(&mut req, body, length)?;
         incoming.check_size(&self.buckets, &bucket, BLOB_BYTES_MAX).await?;
@@ -66,7 +72,7 @@ impl S3Operations {
         };
         writer = writer.with_more(incoming.more());
         let expected = incoming.write_to(&mut writer).await?;
-        let attributes = attributes::of_request(&req.headers);
+        let attributes = request_attributes(&req.headers);
         let put = PutOptions { attributes, expected, condition, once: None };
         let blob = writer.finish(put).await.map_err(s3_error_of)?;
         let sums = ChecksumFields::of_blob(&blob);
@@ -110,7 +116,7 @@ impl S3Operations {
             last_modified: Some(s3_time(blob.modified_at)),
             parts_count: input.part_number.and_then(|_| parts_count(&blob)),
             checksum_type: sums.as_ref().map(ChecksumFields::type_of),
-            body: Some(outgoing::body(reading)),
+            body: Some(body_of(reading)),
             ..with_checksums!(GetObjectOutput, sums.unwrap_or_default())
         };
         Ok(S3Response::with_headers(output, described(&blob, &overrides)))
@@ -142,7 +148,7 @@ impl S3Operations {
 }
 
 fn described(blob: &Blob, overrides: &[(HeaderName, Option<String>)]) -> HeaderMap {
-    attributes::to_response(&blob.attributes, overrides)
+    response_headers(&blob.attributes, overrides)
 }
 
 fn our_range(range: Range) -> ByteRange {
@@ -181,4 +187,154 @@ fn parts_count(blob: &Blob) -> Option<i32> {
 fn sums_of(blob: &Blob, mode: Option<&ChecksumMode>) -> Option<ChecksumFields> {
     let is_asked = mode.is_some_and(|it| it.as_str() == ChecksumMode::ENABLED);
     is_asked.then(|| ChecksumFields::of_blob(blob))
+}
+
+/// The bytes of a blob.
+pub(crate) fn body_of(reading: BlobReader) -> StreamingBlob {
+    let pieces = stream::unfold(Some(reading), |reading| async {
+        let mut reading = reading?;
+        match reading.next().await {
+            Ok(Some(bytes)) => Some((Ok(http_body::Frame::data(bytes)), Some(reading))),
+            Ok(None) => None,
+            Err(error) => {
+                // The status was sent already: the response can only be aborted.
+                let key = &reading.blob.key;
+                tracing::warn!(%error, %key, "a blob was not read to its end");
+                Some((Err(StdError::from(error)), None))
+            }
+        }
+    });
+    StreamingBlob::from(Body::http_body_unsync(http_body_util::StreamBody::new(pieces)))
+}
+
+impl S3Operations {
+    pub(crate) async fn object_copy(
+        &self,
+        req: S3Request<CopyObjectInput>,
+    ) -> S3Result<S3Response<CopyObjectOutput>> {
+        let input = req.input;
+        let to = convert::blob_path(&input.bucket, &input.key)?;
+        let from = convert::source(&input.copy_source)?;
+        if let Some(algorithm) = &input.checksum_algorithm {
+            Algorithm::of(algorithm.as_str())?;
+        }
+        let directive = input.metadata_directive.as_ref().map(MetadataDirective::as_str);
+        let attributes = match directive {
+            Some(MetadataDirective::REPLACE) => Some(request_attributes(&req.headers)),
+            Some(MetadataDirective::COPY) | None => None,
+            Some(other) => {
+                let text = "x-amz-metadata-directive must be COPY or REPLACE";
+                return Err(s3_error!(InvalidArgument, "{text}, not {other}"));
+            }
+        };
+        if attributes.is_none() && from == to {
+            return Err(s3_error!(
+                InvalidRequest,
+                "this copies a blob to itself and changes nothing; send x-amz-metadata-directive: \
+                 REPLACE to change its metadata"
+            ));
+        }
+        let source = read_condition(
+            input.copy_source_if_match,
+            input.copy_source_if_none_match,
+            input.copy_source_if_modified_since.as_ref(),
+            input.copy_source_if_unmodified_since.as_ref(),
+        )?;
+        let condition = write_condition_by_headers(&req.headers)?;
+        let copy = CopyOptions { source, condition, attributes };
+        let copied = self.buckets.copy((&from.0, &from.1), (&to.0, &to.1), copy).await;
+        let blob = copied.map_err(s3_error_of)?;
+        let sums = ChecksumFields::of_blob(&blob);
+        let result = CopyObjectResult {
+            e_tag: Some(etag(&blob.etag)),
+            last_modified: Some(s3_time(blob.modified_at)),
+            checksum_type: Some(sums.type_of()),
+            ..with_checksums!(CopyObjectResult, sums)
+        };
+        let copy_object_result = Some(result);
+        Ok(S3Response::new(CopyObjectOutput { copy_object_result, ..CopyObjectOutput::default() }))
+    }
+}
+
+/// Maximum number of keys per request, as in S3.
+const KEYS_MAX: usize = 1_000;
+/// Concurrent deletions: they share commits.
+const AT_ONCE: usize = 64;
+
+impl S3Operations {
+    pub(crate) async fn object_delete(
+        &self,
+        req: S3Request<DeleteObjectInput>,
+    ) -> S3Result<S3Response<DeleteObjectOutput>> {
+        let (bucket, key) = convert::blob_path(&req.input.bucket, &req.input.key)?;
+        let condition = write_condition(req.input.if_match, None)?;
+        self.buckets.delete(&bucket, &key, condition).await.map_err(s3_error_of)?;
+        Ok(S3Response::new(DeleteObjectOutput::default()))
+    }
+
+    pub(crate) async fn objects_delete(
+        &self,
+        req: S3Request<DeleteObjectsInput>,
+    ) -> S3Result<S3Response<DeleteObjectsOutput>> {
+        let scope = scope_of(&req)?.clone();
+        let bucket = convert::bucket(&req.input.bucket)?;
+        let objects = req.input.delete.objects;
+        if objects.is_empty() || KEYS_MAX < objects.len() {
+            return Err(s3_error!(MalformedXML, "list 1 to {KEYS_MAX} keys to delete"));
+        }
+        self.buckets.bucket(&bucket).await.map_err(s3_error_of)?;
+        let deleting = objects.into_iter().map(|it| self.delete_listed(&scope, &bucket, it));
+        let results: Vec<_> = stream::iter(deleting).buffered(AT_ONCE).collect().await;
+        let (mut deleted, mut errors) = (Vec::new(), Vec::new());
+        for (key, result) in results {
+            match result {
+                Ok(()) => deleted.push(DeletedObject { key: Some(key), ..Default::default() }),
+                Err(error) => errors.push(Error {
+                    key: Some(key),
+                    code: Some(error.code().as_str().to_owned()),
+                    message: error.message().map(str::to_owned),
+                    version_id: None,
+                }),
+            }
+        }
+        let is_quiet = req.input.delete.quiet.unwrap_or(false);
+        Ok(S3Response::new(DeleteObjectsOutput {
+            deleted: Some(deleted).filter(|it| !is_quiet && !it.is_empty()),
+            errors: Some(errors).filter(|it| !it.is_empty()),
+            ..DeleteObjectsOutput::default()
+        }))
+    }
+
+    async fn delete_listed(
+        &self,
+        scope: &KeyScope,
+        bucket: &BucketName,
+        object: ObjectIdentifier,
+    ) -> (String, Result<(), S3Error>) {
+        let key = object.key.clone();
+        (key, self.delete_one(scope, bucket, object).await)
+    }
+
+    async fn delete_one(
+        &self,
+        scope: &KeyScope,
+        bucket: &BucketName,
+        object: ObjectIdentifier,
+    ) -> S3Result<()> {
+        if !scope.covers_blob(bucket.as_str(), &object.key) {
+            return Err(denied(scope));
+        }
+        if object.version_id.as_deref().is_some_and(|it| it != "null") {
+            let text = "buckets keep one version of each key; leave VersionId out";
+            return Err(s3_error!(InvalidArgument, "{text}"));
+        }
+        if object.last_modified_time.is_some() || object.size.is_some() {
+            let text = "only the ETag can be a condition; leave LastModifiedTime and Size out";
+            return Err(s3_error!(NotImplemented, "{text}"));
+        }
+        let key = BlobKey::new(&object.key).map_err(s3_error_of)?;
+        let condition = write_condition(object.e_tag.map(ETagCondition::ETag), None)?;
+        self.buckets.delete(bucket, &key, condition).await.map_err(s3_error_of)?;
+        Ok(())
+    }
 }

@@ -1,11 +1,7 @@
 //! The table of the served operations of the S3 API, with the permission that each needs.
-//!
-//! An operation without a line here is not served; a line without a permission does not compile.
 
 use s3s::{S3, S3Request, S3Response, S3Result, dto};
 use steadfast_bucket::Buckets;
-
-use crate::permission::{Operation, Permission};
 
 /// Implements the operations of S3 with buckets.
 pub(crate) struct S3Operations {
@@ -31,11 +27,17 @@ macro_rules! operations {
         @delete $($delete:ident($delete_input:ident) -> $delete_output:ident;)*
     ) => {
         /// The served operations. All others are refused.
-        pub const OPERATIONS: &[Operation] = &[
-            $(Operation { name: name_of(stringify!($input)), needs: Permission::$needs },)*
-            $(Operation { name: name_of(stringify!($unset_input)), needs: Permission::Bucket },)*
-            $(Operation { name: name_of(stringify!($empty_input)), needs: Permission::Bucket },)*
-            $(Operation {
+        pub const OPERATIONS: &[ServedOperation] = &[
+            $(ServedOperation { name: name_of(stringify!($input)), needs: Permission::$needs },)*
+            $(ServedOperation {
+                name: name_of(stringify!($unset_input)),
+                needs: Permission::Bucket,
+            },)*
+            $(ServedOperation {
+                name: name_of(stringify!($empty_input)),
+                needs: Permission::Bucket,
+            },)*
+            $(ServedOperation {
                 name: name_of(stringify!($delete_input)),
                 needs: Permission::Everything,
             },)*
@@ -218,8 +220,48 @@ const fn name_of(input: &'static str) -> &'static str {
 }
 
 /// Finds an operation; `None` if it is not served.
-pub(crate) fn operation(name: &str) -> Option<&'static Operation> {
+pub(crate) fn operation(name: &str) -> Option<&'static ServedOperation> {
     OPERATIONS.iter().find(|it| it.name == name)
+}
+
+/// The permission that an operation needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Permission {
+    /// Any key; the response is filtered by its scope.
+    Key,
+    /// A key without limits. Such operations change buckets.
+    Everything,
+    /// Access to the bucket.
+    Bucket,
+    /// Access to the listed prefix, which is checked when it is known.
+    List,
+    /// Write access to the bucket; each key is checked separately.
+    BucketWrite,
+    /// Read access to the blob.
+    Read,
+    /// Write access to the blob.
+    Write,
+    /// The same, and read access to the source, which is checked when it is known.
+    Copy,
+}
+
+impl Permission {
+    /// Whether a key that only reads lacks it.
+    pub fn is_write(self) -> bool {
+        match self {
+            Self::Everything | Self::BucketWrite | Self::Write | Self::Copy => true,
+            Self::Key | Self::Bucket | Self::List | Self::Read => false,
+        }
+    }
+}
+
+/// An operation of the S3 API that is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServedOperation {
+    /// The name, as in the reference of S3.
+    pub name: &'static str,
+    /// The permission that it needs.
+    pub needs: Permission,
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use data_encoding::HEXLOWER;
 use hmac::{Hmac, KeyInit, Mac};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::{Digest, Sha256};
-use steadfast_bucket::{AccessKey, BlobKey, BucketName, Scope};
+use steadfast_bucket::{AccessKey, BlobKey, BucketName, KeyScope};
 use steadfast_store::{DateTime, Seal, SealError, Timestamp};
 
 /// Maximum lifetime of a presigned URL, as in S3.
@@ -54,7 +54,7 @@ pub fn url_key(seal: &Seal, token: &str, issued_at: Timestamp) -> Result<AccessK
     Ok(AccessKey {
         id: format!("{URL_KEY_PREFIX}{token}"),
         secret: HEXLOWER.encode(&secret).into(),
-        scope: Scope::default(),
+        scope: KeyScope::default(),
         created_at: issued_at,
     })
 }
@@ -147,7 +147,7 @@ mod tests {
         AccessKey {
             id: "AKIAIOSFODNN7EXAMPLE".into(),
             secret: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY".into(),
-            scope: Scope::default(),
+            scope: KeyScope::default(),
             created_at: EXAMPLE,
         }
     }

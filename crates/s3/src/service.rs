@@ -17,14 +17,12 @@ use steadfast_bucket::Buckets;
 use steadfast_store::{Entropy, Seal, SeededEntropy, Store};
 
 use crate::{
-    access::Permissions,
-    auth::{Host, Keys, Signer, with_signer},
+    access::{Host, Keys, Permissions, Signer, with_signer},
     chunks,
     cors::CorsRequest,
-    errors, guard,
-    operations::S3Operations,
-    permission::Operation,
-    signature::Signature,
+    errors,
+    guard::{self, Signature},
+    operations::{S3Operations, ServedOperation},
     unsupported,
 };
 
@@ -222,7 +220,7 @@ pub struct S3Use {
     /// Its name.
     pub name: Option<String>,
     /// The operation.
-    pub operation: &'static Operation,
+    pub operation: &'static ServedOperation,
     /// Whether the scope of the key refused the request, or a part of it.
     pub is_refused: bool,
     /// The code of the error, or the status of the response.

@@ -172,7 +172,7 @@ mod tests {
 
     use axum::body::Bytes;
     use futures_util::stream;
-    use steadfast_bucket::{BucketName, CorsRule, Scope, create_key, list_keys};
+    use steadfast_bucket::{BucketName, CorsRule, KeyScope, create_key, list_keys};
     use steadfast_core::{App, Bucket, test::TestApp};
     use steadfast_s3::presign_path;
     use steadfast_store::{Clock, SystemClock};
@@ -200,7 +200,7 @@ mod tests {
             Self { program, server, router }
         }
 
-        async fn key(&self, scope: Scope) -> AccessKey {
+        async fn key(&self, scope: KeyScope) -> AccessKey {
             let (store, seal) = (self.program.store(), self.program.seal());
             create_key(&**store, seal, scope, None).await.unwrap()
         }
@@ -237,9 +237,9 @@ mod tests {
     #[tokio::test]
     async fn changes_of_buckets_and_refusals_are_recorded_with_the_id_of_the_key() {
         let port = Port::open().await;
-        let all = port.key(Scope::default()).await;
+        let all = port.key(KeyScope::default()).await;
         let name = Some("reader".to_owned());
-        let reader = port.key(Scope { name, read_only: true, ..Scope::default() }).await;
+        let reader = port.key(KeyScope { name, read_only: true, ..KeyScope::default() }).await;
         assert_eq!(port.ask(&all, "PUT", "/before").await, 200);
         assert!(port.records().await.is_empty(), "access is open");
         port.server.transport().close();
@@ -284,7 +284,7 @@ mod tests {
     #[tokio::test]
     async fn a_blob_is_written_with_the_same_commits_while_access_is_closed() {
         let port = Port::open().await;
-        let key = port.key(Scope::default()).await;
+        let key = port.key(KeyScope::default()).await;
         let store = port.program.store();
         let last_use = async || list_keys(&**store, None, 9).await.unwrap()[0].last_used_at;
         assert_eq!(last_use().await, None);
@@ -307,7 +307,8 @@ mod tests {
     async fn a_key_beyond_its_rate_is_refused_and_others_are_not() {
         let port = Port::open().await;
         port.server.set_rate(2);
-        let (one, other) = (port.key(Scope::default()).await, port.key(Scope::default()).await);
+        let (one, other) =
+            (port.key(KeyScope::default()).await, port.key(KeyScope::default()).await);
         for _ in 0..20 {
             assert_eq!(port.ask(&one, "PUT", "/photos/a").await, 200, "access is open");
         }
@@ -345,7 +346,7 @@ mod tests {
     #[tokio::test]
     async fn an_unsigned_request_through_a_proxy_is_refused_while_access_is_open() {
         let port = Port::open().await;
-        let key = port.key(Scope::default()).await;
+        let key = port.key(KeyScope::default()).await;
         let rule = CorsRule {
             id: "app".into(),
             origins: vec!["https://app.example".into()],

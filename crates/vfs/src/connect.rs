@@ -30,7 +30,7 @@ impl Image {
         );
         connection.execute_batch(&limit)?;
         ffi::guard_attach(&connection, &lease);
-        lease.seal();
+        lease.fix_settings();
         Ok(connection)
     }
 }
@@ -50,7 +50,3 @@ const SETUP: &str = "
     PRAGMA synchronous = OFF;
     PRAGMA cache_size = -256;
 ";
-
-/// Changing one of these would move the database out of the image, or beyond its limits.
-pub(crate) const FIXED_PRAGMAS: [&str; 5] =
-    ["journal_mode", "locking_mode", "page_size", "temp_store", "max_page_count"];

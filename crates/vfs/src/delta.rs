@@ -1,15 +1,16 @@
 //! The difference of two states of a database, readable in both directions.
 //!
 //! A version byte, the page counts before and after, then for every page that differs, ascending:
-//! the step from the previous page's number, the CRC-32 of the page after, and its [`runs`]. A page
+//! the step from the previous page's number, the CRC-32 of the page after, and its runs. A page
 //! that does not exist counts as zeros.
+//!
+//! The difference of two pages are runs of (bytes to skip, length, old XOR new). The number of runs
+//! comes first. Numbers are LEB128: seven bits a byte, the lowest first. A packed page is its
+//! difference to zeros.
 
 use std::sync::Arc;
 
-use crate::{
-    page::{Bytes, Page, ZERO, checksum, zero},
-    runs::{self, DeltaError, Reader, write_number},
-};
+use crate::source::{Bytes, PAGE_SIZE, Page, ZERO, checksum, zero};
 
 const VERSION: u8 = 1;
 
@@ -37,7 +38,7 @@ impl Writer {
         write_number(number - self.touched.last().copied().unwrap_or(0), &mut self.bytes);
         let checksum_at = self.bytes.len();
         self.bytes.extend([0; 4]);
-        if runs::write(old, new, &mut self.bytes) {
+        if write_runs(old, new, &mut self.bytes) {
             let sum = checksum(new).to_le_bytes();
             self.bytes[checksum_at..checksum_at + 4].copy_from_slice(&sum);
             self.touched.push(number);
@@ -90,7 +91,7 @@ impl<'a> Walk<'a> {
     /// The new page, from the old one.
     fn forward(&mut self, old: Page, number: u32, sum: u32) -> Result<Page, DeltaError> {
         let mut page = old;
-        runs::xor(&mut self.reader, Arc::make_mut(&mut page))?;
+        xor_runs(&mut self.reader, Arc::make_mut(&mut page))?;
         if checksum(&page) == sum && (number <= self.after || *page == ZERO) {
             Ok(page)
         } else {
@@ -104,7 +105,7 @@ impl<'a> Walk<'a> {
             return Err(DeltaError::Checksum { page: number });
         }
         let mut page = new;
-        runs::xor(&mut self.reader, Arc::make_mut(&mut page))?;
+        xor_runs(&mut self.reader, Arc::make_mut(&mut page))?;
         if number <= self.before || *page == ZERO {
             Ok(page)
         } else {
@@ -139,7 +140,7 @@ pub fn touched(delta: &[u8]) -> Result<Vec<u32>, DeltaError> {
     let mut walk = Walk::new(delta)?;
     let mut numbers = Vec::new();
     while let Some((number, _)) = walk.next()? {
-        runs::skip(&mut walk.reader)?;
+        skip_runs(&mut walk.reader)?;
         numbers.push(number);
     }
     Ok(numbers)
@@ -180,7 +181,7 @@ pub fn apply_to(
         if wanted(number) {
             changed.push((number, walk.forward(at(pages, number), number, sum)?));
         } else {
-            runs::skip(&mut walk.reader)?;
+            skip_runs(&mut walk.reader)?;
         }
     }
     pages.resize_with(pages.len().max(walk.after as usize), zero);
@@ -199,4 +200,205 @@ pub fn revert(pages: &mut Vec<Page>, delta: &[u8]) -> Result<(), DeltaError> {
     pages.resize_with(walk.before as usize, zero);
     install(pages, changed);
     Ok(())
+}
+
+/// Why a delta could not be applied. The pages are unchanged.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DeltaError {
+    /// These bytes are not a delta, or not a packed page.
+    #[error("a delta is malformed: {0}")]
+    Malformed(&'static str),
+    /// A page does not match the delta.
+    #[error("page {page} does not have the checksum that its delta says")]
+    Checksum {
+        /// The number of the page, from 1.
+        page: u32,
+    },
+    /// The database has another length than the one the delta starts from.
+    #[error("a delta expects {expected} pages, the database has {actual}")]
+    Length {
+        /// The expected number of pages.
+        expected: u32,
+        /// The actual number of pages.
+        actual: usize,
+    },
+}
+
+/// A new run costs two or three bytes, so fewer equal bytes than this do not end one.
+const GAP: usize = 4;
+
+/// Bytes compared in one go while nothing differs.
+const BLOCK: usize = 64;
+
+/// Appends the difference of `new` and `old`. Appends nothing and returns `false` if they are
+/// equal.
+pub(crate) fn write_runs(old: &Bytes, new: &Bytes, out: &mut Vec<u8>) -> bool {
+    let Some(mut start) = next_difference(old, new, 0) else { return false };
+    let count_at = out.len();
+    out.push(0);
+    let (mut count, mut previous_end) = (0_u32, 0);
+    loop {
+        let end = run_end(old, new, start);
+        write_number((start - previous_end) as u32, out);
+        write_number((end - start) as u32, out);
+        out.extend(old[start..end].iter().zip(&new[start..end]).map(|(old, new)| old ^ new));
+        count += 1;
+        previous_end = end;
+        match next_difference(old, new, end) {
+            Some(next) => start = next,
+            None => break,
+        }
+    }
+    if count < 0x80 {
+        out[count_at] = count as u8;
+    } else {
+        let mut number = Vec::new();
+        write_number(count, &mut number);
+        out.splice(count_at..=count_at, number);
+    }
+    true
+}
+
+/// Reads the runs of one page and XORs them into it.
+fn xor_runs(reader: &mut Reader<'_>, page: &mut Bytes) -> Result<(), DeltaError> {
+    each(reader, |at, bytes| {
+        page[at..at + bytes.len()].iter_mut().zip(bytes).for_each(|(page, byte)| *page ^= byte);
+    })
+}
+
+/// Reads the runs of one page and does nothing with them.
+pub(crate) fn skip_runs(reader: &mut Reader<'_>) -> Result<(), DeltaError> {
+    each(reader, |_, _| ())
+}
+
+/// A page without its zeros: the runs of a delta that starts from a page of zeros.
+pub fn pack(page: &[u8; PAGE_SIZE]) -> Vec<u8> {
+    let mut packed = Vec::new();
+    if !write_runs(&ZERO, page, &mut packed) {
+        packed.push(0);
+    }
+    packed
+}
+
+/// The page that [`pack`] packed. Rejects everything that is not one whole packed page.
+pub fn unpack(bytes: &[u8]) -> Result<Page, DeltaError> {
+    if bytes == [0] {
+        return Ok(zero());
+    }
+    let mut reader = Reader::new(bytes);
+    let mut page = zero();
+    xor_runs(&mut reader, Arc::make_mut(&mut page))?;
+    if reader.is_empty() { Ok(page) } else { Err(DeltaError::Malformed("bytes after the page")) }
+}
+
+/// Calls `run` with ranges inside a page.
+fn each(reader: &mut Reader<'_>, mut run: impl FnMut(usize, &[u8])) -> Result<(), DeltaError> {
+    let count = reader.number()?;
+    if count == 0 {
+        return Err(DeltaError::Malformed("a page without a change"));
+    }
+    let mut at = 0_usize;
+    for _ in 0..count {
+        at = at.saturating_add(reader.number()? as usize);
+        let length = reader.number()? as usize;
+        if length == 0 || at >= PAGE_SIZE || length > PAGE_SIZE - at {
+            return Err(DeltaError::Malformed("a run outside its page"));
+        }
+        run(at, reader.bytes(length)?);
+        at += length;
+    }
+    Ok(())
+}
+
+/// The first byte from `from` on that differs.
+fn next_difference(old: &Bytes, new: &Bytes, from: usize) -> Option<usize> {
+    let (old, new) = (old.as_chunks::<BLOCK>().0, new.as_chunks::<BLOCK>().0);
+    let mut block = from / BLOCK;
+    let mut within = from % BLOCK;
+    while let (Some(old), Some(new)) = (old.get(block), new.get(block)) {
+        // Comparing whole blocks is what makes this fast: nearly all of them are equal.
+        if old != new
+            && let Some(at) = (within..BLOCK).find(|at| old[*at] != new[*at])
+        {
+            return Some(block * BLOCK + at);
+        }
+        (block, within) = (block + 1, 0);
+    }
+    None
+}
+
+/// The end of the run that starts with the difference at `start`.
+fn run_end(old: &Bytes, new: &Bytes, start: usize) -> usize {
+    let mut end = start + 1;
+    let mut at = end;
+    while at < PAGE_SIZE && at - end < GAP {
+        if let (Some(old), Some(new)) = (old[at..].first_chunk(), new[at..].first_chunk()) {
+            let word = u64::from_le_bytes(*old) ^ u64::from_le_bytes(*new);
+            if !has_zero_byte(word) {
+                at += 8;
+                end = at;
+                continue;
+            }
+        }
+        if old[at] != new[at] {
+            end = at + 1;
+        }
+        at += 1;
+    }
+    end
+}
+
+fn has_zero_byte(word: u64) -> bool {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    word.wrapping_sub(ONES) & !word & (ONES << 7) != 0
+}
+
+/// Appends a number.
+fn write_number(mut number: u32, out: &mut Vec<u8>) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// Takes numbers and bytes off the front of a delta.
+pub(crate) struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(rest: &'a [u8]) -> Self {
+        Self { rest }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    pub(crate) fn bytes(&mut self, length: usize) -> Result<&'a [u8], DeltaError> {
+        let Some((taken, rest)) = self.rest.split_at_checked(length) else {
+            return Err(DeltaError::Malformed("it ends too early"));
+        };
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    pub(crate) fn number(&mut self) -> Result<u32, DeltaError> {
+        let mut number = 0_u64;
+        for shift in (0..35).step_by(7) {
+            let byte = self.bytes(1)?[0];
+            number |= u64::from(byte & 0x7F) << shift;
+            if byte < 0x80 {
+                return u32::try_from(number)
+                    .map_err(|_| DeltaError::Malformed("too large a number"));
+            }
+        }
+        Err(DeltaError::Malformed("too long a number"))
+    }
+
+    pub(crate) fn checksum(&mut self) -> Result<u32, DeltaError> {
+        let bytes = self.bytes(4)?;
+        Ok(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+    }
 }

@@ -14,25 +14,23 @@ mod vfs;
 
 use std::{
     ffi::{CStr, c_char, c_int, c_void},
-    panic::{AssertUnwindSafe, catch_unwind},
     ptr,
     sync::Arc,
 };
 
 use rusqlite::{Connection, ffi as sqlite};
 
-pub use self::memory::{give_memory_back, keep_no_memory, tune_sqlite};
 pub(crate) use self::slot::Lease;
+use self::slot::guard;
+pub use self::{
+    memory::{give_memory_back, keep_no_memory, tune_sqlite},
+    vfs::at_time,
+};
 use crate::image::Image;
 
 /// Opens the image with a VFS of its own.
 pub(crate) fn open(image: &Arc<Image>) -> rusqlite::Result<(Connection, Arc<Lease>)> {
     slot::open(image, vfs::METHODS)
-}
-
-/// Returns `failed` if `f` panics.
-fn guard(failed: c_int, f: impl FnOnce() -> c_int) -> c_int {
-    catch_unwind(AssertUnwindSafe(f)).unwrap_or(failed)
 }
 
 /// Makes the small-object memory of a connection 16 KiB instead of 48. Best effort: SQLite works

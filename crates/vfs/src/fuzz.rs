@@ -5,9 +5,9 @@ use std::sync::Arc;
 use crate::{
     apply, apply_to,
     delta::Writer,
-    pack,
-    page::{Bytes, PAGE_SIZE, Page, ZERO},
-    pages_after, revert, touched, unpack,
+    pack, pages_after, revert,
+    source::{Bytes, PAGE_SIZE, Page, ZERO},
+    touched, unpack,
 };
 
 /// Growing a database by empty pages takes no memory, but time.

@@ -4,8 +4,7 @@ use std::{collections::BTreeMap, fmt, mem, sync::Arc};
 
 use crate::{
     delta::{PAGES_MAX, Writer},
-    page::{Bytes, PAGE_SIZE, Page, ZERO, zero},
-    source::{Missing, NotLoaded, Source},
+    source::{Bytes, Missing, NotLoaded, PAGE_SIZE, Page, Source, ZERO, zero},
 };
 use parking_lot::{Mutex, MutexGuard};
 
@@ -28,7 +27,7 @@ impl Default for Limits {
 
 /// The changes of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Changes {
+pub struct ImageChanges {
     /// From the last `accept` to now.
     pub delta: Vec<u8>,
     /// The numbers of the pages that differ, from 1, ascending; pages that ceased to exist too.
@@ -147,7 +146,7 @@ impl Image {
 
     /// The changes since the last [`accept`](Image::accept), or `None` if the pages are equal, byte
     /// for byte.
-    pub fn changes(&self) -> Option<Changes> {
+    pub fn changes(&self) -> Option<ImageChanges> {
         let state = self.lock();
         let pages = state.pages.len() as u32;
         if state.before.is_empty() && state.accepted == state.pages.len() {
@@ -161,7 +160,7 @@ impl Image {
         }
         let (delta, touched) = writer.finish();
         let same = touched.is_empty() && state.accepted == state.pages.len();
-        (!same).then_some(Changes { delta, touched, pages })
+        (!same).then_some(ImageChanges { delta, touched, pages })
     }
 
     /// Makes the current state the base of the next delta.

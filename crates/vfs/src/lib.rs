@@ -7,7 +7,6 @@
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
-mod clock;
 mod connect;
 mod delta;
 #[allow(unsafe_code, reason = "SQLite speaks C; every block argues why it is sound")]
@@ -15,17 +14,12 @@ mod ffi;
 #[doc(hidden)]
 pub mod fuzz;
 mod image;
-mod page;
-mod runs;
 mod source;
 mod temp;
 
 pub use self::{
-    clock::at_time,
-    delta::{apply, apply_to, pages_after, revert, touched},
-    ffi::{give_memory_back, keep_no_memory, tune_sqlite},
-    image::{Changes, Image, Limits},
-    page::{PAGE_SIZE, Page, checksum},
-    runs::{DeltaError, pack, unpack},
-    source::{NotLoaded, Source},
+    delta::{DeltaError, apply, apply_to, pack, pages_after, revert, touched, unpack},
+    ffi::{at_time, give_memory_back, keep_no_memory, tune_sqlite},
+    image::{Image, ImageChanges, Limits},
+    source::{NotLoaded, PAGE_SIZE, Page, Source, checksum},
 };

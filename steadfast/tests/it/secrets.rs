@@ -8,7 +8,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use steadfast_bucket::{AccessKey, BlobKey, BucketName, Scope};
+use steadfast_bucket::{AccessKey, BlobKey, BucketName, KeyScope};
 use steadfast_s3::{PresignMethod, presign};
 use steadfast_store::{Clock, SystemClock, Timestamp};
 use tempfile::TempDir;
@@ -25,7 +25,7 @@ fn folder() -> TempDir {
 }
 
 fn key(id: &str, secret: &str) -> AccessKey {
-    let (scope, created_at) = (Scope::default(), Timestamp::default());
+    let (scope, created_at) = (KeyScope::default(), Timestamp::default());
     AccessKey { id: id.into(), secret: secret.into(), scope, created_at }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
-use steadfast_core::{ConnectParams, LiveSocket, Object, object::Query, test::TestApp};
+use steadfast_core::{ConnectParams, LiveSocket, Object, object::SqlQuery, test::TestApp};
 use steadfast_uploads::{HideUpload, OrganizationAgent, Status};
 use steadfast_world::World;
 
@@ -19,7 +19,7 @@ async fn hide(app: &TestApp, name: &str, sequence: i64) {
 
 async fn tombstones(app: &TestApp) -> i64 {
     let sql = "SELECT count(*) FROM Tombstone".into();
-    let query = Query { sql, params: serde_json::Value::Null, turn: None };
+    let query = SqlQuery { sql, params: serde_json::Value::Null, turn: None };
     let found = app.objects().query("organization", ACME, query).await.unwrap();
     found.rows[0][0].to_string().parse().unwrap()
 }

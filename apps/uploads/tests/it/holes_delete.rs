@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use steadfast_core::{BlobAction, Object, object::Query};
+use steadfast_core::{BlobAction, Object, object::SqlQuery};
 use steadfast_uploads::{HideUpload, OrganizationAgent, Status, UPLOAD_EVENTS_DLQ};
 
 use crate::stage::{ACME, Fake, delete, delete_event, deliver, put, put_event, row, rows, start};
@@ -124,7 +124,7 @@ async fn a_tombstone_goes_when_its_time_is_over() {
     app.settle().await;
     let count = async || {
         let sql = "SELECT count(*) FROM Tombstone".into();
-        let query = Query { sql, params: serde_json::Value::Null, turn: None };
+        let query = SqlQuery { sql, params: serde_json::Value::Null, turn: None };
         let found = app.objects().query("organization", ACME, query).await.unwrap();
         found.rows[0][0].to_string()
     };

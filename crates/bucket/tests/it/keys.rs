@@ -3,7 +3,7 @@
 use std::{fs, path::Path, time::Duration};
 
 use steadfast_bucket::{
-    BucketError, Scope, create_key, delete_key, delete_older_keys, find_key, list_keys,
+    BucketError, KeyScope, create_key, delete_key, delete_older_keys, find_key, list_keys,
     note_key_use, older_keys, rotate_key, seal_keys,
 };
 use steadfast_store::{
@@ -25,18 +25,18 @@ laws!(also on postgres: access_keys_are_found_until_they_are_revoked);
 
 async fn a_key_of_an_organization_is_for_its_blobs_and_expires(setup: Setup) {
     let seal = Seal::of_key([1; 32]);
-    let acme = |prefix: Option<&str>, expires_at| Scope {
+    let acme = |prefix: Option<&str>, expires_at| KeyScope {
         organization: Some("acme".into()),
         bucket: Some("uploads".into()),
         prefix: prefix.map(str::to_owned),
         expires_at,
-        ..Scope::default()
+        ..KeyScope::default()
     };
     for wrong in [None, Some("acme"), Some("other/"), Some("acme2/")] {
         let refused = create_key(&*setup.store, &seal, acme(wrong, None), None).await;
         assert!(refused.is_err(), "{wrong:?}");
     }
-    let everywhere = Scope { bucket: None, ..acme(Some("acme/"), None) };
+    let everywhere = KeyScope { bucket: None, ..acme(Some("acme/"), None) };
     assert!(create_key(&*setup.store, &seal, everywhere, None).await.is_err());
     let now = setup.store.clock().now().0;
     let key = create_key(&*setup.store, &seal, acme(Some("acme/in/"), Some(now + 60_000)), None);
@@ -49,15 +49,15 @@ async fn a_key_of_an_organization_is_for_its_blobs_and_expires(setup: Setup) {
 
 async fn access_keys_are_found_until_they_are_revoked(setup: Setup) {
     let seal = Seal::of_key([1; 32]);
-    let scope = Scope {
+    let scope = KeyScope {
         name: Some("uploads of the shop".into()),
         bucket: Some("photos".into()),
         prefix: Some("in/".into()),
         read_only: true,
-        ..Scope::default()
+        ..KeyScope::default()
     };
     let one = create_key(&*setup.store, &seal, scope.clone(), None).await.unwrap();
-    let all = create_key(&*setup.store, &seal, Scope::default(), None).await.unwrap();
+    let all = create_key(&*setup.store, &seal, KeyScope::default(), None).await.unwrap();
     assert_ne!((&one.id, &one.secret), (&all.id, &all.secret));
     assert_eq!((one.id.len(), one.secret.expose().len()), (20, 40));
     assert!(!format!("{one:?}").contains(one.secret.expose()));
@@ -66,7 +66,7 @@ async fn access_keys_are_found_until_they_are_revoked(setup: Setup) {
         assert_eq!(find_key(&*setup.store, &seal, unknown).await.unwrap(), None, "{unknown}");
     }
     assert!(all.scope.is_all() && !scope.is_all());
-    let named = |it: &str| Scope { name: Some(it.into()), ..Scope::default() };
+    let named = |it: &str| KeyScope { name: Some(it.into()), ..KeyScope::default() };
     assert!(named("backup").is_all(), "a name is no limit");
     for name in ["", " a", "a\nb", "a\u{202e}b", &"x".repeat(101)] {
         assert!(create_key(&*setup.store, &seal, named(name), None).await.is_err(), "{name:?}");
@@ -76,7 +76,7 @@ async fn access_keys_are_found_until_they_are_revoked(setup: Setup) {
         assert!(!scope.covers_blob(bucket, at) && !scope.covers_list(bucket, at), "{bucket} {at}");
         assert!(all.scope.covers_blob(bucket, at));
     }
-    let wrong = Scope { bucket: Some("No".into()), ..Scope::default() };
+    let wrong = KeyScope { bucket: Some("No".into()), ..KeyScope::default() };
     assert!(create_key(&*setup.store, &seal, wrong, None).await.is_err());
     let mut ids = [one.id.clone(), all.id.clone()];
     ids.sort();
@@ -94,7 +94,7 @@ async fn access_keys_are_found_until_they_are_revoked(setup: Setup) {
 
 async fn a_rotated_key_is_found_during_the_overlap_and_uses_are_listed(setup: Setup) {
     let (store, seal) = (&*setup.store, Seal::of_key([1; 32]));
-    let scope = Scope { bucket: Some("photos".into()), read_only: true, ..Scope::default() };
+    let scope = KeyScope { bucket: Some("photos".into()), read_only: true, ..KeyScope::default() };
     let old = create_key(store, &seal, scope.clone(), None).await.unwrap();
     let hour = Duration::from_hours(1);
     let new = rotate_key(store, &seal, &old.id, hour).await.unwrap().unwrap();
@@ -162,7 +162,7 @@ fn contains(folder: &Path, text: &str) -> bool {
 
 async fn the_stored_secret_is_sealed(setup: Setup) {
     let seal = Seal::of_key([1; 32]);
-    let key = create_key(&*setup.store, &seal, Scope::default(), None).await.unwrap();
+    let key = create_key(&*setup.store, &seal, KeyScope::default(), None).await.unwrap();
     let rows = setup.store.dump().await.unwrap().rows.concat();
     assert!(rows.contains(&key.id) && rows.contains("sealed:"), "{rows}");
     assert!(!rows.contains(key.secret.expose()), "{rows}");
@@ -179,12 +179,12 @@ async fn a_new_seal_key_seals_all_secrets_once(setup: Setup) {
         Seal::load(store, SealFile::named(&path)).await.unwrap()
     };
     let before = load(&[&first]).await;
-    let scope = Scope { bucket: Some("photos".into()), read_only: true, ..Scope::default() };
+    let scope = KeyScope { bucket: Some("photos".into()), read_only: true, ..KeyScope::default() };
     let one = create_key(store, &before, scope, None).await.unwrap();
-    let other = create_key(store, &before, Scope::default(), None).await.unwrap();
+    let other = create_key(store, &before, KeyScope::default(), None).await.unwrap();
     setup.pass(Duration::from_secs(5));
     let seal = load(&[&second, &first]).await;
-    let new = create_key(store, &seal, Scope::default(), None).await.unwrap();
+    let new = create_key(store, &seal, KeyScope::default(), None).await.unwrap();
     assert_eq!(find_key(store, &seal, &one.id).await.unwrap().as_ref(), Some(&one));
     assert_eq!(seal_keys(store, &seal).await.unwrap(), 2);
     assert_eq!(seal_keys(store, &seal).await.unwrap(), 0);
@@ -199,8 +199,8 @@ async fn a_new_seal_key_seals_all_secrets_once(setup: Setup) {
 
 async fn a_sealed_secret_is_refused_in_the_row_of_another_key(setup: Setup) {
     let (store, seal) = (&*setup.store, Seal::of_key([1; 32]));
-    let one = create_key(store, &seal, Scope::default(), None).await.unwrap();
-    let other = create_key(store, &seal, Scope::default(), None).await.unwrap();
+    let one = create_key(store, &seal, KeyScope::default(), None).await.unwrap();
+    let other = create_key(store, &seal, KeyScope::default(), None).await.unwrap();
     let (first, second) = (value_of(store, &one.id).await, value_of(store, &other.id).await);
     write(store, &one.id, &second).await;
     write(store, &other.id, &first).await;
@@ -213,13 +213,13 @@ async fn a_sealed_secret_is_refused_in_the_row_of_another_key(setup: Setup) {
 
 async fn with_another_seal_key_only_secrets_are_refused(setup: Setup) {
     let (store, seal, wrong) = (&*setup.store, Seal::of_key([1; 32]), Seal::of_key([2; 32]));
-    let key = create_key(store, &seal, Scope::default(), None).await.unwrap();
+    let key = create_key(store, &seal, KeyScope::default(), None).await.unwrap();
     let error = find_key(store, &wrong, &key.id).await.unwrap_err();
     assert_eq!(error.code(), "seal_key_missing");
     assert!(error.to_string().contains(&seal.fingerprint().unwrap()), "{error}");
     assert_eq!(seal_keys(store, &wrong).await.unwrap(), 0, "it stays as it is");
     assert_eq!(
-        create_key(store, &Seal::none(), Scope::default(), None).await.unwrap_err().code(),
+        create_key(store, &Seal::none(), KeyScope::default(), None).await.unwrap_err().code(),
         "seal_key_missing"
     );
     assert_eq!(list_keys(store, None, 10).await.unwrap().len(), 1);

@@ -1,8 +1,87 @@
-//! Scopes: the resources and verbs to which a token is limited.
+//! Principals, their roles, and scopes: the resources and verbs to which a token is limited.
 
 use std::{borrow::Cow, fmt, str::FromStr};
 
+use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use steadfast_store::{Timestamp, limits::KEY_BYTES_MAX};
+
+/// The holder of a token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Principal {
+    /// The id of the token.
+    pub token: String,
+    /// The name of the token, for people.
+    pub name: Option<String>,
+    /// The organization, if the token is for one.
+    pub organization: Option<String>,
+    /// The role.
+    pub role: Role,
+    /// The limits of the token. Without any, the role alone decides.
+    pub scopes: Vec<Scope>,
+    /// When the secret of the token was created: sessions and connections end with it.
+    pub issued_at: Timestamp,
+}
+
+impl Principal {
+    /// Whether the principal has at least this role.
+    pub fn has(&self, role: Role) -> bool {
+        role <= self.role
+    }
+
+    /// Whether the principal is an admin of the whole platform, without limits.
+    pub fn is_admin_of_platform(&self) -> bool {
+        self.has(Role::Admin) && self.organization.is_none() && self.scopes.is_empty()
+    }
+
+    /// Whether the scopes of the token allow a request. A token with scopes allows nothing that
+    /// names no resource.
+    pub fn allows(&self, resource: Option<&Resource<'_>>) -> bool {
+        self.scopes.is_empty()
+            || resource.is_some_and(|resource| self.scopes.iter().any(|it| it.allows(resource)))
+    }
+
+    /// An idempotency key that only this principal can repeat.
+    pub fn scoped_key(&self, key: &str) -> String {
+        let scoped = format!("{}/{key}", self.token);
+        if scoped.len() <= KEY_BYTES_MAX {
+            return scoped;
+        }
+        format!("{}/{}", self.token, hash(key))
+    }
+
+    /// Whether the principal may use things of an organization. A token without an organization
+    /// is for all of them.
+    pub fn is_of(&self, organization: &str) -> bool {
+        self.organization.as_deref().is_none_or(|it| it == organization)
+    }
+}
+
+/// The role of a principal. Each role may do what the roles before it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Reads.
+    Viewer,
+    /// Uses the routes of applications within its organization.
+    Member,
+    /// Uses the whole API and the console, except tokens and keys.
+    Operator,
+    /// Creates tokens and keys.
+    Admin,
+}
+
+steadfast_store::texts! {
+    Role { Viewer = "viewer", Member = "member", Operator = "operator", Admin = "admin" }
+}
+
+impl Role {
+    /// The name of the role: `viewer`, `member`, `operator` or `admin`.
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+}
 
 /// The kind of resource that a scope names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -189,6 +268,11 @@ impl From<Scope> for String {
     fn from(scope: Scope) -> Self {
         scope.to_string()
     }
+}
+
+/// The hash under which a secret is stored.
+pub(super) fn hash(secret: &str) -> String {
+    HEXLOWER.encode(&Sha256::digest(secret))
 }
 
 #[cfg(test)]

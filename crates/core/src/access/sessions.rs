@@ -13,10 +13,10 @@ use tokio::sync::watch;
 
 use super::{
     Principal, Role,
-    hash::hash,
+    scope::hash,
     tokens::{Denied, LONGEST_WAIT_MS, RETRY_MS, TokenError, Tokens},
 };
-use crate::to_end::to_end;
+use crate::commit::to_end;
 
 /// A session ends when it was not used for this time.
 pub const SESSION_IDLE: Duration = Duration::from_hours(12);

@@ -181,7 +181,7 @@ async fn tokens_that_ended_are_kept_for_thirty_days_and_take_no_room_after_that(
         Some(row.expires_at.is_some_and(|it| it <= now.after(400 * day)))
     };
     for (token, is_over) in [(&expired, true), (&old, true), (&new, false)] {
-        assert_eq!(goes("token", &hash::hash(&token.secret)).await, Some(is_over));
+        assert_eq!(goes("token", &scope::hash(&token.secret)).await, Some(is_over));
     }
     // A task of its own has written the use.
     while goes("token-used", &expired.token.id).await != Some(true) {
@@ -235,7 +235,7 @@ async fn secrets_are_found_by_their_hashes() {
     for (space, secret) in [("token", made.secret), ("session", session), ("login-link", link)] {
         // An index of hashes is searched, so no comparison can be timed: a caller cannot choose
         // the bytes of a hash one by one.
-        let entry = EntryKey::new(space, hash::hash(&secret).as_bytes()).unwrap();
+        let entry = EntryKey::new(space, scope::hash(&secret).as_bytes()).unwrap();
         let found = world.store.entry(&entry).await.unwrap();
         assert!(found.is_some_and(|it| it.value.is_some()), "{space}");
         assert!(!rows.contains(&secret), "{space}");
@@ -348,14 +348,14 @@ async fn sessions_are_listed_by_token_and_ended_by_id() {
     };
     assert_eq!(ids(None).await.len(), 2);
     let own = ids(Some(&viewer.token.id)).await;
-    assert_eq!(own, [hash::hash(&one)]);
+    assert_eq!(own, [scope::hash(&one)]);
     let (first, next) = world.sessions.list(None, None, 1).await.unwrap();
     assert_eq!(next.as_deref(), Some(&*first[0].id));
     let (second, _) = world.sessions.list(None, next.as_deref(), 1).await.unwrap();
     assert!(first[0].id < second[0].id);
     assert_eq!(first[0].ends_at.0 - first[0].begun_at.0, 12 * 60 * 60 * 1_000);
     // Only its own, not that of the other token.
-    let foreign = hash::hash(&other);
+    let foreign = scope::hash(&other);
     assert!(!world.sessions.end_by_id(&foreign, Some(&viewer.token.id)).await.unwrap());
     assert!(!world.sessions.end_by_id("nothing", None).await.unwrap());
     assert_eq!(world.session_denied(&other).await, None);
@@ -377,7 +377,7 @@ async fn a_cursor_is_no_id_of_a_session_of_another_token() {
     // More than one list reads.
     let mut foreign = Vec::new();
     for _ in 0..1_100 {
-        foreign.push(hash::hash(&world.sessions.begin(&other.secret, None).await.unwrap().secret));
+        foreign.push(scope::hash(&world.sessions.begin(&other.secret, None).await.unwrap().secret));
     }
     for limit in [1, 9] {
         let (mut seen, mut cursor) = (Vec::new(), None);

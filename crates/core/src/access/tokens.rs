@@ -7,16 +7,15 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use parking_lot::{Mutex, RwLock};
 use steadfast_store::{
-    Code, Commit, EntryKey, EntryRange, InvalidInput, Put, RowCache, Store, StoreError, Timestamp,
-    Write, futures::FutureExt, sort::sort_by_key,
+    Commit, EntryKey, EntryRange, InvalidInput, Put, RowCache, Store, Timestamp, Write,
+    futures::FutureExt, sort::sort_by_key,
 };
 use tokio::sync::watch;
 
-pub use self::token::{NewToken, Token, TokenSpec, is_organization};
-use self::token::{ORGANIZATION_MAX, SCOPES_MAX, Stored};
-use super::{Principal, Role, hash::hash};
+pub use self::token::{Denied, NewToken, Token, TokenError, TokenSpec, is_organization};
+use self::token::{SPACE, Stored};
+use super::{Principal, scope::hash};
 
-const SPACE: &str = "token";
 /// Last uses, by the id of the token. Apart from the tokens, so that a use changes no token.
 const USED: &str = "token-used";
 /// Exists since the first token was created, and stays: revoking the last token opens nothing.
@@ -56,123 +55,6 @@ pub struct TokenSnapshot<'a> {
 struct TokenMap {
     is_closed: bool,
     by_hash: HashMap<String, Token>,
-}
-
-/// Why a credential is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Denied {
-    /// There is no credential.
-    #[error("a token is needed; send it as `Authorization: Bearer TOKEN`")]
-    Missing,
-    /// No token has this text.
-    #[error("this token does not exist")]
-    Unknown,
-    /// The token has expired.
-    #[error("this token has expired; ask for a new one")]
-    Expired,
-    /// The token was revoked.
-    #[error("this token was revoked; ask for a new one")]
-    Revoked,
-}
-
-/// Why a token was not created, or a credential was refused.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum TokenError {
-    /// Not the name of an organization.
-    #[error(
-        "`{organization}` cannot be an organization: 1 to {max} letters, digits, `.`, `_` and `-`, \
-         not a `.` first, and not `default`, `artifacts` or `organization`",
-        max = ORGANIZATION_MAX
-    )]
-    Organization {
-        /// The text that was given.
-        organization: String,
-    },
-    /// Not the name of a token.
-    #[error(
-        "`{name}` cannot be the name of a token: 1 to 100 letters, digits, spaces and ASCII \
-         punctuation"
-    )]
-    Name {
-        /// The text that was given.
-        name: String,
-    },
-    /// An operator would be limited to an organization.
-    #[error(
-        "role {} is for the whole platform; leave the organization out, or use role admin",
-        role.name()
-    )]
-    RoleOfOrganization {
-        /// The role.
-        role: Role,
-    },
-    /// Too many scopes.
-    #[error("{count} scopes are too many for a token; at most {max}", max = SCOPES_MAX)]
-    Scopes {
-        /// Their number.
-        count: usize,
-    },
-    /// The key was used before, and its token cannot be shown again: only its hash is stored.
-    #[error(
-        "token `{id}` was created with this idempotency key, and its secret is not kept; revoke \
-         it, and create another one with a new key"
-    )]
-    Repeated {
-        /// The id of the token.
-        id: String,
-    },
-    /// The key stands for another request.
-    #[error("idempotency key `{key}` was used for another request; use a new key")]
-    KeyReused {
-        /// Which key.
-        key: String,
-    },
-    /// The token ends with the overlap of its rotation, and so would another secret of it.
-    #[error("token `{id}` was replaced by token `{by}`; rotate that one, or create a new token")]
-    Replaced {
-        /// The id of the token.
-        id: String,
-        /// The id of the token that replaced it.
-        by: String,
-    },
-    /// The credential is refused.
-    #[error(transparent)]
-    Denied(#[from] Denied),
-    /// The store gave no answer.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-impl Denied {
-    /// The code of the platform.
-    pub fn kind(self) -> Code {
-        match self {
-            Denied::Missing => Code::TokenNeeded,
-            Denied::Unknown => Code::TokenUnknown,
-            Denied::Expired => Code::TokenExpired,
-            Denied::Revoked => Code::TokenRevoked,
-        }
-    }
-}
-
-impl TokenError {
-    /// The code of the platform.
-    pub fn kind(&self) -> Code {
-        match self {
-            TokenError::Organization { .. } | TokenError::Name { .. } => Code::InvalidName,
-            TokenError::RoleOfOrganization { .. } | TokenError::Scopes { .. } => Code::InvalidInput,
-            TokenError::Repeated { .. } | TokenError::KeyReused { .. } => Code::KeyReused,
-            TokenError::Replaced { .. } => Code::Conflict,
-            TokenError::Denied(denied) => denied.kind(),
-            TokenError::Store(error) => error.kind(),
-        }
-    }
-}
-
-impl From<InvalidInput> for TokenError {
-    fn from(error: InvalidInput) -> Self {
-        TokenError::Store(error.into())
-    }
 }
 
 /// Whether access to a store is closed, for a program that has not started yet.

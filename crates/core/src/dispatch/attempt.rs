@@ -19,7 +19,7 @@ use steadfast_store::{
 use tokio::task::JoinSet;
 
 use super::handler::Handler;
-use crate::commit_each::commit_each;
+use crate::commit::commit_each;
 
 /// The leases of deliveries in flight.
 #[derive(Default)]

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use steadfast_store::{
     Commit, EntityId, Lease, Outcome, Recorded, Rejection, RetryPolicy, SettledAs, Store,
-    StoreError, Write,
+    StoreError, Work, Write,
 };
 
 use super::pools::StartOrder;
@@ -23,9 +23,9 @@ pub trait Handler: Send + Sync + 'static {
     /// Handles one message and returns the commit of its consequences. The message is settled in
     /// the same transaction, so the consequences happen exactly once.
     ///
-    /// Effects outside of the process happen at least once, with [`Delivery::id`] as their
+    /// Effects outside of the process happen at least once, with [`HandlerDelivery::id`] as their
     /// idempotency key.
-    async fn handle(&self, delivery: Delivery) -> Result<Commit, Failure>;
+    async fn handle(&self, delivery: HandlerDelivery) -> Result<Commit, Failure>;
 
     /// Whether the handler has effects outside of the process. Then each attempt is claimed and
     /// counted before it begins; otherwise the commit of the consequences is enough.
@@ -67,7 +67,7 @@ pub trait Handler: Send + Sync + 'static {
         PermitPool::OfType
     }
 
-    /// Whether the next delivery to the same target waits for [`Delivery::begun`].
+    /// Whether the next delivery to the same target waits for [`HandlerDelivery::begun`].
     fn in_order(&self) -> bool {
         false
     }
@@ -108,7 +108,7 @@ pub trait Router: Send + Sync + 'static {
 
 /// A message that is being delivered to its handler.
 #[derive(Clone)]
-pub struct Delivery {
+pub struct HandlerDelivery {
     /// The message.
     pub message: Recorded,
     /// The number of the attempt, from 1.
@@ -123,7 +123,7 @@ pub struct Delivery {
 pub(super) const SETTLED: u8 = 1;
 const LOST: u8 = 2;
 
-impl Delivery {
+impl HandlerDelivery {
     /// Commits and settles the delivery in the same commit, for a handler that needs the outcome,
     /// for example to decide again after a conflict. The commit that the handler returns afterwards
     /// is ignored.
@@ -208,4 +208,65 @@ impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Self {
         Self::retry(error.to_string())
     }
+}
+
+/// Plain settings of a dispatcher.
+#[derive(Clone, Copy, Debug)]
+pub struct DispatcherOptions {
+    /// Maximum concurrent deliveries of one message type or one kind of work. Different kinds take
+    /// permits from different pools, see [`PermitPool`].
+    pub concurrency: usize,
+    /// Maximum concurrent deliveries to one target.
+    pub concurrency_per_target: usize,
+    /// Maximum duration of one delivery; a longer one fails.
+    pub lease: Duration,
+    /// The retry policy of failed deliveries.
+    pub retry: RetryPolicy,
+    /// The time that a stop waits for deliveries in flight before it returns their leases.
+    pub grace: Duration,
+    /// Maximum timers in memory. Later work is read from the store when its time comes near.
+    pub timers_max: usize,
+    /// Maximum targets with due work in memory that neither deliver nor wait for a permit, and
+    /// maximum targets that wait for permits of one pool. Others are read from the store later.
+    pub targets_max: usize,
+    /// Maximum due work in memory for one target.
+    pub window: usize,
+    /// Rows of one scan.
+    pub page: usize,
+    /// The policy for a message without a handler.
+    pub unknown: Unknown,
+}
+
+/// The policy for a message without a handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unknown {
+    /// The attempt fails: it is retried, then dead. For a program that owns all its messages.
+    Fails,
+    /// The message stays pending. For a program that shares its store with others.
+    Waits,
+}
+
+impl Default for DispatcherOptions {
+    fn default() -> Self {
+        Self {
+            concurrency: 128,
+            concurrency_per_target: 16,
+            lease: Duration::from_secs(30),
+            retry: RetryPolicy::DEFAULT,
+            grace: Duration::from_secs(10),
+            timers_max: 10_000,
+            targets_max: 10_000,
+            window: 64,
+            page: 1_000,
+            unknown: Unknown::Fails,
+        }
+    }
+}
+
+/// Gets notices of work in queues. Each queue has a loop of its own that delivers it.
+pub(crate) trait QueueListener: Send + Sync + 'static {
+    /// This work was written, in this order.
+    fn on_work(&self, works: &[Work]);
+    /// Some notices were lost.
+    fn on_lost_notices(&self);
 }

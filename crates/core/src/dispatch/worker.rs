@@ -16,12 +16,12 @@ use steadfast_store::{
 use super::{
     DispatcherOptions, PermitPool, Unknown,
     attempt::{self, Claim, EndKind, Ending, GiveUp, Leases, Policy, Verdict, run_apart},
-    handler::{Delivery, Failure, Handler, Router, SETTLED},
+    handler::{Failure, Handler, HandlerDelivery, Router, SETTLED},
     index::{End, TargetKey},
     pools::{LoadPermit, Permit, PoolKey, Pools, StartOrder},
     waker::LoopWaker,
 };
-use crate::commit_each::commit_each;
+use crate::commit::commit_each;
 
 /// The points of a delivery, in order. `./test` kills a process at each of them.
 pub const CRASH_POINTS: &[&str] = &[
@@ -247,15 +247,22 @@ impl Worker {
         attempt: u32,
         lease: Option<Lease>,
         turn: Option<StartOrder>,
-    ) -> Delivery {
+    ) -> HandlerDelivery {
         let turn = Arc::new(Mutex::new(turn));
-        Delivery { message, attempt, lease, store: self.store.clone(), end: Arc::default(), turn }
+        HandlerDelivery {
+            message,
+            attempt,
+            lease,
+            store: self.store.clone(),
+            end: Arc::default(),
+            turn,
+        }
     }
 
     async fn execute(
         &self,
         handler: Option<Arc<dyn Handler>>,
-        delivery: Delivery,
+        delivery: HandlerDelivery,
     ) -> Result<End, StoreError> {
         let (attempt, lease) = (delivery.attempt, delivery.lease);
         let (message, ended) = (delivery.message.clone(), delivery.end.clone());
@@ -326,7 +333,7 @@ impl Worker {
     async fn run(
         &self,
         handler: Option<Arc<dyn Handler>>,
-        delivery: Delivery,
+        delivery: HandlerDelivery,
     ) -> Result<Commit, Failure> {
         let Some(handler) = handler else { return Err(unknown_type(&delivery.message)) };
         let lease = handler.lease().unwrap_or(self.options.lease);

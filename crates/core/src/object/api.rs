@@ -1,5 +1,5 @@
-//! What a program declares: classes, their messages, and the addresses of objects. The declaration
-//! becomes the type-erased [`Class`] that the executor runs.
+//! The declarations of a program: classes, their messages, and the addresses of objects. The
+//! declaration becomes the type-erased [`Class`] that the executor runs.
 
 use std::{fmt, marker::PhantomData, rc::Rc, sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use super::{
     database::Template,
     effect::Sending,
     fields::fields_of,
-    transaction::{Class, HandlerError, LiveClass, Method, Methods, NOT_LIVE, TurnState},
+    transaction::{Class, ClassMethod, HandlerError, LiveClass, Methods, NOT_LIVE, TurnState},
 };
 use crate::{Body, Error, Result, body::path_of};
 
@@ -137,7 +137,7 @@ pub(super) fn class_of<C: Object>(class: C) -> Class {
 }
 
 /// Erases the types of one message.
-fn erase<C: Handle<M>, M: Body>(class: Arc<C>) -> Method {
+fn erase<C: Handle<M>, M: Body>(class: Arc<C>) -> ClassMethod {
     let run = Box::new(move |state: &Rc<TurnState>, body: &str| {
         let msg: M = decode(body)?;
         let reply = class.handle(&Turn::new(state.clone()), msg).map_err(HandlerError::Refused)?;
@@ -145,7 +145,7 @@ fn erase<C: Handle<M>, M: Body>(class: Arc<C>) -> Method {
     });
     // Only public messages have a form in the console.
     let fields = if C::PUBLIC { fields_of::<M> } else { || None };
-    Method { public: C::PUBLIC, run, fields }
+    ClassMethod { public: C::PUBLIC, run, fields }
 }
 
 fn decode<M: Body>(body: &str) -> Result<M, HandlerError> {

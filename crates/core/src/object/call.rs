@@ -6,6 +6,7 @@ use std::{
     pin::Pin,
 };
 
+use async_trait::async_trait;
 use steadfast_store::{self as store, EntityKind, StoreError};
 
 use super::{
@@ -14,15 +15,43 @@ use super::{
     connection::Caller,
     request::{CallKey, Key, Reply, Request, Settle},
 };
-use crate::{
-    Body, RequestKey,
-    remote::{Backend, call_error},
-};
+use crate::{Body, Error, RequestKey, remote::Backend};
+
+/// Carries calls of objects to a program in another process. Bodies are JSON, and every error is
+/// [`StoreError::Remote`].
+#[async_trait]
+pub trait RemoteObjects: Send + Sync + 'static {
+    /// Calls the object with this class and name; gives the reply.
+    async fn call(
+        &self,
+        object: (&str, &str),
+        message: &str,
+        body: &str,
+        key: Option<&str>,
+    ) -> Result<String, StoreError>;
+
+    /// Deletes the object with this class and name; `false` if it did not exist.
+    async fn delete_object(&self, object: (&str, &str)) -> Result<bool, StoreError>;
+}
+
+/// An object that refuses is [`CallError::Refused`], for a local and a remote program alike.
+pub(crate) fn call_error(error: StoreError) -> CallError {
+    if let StoreError::Remote(problem) = &error
+        && let Some(code) = &problem.refusal
+    {
+        let refused = match problem.is_retryable {
+            true => Error::retryable(&problem.detail),
+            false => Error::terminal(&problem.detail),
+        };
+        return CallError::Refused(refused.with_code(code));
+    }
+    error.into()
+}
 
 /// A call that is about to be made.
 #[must_use = "a call is made when it is awaited"]
 pub struct PendingCall<R> {
-    backend: Result<Backend<Objects>, StoreError>,
+    backend: Result<Backend<Objects, dyn RemoteObjects>, StoreError>,
     to: Result<store::Address, CallError>,
     message: &'static str,
     body: Result<String, CallError>,
@@ -34,7 +63,7 @@ pub struct PendingCall<R> {
 impl<R> PendingCall<R> {
     /// A call of one of these objects.
     pub(crate) fn typed<C: Handle<M, Reply = R>, M: Body>(
-        backend: Result<Backend<Objects>, StoreError>,
+        backend: Result<Backend<Objects, dyn RemoteObjects>, StoreError>,
         to: Address<C>,
         msg: M,
     ) -> Self {
@@ -76,7 +105,7 @@ impl<R: Body> IntoFuture for PendingCall<R> {
 
 /// Makes a call. It is boxed: each crate that awaits it would compile it again.
 fn make_call(
-    backend: Result<Backend<Objects>, StoreError>,
+    backend: Result<Backend<Objects, dyn RemoteObjects>, StoreError>,
     to: Result<store::Address, CallError>,
     message: &'static str,
     body: Result<String, CallError>,

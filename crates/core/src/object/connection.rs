@@ -175,7 +175,7 @@ const EVENT_BYTES: usize = 64;
 
 /// An event for a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct ConnectionEvent {
     /// The JSON, shared by all connections that get the event.
     pub text: Arc<str>,
     /// Its number, so that a client can resume after it on a later connection.
@@ -194,7 +194,7 @@ pub(super) struct Outbox {
 
 #[derive(Debug, Default)]
 struct State {
-    unread: VecDeque<Event>,
+    unread: VecDeque<ConnectionEvent>,
     bytes: usize,
     end: Option<Closed>,
 }
@@ -214,7 +214,7 @@ impl Outbox {
     }
 
     /// Adds an event. If the buffer is full, it is cleared and the connection ends.
-    pub(super) fn push(&self, event: Event) {
+    pub(super) fn push(&self, event: ConnectionEvent) {
         let mut state = self.state();
         if state.end.is_some() {
             return;
@@ -243,7 +243,7 @@ impl Outbox {
     }
 
     /// The next event, or the end.
-    pub(super) async fn next(&self) -> Result<Event, Closed> {
+    pub(super) async fn next(&self) -> Result<ConnectionEvent, Closed> {
         loop {
             {
                 let mut state = self.state();
@@ -293,7 +293,7 @@ pub(super) enum ConnectionOp {
     /// Its tags were replaced.
     Tag { id: ConnectionId, tags: Box<[Box<str>]> },
     /// An event was sent.
-    Tell { to: Recipients, event: Event },
+    Tell { to: Recipients, event: ConnectionEvent },
     /// It must be closed.
     Close { id: ConnectionId, closed: Closed },
     /// All must be closed.
@@ -321,8 +321,8 @@ pub(super) enum Recipients {
 mod tests {
     use super::*;
 
-    fn event(text: &str) -> Event {
-        Event { text: text.into(), number: None }
+    fn event(text: &str) -> ConnectionEvent {
+        ConnectionEvent { text: text.into(), number: None }
     }
 
     #[tokio::test]

@@ -10,7 +10,7 @@ use std::{cell::Cell, ops::Deref, sync::Arc, time::Duration};
 use parking_lot::Mutex;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Result, Row};
 use steadfast_store::Timestamp;
-use steadfast_vfs::{Changes, Image, Limits, NotLoaded, PAGE_SIZE, Page, at_time};
+use steadfast_vfs::{Image, ImageChanges, Limits, NotLoaded, PAGE_SIZE, Page, at_time};
 
 use super::guard::Guard;
 
@@ -134,7 +134,7 @@ impl Database {
         self.image.writes() != self.mark.get()
     }
 
-    pub(super) fn changes(&self) -> Option<Changes> {
+    pub(super) fn changes(&self) -> Option<ImageChanges> {
         self.image.changes()
     }
 

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     Error, Failure, Handler, Router,
-    dispatch::{Delivery, PermitPool},
+    dispatch::{HandlerDelivery, PermitPool},
     script::{Script, ScriptKey},
 };
 
@@ -76,7 +76,7 @@ struct ToObject {
 
 #[async_trait]
 impl Handler for ToObject {
-    async fn handle(&self, delivery: Delivery) -> Result<Commit, Failure> {
+    async fn handle(&self, delivery: HandlerDelivery) -> Result<Commit, Failure> {
         let message = &delivery.message;
         let request = match self.is_wake {
             true => Request::Wake { due_at: due_at(message)? },
@@ -160,7 +160,7 @@ struct ToPerformer {
 
 #[async_trait]
 impl Handler for ToPerformer {
-    async fn handle(&self, delivery: Delivery) -> Result<Commit, Failure> {
+    async fn handle(&self, delivery: HandlerDelivery) -> Result<Commit, Failure> {
         let message = &delivery.message;
         let body = message.data.as_str().to_owned();
         let performed = match self.script.next(|| ScriptKey::Job(self.performer.job)) {

@@ -1,4 +1,4 @@
-//! What leaves a turn: messages, and effects. An effect is work outside of a turn. The job is the
+//! Messages and effects leave a turn. An effect is work outside of a turn. The job is the
 //! contract, the performer has the client, and the outcome arrives as a turn.
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};

@@ -21,7 +21,7 @@ use steadfast_store::{
 
 use self::{
     changes::Changes,
-    contents::{ObjectView, Query, Rows},
+    contents::{ObjectView, Rows, SqlQuery},
     reader::InspectError,
 };
 use super::{
@@ -157,7 +157,12 @@ impl Objects {
     /// Runs one read-only statement on the current or a past state of an object. It is stopped
     /// after two seconds, and when the caller is dropped.
     #[steadfast_store::boxed]
-    pub async fn query(&self, class: &str, name: &str, query: Query) -> Result<Rows, InspectError> {
+    pub async fn query(
+        &self,
+        class: &str,
+        name: &str,
+        query: SqlQuery,
+    ) -> Result<Rows, InspectError> {
         self.query_for(None, class, name, query).await
     }
 
@@ -168,7 +173,7 @@ impl Objects {
         caller: Option<&str>,
         class: &str,
         name: &str,
-        query: Query,
+        query: SqlQuery,
     ) -> Result<Rows, InspectError> {
         let (object, _) = self.find(class, name).await?;
         let place = in_time(self.program.inspection.queries.take(caller)).await?;
@@ -190,7 +195,7 @@ impl Objects {
         let (object, _) = self.find(class, name).await?;
         let permit = self.permit(caller).await?;
         let sql = format!("SELECT * FROM \"{}\" LIMIT ? OFFSET ?", table.replace('"', "\"\""));
-        let query = Query { sql, params: json!([limit, offset]), turn: None };
+        let query = SqlQuery { sql, params: json!([limit, offset]), turn: None };
         self.ask(object, query, permit).await
     }
 
@@ -263,7 +268,7 @@ impl Objects {
     async fn ask(
         &self,
         object: store::Address,
-        query: Query,
+        query: SqlQuery,
         place: Permit,
     ) -> Result<Rows, InspectError> {
         let past = self.past(&object, query.turn, &place).await?;

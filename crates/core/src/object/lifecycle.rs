@@ -1,4 +1,4 @@
-//! What the scheduler does with an object: it reads the object, runs bursts of its turns, and
+//! The scheduler at work: it reads an object, runs bursts of its turns, and
 //! evicts it. An evicted object is rows in the store: no file, no task.
 //!
 //! A burst is a number of consecutive turns of one object on one thread. Its commits are held back
@@ -61,8 +61,8 @@ impl Scheduler {
 }
 
 impl Scheduler {
-    /// Checks once per idle time. Objects that were not used between two checks are evicted, so after
-    /// one to two idle times.
+    /// Checks once per idle time. Objects that were not used between two checks are evicted, so
+    /// after one to two idle times.
     pub(super) async fn evict_idle(scheduler: OpaqueWeak<Self>) {
         steadfast_vfs::keep_no_memory();
         let (mut seen, mut unreturned) = (0, UnreturnedMemory::default());

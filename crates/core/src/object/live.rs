@@ -13,7 +13,7 @@ use super::{
     CallError, Objects,
     api::{Object, Turn},
     connection::{
-        Caller, Closed, ConnectParams, Connection, ConnectionId, ConnectionOp, Event,
+        Caller, Closed, ConnectParams, Connection, ConnectionEvent, ConnectionId, ConnectionOp,
         NewConnection, Outbox, Recipients,
     },
     registry::ConnectionSlot,
@@ -140,7 +140,10 @@ impl NumberedEvents<'_> {
 fn tell(state: &TurnState, to: Recipients, number: Option<i64>, msg: &impl Serialize) {
     match serde_json::to_string(msg) {
         Ok(text) if text.len() <= EVENT_BYTES_MAX => {
-            state.record(ConnectionOp::Tell { to, event: Event { text: text.into(), number } });
+            state.record(ConnectionOp::Tell {
+                to,
+                event: ConnectionEvent { text: text.into(), number },
+            });
         }
         Ok(text) => {
             let text = format!("event has {} bytes, limit is {EVENT_BYTES_MAX}", text.len());
@@ -246,7 +249,7 @@ impl LiveSocket {
     #[steadfast_store::boxed]
     pub async fn send(&self, text: &str) -> Result<(), CallError> {
         if let Some(reply) = self.auto_reply(text) {
-            self.outbox.push(Event { text: reply.into(), number: None });
+            self.outbox.push(ConnectionEvent { text: reply.into(), number: None });
             return Ok(());
         }
         let mut pause = PAUSE;
@@ -275,7 +278,7 @@ impl LiveSocket {
     ///
     /// If the future is dropped, nothing is lost.
     #[steadfast_store::boxed]
-    pub async fn next(&self) -> Result<Event, Closed> {
+    pub async fn next(&self) -> Result<ConnectionEvent, Closed> {
         self.outbox.next().await
     }
 

@@ -212,7 +212,7 @@ type Handler = Box<dyn Fn(&Rc<TurnState>, &str) -> Result<String, HandlerError> 
 
 /// One message that a class takes.
 #[doc(hidden)]
-pub struct Method {
+pub struct ClassMethod {
     pub(super) public: bool,
     pub(super) run: Handler,
     pub(super) fields: fn() -> Option<Vec<MessageField>>,
@@ -221,7 +221,7 @@ pub struct Method {
 /// The messages of a class by name.
 #[doc(hidden)]
 #[expect(unreachable_pub, reason = "a hidden method of a public trait returns it")]
-pub type Methods = NameMap<Method>;
+pub type Methods = NameMap<ClassMethod>;
 
 type Connected = Box<dyn Fn(&Rc<TurnState>, &Connection) -> Result<()> + Send + Sync>;
 type Received = Box<dyn Fn(&Rc<TurnState>, &Connection, &str) -> Result<()> + Send + Sync>;

@@ -1,5 +1,6 @@
-//! What a program declares of a process, with the events that its stream records, the executors of
-//! its commands, the form in which the store keeps its messages, and the errors of inputs.
+//! The declaration of a process in a program, with the events that its stream records, the
+//! executors of its commands, the form in which the store keeps its messages, and the errors of
+//! inputs.
 
 use std::{fmt::Debug, pin::Pin, sync::Arc, time::Duration};
 
@@ -59,8 +60,8 @@ pub trait Process: Send + Sync + Sized + 'static {
 /// A decision of a process.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action<I, O> {
-    /// Replies to the caller that gave the input, with [`Decided::reply`](super::Decided::reply). The reply is recorded: a
-    /// repetition with the same key gets the same reply.
+    /// Replies to the caller that gave the input, with [`Decided::reply`](super::Decided::reply).
+    /// The reply is recorded: a repetition with the same key gets the same reply.
     Reply(O),
     /// Executes a command.
     Send(O),

@@ -284,7 +284,7 @@ type Subscriber =
 
 /// The subscribers of processes, by the name of the process.
 #[derive(Clone, Default)]
-pub(super) struct Subscribers(Arc<RwLock<BTreeMap<&'static str, Vec<Subscriber>>>>);
+pub(crate) struct Subscribers(Arc<RwLock<BTreeMap<&'static str, Vec<Subscriber>>>>);
 
 impl Subscribers {
     fn add(&self, process: &'static str, subscriber: Subscriber) {
@@ -293,7 +293,7 @@ impl Subscribers {
     }
 
     /// Puts everything that a process publishes into a queue.
-    pub(super) fn add_queue<P: Process>(&self, queue: &'static str) {
+    pub(crate) fn add_queue<P: Process>(&self, queue: &'static str) {
         self.add(
             P::NAME,
             Arc::new(move |published| Ok(Some(letter(published)?.to(&queue_address(queue)?)))),

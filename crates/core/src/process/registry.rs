@@ -10,12 +10,12 @@ use steadfast_store::{Commit, Recorded, Store, StoreError, Version};
 
 use super::{
     definition::{AnyExecutor, Execute, InputError, Process, decode},
-    record::{self, Metadata, Published, Subscribers, encoded},
+    record::{self, Metadata, Subscribers, encoded},
     runner::{Decided, Runner},
 };
 use crate::{
-    Failure, Handler, Queue, Router,
-    dispatch::{Delivery, PermitPool},
+    Failure, Handler, Router,
+    dispatch::{HandlerDelivery, PermitPool},
     name_map::NameMap,
 };
 
@@ -24,7 +24,7 @@ use crate::{
 pub struct Processes {
     store: Arc<dyn Store>,
     by_name: NameMap<Arc<dyn AnyProcess>>,
-    subscribers: Subscribers,
+    pub(crate) subscribers: Subscribers,
 }
 
 /// An instance, for views.
@@ -51,12 +51,6 @@ impl Processes {
             Arc::new(CommandHandler { runner: runner.clone(), executor: Arc::new(executor) });
         let scheduled = Arc::new(ScheduleHandler { runner: runner.clone() });
         self.by_name.insert(P::NAME, Arc::new(RegisteredProcess { runner, sent, scheduled }));
-        self
-    }
-
-    /// Puts everything that a process publishes into a queue.
-    pub fn subscribe<P: Process>(self, queue: Queue<Published>) -> Self {
-        self.subscribers.add_queue::<P>(queue.name());
         self
     }
 
@@ -182,7 +176,7 @@ pub(super) struct CommandHandler<P: Process> {
 
 #[async_trait]
 impl<P: Process> Handler for CommandHandler<P> {
-    async fn handle(&self, delivery: Delivery) -> Result<Commit, Failure> {
+    async fn handle(&self, delivery: HandlerDelivery) -> Result<Commit, Failure> {
         let output: P::Output = record::body::<P, _>(&delivery.message).map_err(fatal)?;
         let key = delivery.id();
         let Some(input) = self.executor.execute_boxed(output, &key).await? else {
@@ -205,7 +199,7 @@ pub(super) struct ScheduleHandler<P: Process> {
 
 #[async_trait]
 impl<P: Process> Handler for ScheduleHandler<P> {
-    async fn handle(&self, delivery: Delivery) -> Result<Commit, Failure> {
+    async fn handle(&self, delivery: HandlerDelivery) -> Result<Commit, Failure> {
         let input: P::Input = record::body::<P, _>(&delivery.message).map_err(fatal)?;
         let Some(name) = P::route(&input) else {
             return Err(Failure::fatal("the scheduled input belongs to no instance"));
@@ -227,7 +221,7 @@ async fn feed<P: Process>(
     runner: &Runner<P>,
     name: &str,
     input: &P::Input,
-    delivery: &Delivery,
+    delivery: &HandlerDelivery,
 ) -> Result<Commit, Failure> {
     let key = delivery.id();
     match runner.input(name, input, Some(&key), Some(delivery)).await {

@@ -13,7 +13,7 @@ use super::{
     definition::{Event, EventOf, InputError, Process, encode, translate},
     record::{self, Instance, Subscribers},
 };
-use crate::dispatch::Delivery;
+use crate::dispatch::HandlerDelivery;
 
 /// Maximum attempts of a decision under concurrent changes.
 const ATTEMPTS_MAX: u32 = 20;
@@ -77,7 +77,7 @@ impl<P: Process> Runner<P> {
         name: &str,
         input: &P::Input,
         key: Option<&str>,
-        delivery: Option<&Delivery>,
+        delivery: Option<&HandlerDelivery>,
     ) -> Result<Decided, InputError> {
         check_route::<P>(name, input)?;
         let stream = record::stream::<P>(name)?;
@@ -122,7 +122,7 @@ impl<P: Process> Runner<P> {
                 }
                 // Another commit was first: decide again on the new state.
                 Outcome::Rejected(Rejection::Version { .. } | Rejection::NotPending { .. })
-                    if !delivery.is_some_and(Delivery::is_lost) => {}
+                    if !delivery.is_some_and(HandlerDelivery::is_lost) => {}
                 Outcome::Rejected(rejection) => {
                     let reason = rejection.to_string();
                     return Err(StoreError::Unavailable { reason }.into());
@@ -140,7 +140,7 @@ impl<P: Process> Runner<P> {
         stream: &Address,
         input: &P::Input,
         key: Option<&str>,
-        delivery: Option<&Delivery>,
+        delivery: Option<&HandlerDelivery>,
     ) -> Result<Option<Decided>, InputError> {
         let Some(key) = key else { return Ok(None) };
         let key = remember(stream, key, input, delivery)?;
@@ -169,7 +169,7 @@ impl<P: Process> Runner<P> {
         mut instance: Instance<P>,
         input: &P::Input,
         key: Option<&str>,
-        delivery: Option<&Delivery>,
+        delivery: Option<&HandlerDelivery>,
     ) -> Result<Step<P>, InputError> {
         let expected = instance.version;
         let ignored = instance.completed;
@@ -212,7 +212,7 @@ impl<P: Process> Runner<P> {
         &self,
         stream: &Address,
         mut commit: Commit,
-        delivery: Option<&Delivery>,
+        delivery: Option<&HandlerDelivery>,
     ) -> Result<Commit, StoreError> {
         let mine = delivery.map(|it| it.message.position);
         let mut after = 0;
@@ -308,7 +308,7 @@ fn remember<I: super::Body>(
     stream: &Address,
     key: &str,
     input: &I,
-    delivery: Option<&Delivery>,
+    delivery: Option<&HandlerDelivery>,
 ) -> Result<Remember, InputError> {
     let (message_type, data) = encode(input)?;
     let request = format!("{message_type}\n{}", data.as_str());

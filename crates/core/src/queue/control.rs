@@ -20,10 +20,9 @@ use super::{
 };
 use crate::{
     RequestKey,
-    commit_each::commit_each,
+    commit::{commit_each, to_end},
     dispatch::window::End,
     idempotency::{KeyGuard, read},
-    to_end::to_end,
 };
 
 /// Maximum length of a chain of dead-letter queues.

@@ -7,10 +7,10 @@ use steadfast_store::{ENQUEUE, InvalidInput, Json, RetryPolicy, limits, queue_ad
 
 use super::error::QueueError;
 use crate::{
-    Body, Client, Receive,
+    Body,
     dispatch::attempt::{GiveUp, Policy},
     object::{Destination, Sending},
-    remote::Backend,
+    process::{Process, Processes, Published},
 };
 
 /// A queue of messages of one type, by its name: `const MAIL: Queue<Mail> = Queue::named("mail");`
@@ -90,38 +90,13 @@ impl<T> From<Queue<T>> for QueueSpec<T> {
 /// A queue with a delay for its messages.
 #[derive(Clone, Copy, Debug)]
 pub struct DelayedQueue<T> {
-    queue: Queue<T>,
-    delay: Duration,
+    pub(crate) queue: Queue<T>,
+    pub(crate) delay: Duration,
 }
 
 impl<M: Body> Destination<M, ()> for Queue<M> {
     fn sending(self, msg: M) -> Result<Sending, InvalidInput> {
         self.after(Duration::ZERO).sending(msg)
-    }
-}
-
-impl<M: Body> Receive<M> for Queue<M> {
-    type Error = QueueError;
-
-    async fn receive(self, client: &Client, msg: M) -> Result<(), QueueError> {
-        self.after(Duration::ZERO).receive(client, msg).await
-    }
-}
-
-impl<M: Body> Receive<M> for DelayedQueue<M> {
-    type Error = QueueError;
-
-    async fn receive(self, client: &Client, msg: M) -> Result<(), QueueError> {
-        let Self { queue, delay } = self;
-        match client.backend()? {
-            Backend::Local(running) => {
-                running.queues.send_after(queue, &msg, delay).await.map(drop)
-            }
-            Backend::Remote(transport) => {
-                let body = Json::of(&msg)?;
-                Ok(transport.send(queue.name, body.as_str(), delay).await?)
-            }
-        }
     }
 }
 
@@ -238,5 +213,13 @@ impl QueueSettings {
             }
             _ => Ok(()),
         }
+    }
+}
+
+impl Processes {
+    /// Puts everything that a process publishes into a queue.
+    pub fn subscribe<P: Process>(self, queue: Queue<Published>) -> Self {
+        self.subscribers.add_queue::<P>(queue.name());
+        self
     }
 }

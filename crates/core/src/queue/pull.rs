@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     RequestKey,
-    commit_each::commit_each,
+    commit::commit_each,
     dispatch::{
         attempt::{self, Ending, EndingCommit, Verdict},
         window::End,
@@ -363,11 +363,9 @@ impl Queues {
 
     /// Counts a settled delivery, and updates the window before the notice arrives.
     pub(super) fn acked(&self, queue: &QueueState, ack: &Acknowledgement, receipt: &Receipt) {
-        let now = self.shared.clock.now();
-        if let Some(due_at) = ack.written.due_again(receipt) {
-            queue.window().expect(ack.id.position, due_at, now);
-        }
-        queue.meter.count(ack.written.kind.into(), 1, now);
+        let due_at = ack.written.due_again(receipt);
+        queue.expect(due_at.map(|it| (ack.id.position, it)));
+        queue.meter.count(ack.written.kind.into(), 1, self.shared.clock.now());
     }
 
     /// The attempt of a lease, if the lease is still valid in this queue.

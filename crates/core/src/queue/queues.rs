@@ -12,13 +12,12 @@ use tokio::sync::watch;
 use super::{
     ConsumeOptions, QueueError, QueueSettings,
     consumer::{BatchAdapter, BatchConsumer, Consumer, ScriptedConsumer, SingleAdapter},
-    meter::MessageEvent,
     source::ConsumedQueue,
     state::{Consumers, QueueState, Shared},
 };
 use crate::{
     Client, Objects, RequestKey,
-    commit_each::commit_each,
+    commit::commit_each,
     dispatch::{
         DispatcherBuilder, QueueListener,
         attempt::{self, Ending, Leases},
@@ -330,17 +329,12 @@ impl DispatcherBuilder {
 
 impl QueueListener for Queues {
     fn on_work(&self, works: &[Work]) {
-        let now = self.shared.clock.now();
         // Most commits have messages for one queue.
         for works in works.chunk_by(|one, next| one.target == next.target) {
             let queue = self.shared.open.lock().get(&works[0].target).cloned();
-            let Some(queue) = queue else { continue };
-            let sent = works.iter().filter(|it| it.attempts == 0 && it.claim.is_none()).count();
-            queue.meter.count(MessageEvent::Sent, sent, now);
-            let mut window = queue.window();
-            works.iter().for_each(|it| window.on_work(it, now));
-            drop(window);
-            queue.wake();
+            if let Some(queue) = queue {
+                queue.announce(works);
+            }
         }
     }
 

@@ -102,11 +102,8 @@ impl Queues {
         match self.shared.store.commit(commit).await? {
             Outcome::Committed(receipt) => {
                 let sent: Vec<Position> = receipt.appended.iter().map(|it| it.1).collect();
-                // A consumer that pulls now finds them before the notice arrives.
-                let (mut window, now) = (queue.window(), self.shared.clock.now());
-                for (position, delay) in sent.iter().zip(delays) {
-                    window.expect(*position, receipt.at.after(delay), now);
-                }
+                let due = delays.into_iter().map(|it| receipt.at.after(it));
+                queue.expect(sent.iter().copied().zip(due));
                 Ok(sent)
             }
             // Their positions are consecutive.

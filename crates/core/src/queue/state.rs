@@ -14,14 +14,14 @@ use serde::{Deserialize, Serialize};
 use steadfast_store::{
     Address, Clock, Commit, EntityId, Entropy, Expect, InvalidInput, Json, Message, Outcome,
     Position, QueuedMessage, Rejection, State, Store, StoreClock, StoreError, Timestamp, Version,
-    queue_address,
+    Work, queue_address,
 };
 use tokio::{sync::watch, task::JoinHandle};
 
 use super::{
     ConsumeOptions, QueueError, QueueSettings,
     consumer::Consume,
-    meter::{Meter, Samples},
+    meter::{MessageEvent, Meter, Samples},
     window::QueueWindow,
 };
 use crate::{
@@ -241,6 +241,24 @@ impl QueueState {
 
     pub(super) fn window(&self) -> MutexGuard<'_, QueueWindow> {
         self.window.lock()
+    }
+
+    /// Announces written work, in its order. The store does so by its notices.
+    pub(super) fn announce(&self, works: &[Work]) {
+        let now = self.clock.now();
+        let sent = works.iter().filter(|it| it.attempts == 0 && it.claim.is_none()).count();
+        self.meter.count(MessageEvent::Sent, sent, now);
+        let mut window = self.window();
+        works.iter().for_each(|it| window.on_work(it, now));
+        drop(window);
+        self.wake();
+    }
+
+    /// Announces messages that this process has written, with their due times: a consumer that
+    /// pulls now finds them before the notice arrives.
+    pub(super) fn expect(&self, written: impl IntoIterator<Item = (Position, Timestamp)>) {
+        let (mut window, now) = (self.window(), self.clock.now());
+        written.into_iter().for_each(|(position, due_at)| window.expect(position, due_at, now));
     }
 
     /// Reads up to `wanted` due messages, if the window has room; `false` if it has none.

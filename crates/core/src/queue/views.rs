@@ -1,4 +1,4 @@
-//! What is shown of queues: settings, depth, age and rates, and messages, without consuming them.
+//! Views of queues: settings, depth, age and rates, and messages, without consuming them.
 
 use std::time::Duration;
 

@@ -1,79 +1,32 @@
-//! `Client`: the operations of a running program.
+//! The operations of a client.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use parking_lot::RwLock;
-use steadfast_store::{OpaqueArc, OpaqueWeak, StoreError};
+use steadfast_store::{Json, StoreError};
 
 use super::{RunningProgram, Runtime};
 use crate::{
-    Address, Body, CallError, ConnectParams, Handle, LiveSocket, Object,
-    object::{Caller, Lists, PendingCall},
-    process::{Decided, InputError, Process, encoded},
-    remote::{Backend, RemoteProgram, call_error, input_error, not_remote},
+    Address, Body, Bucket, BucketHandle, CallError, Client, ConnectParams, Handle, LiveSocket,
+    Object, Objects, Queue, QueueError, RunEvent,
+    client::{ClientTarget, Receive, RemoteProgram},
+    object::{Lists, PendingCall, RemoteObjects, call_error},
+    process::{Decided, InputError, Process, Refused, encoded},
+    queue::DelayedQueue,
+    remote::{Backend, not_remote},
     workflow::{RunAddress, RunError, StartOutcome, Workflow},
 };
 
-/// A client of a running program. Cheap to clone, and no clone keeps the program running: a
-/// performer, an executor or a consumer may hold one. [`App::client`](crate::App::client) returns
-/// one before the program has started; [`Runtime`] derefs to one. `steadfast::connect` returns one
-/// for a program in another process.
-#[derive(Clone)]
-pub struct Client {
-    target: ClientTarget,
-    caller: Caller,
-}
-
-#[derive(Clone)]
-enum ClientTarget {
-    Local(Arc<RwLock<OpaqueWeak<RunningProgram>>>),
-    Remote(Arc<dyn RemoteProgram>),
-}
-
-impl Default for Client {
-    fn default() -> Self {
-        Self { target: ClientTarget::Local(Arc::default()), caller: Caller::default() }
-    }
-}
-
-/// A destination for messages from outside of the program: a queue, or an event of a run.
-pub trait Receive<M> {
-    /// Why a message was not accepted.
-    type Error;
-
-    #[doc(hidden)]
-    fn receive(
-        self,
-        client: &Client,
-        msg: M,
-    ) -> impl Future<Output = Result<(), Self::Error>> + Send;
-}
-
 impl Client {
-    pub(crate) fn attach(&self, running: &OpaqueArc<RunningProgram>) {
-        if let ClientTarget::Local(here) = &self.target {
-            *here.write() = running.downgrade();
-        }
-    }
-
-    /// A client of a program in another process.
-    pub fn remote(program: Arc<dyn RemoteProgram>) -> Self {
-        Self { target: ClientTarget::Remote(program), caller: Caller::default() }
-    }
-
-    /// A client that calls objects for this caller: see [`Turn::caller`](crate::Turn::caller). A
-    /// program in another process determines its callers itself.
-    pub fn by(&self, caller: Caller) -> Self {
-        Self { caller, ..self.clone() }
-    }
-
     /// The program in this process, while it runs, or the transport to another process.
-    pub(crate) fn backend(&self) -> Result<Backend<OpaqueArc<RunningProgram>>, StoreError> {
+    pub(crate) fn backend(
+        &self,
+    ) -> Result<Backend<Arc<RunningProgram>, dyn RemoteProgram>, StoreError> {
         let here = match &self.target {
             ClientTarget::Local(here) => here,
             ClientTarget::Remote(program) => return Ok(Backend::Remote(program.clone())),
         };
         let running = here.read().upgrade();
+        let running = running.and_then(|it| it.downcast::<RunningProgram>().ok());
         let running = running.filter(|it| !it.has_ended()).ok_or(StoreError::Closed)?;
         Ok(Backend::Local(running))
     }
@@ -91,7 +44,12 @@ impl Client {
     where
         C::Calls: Lists<M, I>,
     {
-        let objects = self.backend().map(|it| it.map(|it| it.objects.clone()));
+        let objects = self.backend().map(|it| -> Backend<Objects, dyn RemoteObjects> {
+            match it {
+                Backend::Local(running) => Backend::Local(running.objects.clone()),
+                Backend::Remote(transport) => Backend::Remote(transport),
+            }
+        });
         PendingCall::typed(objects, to, msg).by(self.caller.clone())
     }
 
@@ -171,4 +129,58 @@ impl Client {
             }
         }
     }
+}
+
+impl Client {
+    /// A bucket of the program, which must be running.
+    pub fn bucket(&self, bucket: Bucket) -> BucketHandle {
+        let backend = self.backend().ok().and_then(|it| match it {
+            Backend::Local(running) => running.buckets.clone().map(Backend::Local),
+            Backend::Remote(transport) => Some(Backend::Remote(transport)),
+        });
+        BucketHandle::new(backend, bucket)
+    }
+}
+
+impl<M: Body> Receive<M> for Queue<M> {
+    type Error = QueueError;
+
+    async fn receive(self, client: &Client, msg: M) -> Result<(), QueueError> {
+        self.after(Duration::ZERO).receive(client, msg).await
+    }
+}
+
+impl<M: Body> Receive<M> for DelayedQueue<M> {
+    type Error = QueueError;
+
+    async fn receive(self, client: &Client, msg: M) -> Result<(), QueueError> {
+        let Self { queue, delay } = self;
+        match client.backend()? {
+            Backend::Local(running) => {
+                running.queues.send_after(queue, &msg, delay).await.map(drop)
+            }
+            Backend::Remote(transport) => {
+                let body = Json::of(&msg)?;
+                Ok(transport.send(queue.name(), body.as_str(), delay).await?)
+            }
+        }
+    }
+}
+
+impl<W: Workflow, T: Body> Receive<T> for RunEvent<W, T> {
+    type Error = RunError;
+
+    async fn receive(self, client: &Client, msg: T) -> Result<(), RunError> {
+        client.run(self.run).send(self.event, msg).await
+    }
+}
+
+/// A process that refuses is [`InputError::Refused`], for a local and a remote program alike.
+pub(crate) fn input_error(error: StoreError) -> InputError {
+    if let StoreError::Remote(problem) = &error
+        && problem.refusal.is_some()
+    {
+        return InputError::Refused(Refused::because(&*problem.detail));
+    }
+    error.into()
 }

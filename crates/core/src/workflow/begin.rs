@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     Failure, Handler, RequestKey, Router,
-    dispatch::{Delivery, PermitPool},
+    dispatch::{HandlerDelivery, PermitPool},
 };
 
 /// Longer than any process runs: the next owner takes it over.
@@ -299,7 +299,7 @@ enum Action {
 }
 
 impl Change {
-    async fn start(&self, delivery: &Delivery) -> Result<(), Failure> {
+    async fn start(&self, delivery: &HandlerDelivery) -> Result<(), Failure> {
         let input = read(&delivery.message)?;
         let on_end = metadata(&delivery.message).and_then(|it| it.on_end);
         match delivery.settle(starting(&self.run, input, on_end, AT_ONCE)?).await? {
@@ -318,7 +318,7 @@ impl Change {
         }
     }
 
-    async fn deliver_event(&self, delivery: &Delivery) -> Result<(), Failure> {
+    async fn deliver_event(&self, delivery: &HandlerDelivery) -> Result<(), Failure> {
         let (name, payload) = (delivery.message.message_type.clone(), read(&delivery.message)?);
         let event = Entry::Event { name, payload };
         match self.runs.deliver_event(&self.run, event, delivery).await {
@@ -336,7 +336,7 @@ fn read<T: DeserializeOwned>(message: &Recorded) -> Result<T, Failure> {
 
 #[async_trait]
 impl Handler for Change {
-    async fn handle(&self, delivery: Delivery) -> Result<Commit, Failure> {
+    async fn handle(&self, delivery: HandlerDelivery) -> Result<Commit, Failure> {
         match self.action {
             Action::Start => self.start(&delivery).await?,
             Action::Terminate => self.terminate().await?,
@@ -364,7 +364,7 @@ struct Wake {
 
 #[async_trait]
 impl Handler for Wake {
-    async fn handle(&self, delivery: Delivery) -> Result<Commit, Failure> {
+    async fn handle(&self, delivery: HandlerDelivery) -> Result<Commit, Failure> {
         let (sent, done) = oneshot::channel();
         let (position, lease, attempt) =
             (delivery.message.position, delivery.lease(), delivery.attempt);

@@ -18,7 +18,7 @@ use super::{
     runs::{Runs, to_json},
     status::{RunHead, Status},
 };
-use crate::{dispatch::Delivery, object::sweep_run_replies, to_end::to_end};
+use crate::{commit::to_end, dispatch::HandlerDelivery, object::sweep_run_replies};
 
 /// Maximum events that a run has not taken: each wake-up without a cached fold reads them.
 const EVENTS_MAX: usize = 10_000;
@@ -95,7 +95,7 @@ impl Runs {
         &self,
         run: &Address,
         event: Entry,
-        delivery: &Delivery,
+        delivery: &HandlerDelivery,
     ) -> Result<(), RunError> {
         self.change_now(run, &move |head, _| event_change(head, &event), Some(delivery)).await
     }
@@ -224,7 +224,7 @@ impl Runs {
         &self,
         run: &Address,
         decide: &Decide,
-        delivery: Option<&Delivery>,
+        delivery: Option<&HandlerDelivery>,
     ) -> Result<(), RunError> {
         // A repetition finds the run as the first request left it, or later.
         if self.changed_before().await?.is_some() {

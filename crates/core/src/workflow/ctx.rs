@@ -12,6 +12,7 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
+use steadfast_bucket::Buckets;
 use steadfast_store::{Address, Entropy, OpaqueArc, StoreClock, Timestamp};
 
 use super::{
@@ -19,10 +20,7 @@ use super::{
     record::{Entry, Key, Progress, encode},
     state::{PendingEntry, State},
 };
-use crate::{
-    Body, Bucket, BucketHandle, Buckets, Error, Objects, Result, body::from_value, object::CallKey,
-    remote::Backend, script::Script,
-};
+use crate::{Body, Error, Objects, Result, body::from_value, object::CallKey, script::Script};
 
 /// The context of a run. Cheap to clone.
 #[derive(Clone)]
@@ -59,10 +57,9 @@ impl Ctx {
         self.0.environment.run.name()
     }
 
-    /// A bucket of the program. Changes of it are not part of the run's record: make them in a
-    /// step.
-    pub fn bucket(&self, bucket: Bucket) -> BucketHandle {
-        BucketHandle::new(self.0.environment.buckets.clone().map(Backend::Local), bucket)
+    /// The buckets of the program, if it has any.
+    pub(crate) fn buckets(&self) -> Option<&Buckets> {
+        self.0.environment.buckets.as_ref()
     }
 
     /// The clock of the store, for the bodies of steps: its time is not recorded. Elsewhere use

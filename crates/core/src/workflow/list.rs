@@ -34,7 +34,8 @@ pub struct RunQuery {
 /// A page of a list of runs, newest first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct RunPage {
+#[cfg_attr(feature = "openapi", schema(as = RunPage))]
+pub struct RunList {
     /// The runs.
     pub items: Vec<RunItem>,
     /// The cursor of the next page; null at the end.
@@ -84,7 +85,7 @@ impl WorkflowCounts {
 impl Runs {
     /// Runs of a workflow, newest first.
     #[steadfast_store::boxed]
-    pub async fn list(&self, query: &RunQuery) -> Result<RunPage, RunError> {
+    pub async fn list(&self, query: &RunQuery) -> Result<RunList, RunError> {
         let RunQuery { workflow, status, after, .. } = query;
         let limit = query.limit.max(1);
         let mut after = match after {
@@ -130,7 +131,7 @@ impl Runs {
         &self,
         query: &RunQuery,
         after: Option<RunCursor>,
-    ) -> Result<RunPage, RunError> {
+    ) -> Result<RunList, RunError> {
         self.is_known(&query.workflow).await?;
         let mut rows = Vec::new();
         for run in self.shared.active.of(&query.workflow) {
@@ -213,11 +214,11 @@ fn phase(status: RunStatus) -> Phase {
     }
 }
 
-fn cut(mut items: Vec<RunItem>, limit: usize) -> RunPage {
+fn cut(mut items: Vec<RunItem>, limit: usize) -> RunList {
     let is_more = limit < items.len();
     items.truncate(limit);
     let next = items.last().filter(|_| is_more).map(write_cursor);
-    RunPage { items, next }
+    RunList { items, next }
 }
 
 fn bad_cursor() -> RunError {

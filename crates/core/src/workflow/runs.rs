@@ -4,6 +4,7 @@ use std::sync::{Arc, atomic::AtomicI64};
 
 use serde::Serialize;
 use serde_json::Value;
+use steadfast_bucket::Buckets;
 use steadfast_store::{Address, Entropy, OpaqueArc, Store, StoreClock};
 use tokio::sync::watch;
 
@@ -15,7 +16,7 @@ use super::{
     fold_cache::FoldCache,
     status::RunHead,
 };
-use crate::{Buckets, Objects, RequestKey, name_map::NameMap, script::Script};
+use crate::{Objects, RequestKey, name_map::NameMap, script::Script};
 
 /// The workflows of a program, and their active runs.
 #[derive(Clone)]

@@ -1,5 +1,5 @@
-//! What turns of objects do with runs: they start and terminate them, and get a message when a run
-//! ends, in the commit that ends it.
+//! Turns of objects start and terminate runs, and get a message when a run ends, in the commit
+//! that ends it.
 
 use std::{marker::PhantomData, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::{
 
 /// A run has ended: an ordinary message. List it in `Calls` and `impl Handle<RunEnded<W>>`, and
 /// name the object when the run is started, see
-/// [`StartedRun::on_end`](crate::workflow::StartedRun::on_end).
+/// [`RunStart::on_end`](crate::workflow::RunStart::on_end).
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct RunEnded<W: Workflow> {
@@ -88,9 +88,9 @@ impl OnEnd {
 impl<C: Object> Turn<C> {
     /// Starts a run of a workflow, or finds it: one run for each id. The turn fails if the program
     /// does not serve the workflow, or if the id is invalid.
-    pub fn start<W: Workflow>(&self, run: RunAddress<W>, input: W::Input) -> StartedRun<'_, W> {
+    pub fn start<W: Workflow>(&self, run: RunAddress<W>, input: W::Input) -> RunStart<'_, W> {
         let run = send_to_run(&self.state, W::NAME, run.resolve(), "start", Json::of(&input));
-        StartedRun { state: &self.state, run, workflow: PhantomData }
+        RunStart { state: &self.state, run, workflow: PhantomData }
     }
 
     /// Terminates a run of a workflow, if it exists and has not ended.
@@ -100,14 +100,14 @@ impl<C: Object> Turn<C> {
 }
 
 /// A run that a turn has started.
-pub struct StartedRun<'a, W> {
+pub struct RunStart<'a, W> {
     state: &'a TurnState,
     /// The run, and the index of the message that starts it; `None` if it could not be sent.
     run: Option<(store::Address, usize)>,
     workflow: PhantomData<fn() -> W>,
 }
 
-impl<W: Workflow> StartedRun<'_, W> {
+impl<W: Workflow> RunStart<'_, W> {
     /// Sends [`RunEnded`] to this object when the run ends, in the commit of the end. Only the
     /// start that creates the run sets it; a start that finds the run changes nothing. A restarted
     /// run sends a message for each end, and a later one may arrive first.

@@ -1,4 +1,4 @@
-//! What is shown of a run: its steps with their times, and the reasons why it is blocked.
+//! The view of a run: its steps with their times, and the reasons why it is blocked.
 
 mod build;
 #[cfg(test)]

@@ -82,7 +82,7 @@ async fn messages_pending_before_the_start_are_executed(lab: Lab) {
 async fn consequences_are_committed_with_the_end_of_the_delivery(lab: Lab) {
     let receiver = address("receiver");
     let to = receiver.clone();
-    let answer = move |delivery: &steadfast_core::dispatch::Delivery| {
+    let answer = move |delivery: &steadfast_core::dispatch::HandlerDelivery| {
         let input = event("answered").input();
         let append = Write::Append { stream: to.clone(), messages: vec![input] };
         assert!(delivery.id().ends_with("/1"));
@@ -101,7 +101,8 @@ async fn consequences_are_committed_with_the_end_of_the_delivery(lab: Lab) {
 async fn a_failing_command_is_retried_and_then_dead_and_others_continue(lab: Lab) {
     let (seen, poison) = (Seen::default(), lab.command(&address("a")).await);
     let fail_one =
-        move |delivery: &steadfast_core::dispatch::Delivery| match delivery.message.position {
+        move |delivery: &steadfast_core::dispatch::HandlerDelivery| match delivery.message.position
+        {
             it if it == poison => Err(Failure::retry(format!("failure {}", delivery.attempt))),
             _ => Ok(Commit::default()),
         };
@@ -123,7 +124,7 @@ async fn a_failing_command_is_retried_and_then_dead_and_others_continue(lab: Lab
 }
 
 async fn a_final_failure_is_dead_at_once(lab: Lab) {
-    let no = |_: &steadfast_core::dispatch::Delivery| Err(Failure::fatal("no such guest"));
+    let no = |_: &steadfast_core::dispatch::HandlerDelivery| Err(Failure::fatal("no such guest"));
     let handler = Does(Seen::default(), no);
     let dispatcher = dispatcher(&lab).on("do", handler).start().await.unwrap();
     let position = lab.command(&address("a")).await;
@@ -135,7 +136,7 @@ async fn a_final_failure_is_dead_at_once(lab: Lab) {
 
 async fn a_panicking_handler_is_a_failed_attempt(lab: Lab) {
     let seen = Seen::default();
-    let panic_once = |delivery: &steadfast_core::dispatch::Delivery| {
+    let panic_once = |delivery: &steadfast_core::dispatch::HandlerDelivery| {
         assert!(delivery.attempt != 1, "the first time is hard");
         Ok(Commit::default())
     };
@@ -263,7 +264,7 @@ async fn claims_of_an_owner_that_ended_are_counted_and_delivered_again(mut lab: 
 
 async fn a_handler_without_outside_effects_needs_no_claim(lab: Lab) {
     let to = address("receiver");
-    let receive = move |_: &steadfast_core::dispatch::Delivery| {
+    let receive = move |_: &steadfast_core::dispatch::HandlerDelivery| {
         let messages = vec![event("received").input()];
         Ok(Commit::of(Write::Append { stream: to.clone(), messages }))
     };
@@ -281,7 +282,7 @@ async fn a_handler_without_outside_effects_needs_no_claim(lab: Lab) {
 
 async fn a_message_of_an_inside_handler_can_be_revived_too(lab: Lab) {
     let seen = Seen::default();
-    let fail = |delivery: &steadfast_core::dispatch::Delivery| match delivery.message.state {
+    let fail = |delivery: &steadfast_core::dispatch::HandlerDelivery| match delivery.message.state {
         // Three times, then it is revived and succeeds.
         Some(State::Pending { attempts, .. }) if delivery.attempt != attempts + 1 => unreachable!(),
         _ => Err(Failure::fatal("not today")),

@@ -10,7 +10,7 @@ use std::{
 
 use steadfast_core::{
     Dispatcher, DispatcherBuilder, DispatcherOptions, Failure, Handler, Unknown,
-    dispatch::Delivery,
+    dispatch::HandlerDelivery,
     store::{Commit, Position, RetryPolicy, SeededEntropy},
 };
 use tokio::sync::Semaphore;
@@ -22,7 +22,7 @@ use crate::{lab::Lab, play::until};
 pub(crate) struct Seen(Arc<Mutex<Vec<(Position, u32)>>>);
 
 impl Seen {
-    pub(crate) fn note(&self, delivery: &Delivery) {
+    pub(crate) fn note(&self, delivery: &HandlerDelivery) {
         self.0.lock().unwrap().push((delivery.message.position, delivery.attempt));
     }
 
@@ -41,9 +41,9 @@ pub(crate) struct Does<F>(pub(crate) Seen, pub(crate) F);
 #[async_trait::async_trait]
 impl<F> Handler for Does<F>
 where
-    F: Fn(&Delivery) -> Result<Commit, Failure> + Send + Sync + 'static,
+    F: Fn(&HandlerDelivery) -> Result<Commit, Failure> + Send + Sync + 'static,
 {
-    async fn handle(&self, delivery: Delivery) -> Result<Commit, Failure> {
+    async fn handle(&self, delivery: HandlerDelivery) -> Result<Commit, Failure> {
         self.0.note(&delivery);
         self.1(&delivery)
     }
@@ -55,9 +55,9 @@ pub(crate) struct Inside<F>(pub(crate) Seen, pub(crate) F);
 #[async_trait::async_trait]
 impl<F> Handler for Inside<F>
 where
-    F: Fn(&Delivery) -> Result<Commit, Failure> + Send + Sync + 'static,
+    F: Fn(&HandlerDelivery) -> Result<Commit, Failure> + Send + Sync + 'static,
 {
-    async fn handle(&self, delivery: Delivery) -> Result<Commit, Failure> {
+    async fn handle(&self, delivery: HandlerDelivery) -> Result<Commit, Failure> {
         self.0.note(&delivery);
         self.1(&delivery)
     }
@@ -94,7 +94,7 @@ impl Gate {
 
 #[async_trait::async_trait]
 impl Handler for Gate {
-    async fn handle(&self, delivery: Delivery) -> Result<Commit, Failure> {
+    async fn handle(&self, delivery: HandlerDelivery) -> Result<Commit, Failure> {
         let inside = 1 + self.inside.fetch_add(1, Ordering::SeqCst);
         self.most.fetch_max(inside, Ordering::SeqCst);
         self.seen.note(&delivery);
@@ -104,7 +104,7 @@ impl Handler for Gate {
     }
 }
 
-pub(crate) fn ok(_: &Delivery) -> Result<Commit, Failure> {
+pub(crate) fn ok(_: &HandlerDelivery) -> Result<Commit, Failure> {
     Ok(Commit::default())
 }
 

@@ -28,10 +28,11 @@ fn scheduled(seconds: u64, ordered: bool) -> Message {
 
 async fn hole_4_a_poison_command_does_not_starve_later_commands(lab: Lab) {
     let seen = Seen::default();
-    let poison = |delivery: &steadfast_core::dispatch::Delivery| match delivery.message.position {
-        1 => Err(Failure::retry("poison")),
-        _ => Ok(Commit::default()),
-    };
+    let poison =
+        |delivery: &steadfast_core::dispatch::HandlerDelivery| match delivery.message.position {
+            1 => Err(Failure::retry("poison")),
+            _ => Ok(Commit::default()),
+        };
     lab.append(&address("a"), (0..20).map(|_| scheduled(0, false)).collect()).await;
     let handler = Does(seen.clone(), poison);
     let dispatcher = dispatcher(&lab).on("do", handler).start().await.unwrap();
@@ -68,11 +69,11 @@ async fn hole_5_a_later_command_does_not_pass_over_a_scheduled_one(lab: Lab) {
 }
 
 async fn hole_9_commands_can_keep_their_order(lab: Lab) {
-    let fails_once = |delivery: &steadfast_core::dispatch::Delivery| match delivery.message.version
-    {
-        1 if delivery.attempt == 1 => Err(Failure::retry("not yet")),
-        _ => Ok(Commit::default()),
-    };
+    let fails_once =
+        |delivery: &steadfast_core::dispatch::HandlerDelivery| match delivery.message.version {
+            1 if delivery.attempt == 1 => Err(Failure::retry("not yet")),
+            _ => Ok(Commit::default()),
+        };
     for (name, ordered) in [("ordered", true), ("free", false)] {
         let seen = Seen::default();
         let commands = (0..40).map(|_| scheduled(0, ordered)).collect();

@@ -4,7 +4,7 @@ use std::{sync::atomic::Ordering, time::Duration};
 
 use steadfast_core::{
     Failure,
-    dispatch::Delivery,
+    dispatch::HandlerDelivery,
     store::{Address, Commit, Due, Message, Task},
 };
 
@@ -44,10 +44,11 @@ async fn ordered_commands_of_a_target_run_one_at_a_time_in_their_order(lab: Lab)
 
 async fn an_ordered_command_that_fails_holds_up_its_own_target_only(lab: Lab) {
     let seen = Seen::default();
-    let fail_first = |delivery: &Delivery| match (delivery.message.position, delivery.attempt) {
-        (1, 1) => Err(Failure::retry("not yet")),
-        _ => Ok(Commit::default()),
-    };
+    let fail_first =
+        |delivery: &HandlerDelivery| match (delivery.message.position, delivery.attempt) {
+            (1, 1) => Err(Failure::retry("not yet")),
+            _ => Ok(Commit::default()),
+        };
     let messages = vec![
         message(&address("t"), true),
         message(&address("t"), true),

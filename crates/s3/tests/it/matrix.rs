@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use steadfast_bucket::{AccessKey, BlobKey, BucketName, Scope, create_key, delete_key};
-use steadfast_s3::{OPERATIONS, Operation, Permission, PresignMethod, presign};
+use steadfast_bucket::{AccessKey, BlobKey, BucketName, KeyScope, create_key, delete_key};
+use steadfast_s3::{OPERATIONS, Permission, PresignMethod, ServedOperation, presign};
 use steadfast_store::{Clock, SystemClock, Timestamp};
 
 use crate::setup::{Answer, SEAL, Setup};
@@ -95,7 +95,7 @@ fn line_of(operation: &str) -> (&'static str, &'static str, &'static str) {
 }
 
 impl Ask {
-    fn of(operation: &Operation, upload: &str) -> Self {
+    fn of(operation: &ServedOperation, upload: &str) -> Self {
         let (method, target, body) = line_of(operation.name);
         let headers = match (operation.needs, operation.name) {
             (Permission::Copy, _) => vec![COPY],
@@ -121,20 +121,25 @@ struct Keys {
     acme: AccessKey,
 }
 
-fn scope(bucket: &str, prefix: Option<&str>, organization: Option<&str>) -> Scope {
+fn scope(bucket: &str, prefix: Option<&str>, organization: Option<&str>) -> KeyScope {
     let (bucket, prefix) = (Some(bucket.to_owned()), prefix.map(str::to_owned));
-    Scope { bucket, prefix, organization: organization.map(str::to_owned), ..Scope::default() }
+    KeyScope {
+        bucket,
+        prefix,
+        organization: organization.map(str::to_owned),
+        ..KeyScope::default()
+    }
 }
 
 impl Keys {
     async fn create(setup: &Setup) -> Self {
-        let create = async |scope: Scope| create_key(&*setup.store, &SEAL, scope, None).await;
-        let all = Scope::default;
+        let create = async |scope: KeyScope| create_key(&*setup.store, &SEAL, scope, None).await;
+        let all = KeyScope::default;
         let unknown = AccessKey { id: "SFAAAAAAAAAAAAAAAAAA".into(), ..setup.key.clone() };
         let other = create(all()).await.unwrap();
         let wrong = AccessKey { secret: other.secret.clone(), ..setup.key.clone() };
         let past = Some(SystemClock.now().0 - 1);
-        let expired = create(Scope { expires_at: past, ..all() }).await.unwrap();
+        let expired = create(KeyScope { expires_at: past, ..all() }).await.unwrap();
         let deleted = create(all()).await.unwrap();
         assert!(delete_key(&*setup.store, &deleted.id).await.unwrap());
         Self {
@@ -144,7 +149,7 @@ impl Keys {
                 ("expired", expired, "InvalidAccessKeyId"),
                 ("deleted", deleted, "InvalidAccessKeyId"),
             ],
-            reader: create(Scope { read_only: true, ..all() }).await.unwrap(),
+            reader: create(KeyScope { read_only: true, ..all() }).await.unwrap(),
             other_bucket: create(scope("other", None, None)).await.unwrap(),
             other_prefix: create(scope("photos", Some("b/"), None)).await.unwrap(),
             other_organization: create(scope("photos", Some("beta/"), Some("beta"))).await.unwrap(),
@@ -163,7 +168,7 @@ enum Expected {
 }
 
 #[track_caller]
-fn check(answer: &Answer, expected: Expected, operation: &Operation, cell: &str) {
+fn check(answer: &Answer, expected: Expected, operation: &ServedOperation, cell: &str) {
     let at = format!("{} with {cell}: {} {}", operation.name, answer.status, answer.body);
     let used = answer.used.as_ref().expect("the signature is right");
     assert_eq!(used.operation, operation, "{at}");
@@ -179,7 +184,7 @@ fn check(answer: &Answer, expected: Expected, operation: &Operation, cell: &str)
 }
 
 /// The cells of one operation.
-async fn check_operation(setup: &Setup, keys: &Keys, operation: &Operation, upload: &str) {
+async fn check_operation(setup: &Setup, keys: &Keys, operation: &ServedOperation, upload: &str) {
     let (ask, name) = (Ask::of(operation, upload), operation.name);
     let host = [("host".to_owned(), "localhost".to_owned())];
     let unsigned = setup.send(ask.method, &ask.target, &host, Vec::new()).await;

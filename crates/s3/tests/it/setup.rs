@@ -12,7 +12,7 @@ use futures_util::stream;
 use http::{HeaderMap, Request, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, Empty, StreamBody};
-use steadfast_bucket::{AccessKey, BucketName, Buckets, FileBlobs, Scope, account, create_key};
+use steadfast_bucket::{AccessKey, BucketName, Buckets, FileBlobs, KeyScope, account, create_key};
 use steadfast_s3::{S3Api, S3Use};
 use steadfast_store::{
     Entropy, MemoryStore, PostgresOptions, PostgresStore, Seal, SeededEntropy, SqliteOptions,
@@ -94,7 +94,7 @@ impl Setup {
         for name in ["photos", "other"] {
             buckets.create(&BucketName::new(name).unwrap()).await.unwrap();
         }
-        let key = create_key(&*store, &SEAL, Scope::default(), None).await.unwrap();
+        let key = create_key(&*store, &SEAL, KeyScope::default(), None).await.unwrap();
         let api = S3Api::new(buckets.clone(), store.clone(), SEAL.clone());
         Self { api, buckets, store, key, folder }
     }
@@ -106,7 +106,7 @@ impl Setup {
         read_only: bool,
     ) -> AccessKey {
         let (bucket, prefix) = (Some(bucket.into()), prefix.map(str::to_owned));
-        let scope = Scope { bucket, prefix, read_only, ..Scope::default() };
+        let scope = KeyScope { bucket, prefix, read_only, ..KeyScope::default() };
         create_key(&*self.store, &SEAL, scope, None).await.unwrap()
     }
 

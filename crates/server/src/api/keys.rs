@@ -8,7 +8,7 @@ use steadfast_api::{
     rfc3339,
 };
 use steadfast_bucket::{
-    AccessKey, BucketError, Scope, create_key, delete_key, list_keys, rotate_key,
+    AccessKey, BucketError, KeyScope, create_key, delete_key, list_keys, rotate_key,
 };
 use steadfast_core::RequestKey;
 use steadfast_store::Timestamp;
@@ -29,7 +29,7 @@ async fn create(server: Arc<Server>, it: CreateKey) -> Result<NewKey, Problem> {
     let once = request_key(&it)?.map(RequestKey::into_remember);
     let (store, seal) = (server.runtime.store(), server.runtime.seal());
     let lifetime = it.expires_days.map(|days| Duration::from_hours(24 * u64::from(days)));
-    let mut scope = Scope::from(it);
+    let mut scope = KeyScope::from(it);
     scope.expires_at = lifetime.map(|it| store.clock().now().after(it).0);
     match create_key(&**store, seal, scope, once).await {
         Err(BucketError::Repeated { answer: id }) => {
@@ -49,7 +49,7 @@ async fn create(server: Arc<Server>, it: CreateKey) -> Result<NewKey, Problem> {
 
 /// The facts about a key for the audit log.
 fn facts(it: &AccessKey) -> String {
-    let Scope { name, bucket, prefix, read_only, organization, expires_at } = &it.scope;
+    let KeyScope { name, bucket, prefix, read_only, organization, expires_at } = &it.scope;
     let mut facts = vec![format!("key {}", it.id)];
     facts.push(if *read_only { "reads" } else { "reads and writes" }.to_owned());
     for (fact, text) in [

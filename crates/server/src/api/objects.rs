@@ -24,7 +24,7 @@ use steadfast_api::{
 };
 use steadfast_core::{
     CallError,
-    object::{Caller, Query},
+    object::{Caller, SqlQuery},
 };
 use steadfast_store::{EntityKind, ObjectSummary};
 use steadfast_web::{Cursor, PageRequest, Params, Problem, Role, bad_cursor, needs};
@@ -137,7 +137,7 @@ pub(crate) async fn query(
     it: QueryObject,
 ) -> Result<SqlRows, Problem> {
     let QueryObject { class, name, sql, params, turn } = it;
-    let query = Query { sql, params: params.unwrap_or_default(), turn };
+    let query = SqlQuery { sql, params: params.unwrap_or_default(), turn };
     Ok(server.runtime.objects().query_for(token_of(&caller), &class, &name, query).await?)
 }
 

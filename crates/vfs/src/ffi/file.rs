@@ -8,13 +8,16 @@ use std::{
 
 use rusqlite::ffi as sqlite;
 
-use super::{guard, slot::Lease};
+use super::slot::{Lease, guard};
 use crate::{
-    connect::FIXED_PRAGMAS,
     image::{Image, Refusal},
-    page::PAGE_SIZE,
+    source::PAGE_SIZE,
     temp::TempFile,
 };
+
+/// Changing one of these would move the database out of the image, or beyond its limits.
+const FIXED_PRAGMAS: [&str; 5] =
+    ["journal_mode", "locking_mode", "page_size", "temp_store", "max_page_count"];
 
 /// The memory that SQLite allocates for a file: its own part first.
 #[repr(C)]
@@ -239,7 +242,7 @@ unsafe extern "C" fn file_control(
             !value.is_null()
                 && FIXED_PRAGMAS.iter().any(|fixed| fixed.as_bytes().eq_ignore_ascii_case(name))
         };
-        if !fixed || !main.lease.is_sealed() {
+        if !fixed || !main.lease.has_fixed_settings() {
             return sqlite::SQLITE_NOTFOUND;
         }
         // SAFETY: the format has no arguments, and the message is from SQLite's own allocator.

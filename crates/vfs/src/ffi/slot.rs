@@ -6,6 +6,7 @@ use std::{
     cell::{Cell, UnsafeCell},
     ffi::{CStr, c_int},
     io::Write,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -19,6 +20,11 @@ use crate::{
     image::{Image, Limits},
     temp::Budget,
 };
+
+/// Returns `failed` if `f` panics.
+pub(super) fn guard(failed: c_int, f: impl FnOnce() -> c_int) -> c_int {
+    catch_unwind(AssertUnwindSafe(f)).unwrap_or(failed)
+}
 
 /// The name that stays registered.
 const SHARED_NAME: &CStr = c"steadfast";
@@ -44,7 +50,7 @@ pub(super) struct Slot {
     /// The name under which it is registered while a connection is opened; it ends with a zero.
     name: [u8; 32],
     /// SQL can no longer change the pragmas.
-    sealed: AtomicBool,
+    settings_are_fixed: AtomicBool,
     owner: Mutex<Owner>,
 }
 
@@ -76,7 +82,7 @@ impl Slot {
         Self {
             vfs: UnsafeCell::new(methods),
             name,
-            sealed: AtomicBool::new(false),
+            settings_are_fixed: AtomicBool::new(false),
             owner: Mutex::default(),
         }
     }
@@ -151,18 +157,18 @@ impl Lease {
     }
 
     /// From now on SQL cannot change the pragmas.
-    pub(crate) fn seal(&self) {
-        self.slot.sealed.store(true, Ordering::Release);
+    pub(crate) fn fix_settings(&self) {
+        self.slot.settings_are_fixed.store(true, Ordering::Release);
     }
 
-    pub(super) fn is_sealed(&self) -> bool {
-        self.slot.sealed.load(Ordering::Acquire)
+    pub(super) fn has_fixed_settings(&self) -> bool {
+        self.slot.settings_are_fixed.load(Ordering::Acquire)
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.slot.sealed.store(false, Ordering::Release);
+        self.slot.settings_are_fixed.store(false, Ordering::Release);
         *self.slot.owner() = Owner::default();
         FREE.lock().push(self.slot);
     }

@@ -1,15 +1,42 @@
 //! The functions of a VFS: opening files, and the time.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::{
+    cell::Cell,
+    ffi::{CStr, c_char, c_int, c_void},
+};
 
 use rusqlite::ffi as sqlite;
 
-use super::{file, guard, slot::Slot};
-use crate::{clock, temp::TempFile};
+use super::{
+    file,
+    slot::{Slot, guard},
+};
+use crate::temp::TempFile;
 
 /// The start of 1970 in SQLite's day count, in milliseconds.
 const EPOCH_MS: i64 = 210_866_760_000_000;
 const DAY_MS: f64 = 86_400_000.0;
+
+thread_local! {
+    /// The time that [`at_time`] has set, in milliseconds since 1970.
+    static NOW: Cell<Option<i64>> = const { Cell::new(None) };
+}
+
+/// Restores the previous value, on unwinding too.
+struct Restore(Option<i64>);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        NOW.set(self.0);
+    }
+}
+
+/// Runs `f`; SQL on an [`Image`](crate::Image) inside it returns this as 'now':
+/// `CURRENT_TIMESTAMP`, `datetime('now')`, `unixepoch()`. It applies to this thread.
+pub fn at_time<R>(unix_ms: i64, f: impl FnOnce() -> R) -> R {
+    let _restore = Restore(NOW.replace(Some(unix_ms)));
+    f()
+}
 
 /// A VFS that lacks its name and its slot.
 pub(super) const METHODS: sqlite::sqlite3_vfs = sqlite::sqlite3_vfs {
@@ -157,7 +184,7 @@ unsafe extern "C" fn current_time_ms(
     _: *mut sqlite::sqlite3_vfs,
     out: *mut sqlite::sqlite3_int64,
 ) -> c_int {
-    if let Some(unix_ms) = clock::now() {
+    if let Some(unix_ms) = NOW.get() {
         // SAFETY: SQLite passes a valid pointer for the result.
         unsafe { *out = unix_ms.saturating_add(EPOCH_MS) };
         return sqlite::SQLITE_OK;

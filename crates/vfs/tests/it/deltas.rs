@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 use steadfast_vfs::{
-    Changes, DeltaError, Image, Limits, PAGE_SIZE, Page, apply, apply_to, checksum, pack,
+    DeltaError, Image, ImageChanges, Limits, PAGE_SIZE, Page, apply, apply_to, checksum, pack,
     pages_after, revert, unpack,
 };
 
@@ -20,7 +20,7 @@ fn counter() -> (Arc<Image>, Connection) {
     (image, connection)
 }
 
-fn change(image: &Image, connection: &Connection, sql: &str) -> Changes {
+fn change(image: &Image, connection: &Connection, sql: &str) -> ImageChanges {
     connection.execute_batch(sql).unwrap();
     let changes = image.changes().unwrap();
     image.accept();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use steadfast_vfs::{Changes, PAGE_SIZE, Page, apply, apply_to, pages_after, revert, touched};
+use steadfast_vfs::{ImageChanges, PAGE_SIZE, Page, apply, apply_to, pages_after, revert, touched};
 
 use crate::chance::Chance;
 
@@ -21,7 +21,7 @@ impl History {
         Self { start: copy(pages), deltas: Vec::new() }
     }
 
-    pub(crate) fn push(&mut self, changes: Changes) {
+    pub(crate) fn push(&mut self, changes: ImageChanges) {
         assert_eq!(touched(&changes.delta).unwrap(), changes.touched);
         assert_eq!(pages_after(&changes.delta).unwrap(), changes.pages);
         self.deltas.push(changes.delta);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use steadfast_store::{Entry, EntryKey, InvalidInput, Json, Put, StoreError, Timestamp};
 
-use crate::access::hash::hash;
+use crate::access::scope::hash;
 
 pub(super) const SPACE: &str = "audit";
 /// The list whose one entry is the head.

@@ -2,7 +2,7 @@
 
 use steadfast_store::{EntryKey, ManualClock, MemoryStore, SealFile, Timestamp};
 
-use super::{check::PAGE, record::FIRST, *};
+use super::{record::FIRST, *};
 
 fn event(outcome: &str) -> AuditEvent {
     AuditEvent {

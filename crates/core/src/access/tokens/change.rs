@@ -10,7 +10,7 @@ use super::{
     CLOSED, NewToken, SPACE, TokenError, TokenSpec, Tokens,
     token::{LETTERS, Stored, check, new_secret},
 };
-use crate::{RequestKey, idempotency::read, to_end::to_end};
+use crate::{RequestKey, commit::to_end, idempotency::read};
 
 impl Tokens {
     /// Creates a token, at most once under a key. A repetition fails with

@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use steadfast_bucket::is_label;
-use steadfast_store::{Commit, EntryKey, InvalidInput, Put, Timestamp, Write, secret_text};
+use steadfast_store::{
+    Code, Commit, EntryKey, InvalidInput, Put, StoreError, Timestamp, Write, secret_text,
+};
 
-use super::{Denied, SPACE, TokenError};
-use crate::access::{Principal, Role, Scope, hash::hash};
+use crate::access::{Principal, Role, Scope, scope::hash};
 
+/// The entries of tokens.
+pub(super) const SPACE: &str = "token";
 /// Characters of the name of an organization.
 pub(super) const ORGANIZATION_MAX: usize = 100;
 /// Names that the shipped applications use for things of the whole platform.
@@ -230,4 +233,121 @@ pub fn is_organization(text: &str) -> bool {
         && !text.starts_with('.')
         && text.chars().all(fits)
         && !RESERVED.contains(&text)
+}
+
+/// Why a credential is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Denied {
+    /// There is no credential.
+    #[error("a token is needed; send it as `Authorization: Bearer TOKEN`")]
+    Missing,
+    /// No token has this text.
+    #[error("this token does not exist")]
+    Unknown,
+    /// The token has expired.
+    #[error("this token has expired; ask for a new one")]
+    Expired,
+    /// The token was revoked.
+    #[error("this token was revoked; ask for a new one")]
+    Revoked,
+}
+
+/// Why a token was not created, or a credential was refused.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum TokenError {
+    /// Not the name of an organization.
+    #[error(
+        "`{organization}` cannot be an organization: 1 to {max} letters, digits, `.`, `_` and `-`, \
+         not a `.` first, and not `default`, `artifacts` or `organization`",
+        max = ORGANIZATION_MAX
+    )]
+    Organization {
+        /// The text that was given.
+        organization: String,
+    },
+    /// Not the name of a token.
+    #[error(
+        "`{name}` cannot be the name of a token: 1 to 100 letters, digits, spaces and ASCII \
+         punctuation"
+    )]
+    Name {
+        /// The text that was given.
+        name: String,
+    },
+    /// An operator would be limited to an organization.
+    #[error(
+        "role {} is for the whole platform; leave the organization out, or use role admin",
+        role.name()
+    )]
+    RoleOfOrganization {
+        /// The role.
+        role: Role,
+    },
+    /// Too many scopes.
+    #[error("{count} scopes are too many for a token; at most {max}", max = SCOPES_MAX)]
+    Scopes {
+        /// Their number.
+        count: usize,
+    },
+    /// The key was used before, and its token cannot be shown again: only its hash is stored.
+    #[error(
+        "token `{id}` was created with this idempotency key, and its secret is not kept; revoke \
+         it, and create another one with a new key"
+    )]
+    Repeated {
+        /// The id of the token.
+        id: String,
+    },
+    /// The key stands for another request.
+    #[error("idempotency key `{key}` was used for another request; use a new key")]
+    KeyReused {
+        /// Which key.
+        key: String,
+    },
+    /// The token ends with the overlap of its rotation, and so would another secret of it.
+    #[error("token `{id}` was replaced by token `{by}`; rotate that one, or create a new token")]
+    Replaced {
+        /// The id of the token.
+        id: String,
+        /// The id of the token that replaced it.
+        by: String,
+    },
+    /// The credential is refused.
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    /// The store gave no answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Denied {
+    /// The code of the platform.
+    pub fn kind(self) -> Code {
+        match self {
+            Denied::Missing => Code::TokenNeeded,
+            Denied::Unknown => Code::TokenUnknown,
+            Denied::Expired => Code::TokenExpired,
+            Denied::Revoked => Code::TokenRevoked,
+        }
+    }
+}
+
+impl TokenError {
+    /// The code of the platform.
+    pub fn kind(&self) -> Code {
+        match self {
+            TokenError::Organization { .. } | TokenError::Name { .. } => Code::InvalidName,
+            TokenError::RoleOfOrganization { .. } | TokenError::Scopes { .. } => Code::InvalidInput,
+            TokenError::Repeated { .. } | TokenError::KeyReused { .. } => Code::KeyReused,
+            TokenError::Replaced { .. } => Code::Conflict,
+            TokenError::Denied(denied) => denied.kind(),
+            TokenError::Store(error) => error.kind(),
+        }
+    }
+}
+
+impl From<InvalidInput> for TokenError {
+    fn from(error: InvalidInput) -> Self {
+        TokenError::Store(error.into())
+    }
 }

@@ -187,7 +187,7 @@ pub(super) const BYTES_MAX: usize = 4 << 20;
 
 /// A query of one object.
 #[derive(Clone, Debug, Default)]
-pub struct Query {
+pub struct SqlQuery {
     /// One statement.
     pub sql: String,
     /// A JSON array for `?`, an object for `:name`, or null.
@@ -215,7 +215,7 @@ pub struct Rows {
 
 pub(super) fn run(
     past: Past,
-    query: &Query,
+    query: &SqlQuery,
     now: Timestamp,
     stopped: Arc<AtomicBool>,
 ) -> Result<Rows, InspectError> {
@@ -224,7 +224,7 @@ pub(super) fn run(
     at_time(now.0, || read(&reader, query, turn))
 }
 
-fn read(reader: &Reader, query: &Query, turn: i64) -> Result<Rows, InspectError> {
+fn read(reader: &Reader, query: &SqlQuery, turn: i64) -> Result<Rows, InspectError> {
     let fails = |error: rusqlite::Error| reader.error(&error);
     let mut statement = reader.connection.prepare(&query.sql).map_err(fails)?;
     let columns: Vec<String> = statement.column_names().map(Into::into).collect();
@@ -383,7 +383,7 @@ mod tests {
     fn a_statement_without_a_waiting_caller_stops() {
         let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) \
              SELECT count(*) FROM n";
-        let query = Query { sql: endless.into(), ..Query::default() };
+        let query = SqlQuery { sql: endless.into(), ..SqlQuery::default() };
         let stopped = Arc::new(AtomicBool::new(true));
         let error = run(Past::nothing(), &query, Timestamp(0), stopped).unwrap_err();
         assert_eq!(error.code(), "sql_failed", "{error}");

@@ -37,7 +37,11 @@ pub(super) const AREAS: &[Area] = &[
         tried: &["begin", "begin_with_link", "end", "end_by_id", "find", "link"],
         others: &["ended", "list"],
     },
-    Area { file: "access/audit.rs", tried: &["record"], others: &["list", "stored_head"] },
+    Area {
+        file: "access/audit.rs",
+        tried: &["record"],
+        others: &["broken", "has", "list", "stored_head", "unsealed"],
+    },
 ];
 
 laws!(on sqlite, postgres:

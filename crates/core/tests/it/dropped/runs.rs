@@ -31,7 +31,7 @@ pub(super) const AREAS: &[Area] = &[
         others: &["run", "wait"],
     },
     Area {
-        file: "workflow/handle.rs",
+        file: "runtime/run_handle.rs",
         tried: &[],
         others: &["pause", "resume", "send", "status", "terminate", "wait"],
     },

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use steadfast_core::{
     Object,
-    object::{InspectError, Query, Rows},
+    object::{InspectError, Rows, SqlQuery},
     store::{ManualClock, MemoryStore},
 };
 
@@ -30,7 +30,7 @@ laws!(
 );
 
 async fn ask(app: &Program, sql: &str, params: Value) -> Result<Rows, InspectError> {
-    let query = Query { sql: sql.into(), params, turn: None };
+    let query = SqlQuery { sql: sql.into(), params, turn: None };
     app.objects.query("ledger", "a", query).await
 }
 
@@ -50,11 +50,11 @@ async fn a_statement_reads_the_durable_current_or_past_state(lab: Lab) {
     assert_eq!(found.rows, [[json!(2), json!(2)], [json!(3), json!(3)]]);
     for turn in 1..=3 {
         let sql = "SELECT sum(amount) FROM entry".into();
-        let query = Query { sql, params: Value::Null, turn: Some(turn) };
+        let query = SqlQuery { sql, params: Value::Null, turn: Some(turn) };
         let found = app.objects.query("ledger", "a", query).await.unwrap();
         assert_eq!((found.turn, &found.rows[0][0]), (turn, &json!((1..=turn).sum::<i64>())));
     }
-    let query = Query { sql: "SELECT 1".into(), params: Value::Null, turn: Some(4) };
+    let query = SqlQuery { sql: "SELECT 1".into(), params: Value::Null, turn: Some(4) };
     let error = app.objects.query("ledger", "a", query).await.unwrap_err();
     assert_eq!(error.code(), "turn_not_found");
     let now = rows(&app, "SELECT unixepoch('now')", json!(null)).await;

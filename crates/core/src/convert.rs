@@ -1,11 +1,11 @@
-//! Converts any error into an [`Error`], with its code and whether it is terminal.
+//! Converts any error into an [`Error`], with its code and whether it is terminal. It
+//! is on its own because it knows the errors of all parts.
 
 use std::any::Any;
 
 use steadfast_store::{self as store, StoreError};
 
-use super::Error;
-use crate::{BucketError, CallError, QueueError, RunError};
+use crate::{BucketError, CallError, QueueError, RunError, error::Error};
 
 impl<E: std::error::Error + 'static> From<E> for Error {
     fn from(error: E) -> Self {
@@ -15,12 +15,14 @@ impl<E: std::error::Error + 'static> From<E> for Error {
             text = format!("{text}: {error}");
             cause = error.source();
         }
-        let made = match own_code(&error) {
-            Some(code) => Self::retryable(text).with_code(code),
-            None => Self::retryable(text),
+        let made = match is_failed_run(&error) || is_parsing(&error) || is_quota(&error) {
+            true => Self::terminal(text),
+            false => Self::retryable(text),
         };
-        let terminal = is_failed_run(&error) || is_parsing(&error) || is_quota(&error);
-        Self { terminal, ..made }
+        match own_code(&error) {
+            Some(code) => made.with_code(code),
+            None => made,
+        }
     }
 }
 

@@ -1,6 +1,8 @@
-//! Several small commits as one. If one of them conflicts, the others are committed one by one.
+//! Commits of several changes at once, and operations that end although their callers go away.
 
-use steadfast_store::{Commit, Outcome, Store, StoreError};
+use std::panic::resume_unwind;
+
+use steadfast_store::{Commit, Outcome, Store, StoreError, futures::FutureExt};
 
 /// Commits all in one transaction, or one by one if one of them is rejected. Returns the outcome of
 /// each.
@@ -26,4 +28,23 @@ pub(crate) async fn commit_each<'a>(
         outcomes.push(store.commit(commit.clone()).await?);
     }
     Ok(outcomes)
+}
+
+/// Runs an operation in a task of its own: if the caller is dropped while a commit is in flight,
+/// what the commit changes in memory is changed all the same.
+pub(crate) async fn to_end<T, E>(
+    operation: impl Future<Output = Result<T, E>> + Send + 'static,
+) -> Result<T, E>
+where
+    T: Send + 'static,
+    E: From<StoreError> + Send + 'static,
+{
+    match tokio::spawn(operation.boxed()).await {
+        Ok(ended) => ended,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => resume_unwind(panic),
+            // The program is stopping.
+            Err(_) => Err(StoreError::Closed.into()),
+        },
+    }
 }
