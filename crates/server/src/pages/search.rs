@@ -14,9 +14,8 @@ use steadfast_web::{
 };
 
 use super::{
-    buckets,
     components::{column, empty, link, table, text},
-    href_of, objects, queues, runs,
+    links::{bucket_path, href_of, object_path, queue_path, run_path},
 };
 use crate::server::Server;
 
@@ -152,12 +151,12 @@ async fn named(server: &Server, text: &str) -> Result<Vec<Hit>, Problem> {
     queues.sort_unstable();
     queues.dedup();
     for it in queues.iter().filter(|it| it.contains(text)).take(ROWS) {
-        hits.push(Hit::new("queue", it, queues::path_of(it)));
+        hits.push(Hit::new("queue", it, queue_path(it)));
     }
     if let Ok(all) = server.buckets() {
         let names = all.buckets(None, BUCKETS_MAX).await?.into_iter().map(|it| it.name.to_string());
         for it in names.filter(|it| it.contains(text)).take(ROWS) {
-            hits.push(Hit::new("bucket", &*it, buckets::path_of(&it)));
+            hits.push(Hit::new("bucket", &*it, bucket_path(&it)));
         }
     }
     Ok(hits)
@@ -179,7 +178,7 @@ async fn found_objects(server: &Server, text: &str) -> Result<Vec<Hit>, Problem>
     for class in server.runtime.objects().classes().take(NAMES_MAX) {
         for it in server.runtime.store().objects(class, text, None, ROWS).await? {
             let (class, name) = (it.address.class(), it.address.name());
-            hits.push(Hit::new("object", format!("{class}/{name}"), objects::path_of(class, name)));
+            hits.push(Hit::new("object", format!("{class}/{name}"), object_path(class, name)));
         }
     }
     Ok(hits)
@@ -202,7 +201,7 @@ async fn found_runs(server: &Server, text: &str) -> Result<Vec<Hit>, Problem> {
         };
         for it in page.items {
             let label = format!("{workflow}/{}", it.id);
-            hits.push(Hit::new("run", label, runs::path_of(workflow, &it.id)));
+            hits.push(Hit::new("run", label, run_path(workflow, &it.id)));
         }
     }
     Ok(hits)

@@ -28,10 +28,10 @@ use super::{
         Tone, alarm, badge, card, facts as fact_list, figure, lines, link, live_every, live_page,
         text, time,
     },
-    href_of, queues, runs,
+    links::{href_of, queue_path, run_path},
 };
 use crate::{
-    api::objects, args::SERVER, doctor::clock, history::Sample, listener::ConnectionInfo,
+    args::SERVER, doctor::clock, history::Sample, listener::ConnectionInfo, nouns::objects,
     server::Server, waterfall::words,
 };
 
@@ -253,7 +253,7 @@ fn failing(failed: &[RunItem], dead: &[Recorded]) -> Markup {
     let run = |it: &RunItem| {
         let label = format!("{}/{}", it.workflow, it.id);
         let failed = html! { "failed " (time(it.changed_at.to_string())) };
-        (link(runs::path_of(&it.workflow, &it.id), label), failed)
+        (link(run_path(&it.workflow, &it.id), label), failed)
     };
     let message = |it: &Recorded| {
         let label = format!("{} #{}", it.message_type, it.position);
@@ -297,15 +297,15 @@ async fn stuck(server: &Server, all: &[QueueView]) -> Result<Vec<(Markup, Markup
     let mut stuck = Vec::new();
     for it in latest_runs(server, Phase::Paused).await? {
         let label = format!("{}/{}", it.workflow, it.id);
-        let href = runs::path_of(&it.workflow, &it.id);
+        let href = run_path(&it.workflow, &it.id);
         stuck.push((link(href, label), text(pause_reason(server, &it).await)));
     }
     for it in all.iter().filter(|it| it.paused && 0 < it.depth.waiting()) {
         let why = format!("paused; {} messages wait", it.depth.waiting());
-        stuck.push((link(queues::path_of(&it.name), &it.name), text(why)));
+        stuck.push((link(queue_path(&it.name), &it.name), text(why)));
     }
     for it in all.iter().filter(|it| 0 < it.depth.dead) {
-        let href = format!("{}?state=dead", queues::path_of(&it.name));
+        let href = format!("{}?state=dead", queue_path(&it.name));
         let why = format!("{} dead messages; redrive or purge them", it.depth.dead);
         stuck.push((link(href, &it.name), text(why)));
     }
@@ -339,7 +339,7 @@ async fn waiting(
     let targets: Vec<_> = overdue.iter().map(|it| it.target).collect();
     let addresses = store.addresses(&targets).await?;
     let oldest = |it: &QueueView| {
-        let link = link(queues::path_of(&it.name), format!("queue {}", it.name));
+        let link = link(queue_path(&it.name), format!("queue {}", it.name));
         Some((it.oldest_age?, link))
     };
     let mut waiting: Vec<(Duration, Markup)> = all.iter().filter_map(oldest).collect();
