@@ -2,7 +2,7 @@
 //! columns of its lists, its pages in the console, and its verbs on the command line.
 
 mod audit;
-mod buckets;
+pub(crate) mod buckets;
 mod keys;
 pub(crate) mod objects;
 mod processes;
@@ -11,7 +11,7 @@ mod quotas;
 pub(crate) mod runs;
 pub(crate) mod server;
 mod sessions;
-mod streams;
+pub(crate) mod streams;
 pub(crate) mod tokens;
 
 use crate::{cli::Noun, operation::ApiRoutes, pages::PageRoute};
