@@ -16,11 +16,10 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::{
-    api,
     connector::connector,
-    guard,
+    guard, nouns,
     operation::{ApiRoutes, OperationHandler, Schemas, describe_errors, named},
-    pages,
+    pages::{self, PageRoute},
     pipeline::{DeclaredPaths, ServerRoutes},
     server::Server,
 };
@@ -53,7 +52,7 @@ struct Documented {
 /// Built once: to describe them takes longer than the rest of a start.
 static DOCUMENTED: LazyLock<Documented> = LazyLock::new(|| {
     let ApiRoutes { documented, operations, scopes } =
-        api::routes().merge(pages::docs::routes()).merge(api::large_routes());
+        nouns::routes().merge(pages::docs::routes()).merge(nouns::large_routes());
     let all = OpenApiRouter::with_openapi(Description::openapi()).merge(documented);
     let (router, description) = all.split_for_parts();
     Documented { router, description, operations, scopes }
@@ -61,7 +60,7 @@ static DOCUMENTED: LazyLock<Documented> = LazyLock::new(|| {
 
 /// The routes of the server itself, with their roles.
 static DECLARED: LazyLock<DeclaredRoutes> = LazyLock::new(|| {
-    let pages = pages::routes().into_iter().map(|it| (it.method, it.path, it.needs, it.scope));
+    let pages = page_routes().into_iter().map(|it| (it.method, it.path, it.needs, it.scope));
     let Documented { description, scopes, .. } = &*DOCUMENTED;
     DeclaredRoutes::of_server(description, scopes).with_pages(pages)
 });
@@ -82,10 +81,14 @@ pub(crate) fn table(runtime: &Runtime) -> Result<RouteTable, StartError> {
     Ok(DECLARED.entries.iter().cloned().chain(of_applications).collect())
 }
 
+fn page_routes() -> Vec<PageRoute> {
+    pages::routes().into_iter().chain(nouns::pages()).collect()
+}
+
 /// Paths of routes whose bodies are not buffered.
 fn large() -> HashSet<String> {
-    let pages = pages::routes().into_iter().filter(|it| it.is_large);
-    let paths = api::large_routes().documented.into_openapi().paths.paths.into_keys();
+    let pages = page_routes().into_iter().filter(|it| it.is_large);
+    let paths = nouns::large_routes().documented.into_openapi().paths.paths.into_keys();
     paths.chain(pages.map(|it| it.path.to_owned())).collect()
 }
 
@@ -98,7 +101,10 @@ pub(crate) fn router(server: Arc<Server>) -> Result<Router, StartError> {
 pub(crate) fn routes(server: Arc<Server>) -> Result<ServerRoutes, StartError> {
     let table = table(&server.runtime)?;
     let Documented { router, description, operations, .. } = &*DOCUMENTED;
-    let routes = router.clone().merge(pages::router(false)).merge(pages::router(true));
+    let routes = router
+        .clone()
+        .merge(pages::router(page_routes(), false))
+        .merge(pages::router(page_routes(), true));
     let served = ServerContext {
         runtime: &server.runtime,
         connect: connector(&server),

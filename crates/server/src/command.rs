@@ -11,9 +11,14 @@ use steadfast_web::{Ask, Cli, Verb, Web, print, printable};
 
 use crate::{
     args::{self, CommandLine, ConfigVerb, ServeArgs, Source, VerbArgs},
-    cli::{self, Noun},
+    cli::{self, Client, Noun},
     failure::Failure,
     location::redacted,
+    nouns::{
+        self,
+        server::print_doctor,
+        tokens::{print_login_link, print_whoami},
+    },
     secret_file::is_open,
     serve,
     settings::{self, DeclaredSettings, Program, flags_of},
@@ -53,7 +58,7 @@ pub fn main<M, P: Program<M>>(program: P) -> ExitCode {
 fn run<M, P: Program<M>>(program: &P, argv: &[OsString]) -> Result<(), Failure> {
     let flags = [flags_of::<ServeArgs>(), P::flags()].concat();
     let declared = DeclaredSettings::read(flags, argv)?;
-    let nouns = cli::nouns();
+    let nouns = nouns::verbs();
     let app = build(program, &declared, argv).map(|app| without_taken_verbs(app, &nouns));
     check_verbs(&app)?;
     let verbs = app.as_ref().ok().and_then(|it| it.extension::<Web>()).map(|it| &it.verbs[..]);
@@ -82,7 +87,7 @@ fn run<M, P: Program<M>>(program: &P, argv: &[OsString]) -> Result<(), Failure> 
         if let Some(failure) = declared.failure.as_ref().filter(|_| is_folder) {
             return Err(Failure::new(failure));
         }
-        return noun.run(&cli::Client::open(source, Some(app))?, inner);
+        return noun.run(&Client::open(source, Some(app))?, inner);
     }
     let line = CommandLine::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let settings = settings_of(&matches);
@@ -116,9 +121,9 @@ fn run<M, P: Program<M>>(program: &P, argv: &[OsString]) -> Result<(), Failure> 
             print(&String::from_utf8_lossy(&script))?;
             Ok(())
         }
-        Some(VerbArgs::Doctor(args)) => cli::doctor(&cli::Client::open(source, Some(app))?, &args),
-        Some(VerbArgs::Login(args)) => cli::login(&cli::Client::open(source, None)?, &args),
-        Some(VerbArgs::Whoami(args)) => cli::whoami(&cli::Client::open(source, None)?, &args),
+        Some(VerbArgs::Doctor(args)) => print_doctor(&Client::open(source, Some(app))?, &args),
+        Some(VerbArgs::Login(args)) => print_login_link(&Client::open(source, None)?, &args),
+        Some(VerbArgs::Whoami(args)) => print_whoami(&Client::open(source, None)?, &args),
     }
 }
 
@@ -180,11 +185,11 @@ fn check_verbs(app: &Result<App>) -> Result<(), Failure> {
 fn run_verb(verb: &Verb, matches: &ArgMatches) -> Result<(), Failure> {
     let server = |url: &str| {
         let source = Source::server(url, matches).map_err(steadfast_core::Error::terminal)?;
-        let client = cli::Client::open(source, None).map_err(cli::to_error)?;
+        let client = Client::open(source, None).map_err(cli::to_error)?;
         Ok(Box::new(client) as Box<dyn Ask>)
     };
     let here = |app: App| {
-        let client = cli::Client::here(app).map_err(cli::to_error)?;
+        let client = Client::here(app).map_err(cli::to_error)?;
         Ok(Box::new(client) as Box<dyn Ask>)
     };
     let code = verb.run(Cli::new(&server, &here), matches)?;

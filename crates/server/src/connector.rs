@@ -9,7 +9,7 @@ use axum::{
 use steadfast_api::Code;
 use steadfast_web::{Connect, Problem};
 
-use crate::{api::connect::connect_to, server::Server};
+use crate::{nouns::objects::connect::connect_to, server::Server};
 
 /// Connects as the routes of objects do.
 pub(crate) fn connector(server: &Arc<Server>) -> Connect {

@@ -2,7 +2,6 @@
 //! application; applications add their parts to their `App` (see `steadfast_web::Serve`).
 
 mod access;
-mod api;
 mod app;
 mod args;
 mod budget;
@@ -21,11 +20,11 @@ pub mod http;
 mod list;
 mod listener;
 mod live;
+mod location;
 mod logging;
 mod metrics;
 mod network;
-
-mod location;
+mod nouns;
 mod open;
 mod open_files;
 mod operation;

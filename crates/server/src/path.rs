@@ -1,4 +1,5 @@
-//! The path of a request: the prefix of a host, and the values of the parameters of a route.
+//! The path of a request: the prefix of a host, and the values of the parameters of a route, which
+//! may be a stream by id or address, a message by position, or a turn.
 
 use std::borrow::Cow;
 
@@ -8,6 +9,7 @@ use axum::{
 };
 use percent_encoding::percent_decode_str;
 use steadfast_api::Code;
+use steadfast_store::{Address, EntityId, Position};
 use steadfast_web::Problem;
 
 /// The path prefix under which a host program serves the routes, or nothing.
@@ -64,6 +66,33 @@ pub(crate) fn below(path: &str, segments: usize) -> &str {
         rest = inner.find('/').map_or("", |at| &inner[at..]);
     }
     if rest.is_empty() { "/" } else { rest }
+}
+
+/// Parses a stream's id: 32 hexadecimal digits, or an address to compute it from.
+pub(crate) fn stream(text: &str) -> Result<EntityId, Problem> {
+    if let Some(id) = EntityId::from_hex(text) {
+        return Ok(id);
+    }
+    match text.parse::<Address>() {
+        Ok(address) => Ok(address.id()),
+        Err(error) => {
+            Err(Problem::of(Code::BadRequest, format!("{error}; or the id, 32 hexadecimal digits")))
+        }
+    }
+}
+
+/// Parses the number of a turn.
+pub(crate) fn turn(text: &str) -> Result<i64, Problem> {
+    text.parse().map_err(|_| {
+        Problem::of(Code::BadRequest, format!("`{text}` is not a turn; it is a number"))
+    })
+}
+
+/// Parses a message's position in the store.
+pub(crate) fn position(text: &str) -> Result<Position, Problem> {
+    text.parse().map_err(|_| {
+        Problem::of(Code::BadRequest, format!("`{text}` is not a position; it is a number"))
+    })
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ use crate::{
 const PIECE: u64 = 256 << 10;
 
 /// Receives a piece of a file, and the length of the whole file.
-pub(super) type Take<'a> = &'a mut dyn FnMut(&[u8], Option<u64>) -> Result<(), Failure>;
+pub(crate) type Take<'a> = &'a mut dyn FnMut(&[u8], Option<u64>) -> Result<(), Failure>;
 
 /// Sends requests to a server or a folder.
 pub(crate) struct Client {
@@ -88,17 +88,17 @@ impl Client {
     }
 
     /// Sends GET; returns the body of a successful response.
-    pub(super) fn get(&self, path: &str, json: bool) -> Result<String, Failure> {
+    pub(crate) fn get(&self, path: &str, json: bool) -> Result<String, Failure> {
         self.text(self.download(path, json)?)
     }
 
     /// Sends GET for a file.
-    pub(super) fn download(&self, path: &str, json: bool) -> Result<Vec<u8>, Failure> {
+    pub(crate) fn download(&self, path: &str, json: bool) -> Result<Vec<u8>, Failure> {
         self.ask("GET", path, None, json)
     }
 
     /// Uploads a file in pieces; returns the body of a successful response.
-    pub(super) fn upload(
+    pub(crate) fn upload(
         &self,
         path: &str,
         content_type: Option<&str>,
@@ -117,7 +117,7 @@ impl Client {
     }
 
     /// Downloads a file and passes its pieces to `take`, with the length of the file.
-    pub(super) fn fetch(&self, path: &str, json: bool, take: Take<'_>) -> Result<(), Failure> {
+    pub(crate) fn fetch(&self, path: &str, json: bool, take: Take<'_>) -> Result<(), Failure> {
         self.runtime.block_on(async {
             let request = self.connection.start("GET", path).body(payload(""));
             let request = request.map_err(|error| Failure::new(error.to_string()))?;
@@ -133,12 +133,12 @@ impl Client {
     }
 
     /// Sends an operation; returns the body of a successful response.
-    pub(super) fn request<O: Operation>(&self, it: &O, json: bool) -> Result<String, Failure> {
+    pub(crate) fn request<O: Operation>(&self, it: &O, json: bool) -> Result<String, Failure> {
         self.wait(self.connection.request(it), json)
     }
 
     /// Sends an operation and parses the response.
-    pub(super) fn send<O: Operation>(&self, it: &O, json: bool) -> Result<O::Response, Failure> {
+    pub(crate) fn send<O: Operation>(&self, it: &O, json: bool) -> Result<O::Response, Failure> {
         self.parse::<O>(&self.wait(self.connection.request(it), json)?)
     }
 
@@ -147,18 +147,18 @@ impl Client {
     }
 
     /// The address of the server.
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         self.connection.url()
     }
 
     /// Whether requests go to a server.
-    pub(super) fn is_server(&self) -> bool {
+    pub(crate) fn is_server(&self) -> bool {
         self.local.is_none()
     }
 
     /// Reads the lines of a streamed response as they arrive, until `take` returns false or the
     /// stream ends.
-    pub(super) fn follow(
+    pub(crate) fn follow(
         &self,
         path: &str,
         json: bool,
@@ -224,13 +224,13 @@ impl Client {
     }
 
     /// Parses the response to an operation.
-    pub(super) fn parse<O: Operation>(&self, body: &str) -> Result<O::Response, Failure> {
+    pub(crate) fn parse<O: Operation>(&self, body: &str) -> Result<O::Response, Failure> {
         let parsed = O::parse_response(if body.is_empty() { "null" } else { body });
         self.accept(parsed.map_err(|error| self.unreadable(&error.to_string())), false)
     }
 
     /// Parses a response.
-    pub(super) fn read<T: serde::de::DeserializeOwned>(&self, body: &str) -> Result<T, Failure> {
+    pub(crate) fn read<T: serde::de::DeserializeOwned>(&self, body: &str) -> Result<T, Failure> {
         let read = serde_json::from_str(body);
         self.accept(read.map_err(|error| self.unreadable(&error.to_string())), false)
     }

@@ -25,13 +25,13 @@ pub(crate) struct Noun {
 }
 
 impl Noun {
-    pub(super) fn new(name: &'static str, about: &'static str) -> Self {
+    pub(crate) fn new(name: &'static str, about: &'static str) -> Self {
         let command = Command::new(name).about(about).subcommand_required(true);
         Self { command: command.arg_required_else_help(true), verbs: Vec::new() }
     }
 
     /// Adds a verb that sends an operation and prints its response.
-    pub(super) fn verb<O: Operation + Args>(
+    pub(crate) fn verb<O: Operation + Args>(
         self,
         name: &'static str,
         examples: &[&str],
@@ -49,7 +49,7 @@ impl Noun {
     }
 
     /// Adds a verb that destroys data: it asks for confirmation, unless `--yes` is given.
-    pub(super) fn destroys<O: Operation + Args>(
+    pub(crate) fn destroys<O: Operation + Args>(
         self,
         name: &'static str,
         examples: &[&str],
@@ -68,7 +68,7 @@ impl Noun {
     }
 
     /// Adds a verb with its own implementation.
-    pub(super) fn custom<A: Args + 'static>(
+    pub(crate) fn custom<A: Args + 'static>(
         self,
         name: &'static str,
         (about, examples): (&'static str, &[&str]),
@@ -82,7 +82,7 @@ impl Noun {
     }
 
     /// Adds a noun below this one: `steadfast buckets rules …`.
-    pub(super) fn noun(mut self, inner: Noun) -> Self {
+    pub(crate) fn noun(mut self, inner: Noun) -> Self {
         self.command = self.command.subcommand(inner.command());
         let name = inner.name().to_owned();
         self.verbs.push((name, Box::new(move |client, matches| inner.run(client, matches))));
@@ -137,7 +137,7 @@ fn about(info: &OperationInfo) -> String {
 }
 
 /// Sends an operation and prints its response.
-pub(super) fn answer<O: Operation>(
+pub(crate) fn answer<O: Operation>(
     client: &Client,
     operation: &O,
     json: bool,

@@ -3,16 +3,16 @@
 use crate::failure::Failure;
 
 /// Prints a text.
-pub(super) fn print(text: &str) -> Result<(), Failure> {
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
     try_print(text).map(|_| ())
 }
 
 /// Prints a text. Returns `false` if the reader has closed the pipe.
-pub(super) fn try_print(text: &str) -> Result<bool, Failure> {
+pub(crate) fn try_print(text: &str) -> Result<bool, Failure> {
     Ok(steadfast_web::print(text)?)
 }
 
 /// Prints the JSON of the API unchanged.
-pub(super) fn print_json(body: &str) -> Result<(), Failure> {
+pub(crate) fn print_json(body: &str) -> Result<(), Failure> {
     print(&format!("{}\n", body.trim_end()))
 }

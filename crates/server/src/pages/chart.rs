@@ -16,7 +16,7 @@ const HEIGHT: f64 = 60.0;
 const GAP_MS: i64 = 25_000;
 
 /// Values over time. `None` is a gap.
-pub(super) struct Line {
+pub(crate) struct Line {
     class: &'static str,
     values: Vec<(Timestamp, Option<f64>)>,
     gap_ms: i64,
@@ -24,19 +24,19 @@ pub(super) struct Line {
 
 impl Line {
     /// Values of every period.
-    pub(super) fn new(class: &'static str, values: Vec<(Timestamp, Option<f64>)>) -> Self {
+    pub(crate) fn new(class: &'static str, values: Vec<(Timestamp, Option<f64>)>) -> Self {
         Self { class, values, gap_ms: GAP_MS }
     }
 
     /// Values recorded on changes: the line has no gaps.
-    pub(super) fn on_change(class: &'static str, values: &[(Timestamp, u64)]) -> Self {
+    pub(crate) fn on_change(class: &'static str, values: &[(Timestamp, u64)]) -> Self {
         let values = values.iter().map(|it| (it.0, Some(it.1 as f64))).collect();
         Self { class, values, gap_ms: i64::MAX }
     }
 }
 
 /// A chart with its last and its highest value, formatted by `words`.
-pub(super) fn chart(
+pub(crate) fn chart(
     title: &str,
     lines: &[Line],
     now: Timestamp,
@@ -98,7 +98,7 @@ const SPARK_WIDTH: f64 = 100.0;
 const SPARK_HEIGHT: f64 = 24.0;
 
 /// Values over time as a sparkline over the known time.
-pub(super) fn spark(values: &[(Timestamp, u64)], about: &str) -> Markup {
+pub(crate) fn spark(values: &[(Timestamp, u64)], about: &str) -> Markup {
     let corners = corners(values);
     let is_calm = values.iter().all(|it| it.1 == 0);
     html! {

@@ -20,7 +20,7 @@ const FORM: &str = "application/x-www-form-urlencoded";
 /// [`Fields::end`] refuses fields that were not taken: a misspelt filter must not change
 /// everything.
 #[derive(Default)]
-pub(super) struct Fields(BTreeMap<String, String>);
+pub(crate) struct Fields(BTreeMap<String, String>);
 
 /// The names only: a value may be a token.
 impl fmt::Debug for Fields {
@@ -42,22 +42,22 @@ impl Fields {
     }
 
     /// Takes a field.
-    pub(super) fn text(&mut self, name: &str) -> Option<String> {
+    pub(crate) fn text(&mut self, name: &str) -> Option<String> {
         self.0.remove(name).map(|it| it.trim().to_owned())
     }
 
     /// Takes a field without trimming it.
-    pub(super) fn exact(&mut self, name: &str) -> Option<String> {
+    pub(crate) fn exact(&mut self, name: &str) -> Option<String> {
         self.0.remove(name)
     }
 
     /// Takes a required field.
-    pub(super) fn required(&mut self, name: &str) -> Result<String, Problem> {
+    pub(crate) fn required(&mut self, name: &str) -> Result<String, Problem> {
         self.text(name).ok_or_else(|| bad(format!("the field `{name}` is missing")))
     }
 
     /// Takes a field and parses it.
-    pub(super) fn parsed<T: FromStr>(&mut self, name: &str) -> Result<Option<T>, Problem> {
+    pub(crate) fn parsed<T: FromStr>(&mut self, name: &str) -> Result<Option<T>, Problem> {
         let parse = |text: String| {
             text.parse().map_err(|_| bad(format!("`{text}` is not a valid value of `{name}`")))
         };
@@ -65,7 +65,7 @@ impl Fields {
     }
 
     /// Takes a field with JSON.
-    pub(super) fn json(&mut self, name: &str) -> Result<Option<JsonText>, Problem> {
+    pub(crate) fn json(&mut self, name: &str) -> Result<Option<JsonText>, Problem> {
         let parse = |text: String| {
             let parsed = serde_json::from_str(&text);
             parsed.map_err(|error| bad(format!("the field `{name}` is not JSON: {error}")))
@@ -74,13 +74,13 @@ impl Fields {
     }
 
     /// Parses all fields into one type.
-    pub(super) fn read<T: DeserializeOwned>(self) -> Result<T, Problem> {
+    pub(crate) fn read<T: DeserializeOwned>(self) -> Result<T, Problem> {
         let text = serde_urlencoded::to_string(&self.0).unwrap_or_default();
         serde_urlencoded::from_str(&text).map_err(|error| bad(error.to_string()))
     }
 
     /// Checks that no field is left.
-    pub(super) fn end(self) -> Result<(), Problem> {
+    pub(crate) fn end(self) -> Result<(), Problem> {
         match self.0.keys().next() {
             Some(name) => Err(bad(format!("the form has no field `{name}`"))),
             None => Ok(()),
@@ -103,7 +103,7 @@ impl<S: Send + Sync> FromRequest<S> for Fields {
 }
 
 /// Parses a form with the fields of an operation.
-pub(super) async fn operation_of<O>(request: Request) -> Result<O, Problem>
+pub(crate) async fn operation_of<O>(request: Request) -> Result<O, Problem>
 where
     O: Operation + DeserializeOwned,
 {

@@ -1,11 +1,12 @@
-//! Search across all nouns by id or name. Every read has a limit.
+//! Search across all nouns by id or name. Lists are read by operations; declared names, names of
+//! queues and addresses of entities have none. Every read has a limit.
 
 use std::sync::Arc;
 
 use axum::extract::State;
 use maud::{Markup, html};
 use serde::Deserialize;
-use steadfast_core::workflow::{RunError, RunQuery};
+use steadfast_api::{Limit, buckets::ListBuckets, objects::ListObjects, runs::ListRuns};
 use steadfast_store::{Address, EntityId, EntityKind, Position};
 use steadfast_web::{
     Page, Params, Problem,
@@ -14,20 +15,20 @@ use steadfast_web::{
 };
 
 use super::{
-    buckets,
     components::{column, empty, link, table, text},
-    href_of, objects, queues, runs,
+    links::{bucket_path, href_of, object_path, queue_path, run_path},
 };
-use crate::server::Server;
+use crate::{nouns, server::Server};
 
 /// Maximum results per noun, class or workflow.
 const ROWS: usize = 10;
+const LIMIT: u32 = 10;
 
 /// Maximum number of classes, workflows and queues to search, by name.
 const NAMES_MAX: usize = 50;
 
 /// Maximum number of buckets to search, by name.
-const BUCKETS_MAX: usize = 500;
+const BUCKETS_MAX: u32 = 500;
 
 /// The query of the search.
 #[derive(Debug, Deserialize)]
@@ -86,7 +87,7 @@ fn hit_table(hits: &[Hit]) -> Markup {
     table(&[column("Name"), column("Kind")], hits.iter().map(row))
 }
 
-async fn find(server: &Server, text: &str) -> Result<Vec<Hit>, Problem> {
+async fn find(server: &Arc<Server>, text: &str) -> Result<Vec<Hit>, Problem> {
     let mut hits = by_id(server, text).await?;
     hits.extend(named(server, text).await?);
     hits.extend(instances(server, text).await?);
@@ -129,7 +130,7 @@ fn noun(kind: EntityKind) -> &'static str {
 }
 
 /// Declared classes, workflows, processes and queues, and buckets.
-async fn named(server: &Server, text: &str) -> Result<Vec<Hit>, Problem> {
+async fn named(server: &Arc<Server>, text: &str) -> Result<Vec<Hit>, Problem> {
     let runtime = &server.runtime;
     let has = |it: &&str| it.contains(text);
     let mut hits = Vec::new();
@@ -152,12 +153,14 @@ async fn named(server: &Server, text: &str) -> Result<Vec<Hit>, Problem> {
     queues.sort_unstable();
     queues.dedup();
     for it in queues.iter().filter(|it| it.contains(text)).take(ROWS) {
-        hits.push(Hit::new("queue", it, queues::path_of(it)));
+        hits.push(Hit::new("queue", it, queue_path(it)));
     }
-    if let Ok(all) = server.buckets() {
-        let names = all.buckets(None, BUCKETS_MAX).await?.into_iter().map(|it| it.name.to_string());
+    if server.buckets().is_ok() {
+        let asked = ListBuckets { limit: Limit::of(BUCKETS_MAX), ..ListBuckets::default() };
+        let all = nouns::buckets::list(server.clone(), asked).await?.items;
+        let names = all.into_iter().map(|it| it.name.to_string());
         for it in names.filter(|it| it.contains(text)).take(ROWS) {
-            hits.push(Hit::new("bucket", &*it, buckets::path_of(&it)));
+            hits.push(Hit::new("bucket", &*it, bucket_path(&it)));
         }
     }
     Ok(hits)
@@ -174,35 +177,30 @@ async fn instances(server: &Server, text: &str) -> Result<Vec<Hit>, Problem> {
 }
 
 /// Objects whose names have this prefix.
-async fn found_objects(server: &Server, text: &str) -> Result<Vec<Hit>, Problem> {
+async fn found_objects(server: &Arc<Server>, text: &str) -> Result<Vec<Hit>, Problem> {
     let mut hits = Vec::new();
     for class in server.runtime.objects().classes().take(NAMES_MAX) {
-        for it in server.runtime.store().objects(class, text, None, ROWS).await? {
-            let (class, name) = (it.address.class(), it.address.name());
-            hits.push(Hit::new("object", format!("{class}/{name}"), objects::path_of(class, name)));
+        let (class, prefix) = (class.to_owned(), Some(text.to_owned()));
+        let asked = ListObjects { class, prefix, limit: Limit::of(LIMIT), cursor: None };
+        let class = asked.class.clone();
+        for it in nouns::objects::list(server.clone(), asked).await?.items {
+            let label = format!("{class}/{}", it.name);
+            hits.push(Hit::new("object", label, object_path(&class, &it.name)));
         }
     }
     Ok(hits)
 }
 
 /// Runs whose ids have this prefix.
-async fn found_runs(server: &Server, text: &str) -> Result<Vec<Hit>, Problem> {
+async fn found_runs(server: &Arc<Server>, text: &str) -> Result<Vec<Hit>, Problem> {
     let mut hits = Vec::new();
     for (workflow, _) in server.runtime.runs().workflows().take(NAMES_MAX) {
-        let query = RunQuery {
-            workflow: workflow.into(),
-            prefix: text.into(),
-            limit: ROWS,
-            ..RunQuery::default()
-        };
-        let page = match server.runtime.runs().list(&query).await {
-            Ok(page) => page,
-            Err(RunError::Malformed { .. }) => continue,
-            Err(error) => return Err(error.into()),
-        };
+        let (prefix, limit) = (Some(text.to_owned()), Limit::of(LIMIT));
+        let asked = ListRuns { workflow: workflow.into(), prefix, limit, ..ListRuns::default() };
+        let page = nouns::runs::list(server.clone(), asked).await?;
         for it in page.items {
             let label = format!("{workflow}/{}", it.id);
-            hits.push(Hit::new("run", label, runs::path_of(workflow, &it.id)));
+            hits.push(Hit::new("run", label, run_path(workflow, &it.id)));
         }
     }
     Ok(hits)

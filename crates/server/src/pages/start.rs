@@ -1,5 +1,6 @@
 //! The overview: the last hour, failures, stuck work, longest waits, and facts about the program.
-//! Every read has a limit.
+//! It calls operations, except for three cheap reads that none of them has: the totals, the length
+//! of a record, and overdue messages. Every read has a limit.
 
 use std::{cmp::Reverse, sync::Arc, time::Duration};
 
@@ -10,15 +11,16 @@ use axum::{
 };
 use maud::{Markup, html};
 use steadfast_api::{
+    Limit,
     objects::{ListClasses, ObjectClass},
+    queues::{ListQueues, Queue},
     rfc3339,
+    runs::{ListRuns, ShowRun},
+    streams::{ListDead, ListStreams, Message},
 };
-use steadfast_core::{
-    queue::QueueView,
-    workflow::{Phase, RunItem, RunQuery},
-};
+use steadfast_core::workflow::{Phase, RunItem};
 use steadfast_store::{
-    Address, Clock, DueCursor, EntityKind, Health, Recorded, SystemClock, Timestamp, Totals,
+    Address, Clock, DueCursor, EntityKind, Health, SystemClock, Timestamp, Totals,
 };
 use steadfast_web::{Page, Problem, Web, console::Section};
 
@@ -28,24 +30,29 @@ use super::{
         Tone, alarm, badge, card, facts as fact_list, figure, lines, link, live_every, live_page,
         text, time,
     },
-    href_of, queues, runs,
+    links::{href_of, queue_path, run_path},
 };
 use crate::{
-    api::objects, args::SERVER, doctor::clock, history::Sample, listener::ConnectionInfo,
-    server::Server, waterfall::words,
+    args::SERVER,
+    doctor::clock,
+    history::Sample,
+    listener::ConnectionInfo,
+    nouns::{objects, queues, runs, streams},
+    server::Server,
+    waterfall::words,
 };
 
 /// Rows per list.
-const ROWS: usize = 5;
+const ROWS: u32 = 5;
 
 /// Maximum number of workflows and queues to read, by name.
-const NAMES_MAX: usize = 50;
+const NAMES_MAX: u32 = 50;
 
 /// Longer records are not read for the reason of a pause: the page of the run shows it.
 const ENTRIES_MAX: i64 = 500;
 
 /// Streams to read to decide whether the store is empty.
-const STREAMS: usize = 20;
+const STREAMS: u32 = 20;
 
 /// Shows the overview.
 pub(super) async fn start(
@@ -191,13 +198,14 @@ fn applications(server: &Server) -> Markup {
 }
 
 /// Whether the store contains only the data of a first start.
-async fn is_empty(server: &Server, classes: &[ObjectClass]) -> Result<bool, Problem> {
+async fn is_empty(server: &Arc<Server>, classes: &[ObjectClass]) -> Result<bool, Problem> {
     if classes.iter().any(|it| 0 < it.objects) {
         return Ok(false);
     }
-    let streams = server.runtime.store().streams(None, None, STREAMS).await?;
-    let own = [EntityKind::Bucket, EntityKind::System];
-    Ok(streams.iter().all(|it| own.contains(&it.address.kind())))
+    let asked = ListStreams { limit: Limit::of(STREAMS), ..ListStreams::default() };
+    let streams = streams::list(server.clone(), asked).await?.items;
+    let own: [&str; 2] = [EntityKind::Bucket.into(), EntityKind::System.into()];
+    Ok(streams.iter().all(|it| own.contains(&&*it.kind)))
 }
 
 /// The URL of this server behind a host program, which knows the scheme.
@@ -228,12 +236,14 @@ fn commands(program: &str, server: &str) -> Markup {
 }
 
 /// Items that need an operator: failing, stuck, waiting longest.
-async fn attention(server: &Server) -> Result<Markup, Problem> {
+async fn attention(server: &Arc<Server>) -> Result<Markup, Problem> {
     let now = server.runtime.store().clock().now();
-    let queues = read_queues(server).await?;
+    let asked = ListQueues { limit: Limit::of(NAMES_MAX), ..ListQueues::default() };
+    let queues = queues::list(server.clone(), asked).await?.items;
     let failed = latest_runs(server, Phase::Errored).await?;
     // One more than is shown, to detect further ones.
-    let dead = server.runtime.store().dead(0, ROWS + 1).await?;
+    let asked = ListDead { limit: Limit::of(ROWS + 1), ..ListDead::default() };
+    let dead = streams::dead(server.clone(), asked).await?.items;
     let stuck = stuck(server, &queues).await?;
     let waiting = waiting(server, &queues, now).await?;
     Ok(html! {
@@ -249,72 +259,66 @@ fn list_or(title: &str, all: Vec<(Markup, Markup)>, none: &str) -> Markup {
     card(title, &html! { @if all.is_empty() { p.quiet { (none) } } @else { (lines(all)) } })
 }
 
-fn failing(failed: &[RunItem], dead: &[Recorded]) -> Markup {
+fn failing(failed: &[RunItem], dead: &[Message]) -> Markup {
     let run = |it: &RunItem| {
         let label = format!("{}/{}", it.workflow, it.id);
         let failed = html! { "failed " (time(it.changed_at.to_string())) };
-        (link(runs::path_of(&it.workflow, &it.id), label), failed)
+        (link(run_path(&it.workflow, &it.id), label), failed)
     };
-    let message = |it: &Recorded| {
-        let label = format!("{} #{}", it.message_type, it.position);
-        let error = it.last_error.as_deref().unwrap_or("dead");
-        (link(format!("/streams/{}", it.stream), label), text(error))
+    let message = |it: &Message| {
+        let label = format!("{} #{}", it.type_, it.global_position);
+        let (stream, _) = it.id.split_once('/').unwrap_or((&it.id, ""));
+        let error = it.error.as_deref().unwrap_or("dead");
+        (link(format!("/streams/{stream}"), label), text(error))
     };
-    let all = failed.iter().map(run).chain(dead.iter().take(ROWS).map(message));
+    let rows = ROWS as usize;
+    let all = failed.iter().map(run).chain(dead.iter().take(rows).map(message));
     html! {
         section.card {
             h2 { "Failing" }
             @if failed.is_empty() && dead.is_empty() {
                 p.quiet { "No failed run and no dead message." }
             } @else { (lines(all)) }
-            @if ROWS < dead.len() { p { a href="/streams/dead" { "All dead messages" } } }
+            @if rows < dead.len() { p { a href="/streams/dead" { "All dead messages" } } }
         }
     }
 }
 
 /// The latest runs of all workflows with one status.
-async fn latest_runs(server: &Server, status: Phase) -> Result<Vec<RunItem>, Problem> {
+async fn latest_runs(server: &Arc<Server>, status: Phase) -> Result<Vec<RunItem>, Problem> {
     let mut found = Vec::new();
-    for (workflow, _) in server.runtime.runs().workflows().take(NAMES_MAX) {
-        let query = RunQuery {
-            workflow: workflow.into(),
-            status: Some(status),
-            limit: ROWS,
-            ..RunQuery::default()
-        };
-        found.extend(server.runtime.runs().list(&query).await?.items);
+    for (workflow, _) in server.runtime.runs().workflows().take(NAMES_MAX as usize) {
+        let (workflow, limit) = (workflow.to_owned(), Limit::of(ROWS));
+        let asked = ListRuns { workflow, status: Some(status), limit, ..ListRuns::default() };
+        found.extend(runs::list(server.clone(), asked).await?.items);
     }
     found.sort_by_key(|it| Reverse(it.changed_at.0));
-    found.truncate(ROWS);
+    found.truncate(ROWS as usize);
     Ok(found)
 }
 
-async fn read_queues(server: &Server) -> Result<Vec<QueueView>, Problem> {
-    Ok(server.runtime.queues().page(None, NAMES_MAX).await?.queues)
-}
-
-async fn stuck(server: &Server, all: &[QueueView]) -> Result<Vec<(Markup, Markup)>, Problem> {
+async fn stuck(server: &Arc<Server>, all: &[Queue]) -> Result<Vec<(Markup, Markup)>, Problem> {
     let mut stuck = Vec::new();
     for it in latest_runs(server, Phase::Paused).await? {
         let label = format!("{}/{}", it.workflow, it.id);
-        let href = runs::path_of(&it.workflow, &it.id);
+        let href = run_path(&it.workflow, &it.id);
         stuck.push((link(href, label), text(pause_reason(server, &it).await)));
     }
-    for it in all.iter().filter(|it| it.paused && 0 < it.depth.waiting()) {
-        let why = format!("paused; {} messages wait", it.depth.waiting());
-        stuck.push((link(queues::path_of(&it.name), &it.name), text(why)));
+    for it in all.iter().filter(|it| it.paused && 0 < it.depth) {
+        let why = format!("paused; {} messages wait", it.depth);
+        stuck.push((link(queue_path(&it.name), &it.name), text(why)));
     }
-    for it in all.iter().filter(|it| 0 < it.depth.dead) {
-        let href = format!("{}?state=dead", queues::path_of(&it.name));
-        let why = format!("{} dead messages; redrive or purge them", it.depth.dead);
+    for it in all.iter().filter(|it| 0 < it.dead) {
+        let href = format!("{}?state=dead", queue_path(&it.name));
+        let why = format!("{} dead messages; redrive or purge them", it.dead);
         stuck.push((link(href, &it.name), text(why)));
     }
-    stuck.truncate(2 * ROWS);
+    stuck.truncate(2 * ROWS as usize);
     Ok(stuck)
 }
 
 /// The reason why a run is paused, if its record is short enough to read here.
-async fn pause_reason(server: &Server, run: &RunItem) -> String {
+async fn pause_reason(server: &Arc<Server>, run: &RunItem) -> String {
     let address = Address::new(EntityKind::Run, &run.workflow, &run.id);
     let version = match address {
         Ok(address) => server.runtime.store().version(address.id()).await.unwrap_or(i64::MAX),
@@ -323,7 +327,8 @@ async fn pause_reason(server: &Server, run: &RunItem) -> String {
     if ENTRIES_MAX < version {
         return "paused".into();
     }
-    let view = server.runtime.runs().look(&run.workflow, &run.id).await;
+    let asked = ShowRun { workflow: run.workflow.clone(), id: run.id.clone(), wait: None };
+    let view = runs::show(server.clone(), asked).await;
     let why = view.ok().and_then(|it| it.waiting.first().map(|it| it.why.replace('`', "")));
     why.unwrap_or_else(|| "paused".into())
 }
@@ -331,16 +336,16 @@ async fn pause_reason(server: &Server, run: &RunItem) -> String {
 /// Overdue messages, and the oldest messages of queues.
 async fn waiting(
     server: &Server,
-    all: &[QueueView],
+    all: &[Queue],
     now: Timestamp,
 ) -> Result<Vec<(Markup, Markup)>, Problem> {
     let store = server.runtime.store();
-    let overdue = store.due(DueCursor::START, ROWS).await?;
+    let overdue = store.due(DueCursor::START, ROWS as usize).await?;
     let targets: Vec<_> = overdue.iter().map(|it| it.target).collect();
     let addresses = store.addresses(&targets).await?;
-    let oldest = |it: &QueueView| {
-        let link = link(queues::path_of(&it.name), format!("queue {}", it.name));
-        Some((it.oldest_age?, link))
+    let oldest = |it: &Queue| {
+        let link = link(queue_path(&it.name), format!("queue {}", it.name));
+        Some((Duration::from_millis(it.oldest_age_ms?), link))
     };
     let mut waiting: Vec<(Duration, Markup)> = all.iter().filter_map(oldest).collect();
     for it in overdue.iter().filter(|it| it.due_at < now && !it.queued) {
@@ -349,7 +354,7 @@ async fn waiting(
         waiting.push((now.since(it.due_at), link(href_of(server, address), label)));
     }
     waiting.sort_by_key(|it| Reverse(it.0));
-    waiting.truncate(ROWS);
+    waiting.truncate(ROWS as usize);
     let age = |it: Duration| text(words(i64::try_from(it.as_millis()).unwrap_or(i64::MAX)));
     Ok(waiting.into_iter().map(|(it, link)| (link, age(it))).collect())
 }

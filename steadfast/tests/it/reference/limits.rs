@@ -218,7 +218,7 @@ const LIMITS: &[(&str, &[Limit])] = &[
             ("Lifetime of a presigned URL", S3, "PRESIGN_MAX", "`invalid_input`"),
             (
                 "Lifetime of a URL that role member presigns",
-                "crates/server/src/api/buckets.rs",
+                "crates/server/src/nouns/buckets.rs",
                 "MEMBER_URL_MAX",
                 "`invalid_input`",
             ),
@@ -277,7 +277,7 @@ const LIMITS: &[(&str, &[Limit])] = &[
             ("Time of requests in flight when the server stops", SERVER, "DRAIN_TIMEOUT", "closed"),
             (
                 "Queues in `/metrics`",
-                "crates/server/src/api/server.rs",
+                "crates/server/src/nouns/server.rs",
                 "QUEUES_MAX",
                 "`steadfast_queues_truncated` is 1",
             ),

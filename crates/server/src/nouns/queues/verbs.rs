@@ -1,0 +1,262 @@
+//! `steadfast queues …`.
+
+use std::io::IsTerminal;
+
+use clap::Args;
+use serde_json::{Value, json};
+use steadfast_api::{
+    Page,
+    queues::{
+        ListQueues, MessageState, PauseQueue, PeekQueue, PurgeQueue, Purged, Queue, QueueMessage,
+        RedriveQueue, Redriven, ResumeQueue, SendMessages, Sent, ShowQueue,
+    },
+};
+
+use crate::{
+    args::AskArgs,
+    cli::{
+        client::Client,
+        noun::Noun,
+        output::{print, print_json, try_print},
+        table::{Table, or_dash},
+    },
+    failure::Failure,
+    nouns::queues::page::{attempts, columns, message_columns, short, state},
+    waterfall::words,
+};
+
+pub(crate) fn verbs() -> Noun {
+    Noun::new("queues", "List queues, send messages, handle dead letters")
+        .verb::<ListQueues>("list", &["queues list"], |_, page| list(page))
+        .verb::<ShowQueue>("show", &["queues show mail"], |_, queue| show(queue))
+        .verb::<PeekQueue>(
+            "peek",
+            &["queues peek mail", "queues peek mail --state in-flight --limit 10"],
+            peek,
+        )
+        .verb::<SendMessages>(
+            "send",
+            &[
+                "queues send mail --body '{\"to\": \"ada@example.org\", \"subject\": \"Hello\"}'",
+                "queues send photos --body @photo.json --delay-ms 60000",
+            ],
+            |it, Sent { ids }| format!("sent {} to {}\n", ids.join(" "), it.queue),
+        )
+        .verb::<PauseQueue>("pause", &["queues pause mail"], |_, queue| control(queue))
+        .verb::<ResumeQueue>("resume", &["queues resume mail"], |_, queue| control(queue))
+        .destroys::<PurgeQueue>(
+            "purge",
+            &["queues purge mail --yes", "queues purge mail-dead --id 17 --id 18"],
+            (
+                |it| format!("Remove messages from queue {}?", it.queue),
+                |it, Purged { purged }| format!("removed {} from {}\n", counted(*purged), it.queue),
+            ),
+        )
+        .custom(
+            "dlq",
+            ("List the dead letters of a queue with their errors", &["queues dlq mail"]),
+            dead_letters,
+        )
+        .custom(
+            "redrive",
+            (
+                "Move messages of a dead-letter queue back to the queues that they were sent to, \
+                 with new attempts",
+                &[
+                    "queues redrive mail-dead --dry-run",
+                    "queues redrive mail-dead --error-contains \"does not answer\" --rate 10",
+                ],
+            ),
+            redrive,
+        )
+}
+
+fn list(page: &Page<Queue>) -> String {
+    if page.items.is_empty() {
+        return "no queues; create one with `steadfast queues send`\n".into();
+    }
+    columns().write(&page.items)
+}
+
+fn time(ms: u64) -> String {
+    words(i64::try_from(ms).unwrap_or(i64::MAX))
+}
+
+fn show(it: &Queue) -> String {
+    let mut table = Table::new(&["queue", &it.name]);
+    let mut fact = |name: &str, text: String| table.row([name.into(), text]);
+    fact("state", state(it).into());
+    let (ready, delayed) = (it.ready, it.delayed);
+    let parts = format!("{ready} ready, {delayed} delayed, {} in flight", it.in_flight);
+    fact("depth", format!("{} ({parts})", it.depth));
+    fact("dead", it.dead.to_string());
+    fact("oldest", it.oldest_age_ms.map_or("-".into(), time));
+    let rates = &it.rates;
+    for (name, rate) in [
+        ("sent/s", rates.sent),
+        ("delivered/s", rates.delivered),
+        ("done/s", rates.done),
+        ("retried/s", rates.retried),
+        ("dead/s", rates.dead),
+    ] {
+        fact(name, format!("{rate:.1}"));
+    }
+    let settings = serde_json::to_value(&it.settings).unwrap_or_default();
+    for (name, value) in settings.as_object().into_iter().flatten() {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        fact(name, if value.is_null() { "-".into() } else { text });
+    }
+    table.write()
+}
+
+fn peek(it: &PeekQueue, page: &Page<QueueMessage>) -> String {
+    if page.items.is_empty() {
+        return format!("queue {} has no {} messages\n", it.queue, it.state.name());
+    }
+    message_columns("").write(&page.items)
+}
+
+fn control(it: &Queue) -> String {
+    let waiting = counted(it.ready + it.delayed);
+    let state = if it.paused { "paused" } else { "resumed" };
+    format!("{state} queue {}; it holds {waiting}\n", it.name)
+}
+
+fn counted(count: u64) -> String {
+    if count == 1 { "1 message".into() } else { format!("{count} messages") }
+}
+
+#[derive(Args)]
+struct DeadLetterArgs {
+    /// Queue name
+    queue: String,
+    /// Maximum number of rows
+    #[arg(long, env = "STEADFAST_LIMIT", default_value_t = 50)]
+    limit: usize,
+}
+
+/// Lists the dead letters of a queue: those in its dead-letter queue, and those in the queue
+/// itself.
+fn dead_letters(client: &Client, args: DeadLetterArgs, ask: &AskArgs) -> Result<(), Failure> {
+    let queue: Queue = client.send(&ShowQueue { queue: args.queue }, ask.json)?;
+    let mut found = Vec::new();
+    let elsewhere = queue.settings.dead_letter_queue.as_deref();
+    let holders = [
+        elsewhere.map(|it| (it, MessageState::Pending)),
+        elsewhere.map(|it| (it, MessageState::Dead)),
+        Some((&*queue.name, MessageState::Dead)),
+    ];
+    for (holder, state) in holders.into_iter().flatten() {
+        let from = (holder != queue.name).then_some(&*queue.name);
+        let mut peek = PeekQueue { queue: holder.into(), state, ..PeekQueue::default() };
+        while found.len() < args.limit {
+            let page: Page<QueueMessage> = client.send(&peek, ask.json)?;
+            let is_meant = |it: &QueueMessage| from.is_none() || it.from.as_deref() == from;
+            let room = args.limit - found.len();
+            let meant = page.items.into_iter().filter(is_meant).take(room);
+            found.extend(meant.map(|it| (holder.to_owned(), it)));
+            peek.cursor = page.next;
+            if peek.cursor.is_none() {
+                break;
+            }
+        }
+    }
+    if ask.json {
+        let item = |(holder, it): &(String, QueueMessage)| {
+            let mut item = serde_json::to_value(it).unwrap_or_default();
+            item["queue"] = json!(holder);
+            item
+        };
+        let items: Vec<Value> = found.iter().map(item).collect();
+        return print_json(&json!({ "items": items, "next": null }).to_string());
+    }
+    if found.is_empty() {
+        return print(&format!("queue {} has no dead letters\n", queue.name));
+    }
+    let mut table = Table::new(&["ID", "IN", "SENT", "ATTEMPTS", "LAST ERROR", "BODY"]);
+    for (holder, it) in &found {
+        let error = or_dash(it.last_error.as_deref());
+        let sent = it.enqueued_at.clone();
+        table.row([it.id.clone(), holder.clone(), sent, attempts(it), error, short(it)]);
+    }
+    let holder = elsewhere.unwrap_or(&queue.name);
+    let next = format!("move them back with `steadfast queues redrive {holder}`");
+    print(&format!("{}\n{next}\n", table.write()))
+}
+
+/// Redrives messages. On a terminal, a bar shows how many have left the queue.
+fn redrive(client: &Client, args: RedriveQueue, ask: &AskArgs) -> Result<(), Failure> {
+    let is_watched =
+        !ask.json && !args.dry_run && client.is_server() && std::io::stdout().is_terminal();
+    let answer = match is_watched {
+        true => watched_redrive(client, &args)?,
+        false => client.request(&args, ask.json)?,
+    };
+    if ask.json {
+        return print_json(&answer);
+    }
+    print(&moved(&client.read(&answer)?, &args))
+}
+
+fn watched_redrive(client: &Client, args: &RedriveQueue) -> Result<String, Failure> {
+    let dry = RedriveQueue { dry_run: true, ..args.clone() };
+    let matched = client.send(&dry, false)?.matched;
+    let held = || {
+        let queue: Queue = client.send(&ShowQueue { queue: args.queue.clone() }, false)?;
+        Ok::<u64, Failure>(queue.depth + queue.dead)
+    };
+    let before = held()?;
+    std::thread::scope(|scope| {
+        let request = scope.spawn(|| client.request(args, false));
+        while !request.is_finished() {
+            // A failed read is retried.
+            let done = held().map_or(0, |now| before.saturating_sub(now));
+            try_print(&format!("\r{}", bar(done, matched)))?;
+            std::thread::park_timeout(std::time::Duration::from_millis(150));
+        }
+        try_print("\r\x1b[K")?;
+        request.join().unwrap_or_else(|_| Err(Failure::new("the request panicked")))
+    })
+}
+
+/// One line of progress.
+fn bar(done: u64, total: u64) -> String {
+    const WIDTH: u64 = 40;
+    let done = done.min(total);
+    let filled = (done * WIDTH).checked_div(total).unwrap_or(WIDTH);
+    let (full, rest) = ("=".repeat(filled as usize), ".".repeat((WIDTH - filled) as usize));
+    format!("|{full}{rest}| {done} of {total} moved")
+}
+
+fn moved(done: &Redriven, args: &RedriveQueue) -> String {
+    let to = args.to.as_ref().map_or("the queues they were sent to".to_owned(), Clone::clone);
+    if args.dry_run {
+        let first = match done.first.is_empty() {
+            true => String::new(),
+            false => format!("; the first: {}", done.first.join(" ")),
+        };
+        return format!("would move {} to {to}{first}\n", counted(done.matched));
+    }
+    let lasts = match done.lasts_ms {
+        0 => String::new(),
+        ms => format!("; the last is due in {}", time(ms)),
+    };
+    let left = match done.matched.saturating_sub(done.moved) {
+        0 => String::new(),
+        left => format!("; consumers hold {left}"),
+    };
+    format!("moved {} to {to}{lasts}{left}\n", counted(done.moved))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_progress_bar_fills_and_keeps_its_width() {
+        assert_eq!(bar(0, 8), format!("|{}| 0 of 8 moved", ".".repeat(40)));
+        assert_eq!(bar(2, 8), format!("|{}{}| 2 of 8 moved", "=".repeat(10), ".".repeat(30)));
+        assert_eq!(bar(9, 8), format!("|{}| 8 of 8 moved", "=".repeat(40)));
+        assert_eq!(bar(0, 0), format!("|{}| 0 of 0 moved", "=".repeat(40)));
+    }
+}

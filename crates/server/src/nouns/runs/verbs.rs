@@ -1,0 +1,262 @@
+//! `steadfast runs …`.
+
+use serde_json::Value;
+use steadfast_api::{
+    Page,
+    runs::{
+        DeleteRun, ListRuns, ListWorkflows, PauseRun, RestartRun, ResumeRun, RetryRun, SendEvent,
+        ShowRun, StartRun, StartedRun, TerminateRun,
+    },
+};
+use steadfast_core::workflow::{Phase, RunItem, RunView, StepStatus, StepView};
+use steadfast_store::{Clock, SystemClock};
+
+use crate::{
+    args::AskArgs,
+    cli::{
+        client::Client,
+        noun::{Noun, answer},
+        output::{print, print_json},
+        table::Table,
+    },
+    failure::Failure,
+    nouns::runs::{
+        page::{columns, workflow_columns},
+        tail,
+    },
+    waterfall::{Activity, Range, depth, label, spans, words},
+};
+
+pub(crate) fn verbs() -> Noun {
+    Noun::new("runs", "List workflows, start runs, send events, pause and terminate")
+        .custom(
+            "list",
+            (
+                "List the workflows, or the runs of one, newest first",
+                &["runs list", "runs list order --status waiting --since 2026-11-15 --prefix o-"],
+            ),
+            list,
+        )
+        .verb::<ShowRun>("show", &["runs show order o-1"], |_, run| show(run))
+        .custom(
+            "tail",
+            (
+                "Print the history of a run and follow it until it ends; exit code 1 if it failed",
+                &["runs tail order o-1", "runs tail checkout o-1 --after 17 --json"],
+            ),
+            tail::tail,
+        )
+        .custom(
+            "start",
+            (
+                "Start a run, or find the one with this id; exit code 1 if it has failed",
+                &[
+                    "runs start order --id o-1 --input '{\"orderId\": \"o-1\", \"amount\": 500}'",
+                    "runs start reminder --input @reminder.json --wait 10",
+                ],
+            ),
+            start,
+        )
+        .verb::<PauseRun>("pause", &["runs pause order o-1"], |_, run| status(run))
+        .verb::<ResumeRun>("resume", &["runs resume order o-1"], |_, run| status(run))
+        .verb::<RetryRun>("retry", &["runs retry order o-1"], |_, run| status(run))
+        .destroys::<TerminateRun>(
+            "terminate",
+            &["runs terminate order o-1 --yes"],
+            (|it| format!("Terminate run {}/{}?", it.workflow, it.id), |_, run| status(run)),
+        )
+        .destroys::<DeleteRun>(
+            "delete",
+            &["runs delete order o-1 --yes"],
+            (
+                |it| format!("Delete run {}/{}?", it.workflow, it.id),
+                |it, ()| format!("deleted run {}/{}\n", it.workflow, it.id),
+            ),
+        )
+        .verb::<RestartRun>(
+            "restart",
+            &["runs restart order o-1", "runs restart order o-1 --from ship"],
+            |_, run| status(run),
+        )
+        .verb::<SendEvent>(
+            "send-event",
+            &["runs send-event order o-1 payment --payload '{\"amount\": 500}'"],
+            |_, run| status(run),
+        )
+}
+
+fn status(run: &RunView) -> String {
+    format!("run {}/{} is {}\n", run.workflow, run.id, run.status.word())
+}
+
+/// Lists the workflows, or the runs of one.
+fn list(client: &Client, it: ListRuns, ask: &AskArgs) -> Result<(), Failure> {
+    let filters = [&it.prefix, &it.since, &it.until, &it.cursor];
+    if it.workflow.is_empty() && (it.status.is_some() || filters.iter().any(|it| it.is_some())) {
+        return Err(Failure::new("name the workflow whose runs are filtered"));
+    }
+    match it.workflow.is_empty() {
+        true => answer(client, &ListWorkflows {}, ask.json, |_, page| {
+            workflow_columns().write(&page.items)
+        }),
+        false => answer(client, &it, ask.json, |_, page| runs(page)),
+    }
+}
+
+fn runs(page: &Page<RunItem>) -> String {
+    if page.items.is_empty() {
+        return "no runs; start one with `steadfast runs start`\n".into();
+    }
+    columns().write(&page.items)
+}
+
+fn start(client: &Client, run: StartRun, ask: &AskArgs) -> Result<(), Failure> {
+    let body = client.request(&run, ask.json)?;
+    let started: StartedRun = client.read(&body)?;
+    if ask.json {
+        print_json(&body)?;
+    } else {
+        let StartedRun { workflow, id, created, status, output, error } = &started;
+        let verb = if *created { "started" } else { "found" };
+        print(&format!("{verb} run {workflow}/{id}; it is {}\n", status.word()))?;
+        let ended = output.as_ref().map(Value::to_string);
+        let failed = error.as_ref().map(|it| format!("{} ({})", it.message, it.code));
+        if let Some(text) = ended.or(failed) {
+            print(&format!("{text}\n"))?;
+        }
+    }
+    match started.status {
+        Phase::Errored | Phase::Terminated => Err(Failure::Quiet),
+        Phase::Queued | Phase::Running | Phase::Waiting | Phase::Paused | Phase::Complete => Ok(()),
+    }
+}
+
+/// Columns of a bar.
+const BAR: usize = 40;
+
+/// Maximum characters of a value in a line.
+const VALUE_MAX: usize = 200;
+
+/// One run.
+pub(crate) fn show(run: &RunView) -> String {
+    let range = Range::of(run, SystemClock.now());
+    let mut text = facts(run, range);
+    if !run.steps.is_empty() {
+        text.push_str(&format!("\n{}", steps(run, range)));
+    }
+    if !run.waiting.is_empty() {
+        let mut table = Table::new(&["BLOCKED ON"]);
+        run.waiting.iter().for_each(|it| table.row([it.why.clone()]));
+        text.push_str(&format!("\n{}", table.write()));
+    }
+    if !run.events.is_empty() {
+        let mut table = Table::new(&["UNREAD EVENT", "RECEIVED", "PAYLOAD"]);
+        for it in &run.events {
+            table.row([it.name.clone(), it.at.to_string(), short(&it.payload.to_string())]);
+        }
+        text.push_str(&format!("\n{}", table.write()));
+    }
+    text
+}
+
+fn facts(run: &RunView, range: Range) -> String {
+    let address = format!("{}/{}", run.workflow, run.id);
+    let mut table = Table::new(&["run", &address]);
+    let mut fact = |name: &str, text: String| table.row([name.into(), text]);
+    fact("status", run.status.word().into());
+    if let Some(message) = &run.progress.message {
+        let percent = run.progress.percent.map_or(String::new(), |it| format!(" ({it} %)"));
+        fact("progress", format!("{message}{percent}"));
+    }
+    let end = run.ended_at.map_or("not yet".to_owned(), |it| it.to_string());
+    fact("started", run.created_at.to_string());
+    fact("ended", end);
+    let took = if run.ended_at.is_some() { "took" } else { "so far" };
+    fact(took, words(range.to - run.created_at.0.0));
+    if 0 < run.restarts {
+        fact("restarts", run.restarts.to_string());
+    }
+    fact("input", short(&run.input.to_string()));
+    if let Some(output) = &run.output {
+        fact("output", short(&output.to_string()));
+    }
+    if let Some(error) = &run.error {
+        fact("error", format!("{} ({})", error.message, error.code));
+    }
+    table.write()
+}
+
+/// One line per step: `=` worked, `x` failed, `>` running, `.` waiting, `-` cancelled.
+fn steps(run: &RunView, range: Range) -> String {
+    let branched = run.steps.iter().any(|it| !it.branch.is_empty());
+    let mut headings = vec!["STEP", "STATUS", "TIME", "TOOK", "ATTEMPTS", "NOTE"];
+    if branched {
+        headings.insert(1, "BRANCH");
+    }
+    let mut table = Table::new(&headings);
+    for it in &run.steps {
+        let took = it.ended_at.map_or(range.to, |it| it.0.0) - it.started_at.0.0;
+        let tried = it.attempts.last().map_or("-".to_owned(), |it| it.number.to_string());
+        let name = format!("{}{}", "  ".repeat(depth(it)), label(it));
+        let mut cells = vec![
+            name,
+            it.status.word().into(),
+            format!("|{}|", bar(it, range)),
+            words(took),
+            tried,
+            note(it),
+        ];
+        if branched {
+            let branch = if it.branch.is_empty() { "-" } else { &it.branch };
+            cells.insert(1, branch.into());
+        }
+        table.row(cells);
+    }
+    table.write()
+}
+
+fn bar(step: &StepView, range: Range) -> String {
+    let mut cells = [' '; BAR];
+    for span in spans(step, range) {
+        let sign = match span.activity {
+            Activity::Waiting => '.',
+            Activity::Succeeded => '=',
+            Activity::Failed => 'x',
+            Activity::Running => '>',
+            Activity::Cancelled => '-',
+        };
+        let cell = |at: i64| ((range.position(at) * BAR as f64) as usize).min(BAR - 1);
+        let (from, to) = (cell(span.from), cell(span.to));
+        cells[from..=to].fill(sign);
+    }
+    cells.iter().collect()
+}
+
+fn note(step: &StepView) -> String {
+    let until = step.until.map(|it| it.to_string()).unwrap_or_default();
+    let error = step.error.as_ref().map(|it| format!("{}: {}", it.code, it.message));
+    let error = error.map(|it| short(&it)).unwrap_or_default();
+    let input = step.input.as_ref().map(|it| {
+        let message = it.message.as_ref().map(|it| format!(" {}", short(&it.to_string())));
+        format!("{}{}", it.to, message.unwrap_or_default())
+    });
+    match step.status {
+        StepStatus::Retrying => format!("{error}; next attempt at {until}"),
+        StepStatus::Failed => error,
+        StepStatus::Waiting if !until.is_empty() => format!("until {until}"),
+        // Most values are short; `--json` prints long ones.
+        StepStatus::Done => {
+            let output = step.output.as_ref().filter(|it| !it.is_null());
+            let output = output.map(|it| short(&it.to_string()));
+            input.into_iter().chain(output).collect::<Vec<_>>().join(" → ")
+        }
+        StepStatus::Waiting | StepStatus::Running | StepStatus::Dropped => String::new(),
+    }
+}
+
+fn short(text: &str) -> String {
+    match text.char_indices().nth(VALUE_MAX) {
+        Some((end, _)) => format!("{}… (--json shows all)", &text[..end]),
+        None => text.to_owned(),
+    }
+}

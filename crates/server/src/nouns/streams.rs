@@ -1,0 +1,284 @@
+//! Streams and messages.
+
+pub(crate) mod page;
+
+use std::sync::Arc;
+
+use steadfast_api::{
+    Code, DeliveryState, Operation, Page,
+    streams::{
+        Addresses, AttemptEntry, ListDead, ListPending, ListStreams, Message, MessageDetail,
+        ReviveMessage, ShowMessage, ShowStream, Stream, StreamDetail,
+    },
+};
+use steadfast_core::RequestKey;
+use steadfast_store::{
+    Commit, Expect, Outcome, Position, Recorded, SettledAs, Settlement, State as Delivery,
+    StoreError, Write,
+};
+use steadfast_web::{Cursor, PageRequest, Problem};
+
+use crate::{
+    cli::noun::Noun,
+    nouns::streams::page::{columns, message_columns},
+    operation::ApiRoutes,
+    pages::{PageRoute, get, post},
+    path,
+    server::Server,
+};
+
+pub(crate) fn routes() -> ApiRoutes {
+    ApiRoutes::default()
+        .operation(list)
+        .operation(pending)
+        .operation(dead)
+        .operation(show)
+        .operation(message)
+        .operation(revive)
+}
+
+/// The pages of the console.
+pub(crate) fn pages() -> Vec<PageRoute> {
+    vec![
+        get("/streams", page::list),
+        get("/streams/pending", page::pending),
+        get("/streams/dead", page::dead),
+        get("/streams/{*id}", page::show),
+        post("/messages/{position}/revive", ReviveMessage::NEEDS, page::revive),
+    ]
+}
+
+pub(crate) async fn list(server: Arc<Server>, it: ListStreams) -> Result<Page<Stream>, Problem> {
+    let page = PageRequest::new(it.limit, it.cursor.as_deref())?;
+    let store = server.runtime.store();
+    let found = store.streams(None, page.after_address()?, page.limit + 1).await?;
+    Ok(page.page(found, |it| Cursor::Address(it.address.clone()), |it| Stream::from(&it)))
+}
+
+/// Shows a stream and a page of its messages.
+pub(crate) async fn show(server: Arc<Server>, it: ShowStream) -> Result<StreamDetail, Problem> {
+    let page = PageRequest::new(it.limit, it.cursor.as_deref())?;
+    let id = path::stream(&it.id)?;
+    let store = server.runtime.store().as_ref();
+    let after = page.after_version()?;
+    let Some(address) = store.addresses(&[id]).await?.remove(&id) else {
+        let detail = format!("stream `{}` is not known; see `steadfast streams list`", it.id);
+        return Err(Problem::of(Code::StreamNotFound, detail));
+    };
+    let version = store.version(id).await?;
+    let read = |after, rows| store.read_stream(id, after + 1, rows);
+    let measure = |it: &Recorded| (it.version, bytes(it));
+    let MessagePage { items, more } = collect(page.limit, after, measure, read).await?;
+    let addresses = Addresses::read(store, &items).await?;
+    let last = items.last().filter(|_| more);
+    Ok(StreamDetail {
+        id: id.to_string(),
+        address: address.to_string(),
+        version,
+        next: last.map(|it| Cursor::Version(it.version).encode()),
+        items: items.iter().map(|it| Message::of(it, &addresses)).collect(),
+    })
+}
+
+pub(crate) async fn pending(
+    server: Arc<Server>,
+    it: ListPending,
+) -> Result<Page<Message>, Problem> {
+    let page = PageRequest::new(it.limit, it.cursor.as_deref())?;
+    let stream = it.stream.as_deref().map(path::stream).transpose()?;
+    let read = |after, rows| server.runtime.store().pending(stream, after, rows);
+    let measure = |it: &Recorded| (it.position, bytes(it));
+    messages(&server, collect(page.limit, page.after_position()?, measure, read).await?).await
+}
+
+pub(crate) async fn dead(server: Arc<Server>, it: ListDead) -> Result<Page<Message>, Problem> {
+    let page = PageRequest::new(it.limit, it.cursor.as_deref())?;
+    let read = |after, rows| server.runtime.store().dead(after, rows);
+    let measure = |it: &Recorded| (it.position, bytes(it));
+    messages(&server, collect(page.limit, page.after_position()?, measure, read).await?).await
+}
+
+/// The size of a message in a page.
+fn bytes(it: &Recorded) -> usize {
+    it.data.as_str().len() + it.metadata.as_str().len()
+}
+
+async fn messages(server: &Server, found: MessagePage<Recorded>) -> Result<Page<Message>, Problem> {
+    let MessagePage { items, more } = found;
+    let addresses = Addresses::read(server.runtime.store().as_ref(), &items).await?;
+    let last = items.last().filter(|_| more);
+    let next = last.map(|it| Cursor::Position(it.position).encode());
+    Ok(Page { items: items.iter().map(|it| Message::of(it, &addresses)).collect(), next })
+}
+
+async fn message(server: Arc<Server>, it: ShowMessage) -> Result<MessageDetail, Problem> {
+    let store = server.runtime.store().as_ref();
+    let recorded = store.message(it.message).await?.ok_or_else(|| not_found(it.message))?;
+    let attempts = store.attempts(it.message).await?;
+    let addresses = Addresses::read(store, std::slice::from_ref(&recorded)).await?;
+    Ok(MessageDetail {
+        message: Message::of(&recorded, &addresses),
+        attempt_log: attempts.iter().map(AttemptEntry::from).collect(),
+    })
+}
+
+/// The problem of an unknown message.
+fn not_found(position: Position) -> Problem {
+    let detail = format!("message {position} does not exist, or was deleted by retention");
+    Problem::of(Code::MessageNotFound, detail)
+}
+
+pub(crate) async fn revive(server: Arc<Server>, it: ReviveMessage) -> Result<Message, Problem> {
+    let (store, position) = (&**server.runtime.store(), it.message);
+    let new = |key: String| RequestKey::new("revive", None, &key, position.to_string().as_bytes());
+    let key = it.idempotency_key.map(new).transpose().map_err(StoreError::from)?;
+    if let Some(key) = &key
+        && let Some(before) = key.answer(store).await?
+    {
+        return Ok(before);
+    }
+    let (recorded, as_) = match (revivable(position, store.message(position).await?), &key) {
+        (Ok(it), _) => it,
+        // Another request with this key may have been first.
+        (Err(problem), Some(key)) => return key.answer(store).await?.ok_or(problem),
+        (Err(problem), None) => return Err(problem),
+    };
+    let message = revived(&server, &recorded).await?;
+    // Another request may have revived it meanwhile, and it may be done by now.
+    let mut commit =
+        Commit::of(Write::Revive { position }).expect(Expect::Settled { position, as_ });
+    if let Some(key) = &key {
+        commit = commit.write(key.write_answer(&message).map_err(StoreError::from)?);
+    }
+    match (store.commit(commit).await?, key) {
+        // Another request with this key was first.
+        (Outcome::Duplicate(_), Some(key)) => Ok(key.answer(store).await?.unwrap_or(message)),
+        (Outcome::Committed(_) | Outcome::Duplicate(_), _) => Ok(message),
+        (Outcome::Rejected(rejection), Some(key)) => {
+            key.answer(store).await?.ok_or_else(|| rejection.into())
+        }
+        (Outcome::Rejected(rejection), None) => Err(rejection.into()),
+    }
+}
+
+fn revivable(
+    position: Position,
+    found: Option<Recorded>,
+) -> Result<(Recorded, SettledAs), Problem> {
+    let recorded = found.ok_or_else(|| not_found(position))?;
+    let state = match &recorded.state {
+        Some(Delivery::Settled(Settlement {
+            as_: as_ @ (SettledAs::Dead | SettledAs::Cancelled),
+            ..
+        })) => {
+            let as_ = *as_;
+            return Ok((recorded, as_));
+        }
+        Some(Delivery::Settled(Settlement { as_: SettledAs::Done, .. })) => "done",
+        Some(Delivery::Pending { .. }) => "already pending",
+        Some(Delivery::InFlight { .. }) => "in flight",
+        None => "without a receiver",
+    };
+    let detail =
+        format!("message {position} is {state}; only dead and cancelled messages can be revived");
+    Err(Problem::of(Code::WrongStatus, detail))
+}
+
+/// The message after the commit. The commit records it with the key, before the commit time is
+/// known.
+async fn revived(server: &Server, recorded: &Recorded) -> Result<Message, StoreError> {
+    let addresses =
+        Addresses::read(server.runtime.store().as_ref(), std::slice::from_ref(recorded)).await?;
+    let mut message = Message::of(recorded, &addresses);
+    message.state = Some(DeliveryState::Pending);
+    Ok(message)
+}
+
+/// Maximum bytes of messages in a page, unless the first alone is larger: a thousand messages may
+/// have a gigabyte.
+const PAGE_BYTES_MAX: usize = 8 << 20;
+
+/// Rows per read, to bound the rows that are read and not used.
+const READ_ROWS: usize = 50;
+
+/// A page, and whether more rows follow.
+pub(crate) struct MessagePage<T> {
+    /// The messages.
+    pub(crate) items: Vec<T>,
+    /// Whether more rows follow.
+    pub(crate) more: bool,
+}
+
+/// Reads up to `limit` rows after `after` through `read`, which takes the last key and the number
+/// of rows. `measure` returns the key and the bytes of a row.
+pub(crate) async fn collect<T, K, E, F>(
+    limit: usize,
+    mut after: K,
+    measure: fn(&T) -> (K, usize),
+    read: impl Fn(K, usize) -> F + Send,
+) -> Result<MessagePage<T>, E>
+where
+    T: Send,
+    K: Clone + Send,
+    F: Future<Output = Result<Vec<T>, E>> + Send,
+{
+    let mut items = Vec::new();
+    let mut bytes = 0;
+    loop {
+        let wanted = (limit + 1 - items.len()).min(READ_ROWS);
+        let rows = read(after.clone(), wanted).await?;
+        let last = rows.len() < wanted;
+        for row in rows {
+            let (key, len) = measure(&row);
+            (after, bytes) = (key, bytes + len);
+            if items.len() == limit || (!items.is_empty() && PAGE_BYTES_MAX < bytes) {
+                return Ok(MessagePage { items, more: true });
+            }
+            items.push(row);
+        }
+        if last {
+            return Ok(MessagePage { items, more: false });
+        }
+    }
+}
+
+pub(crate) fn verbs() -> Noun {
+    Noun::new("streams", "List message streams, pending and dead messages, revive dead ones")
+        .verb::<ListStreams>("list", &["streams list --limit 10"], |_, page| list_text(page))
+        .verb::<ShowStream>(
+            "show",
+            &[
+                "streams show process/checkout/42",
+                "streams show 60b5bdcba1353ac8a8b1e05c5d3b9a3e --json",
+            ],
+            |_, stream| show_text(stream),
+        )
+        .verb::<ListPending>(
+            "pending",
+            &["streams pending --stream process/checkout/42"],
+            |_, page| messages_text(page, "no message is pending\n"),
+        )
+        .verb::<ListDead>("dead", &["streams dead"], |_, page| {
+            messages_text(page, "no message is dead\n")
+        })
+        .verb::<ReviveMessage>("revive", &["streams revive 17"], |it, revived| {
+            let Message { type_, stream, .. } = revived;
+            format!("message {} is pending again: {type_} of {stream}\n", it.message)
+        })
+}
+
+fn list_text(page: &Page<Stream>) -> String {
+    if page.items.is_empty() {
+        return "no streams; the first message creates one\n".into();
+    }
+    columns().write(&page.items)
+}
+
+fn show_text(stream: &StreamDetail) -> String {
+    let StreamDetail { id, address, version, items, .. } = stream;
+    format!("{id}  {address}  {version} messages\n\n{}", message_columns(true).write(items))
+}
+
+fn messages_text(page: &Page<Message>, empty: &str) -> String {
+    if page.items.is_empty() { empty.into() } else { message_columns(false).write(&page.items) }
+}
