@@ -6,7 +6,6 @@ pub(crate) mod head;
 pub(crate) mod key_uses;
 pub(crate) mod rate;
 pub(crate) mod record;
-pub(crate) mod refused;
 pub(crate) mod resource;
 pub(crate) mod url_keys;
 

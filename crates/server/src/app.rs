@@ -16,8 +16,8 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::{
-    connector::connector,
-    guard, nouns,
+    guard,
+    nouns::{self, objects::connect::connector},
     operation::{ApiRoutes, OperationHandler, Schemas, describe_errors, named},
     pages::{self, PageRoute},
     pipeline::{DeclaredPaths, ServerRoutes},

@@ -4,7 +4,6 @@
 pub(crate) mod client;
 pub(crate) mod noun;
 pub(crate) mod output;
-pub(crate) mod table;
 
 use steadfast_core::Error;
 

@@ -2,13 +2,8 @@
 
 mod access;
 pub(crate) mod blobs;
-pub(crate) mod clock;
 mod disk;
-mod fsync;
-mod quotas;
-mod secrets;
-mod store;
-mod work;
+pub(crate) mod store;
 
 use steadfast_api::server::{Examination, Verdict};
 
@@ -20,15 +15,15 @@ pub(crate) async fn examine(server: &Server, deep: bool) -> Examination {
     let (store, works) = (server.runtime.store(), server.runtime.works());
     let mut checks = store::checks(store.as_ref(), works, deep).await;
     if works {
-        checks.push(work::wake_ups(&server.runtime).await);
+        checks.push(store::wake_ups(&server.runtime).await);
     }
-    checks.push(work::unserved(&server.runtime).await);
+    checks.push(store::unserved(&server.runtime).await);
     checks.extend(access::checks(server, deep).await);
-    checks.extend(quotas::check(server).await);
+    checks.extend(blobs::quotas(server).await);
     checks.extend(blobs::check(server).await);
-    checks.push(clock::check(&store.clock().report()));
+    checks.push(store::clock(&store.clock().report()));
     checks.extend(disk::open_files());
-    checks.extend(secrets::checks(server));
+    checks.extend(access::secrets(server));
     if let Location::Folder(folder) = &server.location {
         checks.extend(disk::checks(folder.clone(), server.is_read_only.get().is_none()).await);
     }

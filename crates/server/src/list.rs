@@ -3,7 +3,7 @@
 use maud::Markup;
 
 use crate::{
-    cli::table::Table,
+    cli::output::Table,
     pages::components::{self, Row, time},
 };
 

@@ -42,7 +42,7 @@ use self::{
     timeouts::{ResponseBody, TimedBody, TimedStream},
 };
 use crate::{
-    open_files,
+    process::file_limit,
     transport::{ClientInfo, Transport},
 };
 
@@ -304,7 +304,7 @@ const PORTS: usize = 2;
 
 /// Places of a port: each connection is an open file, and so is the blob that a request reads.
 pub(crate) fn places() -> usize {
-    let files = open_files::limit().saturating_sub(OTHER_FILES) / PORTS;
+    let files = file_limit().saturating_sub(OTHER_FILES) / PORTS;
     // With the connections without a place, there are five for four places.
     CONNECTIONS_MAX.min((files * 4 / 9).max(1))
 }

@@ -27,13 +27,11 @@ use crate::{
     failure::Failure,
     listener::DrainResult,
     location::{Location, StoreChoice},
-    logging,
     network::Scheme,
     open::{OpenOptions, open_store, tighten, wait_for_store},
-    open_files,
     ports::{Addresses, Listen, Ports},
+    process::{self, Signals},
     server::{Policy, Server},
-    signals::Signals,
     transport::Transport,
 };
 
@@ -48,7 +46,7 @@ const RENEWAL_PERIOD: Duration = Duration::from_hours(1);
 
 /// Serves until a signal or until the store fails.
 pub(crate) fn run(args: ServeArgs, app: App) -> Result<(), Failure> {
-    logging::start(args.log);
+    process::start_log(args.log);
     for file in &args.open_secrets {
         tracing::warn!(file, "other users may read this file of a secret; use mode 0600");
     }
@@ -83,7 +81,7 @@ async fn serve(args: ServeArgs, mut app: App, work: &Handle) -> Result<(), Failu
         StoreChoice::Postgres(url) => Location::Database(url.clone()),
     };
     let mut signals = Signals::catch()?;
-    open_files::allow_many();
+    process::allow_many_files();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let (ports, store) = tokio::select! {
         opened = open(&args, app.name(), &location, &clock, &transport) => opened?,
@@ -259,7 +257,7 @@ async fn log_unserved(server: &Server) {
 
 /// Serves a folder read-only, until a signal.
 pub(crate) fn inspect(args: &InspectArgs, name: String) -> Result<(), Failure> {
-    logging::start(args.log);
+    process::start_log(args.log);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(look(args, name));
     runtime.shutdown_background();
@@ -270,7 +268,7 @@ async fn look(args: &InspectArgs, name: String) -> Result<(), Failure> {
     let folder = std::path::absolute(&args.data)?;
     let location = Location::Folder(folder.clone());
     let mut signals = Signals::catch()?;
-    open_files::allow_many();
+    process::allow_many_files();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let listen = Listen { http: args.listen, s3: S3Listen::Off, webhooks: None };
     let ports = Ports::bind(listen, &Transport::default())?;

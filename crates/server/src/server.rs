@@ -20,8 +20,7 @@ use crate::{
     access::{
         admin::{self, AdminError, AdminToken},
         key_uses::KeyUses,
-        rate::Rates,
-        refused::RefusedCredentials,
+        rate::{Rates, RefusedCredentials},
     },
     budget::{ANONYMOUS_BYTES_MAX, Budget},
     facts::RequestIds,

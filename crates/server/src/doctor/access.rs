@@ -1,13 +1,14 @@
-//! Access, transport and the audit log.
+//! Access, transport, the audit log, and secrets.
 
-use std::{fmt::Display, io, time::Duration};
+use std::{fmt::Display, fs, io, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
 use steadfast_api::{rfc3339, server::Check};
 use steadfast_bucket::older_keys;
-use steadfast_store::Timestamp;
+use steadfast_store::{Seal, Timestamp};
 
-use super::blobs::is_recent;
-use crate::{access::head, location::Location, network::Network, server::Server};
+use crate::{
+    access::head, doctor::blobs::is_recent, location::Location, network::Network, server::Server,
+};
 
 /// Records of the audit log that are checked, unless all are.
 const RECORDS: usize = 1_000;
@@ -165,6 +166,42 @@ fn copied_head(server: &Server) -> io::Result<Option<String>> {
         Location::Database(_) | Location::Host => server.data.get(),
     };
     folder.map_or(Ok(None), |it| head::read(it))
+}
+
+pub(super) fn secrets(server: &Server) -> Vec<Check> {
+    let mut checks = vec![key(server.runtime.seal(), server.is_read_only.get().is_some())];
+    if let Some(open) = server.open_secrets.get().filter(|it| !it.is_empty()) {
+        let detail = format!("other users may read {}; use mode 0600", open.join(", "));
+        checks.push(Check::warning("secret files", detail));
+    }
+    checks
+}
+
+fn key(seal: &Seal, is_read_only: bool) -> Check {
+    const NAME: &str = "seal key";
+    let key = match seal.fingerprint() {
+        Ok(key) => key,
+        // A store that is only looked at needs no secrets, nor does a program without a key file.
+        Err(error) if is_read_only || seal.file().is_none() => {
+            return Check::warning(NAME, error.to_string());
+        }
+        Err(error) => return Check::failed(NAME, error.to_string()),
+    };
+    let Some(file) = seal.file() else { return Check::ok(NAME, format!("key {key}")) };
+    let path = file.display();
+    match is_private(file) {
+        Ok(true) => Check::ok(NAME, format!("key {key} in {path}; keep a copy of it elsewhere")),
+        Ok(false) => Check::warning(NAME, format!("other users may read {path}; use mode 0600")),
+        Err(error) => Check::failed(
+            NAME,
+            format!("{path} cannot be read any more: {error}; restore it before the next start"),
+        ),
+    }
+}
+
+/// Whether only the owner has access.
+fn is_private(file: &Path) -> std::io::Result<bool> {
+    Ok(fs::metadata(file)?.permissions().mode() & 0o077 == 0)
 }
 
 #[cfg(test)]

@@ -1,11 +1,15 @@
 //! Checks the disk of a data folder: free space, speed, and the write-ahead log.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs::File,
+    io::{Seek, Write},
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
 
 use steadfast_api::server::Check;
 
-use super::fsync;
-use crate::{listener, open_files};
+use crate::{listener, process::file_limit};
 
 /// Below this, the next commits may find the disk full.
 const FREE_BYTES_LOW: u64 = 256 << 20;
@@ -24,7 +28,7 @@ const MIB: u64 = 1 << 20;
 /// Says when the process may open so few files that it serves fewer connections than it could;
 /// `None` if it may open enough.
 pub(super) fn open_files() -> Option<Check> {
-    let (places, limit) = (listener::places(), open_files::limit());
+    let (places, limit) = (listener::places(), file_limit());
     (places < listener::CONNECTIONS_MAX).then(|| {
         let detail = format!(
             "the process may open {limit} files, so a port has {places} places instead of {}; \
@@ -74,7 +78,7 @@ fn log(folder: &Path) -> Check {
 }
 
 fn speed(folder: &Path) -> Check {
-    let median = match fsync::median(folder) {
+    let median = match fsync_median(folder) {
         Ok(median) => median,
         Err(error) => return Check::failed("fsync", error.to_string()),
     };
@@ -84,4 +88,39 @@ fn speed(folder: &Path) -> Check {
         return Check::warning("fsync", format!("{detail}; every commit waits that long"));
     }
     Check::ok("fsync", detail)
+}
+
+/// Bytes per write: a page of the database.
+const WRITE_BYTES: usize = 4_096;
+
+/// Number of measured writes.
+const WRITES: usize = 20;
+
+/// The median time of a write with fsync, to a separate file.
+pub(super) fn fsync_median(folder: &Path) -> std::io::Result<Duration> {
+    let path = folder.join("steadfast.doctor");
+    let measured = measure(&path);
+    let removed = std::fs::remove_file(&path);
+    let mut times = measured?;
+    removed?;
+    times.sort_unstable();
+    Ok(times[times.len() / 2])
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a real disk is measured in microseconds, which no Clock of ours tells"
+)]
+fn measure(path: &Path) -> std::io::Result<[Duration; WRITES]> {
+    let mut file = File::create(path)?;
+    let mut times = [Duration::ZERO; WRITES];
+    for (index, time) in times.iter_mut().enumerate() {
+        let page = [index as u8; WRITE_BYTES];
+        let start = Instant::now();
+        file.rewind()?;
+        file.write_all(&page)?;
+        file.sync_data()?;
+        *time = start.elapsed();
+    }
+    Ok(times)
 }

@@ -18,7 +18,7 @@ use crate::{
     access::record,
     cli::{
         noun::Noun,
-        table::{Table, or_dash},
+        output::{Table, or_dash},
     },
     nouns::tokens::overlap,
     operation::{ApiRoutes, request_key},

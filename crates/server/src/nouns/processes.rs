@@ -25,7 +25,7 @@ use crate::{
     cli::{
         client::Client,
         noun::{Noun, answer},
-        table::Table,
+        output::Table,
     },
     failure::Failure,
     list::Columns,

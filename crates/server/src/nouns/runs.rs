@@ -1,7 +1,6 @@
 //! Workflows and runs.
 
 pub(crate) mod page;
-mod tail;
 pub(crate) mod verbs;
 
 use std::{sync::Arc, time::Duration};

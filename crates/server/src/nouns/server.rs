@@ -28,8 +28,7 @@ use crate::{
     args::DoctorArgs,
     cli::{
         client::Client,
-        output::{print, print_json},
-        table::Table,
+        output::{Table, print, print_json},
     },
     doctor::{blobs::unreadable, examine},
     failure::Failure,

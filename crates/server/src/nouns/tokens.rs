@@ -23,8 +23,7 @@ use crate::{
     cli::{
         client::Client,
         noun::{Noun, answer},
-        output::print,
-        table::{Table, or_dash},
+        output::{Table, or_dash, print},
     },
     failure::Failure,
     operation::{ApiRoutes, request_key},

@@ -24,20 +24,20 @@ use steadfast_store::{
 };
 use steadfast_web::{Page, Problem, Web, console::Section};
 
-use super::{
-    chart::{Line, chart},
-    components::{
-        Tone, alarm, badge, card, facts as fact_list, figure, lines, link, live_every, live_page,
-        text, time,
-    },
-    links::{href_of, queue_path, run_path},
-};
 use crate::{
     args::SERVER,
-    doctor::clock,
+    doctor::store::difference,
     history::Sample,
     listener::ConnectionInfo,
     nouns::{objects, queues, runs, streams},
+    pages::{
+        chart::{Line, chart},
+        components::{
+            Tone, alarm, badge, card, facts as fact_list, figure, lines, link, live_every,
+            live_page, text, time,
+        },
+        links::{href_of, queue_path, run_path},
+    },
     server::Server,
     waterfall::words,
 };
@@ -70,7 +70,7 @@ pub(super) async fn start(
         div.heading {
             h1 { (title(&server)) " is running" }
             (health(&server))
-            @if let Some(trouble) = clock::difference(&server.runtime.store().clock().report()) {
+            @if let Some(trouble) = difference(&server.runtime.store().clock().report()) {
                 (badge(Tone::Waiting, &format!("clock: {trouble}")))
             }
         }

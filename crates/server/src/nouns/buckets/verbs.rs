@@ -13,7 +13,7 @@ use steadfast_api::{
 use crate::{
     cli::{
         noun::Noun,
-        table::{Table, or_dash},
+        output::{Table, or_dash},
     },
     nouns::buckets::{
         copy,

@@ -1,4 +1,4 @@
-//! Connects to an object.
+//! Connects to an object, as an operation and for the routes of applications.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use axum::{
         ws::{WebSocketUpgrade, rejection::WebSocketUpgradeRejection},
     },
     http::{Extensions, HeaderMap, header},
-    response::Response,
+    response::{IntoResponse, Response},
 };
 use steadfast_api::Code;
 use steadfast_core::ConnectParams;
 use steadfast_store::{Clock, SystemClock};
-use steadfast_web::Problem;
+use steadfast_web::{Connect, Problem};
 
 use crate::{
     access::Admission,
@@ -163,4 +163,33 @@ fn arrival(query: Vec<(String, String)>, headers: &HeaderMap) -> Result<ConnectP
 fn accepts_events(headers: &HeaderMap) -> bool {
     let accept = headers.get(header::ACCEPT).and_then(|it| it.to_str().ok());
     accept.is_some_and(|it| it.contains("text/event-stream"))
+}
+
+/// Connects as the routes of objects do.
+pub(crate) fn connector(server: &Arc<Server>) -> Connect {
+    // Weak, because the server owns the routes.
+    let server = Arc::downgrade(server);
+    Arc::new(move |class, name, request: Request| {
+        let server = server.clone();
+        Box::pin(async move {
+            let Some(server) = server.upgrade() else {
+                return Problem::of(Code::Closed, "the server is stopping").into_response();
+            };
+            match connect_route(&server, class, &name, request).await {
+                Ok(response) => response,
+                Err(problem) => problem.into_response(),
+            }
+        })
+    })
+}
+
+async fn connect_route(
+    server: &Arc<Server>,
+    class: &str,
+    name: &str,
+    request: Request,
+) -> Result<Response, Problem> {
+    let query = Query::<Vec<(String, String)>>::try_from_uri(request.uri());
+    let Query(query) = query.map_err(|error| Problem::of(Code::BadRequest, error.body_text()))?;
+    connect_to(server, class, name, query, request).await
 }

@@ -1,7 +1,6 @@
 //! Pages of objects: the classes, the objects of a class, and an object.
 
 pub(crate) mod calls;
-mod message_form;
 pub(crate) mod query;
 pub(crate) mod turns;
 

@@ -17,8 +17,7 @@ use crate::{
     cli::{
         client::Client,
         noun::Noun,
-        output::{print, print_json, try_print},
-        table::{Table, or_dash},
+        output::{Table, or_dash, print, print_json, try_print},
     },
     failure::Failure,
     nouns::queues::page::{attempts, columns, message_columns, short, state},

@@ -1,4 +1,5 @@
-//! Forms that call an object.
+//! Forms that call an object, generated from the fields of its messages. Without known fields a
+//! form is a text box for JSON.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -8,9 +9,9 @@ use axum::{
     http::StatusCode,
 };
 use maud::{Markup, html};
-use serde_json::Value;
-use steadfast_api::objects::CallObject;
-use steadfast_core::object::Caller;
+use serde_json::{Map, Value};
+use steadfast_api::{Code, JsonText, objects::CallObject};
+use steadfast_core::object::{Caller, FieldKind, MessageField, MessageView};
 use steadfast_store::secret_text;
 use steadfast_web::{
     Page, Problem,
@@ -18,13 +19,7 @@ use steadfast_web::{
 };
 
 use crate::{
-    nouns::objects::{
-        self as api,
-        page::{
-            message_form::{body_of, inputs, json_body},
-            query::refused,
-        },
-    },
+    nouns::objects::{self as api, page::query::refused},
     pages::{
         components::{code, heading_of, hidden},
         forms::Fields,
@@ -110,5 +105,159 @@ pub(crate) fn calls(
                 }
             }
         }
+    }
+}
+
+/// Parses a JSON body.
+pub(crate) fn json_body(text: &str) -> Result<Option<JsonText>, Problem> {
+    let parsed = serde_json::from_str(text).map(Some);
+    parsed.map_err(|error| Problem::of(Code::BadRequest, format!("the body is not JSON: {error}")))
+}
+
+/// Builds the body of a message from the values of its fields.
+pub(crate) fn body_of(
+    fields: &[MessageField],
+    form: &mut Fields,
+) -> (Result<Option<JsonText>, Problem>, BTreeMap<String, String>) {
+    let (mut body, mut filled, mut wrong) = (Map::new(), BTreeMap::new(), None);
+    for field in fields {
+        let written = form.exact(&input_name(field));
+        filled.extend(written.clone().map(|it| (field.name.to_owned(), it)));
+        match field_value(field, written) {
+            Ok(Some(value)) => _ = body.insert(field.name.into(), value),
+            Ok(None) => {}
+            Err(problem) => wrong = wrong.or(Some(problem)),
+        }
+    }
+    let body = match wrong {
+        Some(problem) => Err(problem),
+        None => json_body(&Value::Object(body).to_string()),
+    };
+    (body, filled)
+}
+
+/// The value of a field; `None` omits it.
+fn field_value(field: &MessageField, written: Option<String>) -> Result<Option<Value>, Problem> {
+    let Some(text) = written else {
+        return Ok(match field.kind {
+            FieldKind::Text if !field.optional => Some(Value::String(String::new())),
+            FieldKind::Boolean if !field.optional => Some(Value::Bool(false)),
+            FieldKind::Text
+            | FieldKind::Boolean
+            | FieldKind::Integer
+            | FieldKind::Number
+            | FieldKind::Choice(_)
+            | FieldKind::Json => None,
+        });
+    };
+    let wrong = |what: &str| {
+        let detail = format!("`{}` must be {what}, not `{text}`", field.name);
+        Problem::of(Code::BadRequest, detail)
+    };
+    let json = || serde_json::from_str::<Value>(&text).ok();
+    let value = match field.kind {
+        FieldKind::Text | FieldKind::Choice(_) => Value::String(text),
+        FieldKind::Boolean => Value::Bool(text != "false"),
+        FieldKind::Integer | FieldKind::Number => {
+            json().filter(Value::is_number).ok_or_else(|| wrong("a number"))?
+        }
+        FieldKind::Json => json().ok_or_else(|| wrong("JSON"))?,
+    };
+    Ok(Some(value))
+}
+
+/// A prefix separates fields of a message from those of the form.
+fn input_name(field: &MessageField) -> String {
+    format!("field.{}", field.name)
+}
+
+/// The inputs of a message, with their previous texts.
+pub(crate) fn inputs(message: &MessageView, filled: &BTreeMap<String, String>) -> Markup {
+    let written = |name: &str| filled.get(name).map_or("", String::as_str);
+    let body = format!("{}-body", message.name);
+    html! {
+        @match &message.fields {
+            None => {
+                label for=(body) { "Body as JSON" }
+                textarea id=(body) name="body" rows="3" spellcheck="false" placeholder="{}" {
+                    (written(""))
+                }
+            }
+            Some(fields) => {
+                @if fields.is_empty() { p.quiet { "This message has no fields." } }
+                @for it in fields {
+                    (input(&format!("{}-{}", message.name, it.name), it, written(it.name)))
+                }
+            }
+        }
+    }
+}
+
+fn input(id: &str, field: &MessageField, written: &str) -> Markup {
+    let name = input_name(field);
+    let options: &[&str] = match &field.kind {
+        FieldKind::Choice(names) => names,
+        FieldKind::Boolean => &["false", "true"],
+        FieldKind::Text | FieldKind::Integer | FieldKind::Number | FieldKind::Json => &[],
+    };
+    html! {
+        label for=(id) {
+            (field.name) " " span.quiet { (kind_of(field)) }
+        }
+        @match field.kind {
+            FieldKind::Choice(_) | FieldKind::Boolean => {
+                select id=(id) name=(name) {
+                    @if field.optional { option value="" { "–" } }
+                    @for it in options { option value=(it) selected[*it == written] { (it) } }
+                }
+            }
+            FieldKind::Integer => {
+                input id=(id) name=(name) value=(written) type="number" step="1"
+                    required[!field.optional];
+            }
+            FieldKind::Number => {
+                input id=(id) name=(name) value=(written) type="number" step="any"
+                    required[!field.optional];
+            }
+            FieldKind::Text => input id=(id) name=(name) value=(written) autocomplete="off";,
+            FieldKind::Json => {
+                textarea id=(id) name=(name) rows="2" spellcheck="false" { (written) }
+            }
+        }
+    }
+}
+
+fn kind_of(field: &MessageField) -> String {
+    let kind = match field.kind {
+        FieldKind::Text => "text",
+        FieldKind::Integer => "whole number",
+        FieldKind::Number => "number",
+        FieldKind::Boolean => "true or false",
+        FieldKind::Choice(_) => "one of these",
+        FieldKind::Json => "JSON",
+    };
+    if field.optional { format!("{kind}, may be left out") } else { kind.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_field_is_omitted_unless_empty_is_a_value() {
+        let field = |kind, optional| MessageField { name: "f", optional, kind };
+        let value = |kind, optional, written: Option<&str>| {
+            field_value(&field(kind, optional), written.map(str::to_owned)).ok().flatten()
+        };
+        assert_eq!(value(FieldKind::Text, false, None), Some(Value::from("")));
+        assert_eq!(value(FieldKind::Text, true, None), None);
+        assert_eq!(value(FieldKind::Boolean, false, Some("false")), Some(Value::from(false)));
+        assert_eq!(value(FieldKind::Boolean, true, None), None);
+        assert_eq!(value(FieldKind::Integer, false, Some("7")), Some(Value::from(7)));
+        let wrong = field_value(&field(FieldKind::Number, false), Some("\"7\"".into()));
+        assert!(wrong.is_err(), "a text is no number");
+        assert_eq!(value(FieldKind::Json, false, Some("[1]")), Some(serde_json::json!([1])));
+        let wrong = field_value(&field(FieldKind::Json, false), Some("[".into()));
+        assert!(wrong.is_err_and(|it| it.code() == "bad_request"));
     }
 }
