@@ -21,8 +21,8 @@ use crate::{
 
 /// A client of a running program. Cheap to clone, and no clone keeps the program running: a
 /// performer, an executor or a consumer may hold one. [`App::client`](crate::App::client) returns
-/// one before the program has started; [`Runtime`] derefs to one. `steadfast::connect` returns one
-/// for a program in another process.
+/// one before the program has started; [`Runtime`](crate::Runtime) derefs to one.
+/// `steadfast::connect` returns one for a program in another process.
 #[derive(Clone)]
 pub struct Client {
     pub(crate) target: ClientTarget,
