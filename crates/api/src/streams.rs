@@ -159,6 +159,11 @@ pub struct Message {
 }
 
 impl Message {
+    /// The id of its stream.
+    pub fn stream_id(&self) -> &str {
+        Recorded::stream_of(&self.id)
+    }
+
     /// The message, with the addresses of its stream and target.
     pub fn of(it: &Recorded, addresses: &Addresses) -> Self {
         let (due_at, processed_at, attempts, error) = match &it.state {

@@ -119,6 +119,12 @@ impl Recorded {
             lineage => format!("{lineage}~{}/{}", self.stream, self.version),
         }
     }
+
+    /// The id of the stream in an id of a message.
+    pub fn stream_of(id: &str) -> &str {
+        let stream = id.split_once('/').map_or(id, |(stream, _)| stream);
+        stream.split_once('~').map_or(stream, |(_, stream)| stream)
+    }
 }
 
 /// One failed attempt to deliver a message.
@@ -224,6 +230,13 @@ impl QueueDepth {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_id_of_a_message_names_its_stream_in_every_lineage() {
+        for id in ["60b5/7", "1~60b5/7"] {
+            assert_eq!(Recorded::stream_of(id), "60b5");
+        }
+    }
 
     #[test]
     fn the_tag_of_an_end_never_changes() {

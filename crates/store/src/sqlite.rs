@@ -86,7 +86,7 @@ impl SqliteStore {
         let opened = file::open(&options)?;
         let clock = StoreClock::new(options.clock, options.clock_step_max, opened.clock);
         let status = Arc::new(Status::new(opened.owner, Arc::new(clock)));
-        let (database, log_bytes_max) = (opened.database.clone(), options.log_bytes_max);
+        let (database, log_bytes_max) = (&opened.database, options.log_bytes_max);
         let file = disk::SameFile::new(database.clone());
         let reserve = disk::Reserve::new(&options.folder, options.reserve_bytes);
         let kept = (file.clone(), reserve.bytes());

@@ -5,7 +5,7 @@
 //! build --message-format json` printed, `TIMES` a file that keeps how long each test took, so that
 //! the next time the longest begin first. `--first-failure` begins with the shortest, and ends when
 //! a test has failed: it asks whether anyone notices a fault. `--rounds` runs each test that often:
-//! it asks whether one fails by chance.
+//! it asks whether one fails randomly.
 
 #![expect(clippy::disallowed_methods, reason = "it says how long tests really took")]
 

@@ -267,9 +267,8 @@ fn failing(failed: &[RunItem], dead: &[Message]) -> Markup {
     };
     let message = |it: &Message| {
         let label = format!("{} #{}", it.type_, it.global_position);
-        let (stream, _) = it.id.split_once('/').unwrap_or((&it.id, ""));
         let error = it.error.as_deref().unwrap_or("dead");
-        (link(format!("/streams/{stream}"), label), text(error))
+        (link(format!("/streams/{}", it.stream_id()), label), text(error))
     };
     let rows = ROWS as usize;
     let all = failed.iter().map(run).chain(dead.iter().take(rows).map(message));

@@ -2,7 +2,7 @@
 //! it has grown, because a log that is always written to never restarts.
 
 use std::{
-    path::PathBuf,
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicI32, Ordering},
@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use rusqlite::{Connection, hooks::Wal};
+use rusqlite::{Connection, OpenFlags, hooks::Wal};
 
 use super::{
     disk::{LOOK_EVERY, SameFile},
@@ -52,9 +52,10 @@ pub(super) struct Checkpointer {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Starts the checkpoint thread. Without it the writer still does checkpoints.
+/// Starts the thread that does checkpoints and looks whether the file is still there. Its
+/// connection is opened before: later, another file could have the name.
 pub(super) fn start(
-    database: PathBuf,
+    database: &Path,
     status: Arc<Status>,
     bytes_max: u64,
     (file, reserve): (SameFile, u64),
@@ -62,19 +63,18 @@ pub(super) fn start(
     let (wake, woken) = sync_channel::<()>(1);
     let of_thread = status.clone();
     let watched = file.clone();
-    let run = move || {
-        let opened = Connection::open(&database);
-        let Ok(connection) = opened.and_then(|it| file::flush_fully(&it).map(|()| it)) else {
-            return;
-        };
-        if let Err(reason) = file::check_flushes(&connection) {
-            tracing::error!(reason, "checkpoint thread did not start; the writer does checkpoints");
-            return;
+    let connection = match connect(database) {
+        Ok(connection) => Some(connection),
+        Err(reason) => {
+            tracing::error!(reason, "only the writer does checkpoints");
+            None
         }
+    };
+    let run = move || {
         let mut before = None;
         loop {
             match woken.recv_timeout(LOOK_EVERY) {
-                Ok(()) => checkpoint(&connection, &of_thread),
+                Ok(()) => _ = connection.as_ref().map(|it| checkpoint(it, &of_thread)),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -102,6 +102,16 @@ pub(super) fn start(
         wake: Some(wake),
         thread,
     }
+}
+
+/// A second connection to the file, which must exist.
+fn connect(database: &Path) -> Result<Connection, String> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let opened = Connection::open_with_flags(database, flags);
+    let opened = opened.and_then(|it| file::flush_fully(&it).map(|()| it));
+    let connection = opened.map_err(|error| error.to_string())?;
+    file::check_flushes(&connection)?;
+    Ok(connection)
 }
 
 impl Checkpointer {

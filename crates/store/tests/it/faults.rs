@@ -441,6 +441,28 @@ async fn a_backup_that_replaced_an_open_database_is_read_without_the_log_of_the_
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_database_file_that_is_replaced_right_after_its_start_is_noticed() {
+    let mut stores = Vec::new();
+    for _ in 0..20 {
+        let folder = tempfile::tempdir().unwrap();
+        let options = SqliteOptions::new(folder.path(), Arc::new(ManualClock::at(START)));
+        let store: Arc<dyn Store> = Arc::new(SqliteStore::open(options).unwrap());
+        let (path, aside) = (folder.path().join("steadfast.db"), folder.path().join("aside"));
+        std::fs::rename(&path, &aside).unwrap();
+        std::fs::write(&path, b"").unwrap();
+        stores.push((store, folder));
+    }
+    for (store, folder) in stores {
+        while store.health() == Health::Ready {
+            std::thread::park_timeout(PAUSE);
+        }
+        assert!(folder.path().join("steadfast.db-wal").exists(), "commits of the file are in it");
+        assert_eq!(std::fs::metadata(folder.path().join("steadfast.db")).unwrap().len(), 0);
+        store.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_database_file_that_was_deleted_or_replaced_takes_no_more_commits() {
     let folder = tempfile::tempdir().unwrap();
     let options = SqliteOptions::new(folder.path(), Arc::new(ManualClock::at(START)));

@@ -200,10 +200,7 @@ pub(crate) fn message_columns(is_one: bool) -> Columns<'static, Message> {
         false => number
             .markup(move |it| json(it, it.global_position))
             .text("Stream", |it| it.stream.clone())
-            .markup(|it| {
-                let (id, _) = it.id.split_once('/').unwrap_or((&it.id, ""));
-                link(format!("/streams/{id}"), &it.stream)
-            })
+            .markup(|it| link(format!("/streams/{}", it.stream_id()), &it.stream))
             .class("stream")
             .number("Position", |it| it.position.to_string())
             .on_command_line(),
