@@ -16,14 +16,15 @@ use std::{
 /// is made. A deref compares one type id.
 pub struct OpaqueArc<T> {
     value: Arc<dyn Any + Send + Sync>,
-    /// A function pointer is `Send` and `Sync`, whatever it returns.
-    kind: PhantomData<fn() -> T>,
+    /// A function pointer is `Send` and `Sync`, whatever its types are. It takes one as well, so
+    /// that the type is exactly the one that the value has.
+    kind: PhantomData<fn(T) -> T>,
 }
 
 /// A [`Weak`] of an [`OpaqueArc`].
 pub struct OpaqueWeak<T> {
     value: Weak<dyn Any + Send + Sync>,
-    kind: PhantomData<fn() -> T>,
+    kind: PhantomData<fn(T) -> T>,
 }
 
 impl<T: Any + Send + Sync> OpaqueArc<T> {

@@ -59,8 +59,8 @@ pub(super) enum Role {
     Fixed,
     /// It is replaced.
     Plain,
-    /// It is replaced, and every change of the row changes a guard. So if the key and the guards of
-    /// a row are as they were read, the row is unchanged.
+    /// It is replaced, and every change of the row changes a guard, if the table has one. So if the
+    /// key and the guards of a row are as they were read, the row is unchanged.
     Guard,
     /// It is increased: rows are written as differences.
     Sum,
