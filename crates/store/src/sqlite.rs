@@ -183,8 +183,9 @@ impl Store for SqliteStore {
     }
 
     async fn close(&self) {
-        self.queue.close();
+        // Before the writer ends: its connection must be the last one, as no other can fold the log.
         self.readers.close().await;
+        self.queue.close();
         drop(self.read_lock.lock().take());
         if let Some(writer) = self.writer.lock().await.take() {
             // A writer that panicked has nothing left to finish.

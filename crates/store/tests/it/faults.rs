@@ -441,6 +441,22 @@ async fn a_backup_that_replaced_an_open_database_is_read_without_the_log_of_the_
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_is_closed_during_a_read_leaves_no_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = SqliteOptions::new(folder.path(), Arc::new(ManualClock::at(START)));
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(options).unwrap());
+    for version in 0..20 {
+        let events = vec![event("x"); 500];
+        store.commit(Commit::append(&address("a"), version * 500, events)).await.unwrap();
+    }
+    // The read begins first, and takes longer than the last commit of the store.
+    let (read, ()) = tokio::join!(biased; store.read_all(0, 10_000), store.close());
+    assert_eq!(read.unwrap().len(), 10_000);
+    let log = folder.path().join("steadfast.db-wal");
+    assert!(!log.exists(), "a copy of the database file alone would lack commits");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_database_file_that_is_replaced_right_after_its_start_is_noticed() {
     let mut stores = Vec::new();
     for _ in 0..20 {
