@@ -183,7 +183,7 @@ impl Store for SqliteStore {
     }
 
     async fn close(&self) {
-        // Before the writer ends: its connection must be the last one, as no other can fold the log.
+        // Before the writer ends: its connection must be the last one. No other can fold the log.
         self.readers.close().await;
         self.queue.close();
         drop(self.read_lock.lock().take());

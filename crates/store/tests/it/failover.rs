@@ -232,7 +232,8 @@ async fn an_owner_that_cannot_renew_its_lease_answers_nothing_until_it_can() {
     assert_eq!((error.code(), error.is_retryable()), ("store_unavailable", true));
     assert!(error.to_string().contains("lease of this process ended"), "{error}");
     let Health::Degraded { reason } = lab.store.health() else { panic!("still healthy") };
-    assert!(reason.contains("lease"), "{reason}");
+    // On a slow machine the owner has given up the commit that renews it before.
+    assert!(["lease", "does not answer"].iter().any(|it| reason.contains(it)), "{reason}");
     holder.batch_execute("COMMIT").await.unwrap();
     until("it is renewed", async || lab.store.check_lease().is_ok()).await;
     assert_eq!(lab.version(&address("a")).await, 1);
