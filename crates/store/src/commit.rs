@@ -5,9 +5,8 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    Address, Count, EntityId, EntityKind, EntryKey, ExpiryRow, Images, InvalidInput, Json, KeyName,
-    Lease, Message, Position, Put, RunStatus, SettledAs, Timestamp, Turn, Version, limits,
-    message::Cause,
+    Address, Count, EntityId, EntityKind, EntryKey, Images, InvalidInput, Json, Lease, Message,
+    Position, Put, RunStatus, SettledAs, Sweep, Timestamp, Turn, Version, limits, message::Cause,
 };
 
 /// One step of progress: everything in it becomes durable together, or nothing does.
@@ -57,6 +56,11 @@ impl Commit {
         self.bytes() <= DELETION_BYTES_MAX && self.writes.iter().any(Write::deletes)
     }
 
+    /// Whether it must be alone in its transaction.
+    pub(crate) fn is_exclusive(&self) -> bool {
+        self.writes.iter().any(|it| matches!(it, Write::Sweep(_)))
+    }
+
     /// Checks the limits and returns the approximate size in bytes.
     pub(crate) fn check(&self) -> Result<usize, InvalidInput> {
         let mut count = self.expects.len();
@@ -65,6 +69,9 @@ impl Commit {
             count += write.len();
             bytes += write.bytes();
             write.check()?;
+        }
+        if self.is_exclusive() && count != 1 {
+            return Err(InvalidInput::SweepNotAlone);
         }
         if limits::WRITES_MAX < count {
             return Err(InvalidInput::CommitLength { count });
@@ -224,37 +231,9 @@ pub enum Write {
     },
     /// Stores a snapshot of a stream, so that it need not be read from its beginning.
     Snapshot(Snapshot),
-    /// Deletes messages that are not needed any more. Pending and dead messages stay, as do the
-    /// last of a stream and those of a process or run.
-    Forget {
-        /// The messages.
-        positions: Vec<Position>,
-    },
-    /// Deletes messages that died at this time or before. The last of a stream, which has its
-    /// version, counts as cancelled from then on; those of a process or run stay with it.
-    ForgetDead {
-        /// The messages.
-        positions: Vec<Position>,
-        /// Younger ones stay.
-        until: Timestamp,
-    },
-    /// Records that the sweep has processed all messages up to a position.
-    Swept {
-        /// The position.
-        to: Position,
-    },
-    /// Deletes rows that the sweep has processed; see [`ExpiryRow`].
-    Processed {
-        /// The rows.
-        rows: Vec<ExpiryRow>,
-        /// Whether they are added again with the current time, to be processed later.
-        again: bool,
-    },
-    /// Deletes expired keys; others stay.
-    ExpireKeys {
-        /// The keys.
-        keys: Vec<KeyName>,
-    },
+    /// Deletes old rows that nothing needs. It is the only write of its commit, without
+    /// expectations, and no other commit is in the same transaction.
+    Sweep(Sweep),
     /// Adds a turn to the log of an object, which is created if necessary.
     Turn(Turn),
     /// Stores images of the current pages of an object.
@@ -298,17 +277,6 @@ pub enum Write {
         /// It is also rejected if a message of it died later than this.
         dead_until: Timestamp,
     },
-    /// The same for another entity that has ended: a deleted object, a completed process, an entity
-    /// that was only addressed, or a detached record. An entity that has not ended does not change.
-    /// As long as the receipt counts messages and `erased` is not set, commit the same write again.
-    EraseEnded {
-        /// The entity.
-        entity: EntityId,
-        /// It is rejected if a message of it is younger.
-        until: Timestamp,
-        /// It is also rejected if a message of it died later than this.
-        dead_until: Timestamp,
-    },
     /// Changes an entry.
     Put(Put),
     /// Adds to a counter, unless it would pass its limit. Commits that count do not expect a
@@ -324,14 +292,11 @@ pub enum Write {
 impl Write {
     fn deletes(&self) -> bool {
         match self {
-            Write::Forget { .. }
-            | Write::ForgetDead { .. }
+            Write::Sweep(_)
             | Write::ForgetTurns { .. }
-            | Write::ExpireKeys { .. }
             | Write::ExpireEntries { .. }
             | Write::Erase { .. }
-            | Write::EraseRun { .. }
-            | Write::EraseEnded { .. } => true,
+            | Write::EraseRun { .. } => true,
             Write::Put(put) => put.value.is_none(),
             Write::Append { .. }
             | Write::Remember(_)
@@ -347,20 +312,14 @@ impl Write {
             | Write::Turn(_)
             | Write::Images(_)
             | Write::Run { .. }
-            | Write::KeepRun { .. }
-            | Write::Processed { .. }
-            | Write::Swept { .. } => false,
+            | Write::KeepRun { .. } => false,
         }
     }
 
     fn len(&self) -> usize {
         match self {
             Write::Append { messages, .. } => messages.len(),
-            Write::Forget { positions }
-            | Write::ForgetDead { positions, .. }
-            | Write::ForgetTurns { positions } => positions.len(),
-            Write::Processed { rows, .. } => rows.len(),
-            Write::ExpireKeys { keys } => keys.len(),
+            Write::ForgetTurns { positions } => positions.len(),
             Write::Images(it) => it.images.len(),
             Write::ExpireEntries { entries } => entries.len(),
             Write::Remember(_)
@@ -379,8 +338,7 @@ impl Write {
             | Write::Run { .. }
             | Write::KeepRun { .. }
             | Write::EraseRun { .. }
-            | Write::EraseEnded { .. }
-            | Write::Swept { .. } => 1,
+            | Write::Sweep(_) => 1,
         }
     }
 
@@ -402,11 +360,7 @@ impl Write {
         match self {
             Write::Append { messages, .. } => messages.iter().map(Message::bytes).sum(),
             Write::Remember(it) => 200 + it.reply.as_ref().map_or(0, |reply| reply.as_str().len()),
-            Write::Forget { positions }
-            | Write::ForgetDead { positions, .. }
-            | Write::ForgetTurns { positions } => 8 * positions.len(),
-            Write::Processed { rows, .. } => 40 * rows.len(),
-            Write::ExpireKeys { keys } => keys.iter().map(|it| 20 + it.key.len()).sum(),
+            Write::ForgetTurns { positions } => 8 * positions.len(),
             Write::Turn(it) => 200 + it.input.len() + it.delta.len(),
             Write::Images(it) => it.images.iter().map(|it| 100 + it.data.len()).sum(),
             Write::Settle { error, .. } | Write::Move { error, .. } => {
@@ -419,9 +373,9 @@ impl Write {
             | Write::Close { .. }
             | Write::Erase { .. }
             | Write::KeepRun { .. }
-            | Write::Swept { .. } => 200,
+            | Write::Sweep(_) => 200,
             // Few of these should share a batch: each deletes many rows.
-            Write::EraseRun { .. } | Write::EraseEnded { .. } => 1 << 20,
+            Write::EraseRun { .. } => 1 << 20,
             Write::Run { run, .. } => 200 + run.class().len() + run.name().len(),
             Write::Snapshot(it) => 200 + it.state.as_str().len(),
             Write::Put(it) => 200 + it.entry.key().len() + value_bytes(it),

@@ -56,6 +56,9 @@ pub enum InvalidInput {
         /// Its length.
         len: usize,
     },
+    /// A step of retention together with expectations or other writes.
+    #[error("a sweep must be the only write of its commit, without expectations")]
+    SweepNotAlone,
     /// Too many writes in one commit.
     #[error("commit has {count} writes, limit is {max}; split it", max = limits::WRITES_MAX)]
     CommitLength {

@@ -81,7 +81,7 @@ pub use self::{
         Settlement, State, queue_address,
     },
     records::{Record, Records, RowCache},
-    retention::{ExpiryList, ExpiryRow, KeyName, Retention},
+    retention::{ExpiryList, ExpiryRow, KeyName, Retention, Sweep, SweepList},
     retry::{RetryPolicy, backoff},
     run::{RunCursor, RunFilter, RunPage, RunStatus, RunSummary},
     seal::{Seal, SealError, SealFile, identity_of},

@@ -106,8 +106,9 @@ impl MemoryStore {
         if !happens {
             return Err(StoreError::Closed);
         }
-        let facts = tables.facts(&Needs::of([commit]));
-        let mut plan = plan::plan(facts, self.status.clock.batch_time(), [commit]);
+        let time = self.status.clock.batch_time();
+        let facts = tables.facts(Needs::of([commit], &time));
+        let mut plan = plan::plan(facts, time, [commit]);
         let answer = plan.answers.pop().expect("one commit has one answer");
         tables.apply(&plan);
         if is_answered {

@@ -34,8 +34,8 @@ pub struct Receipt {
     pub claimed: Vec<GrantedClaim>,
     /// The number of deleted messages or expired entries.
     pub forgotten: usize,
-    /// Whether a run or another entity was deleted as a whole.
-    pub erased: bool,
+    /// Whether a sweep may find more rows in the next step.
+    pub more: bool,
     /// The revision of each entry that was put, in order.
     pub revisions: Vec<i64>,
 }

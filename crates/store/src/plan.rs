@@ -7,6 +7,7 @@ mod delivery;
 mod entry;
 mod erase;
 mod facts;
+mod sweep;
 mod table;
 mod turn;
 
@@ -20,7 +21,7 @@ use crate::{
 pub(crate) use self::{
     decide::plan,
     erase::{ERASED, ERASED_MAX},
-    facts::{Brief, Counted, DeadBrief, Erasure, Facts, Needs, TurnBrief},
+    facts::{Brief, Candidates, Counted, DeadBrief, Erasure, Facts, Needs, TurnBrief},
 };
 
 /// A message that is to be delivered.

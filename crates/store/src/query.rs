@@ -5,14 +5,15 @@ use std::ops::RangeInclusive;
 use crate::{
     Address, AgeCursor, Attempt, EntityId, EntityKind, Entry, EntryKey, EntryRange, ExpiryList,
     ExpiryRow, Head, KeyName, ObjectSummary, OldTurn, PageImage, Position, QueueDepth,
-    QueuedMessage, Recorded, RecordedTurn, RunPage, RunStatus, RunSummary, Snapshot, Timestamp,
-    TurnSummary, Version, Work,
+    QueuedMessage, Recorded, RecordedTurn, RunPage, RunStatus, RunSummary, Snapshot, Sweep,
+    SweepList, Timestamp, TurnSummary, Version, Work, plan::Candidates,
 };
 
 /// Declares the queries, each with the rows that answer it.
 macro_rules! queries {
     ($($query:ident $({ $($field:ident: $type:ty),* })? -> $rows:ident;)*) => {
-        /// A read. Every query has a documented method on `dyn Store`.
+        /// A read. Every query has a documented method on `dyn Store`, but for those of
+        /// [`Query::candidates`].
         #[expect(missing_docs, reason = "the methods of `dyn Store` document queries and fields")]
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Query {
@@ -69,7 +70,7 @@ queries! {
     Leased { queue: EntityId, at: Timestamp, limit: usize } -> Queued;
     QueueDepth { queue: EntityId, at: Timestamp } -> Depths;
     NextDue { queue: EntityId, after: Timestamp } -> Times;
-    Unswept { limit: usize } -> Unswept;
+    Unswept { until: Timestamp, limit: usize } -> Numbers;
     ExpiryRow { list: ExpiryList, until: Timestamp, limit: usize } -> ExpiryRow;
     ExpiredKeys { at: Timestamp, limit: usize } -> Keys;
     Head { entity: EntityId } -> Heads;
@@ -94,6 +95,18 @@ queries! {
     Referenced { ids: Vec<EntityId> } -> References;
     Dump -> Texts;
     Violations -> Texts;
+}
+
+impl Query {
+    /// The first rows that a step of retention may delete.
+    pub fn candidates(sweep: Sweep, limit: usize) -> Self {
+        let until = sweep.until;
+        match sweep.list {
+            SweepList::Messages => Query::Unswept { until, limit },
+            SweepList::Listed(list) => Query::ExpiryRow { list, until, limit },
+            SweepList::Keys => Query::ExpiredKeys { at: until, limit },
+        }
+    }
 }
 
 /// Declares the answers: one list for each type of rows.
@@ -131,6 +144,20 @@ macro_rules! answers {
     };
 }
 
+impl Answer {
+    /// The answer to [`Query::candidates`].
+    #[expect(clippy::wildcard_enum_match_arm, reason = "all others answer other queries")]
+    pub(crate) fn into_candidates(self) -> Candidates {
+        let none = Candidates::default();
+        match self {
+            Answer::Numbers(messages) => Candidates { messages, ..none },
+            Answer::ExpiryRow(listed) => Candidates { listed, ..none },
+            Answer::Keys(keys) => Candidates { keys, ..none },
+            _ => none,
+        }
+    }
+}
+
 /// One type of rows, which exactly one answer holds.
 pub(crate) trait Row: Sized {
     /// Takes the rows out; an answer with rows of another type is returned.
@@ -149,7 +176,6 @@ answers! {
     Addresses(Address),
     Snapshots(Snapshot),
     Depths(QueueDepth),
-    Unswept((Position, Timestamp)),
     ExpiryRow(ExpiryRow),
     Keys(KeyName),
     Heads(Head),

@@ -6,10 +6,10 @@ use std::{collections::HashMap, ops::RangeInclusive};
 
 use crate::{
     Address, AgeCursor, Attempt, DueCursor, Dump, EntityId, EntityKind, Entry, EntryKey,
-    EntryRange, ExpiryList, ExpiryRow, Head, KeyName, ObjectSummary, OldTurn, PageImage, Position,
-    Query, QueueDepth, QueuedMessage, Recorded, RecordedTurn, RunCursor, RunFilter, RunPage,
-    RunStatus, RunSummary, Snapshot, Store, StoreError, StreamSummary, Timestamp, Totals,
-    TurnSummary, Version, Work, query::Row,
+    EntryRange, Head, ObjectSummary, OldTurn, PageImage, Position, Query, QueueDepth,
+    QueuedMessage, Recorded, RecordedTurn, RunCursor, RunFilter, RunPage, RunStatus, RunSummary,
+    Snapshot, Store, StoreError, StreamSummary, Timestamp, Totals, TurnSummary, Version, Work,
+    query::Row,
 };
 
 /// Runs with a prefix of the id are found by id and sorted if they are fewer than this; otherwise
@@ -203,34 +203,6 @@ impl dyn Store + '_ {
         after: Timestamp,
     ) -> Result<Option<Timestamp>, StoreError> {
         self.row(Query::NextDue { queue, after }).await
-    }
-
-    /// Reads the next messages that the sweep has not processed (see [`crate::Write::Swept`]), with
-    /// their times.
-    #[crate::boxed]
-    pub async fn unswept(&self, limit: usize) -> Result<Vec<(Position, Timestamp)>, StoreError> {
-        self.rows(Query::Unswept { limit }).await
-    }
-
-    /// Reads the rows that the sweep must process again, since a time or longer, the oldest first.
-    #[crate::boxed]
-    pub async fn expiring(
-        &self,
-        list: ExpiryList,
-        until: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<ExpiryRow>, StoreError> {
-        self.rows(Query::ExpiryRow { list, until, limit }).await
-    }
-
-    /// Reads the keys that have expired at `at`, the first to expire first.
-    #[crate::boxed]
-    pub async fn expired_keys(
-        &self,
-        at: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<KeyName>, StoreError> {
-        self.rows(Query::ExpiredKeys { at, limit }).await
     }
 
     /// The head of an object; `None` if it does not exist.

@@ -35,7 +35,7 @@ pub(crate) struct ClockRecord {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BatchTime {
     pub(crate) record: ClockRecord,
-    /// See [`ClockReport::keys_expired`].
+    /// See [`ClockReport::keys_expired`]. Sweeps delete nothing that is younger.
     pub(crate) keys_expired: Timestamp,
 }
 

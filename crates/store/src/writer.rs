@@ -55,7 +55,7 @@ pub(crate) struct Queue {
 pub(crate) struct Requests {
     receiver: mpsc::Receiver<Request>,
     waiting_bytes: Arc<AtomicUsize>,
-    /// Taken from the queue, but too large for the current batch.
+    /// Taken from the queue, but too large for the current batch, or to be alone.
     held_back: Option<Request>,
 }
 
@@ -156,11 +156,12 @@ impl Requests {
 
     fn fill(&mut self, first: Request) -> Vec<Request> {
         let mut bytes = first.bytes;
+        let is_full = first.commit.is_exclusive();
         let mut batch = vec![first];
-        while batch.len() < limits::BATCH_COMMITS_MAX {
+        while !is_full && batch.len() < limits::BATCH_COMMITS_MAX {
             let Ok(request) = self.receiver.try_recv() else { break };
             bytes += request.bytes;
-            if limits::BATCH_BYTES_MAX < bytes {
+            if limits::BATCH_BYTES_MAX < bytes || request.commit.is_exclusive() {
                 self.held_back = Some(request);
                 break;
             }

@@ -34,7 +34,7 @@ impl Tables {
             Q::Leased { queue, at, limit } => A::Queued(self.leased(queue, at, limit)),
             Q::QueueDepth { queue, at } => A::Depths(vec![self.queue_depth(queue, at)]),
             Q::NextDue { queue, after } => A::Times(Vec::from_iter(self.next_due(queue, after))),
-            Q::Unswept { limit } => A::Unswept(self.unswept(limit)),
+            Q::Unswept { until, limit } => A::Numbers(self.unswept(until, limit)),
             Q::ExpiryRow { list, until, limit } => A::ExpiryRow(self.expiring(list, until, limit)),
             Q::ExpiredKeys { at, limit } => A::Keys(self.expired_keys(at, limit)),
             Q::Head { entity } => A::Heads(Vec::from_iter(self.objects.head(entity))),

@@ -8,8 +8,8 @@ use super::{
 };
 use crate::{
     Address, Attempt, DueCursor, EntityId, EntityKind, ExpiryList, ExpiryRow, KeyName,
-    ObjectSummary, Position, Recorded, SettledAs, Settlement, Snapshot, State, StreamSummary,
-    Timestamp, Totals, Version, Work,
+    ObjectSummary, Position, Query, Recorded, SettledAs, Settlement, Snapshot, State,
+    StreamSummary, Timestamp, Totals, Version, Work,
     plan::{
         Brief, DeadBrief, ERASED, ERASED_MAX, EntityRow, Erasure, Facts, KeyRow, MessageRow, Needs,
         Plan,
@@ -47,9 +47,14 @@ impl Tables {
         ClockRecord { at: self.at, delete_from: self.delete_from }
     }
 
-    pub(super) fn facts(&self, needs: &Needs) -> Facts {
+    pub(super) fn facts(&self, mut needs: Needs) -> Facts {
         let (position, at, swept) = (self.position, self.at, self.swept);
         let mut facts = Facts { position, at, swept, ..Facts::default() };
+        if let Some(sweep) = needs.sweep {
+            facts.candidates =
+                self.answer(Query::candidates(sweep, sweep.list.page())).into_candidates();
+            needs.add_candidates(&facts.candidates);
+        }
         for stream in &needs.streams {
             facts.versions.insert(*stream, self.version(*stream));
             if let Some(origin) = self.entities.get(stream).and_then(|it| it.origin) {
@@ -79,8 +84,8 @@ impl Tables {
                 facts.settled.load(*position, settled.clone());
             }
         }
-        self.objects.facts(needs, &mut facts);
-        self.entries.facts(needs, &mut facts);
+        self.objects.facts(&needs, &mut facts);
+        self.entries.facts(&needs, &mut facts);
         let queues = needs.queues.iter();
         facts.waiting.extend(queues.filter_map(|it| Some((*it, self.depths.get(it)?.0))));
         for id in &needs.erasures {
@@ -384,9 +389,9 @@ impl Tables {
         over.into_iter().take(limit).map(name).collect()
     }
 
-    pub(super) fn unswept(&self, limit: usize) -> Vec<(Position, Timestamp)> {
+    pub(super) fn unswept(&self, until: Timestamp, limit: usize) -> Vec<Position> {
         let next = self.messages.range(self.swept + 1..).take(limit);
-        next.map(|(position, row)| (*position, row.created_at)).collect()
+        next.filter(|(_, row)| row.created_at < until).map(|(position, _)| *position).collect()
     }
 
     pub(super) fn totals(&self) -> Totals {

@@ -21,7 +21,7 @@ pub(crate) fn plan<'a>(
 
 pub(super) struct Batch {
     pub(super) facts: Facts,
-    /// Keys that expire at this time or before are free.
+    /// Keys that expire at this time or before are free, and sweeps delete nothing younger.
     pub(super) keys_expired: Timestamp,
     pub(super) draft: Plan,
     /// Versions of streams that the current commit has changed, with their previous values.
@@ -136,13 +136,7 @@ impl Batch {
                 self.move_to(*position, *lease, to, error.as_deref(), *after)?;
             }
             Write::Revive { position } => self.revive(*position)?,
-            Write::Forget { positions } => positions.iter().for_each(|it| self.forget(*it)),
-            Write::ForgetDead { positions, until } => {
-                positions.iter().for_each(|it| self.forget_dead(*it, *until));
-            }
-            Write::Swept { to } => self.swept(*to),
-            Write::Processed { rows, again } => self.processed(rows, *again),
-            Write::ExpireKeys { keys } => keys.iter().for_each(|it| self.expire_key(it)),
+            Write::Sweep(sweep) => self.sweep(sweep.at_most(self.keys_expired)),
             Write::Close { stream } => {
                 self.facts.closed.set(*stream, Some(self.draft.at));
                 self.ends(*stream);
@@ -157,9 +151,6 @@ impl Batch {
             Write::Run { run, status, expires } => self.run(run, *status, *expires),
             Write::KeepRun { run, keep } => self.keep_run(*run, *keep),
             Write::EraseRun { run, dead_until } => self.erase_run(*run, *dead_until)?,
-            Write::EraseEnded { entity, until, dead_until } => {
-                self.erase_ended(*entity, *until, *dead_until)?;
-            }
             Write::Put(put) => self.put(put),
             Write::Count(count) => self.count(count)?,
             Write::ExpireEntries { entries } => entries.iter().for_each(|it| self.expire(it)),
@@ -186,7 +177,8 @@ impl Batch {
         self.facts.versions.get(&stream).copied().unwrap_or(0)
     }
 
-    /// The lengths of the draft's lists, to truncate them when a commit is rejected.
+    /// The lengths of the draft's lists, to truncate them when a commit is rejected. A sweep is
+    /// alone and never rejected.
     fn lengths(&self) -> Lengths {
         Lengths {
             position: self.draft.position,
@@ -194,15 +186,12 @@ impl Batch {
             messages: self.draft.messages.len(),
             unblocked: self.draft.unblocked.len(),
             attempts: self.draft.attempts.len(),
-            forgotten: self.draft.forgotten.len(),
             turns: self.draft.turns.len(),
             heads_gone: self.draft.heads_gone.len(),
             turns_forgotten: self.draft.turns_forgotten.len(),
             runs_kept: self.draft.runs_kept.len(),
             erased: self.draft.erased.len(),
             put_aside: self.draft.put_aside.len(),
-            cut: self.draft.cut.len(),
-            swept: (self.facts.swept, self.draft.swept),
             counts: (self.draft.pending, self.draft.dead),
         }
     }
@@ -228,13 +217,10 @@ impl Batch {
         self.draft.messages.truncate(lengths.messages);
         self.draft.unblocked.truncate(lengths.unblocked);
         self.draft.attempts.truncate(lengths.attempts);
-        self.draft.forgotten.truncate(lengths.forgotten);
         self.draft.turns.truncate(lengths.turns);
         self.draft.heads_gone.truncate(lengths.heads_gone);
         self.draft.turns_forgotten.truncate(lengths.turns_forgotten);
         self.draft.runs_kept.truncate(lengths.runs_kept);
-        self.draft.cut.truncate(lengths.cut);
-        (self.facts.swept, self.draft.swept) = lengths.swept;
         (self.draft.pending, self.draft.dead) = lengths.counts;
     }
 
@@ -314,14 +300,11 @@ struct Lengths {
     messages: usize,
     unblocked: usize,
     attempts: usize,
-    forgotten: usize,
     turns: usize,
     heads_gone: usize,
     turns_forgotten: usize,
     runs_kept: usize,
     erased: usize,
     put_aside: usize,
-    cut: usize,
-    swept: (Position, Option<Position>),
     counts: (i64, i64),
 }

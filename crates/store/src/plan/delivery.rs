@@ -132,22 +132,6 @@ impl Batch {
         Ok(())
     }
 
-    pub(super) fn forget(&mut self, position: Position) {
-        let Some(brief) = self.facts.messages.get(&position) else { return };
-        let settled = self.facts.settled.get(&position);
-        let dead = settled.is_some_and(|it| it.as_ == SettledAs::Dead);
-        if self.is_last(position, brief)
-            || brief.recorded
-            || dead
-            || self.facts.works.get(&position).is_some()
-        {
-            return;
-        }
-        self.facts.messages.set(position, None);
-        self.draft.forgotten.push(position);
-        self.receipt.forgotten += 1;
-    }
-
     fn log(&mut self, work: &Work, error: &str) {
         let started_at = work.claim.map_or(self.draft.at, |(_, at)| at);
         self.draft.attempts.push(Attempt {

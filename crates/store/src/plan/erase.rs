@@ -1,13 +1,14 @@
 //! Deletes runs and other entities as a whole, lists the rows that the sweep must process again,
 //! and counts messages.
 
-use super::{Brief, DeadBrief, EntityRow, Erasure, Work, decide::Batch};
+use super::{DeadBrief, EntityRow, Erasure, Work, decide::Batch};
 use crate::{
-    Address, EntityId, EntityKind, ExpiryList, ExpiryRow, KeyName, Position, Rejection, SettledAs,
+    Address, EntityId, EntityKind, ExpiryList, ExpiryRow, Position, Rejection, SettledAs,
     Settlement, Timestamp,
 };
 
-/// Maximum messages of one entity that are deleted in one commit.
+/// Maximum messages of one entity that are deleted in one commit. A sweep begins no other entity
+/// after as many.
 pub(crate) const ERASED_MAX: i64 = 2_000;
 
 /// The class of entities with detached records, each under its origin.
@@ -23,40 +24,13 @@ impl Batch {
         Ok(())
     }
 
-    pub(super) fn erase_ended(
-        &mut self,
-        entity: EntityId,
-        until: Timestamp,
-        dead_until: Timestamp,
-    ) -> Result<(), Rejection> {
-        if self.facts.heads.get(&entity).is_some() {
-            return Ok(());
-        }
-        let Some(found) = self.erasable(entity, dead_until)? else { return Ok(()) };
-        if found.is_run {
-            return Ok(());
-        }
-        if !found.is_aside && found.last_at.is_some_and(|it| until < it) {
-            return Err(Rejection::JustWritten { entity });
-        }
-        let Some(version) = found.cut else {
-            self.erase_whole(entity, &found);
-            return Ok(());
-        };
-        // Facts about its messages from before and after the deletion would mix.
-        if self.facts.messages.iter().any(|(_, brief)| brief.stream == entity) {
-            return Err(Rejection::JustWritten { entity });
-        }
-        self.uncount(&found);
-        self.facts.erasures.set(entity, None);
-        self.draft.cut.push((entity, version));
-        self.receipt.forgotten += found.messages;
-        Ok(())
-    }
-
     /// The facts about an entity that is to be deleted; `None` if it does not exist or has not
     /// ended.
-    fn erasable(&self, entity: EntityId, until: Timestamp) -> Result<Option<Erasure>, Rejection> {
+    pub(super) fn erasable(
+        &self,
+        entity: EntityId,
+        until: Timestamp,
+    ) -> Result<Option<Erasure>, Rejection> {
         if self.has_moved(entity) {
             return Err(Rejection::JustWritten { entity });
         }
@@ -81,19 +55,17 @@ impl Batch {
         self.facts.entities.insert(to.id());
         self.draft.entities.push(row);
         self.ended_at(to.id(), Timestamp::MIN);
-        self.receipt.erased = true;
     }
 
-    fn erase_whole(&mut self, entity: EntityId, found: &Erasure) {
+    pub(super) fn erase_whole(&mut self, entity: EntityId, found: &Erasure) {
         self.uncount(found);
         self.forget_entity(entity);
         self.draft.erased.push(entity);
         self.receipt.forgotten += found.messages;
-        self.receipt.erased = true;
     }
 
     /// Subtracts its dead messages. Those that this batch has changed were counted then.
-    fn uncount(&mut self, found: &Erasure) {
+    pub(super) fn uncount(&mut self, found: &Erasure) {
         for dead in &found.dead {
             let goes = found.cut.is_none_or(|it| dead.version <= it);
             if goes && !self.facts.settled.has_changed(&dead.position) {
@@ -208,55 +180,5 @@ impl Batch {
     fn expires(&mut self, list: ExpiryList, position: Position, entity: EntityId) {
         let row = ExpiryRow { list, since: self.draft.at, position, entity };
         self.facts.expiring.set(row, Some(true));
-    }
-
-    /// Whether a message is the last of its stream, to which this batch may have added one.
-    pub(super) fn is_last(&self, position: Position, brief: &Brief) -> bool {
-        self.facts.lasts.get(&brief.stream).map_or(brief.last, |it| *it == position)
-    }
-
-    pub(super) fn processed(&mut self, rows: &[ExpiryRow], again: bool) {
-        for row in rows {
-            self.facts.expiring.set(*row, None);
-            if again {
-                self.expires(row.list, row.position, row.entity);
-            }
-        }
-    }
-
-    /// The sweep never moves backwards.
-    pub(super) fn swept(&mut self, to: Position) {
-        if self.facts.swept < to {
-            self.facts.swept = to;
-            self.draft.swept = Some(to);
-        }
-    }
-
-    pub(super) fn forget_dead(&mut self, position: Position, until: Timestamp) {
-        let Some(brief) = self.facts.messages.get(&position) else { return };
-        let (last, recorded) = (self.is_last(position, brief), brief.recorded);
-        let settled = self.facts.settled.get(&position);
-        let is_old = |it: &&Settlement| it.as_ == SettledAs::Dead && it.at <= until;
-        let Some(settled) = settled.filter(is_old).cloned() else { return };
-        if recorded || self.facts.works.get(&position).is_some() {
-            return;
-        }
-        if last {
-            let cancelled = Settlement { as_: SettledAs::Cancelled, queue: None, ..settled };
-            self.set_settled(position, Some(cancelled));
-            return;
-        }
-        self.set_settled(position, None);
-        self.facts.messages.set(position, None);
-        self.draft.forgotten.push(position);
-        self.receipt.forgotten += 1;
-    }
-
-    pub(super) fn expire_key(&mut self, name: &KeyName) {
-        let key = (name.scope, name.key.clone());
-        if self.facts.keys.get(&key).is_some_and(|it| it.expires_at <= self.keys_expired) {
-            self.facts.keys.set(key, None);
-            self.receipt.forgotten += 1;
-        }
     }
 }

@@ -8,8 +8,9 @@ use super::{
     table::{Table, Undo},
 };
 use crate::{
-    Base, Commit, EntityId, Entry, EntryKey, Expect, ExpiryRow, Head, PageImage, Position,
-    RunSummary, Settlement, Snapshot, Timestamp, Version, Write, sort::sort_by,
+    Base, Commit, EntityId, Entry, EntryKey, Expect, ExpiryList, ExpiryRow, Head, KeyName,
+    PageImage, Position, RunSummary, Settlement, Snapshot, Sweep, Timestamp, Version, Write,
+    sort::sort_by, store_clock::BatchTime,
 };
 
 /// Keys of rows to read, each once, sorted so that every store reads and locks in one order.
@@ -27,10 +28,12 @@ pub(crate) struct Needs {
     pub(crate) spaces: Vec<Box<str>>,
     /// Queues whose room is checked.
     pub(crate) queues: Vec<EntityId>,
+    /// Its candidates are found first, and then what is needed to decide on them is added.
+    pub(crate) sweep: Option<Sweep>,
 }
 
 impl Needs {
-    pub(crate) fn of<'a>(commits: impl IntoIterator<Item = &'a Commit>) -> Self {
+    pub(crate) fn of<'a>(commits: impl IntoIterator<Item = &'a Commit>, time: &BatchTime) -> Self {
         let mut needs = Self::default();
         for commit in commits {
             for expect in &commit.expects {
@@ -48,8 +51,22 @@ impl Needs {
             }
             commit.writes.iter().for_each(|write| needs.add(write));
         }
+        needs.sweep = needs.sweep.map(|it| it.at_most(time.keys_expired));
         needs.sort();
         needs
+    }
+
+    /// Adds what is needed to decide on the candidates of a sweep.
+    pub(crate) fn add_candidates(&mut self, found: &Candidates) {
+        self.messages.extend(&found.messages);
+        for row in &found.listed {
+            match row.list {
+                ExpiryList::Ended => self.erasures.push(row.entity),
+                ExpiryList::Late | ExpiryList::Dead => self.messages.push(row.position),
+            }
+        }
+        self.works.clone_from(&self.messages);
+        self.sort();
     }
 
     fn sort(&mut self) {
@@ -85,10 +102,7 @@ impl Needs {
                 self.entities.push(to.id());
             }
             Write::Revive { position } => self.messages.push(*position),
-            Write::Forget { positions } | Write::ForgetDead { positions, .. } => {
-                self.works.extend(positions);
-                self.messages.extend(positions);
-            }
+            Write::Sweep(sweep) => self.sweep = Some(*sweep),
             Write::Turn(turn) => {
                 self.heads.push(turn.object.id());
                 self.entities.push(turn.object.id());
@@ -101,21 +115,10 @@ impl Needs {
                 self.entities.push(run.id());
             }
             Write::EraseRun { run, .. } => self.erasures.push(*run),
-            Write::EraseEnded { entity, .. } => {
-                self.erasures.push(*entity);
-                self.heads.push(*entity);
-            }
-            Write::ExpireKeys { keys } => {
-                self.keys.extend(keys.iter().map(|it| (it.scope, it.key.clone())));
-            }
             Write::Put(put) => self.entries.push(put.entry.clone()),
             Write::Count(count) => self.entries.push(count.entry.clone()),
             Write::ExpireEntries { entries } => self.entries.extend(entries.iter().cloned()),
-            Write::Close { .. }
-            | Write::Snapshot(_)
-            | Write::KeepRun { .. }
-            | Write::Swept { .. }
-            | Write::Processed { .. } => {}
+            Write::Close { .. } | Write::Snapshot(_) | Write::KeepRun { .. } => {}
         }
     }
 }
@@ -124,6 +127,14 @@ impl Needs {
 fn sort<K: Ord>(keys: &mut Vec<K>) {
     sort_by(keys, K::cmp);
     keys.dedup();
+}
+
+/// The old rows that a step of retention has found, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Candidates {
+    pub(crate) messages: Vec<Position>,
+    pub(crate) listed: Vec<ExpiryRow>,
+    pub(crate) keys: Vec<KeyName>,
 }
 
 /// The part of a stored message that is needed to revive or delete it.
@@ -228,6 +239,8 @@ pub(crate) struct Facts {
     pub(crate) entries: Table<EntryKey, Entry>,
     /// Only what this batch counts. The entries have it, too.
     pub(crate) counts: Table<EntryKey, Counted>,
+    /// Of a sweep.
+    pub(crate) candidates: Candidates,
     /// Lists that have an entry in the store.
     pub(crate) spaces: HashSet<Box<str>>,
 }

@@ -15,11 +15,14 @@ use std::{
 use futures_util::future::{BoxFuture, FutureExt, try_join_all};
 use tokio_postgres::{Client, Error, Row, Statement, types::ToSql};
 
-use super::batch_error::BatchError;
+use super::{
+    batch_error::BatchError,
+    read::{numbered, params},
+};
 use crate::{
-    StoreError,
-    plan::{Facts, Needs, Plan},
-    sql::{CHANGES, READS, RowReader, Value},
+    Query, StoreError, Sweep,
+    plan::{Candidates, Facts, Needs, Plan},
+    sql::{CHANGES, Dialect, READS, RowReader, Value},
 };
 
 /// The statements of a connection, prepared.
@@ -86,6 +89,19 @@ impl Statements {
         written.map_err(WriteFailure::Statement)?;
         committed.map_err(WriteFailure::Commit)
     }
+}
+
+/// Finds the rows that a sweep may delete, in a round trip of its own.
+pub(super) async fn candidates(client: &Client, sweep: Sweep) -> Result<Candidates, BatchError> {
+    let query = Query::candidates(sweep, sweep.list.page());
+    let mut found = query.no_rows();
+    for statement in query.statements(Dialect::Postgres) {
+        for row in client.query(&numbered(&statement), &params(&statement)).await? {
+            let added = found.add(&row, statement.text);
+            added.map_err(|error| BatchError::Bug(error.to_string()))?;
+        }
+    }
+    Ok(found.into_candidates())
 }
 
 /// Waits for the rows of the reads.

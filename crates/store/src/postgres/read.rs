@@ -130,11 +130,11 @@ async fn query(client: &mut Client, statements: &[Statement]) -> Result<Vec<Vec<
 }
 
 /// The statement with the parameter numbers of PostgreSQL.
-fn numbered(statement: &Statement) -> String {
+pub(super) fn numbered(statement: &Statement) -> String {
     statement.sql.replace('?', "$")
 }
 
-fn params(statement: &Statement) -> Vec<&(dyn ToSql + Sync)> {
+pub(super) fn params(statement: &Statement) -> Vec<&(dyn ToSql + Sync)> {
     statement.params.iter().map(param).collect()
 }
 

@@ -213,13 +213,13 @@ impl Writer {
         let asked_at = SystemClock.elapsed();
         self.session.session.take_warning();
         crash::point("commit.begun");
-        let needs = Needs::of(batch.iter().map(|it| &it.commit));
-        let facts = match self.in_time(self.begin(&needs)).await {
+        let time = self.status.clock.batch_time();
+        let commits = || batch.iter().map(|it| &it.commit);
+        let facts = match self.in_time(self.begin(Needs::of(commits(), &time))).await {
             Ok(facts) => facts,
             Err(error) => return Err(self.undo(error).await.into()),
         };
-        let plan =
-            plan::plan(facts, self.status.clock.batch_time(), batch.iter().map(|it| &it.commit));
+        let plan = plan::plan(facts, time, commits());
         let plan = Box::new(Plan { lineage: self.lineage, ..plan });
         crash::point("commit.planned");
         let written = self.in_time(self.finish(&plan)).await;
@@ -245,22 +245,35 @@ impl Writer {
         }
     }
 
-    /// Begins, checks the fence and reads the needed rows, in one round trip.
-    async fn begin(&self, needs: &Needs) -> Result<Facts, BatchError> {
+    /// Begins, checks the fence and reads the needed rows, in one round trip; a sweep first finds
+    /// its rows in another one.
+    async fn begin(&self, mut needs: Needs) -> Result<Facts, BatchError> {
         let (session, client) = (&self.session, self.session.client());
         let before = self.link.acknowledged().batch;
         let fence: [&(dyn ToSql + Sync); 3] = [&self.batch, &self.epoch, &before];
-        let keys = batch::keys(needs);
         // Sent in this order without waiting.
         let begun = send(client.batch_execute("BEGIN")).await;
         let fenced = send(client.execute(&session.fence, &fence)).await;
+        let fenced = async {
+            begun.wait().await?;
+            if fenced.wait().await? != 1 {
+                // Another process has the store, or this is another database.
+                return Err(BatchError::Lost("the row of the owner has changed".into()));
+            }
+            Ok(())
+        };
+        let Some(sweep) = needs.sweep else {
+            let keys = batch::keys(&needs);
+            let read = session.statements.read(client, &keys).await;
+            fenced.await?;
+            return batch::facts(read).await;
+        };
+        fenced.await?;
+        let candidates = batch::candidates(client, sweep).await?;
+        needs.add_candidates(&candidates);
+        let keys = batch::keys(&needs);
         let read = session.statements.read(client, &keys).await;
-        begun.wait().await?;
-        if fenced.wait().await? != 1 {
-            // Another process has the store, or this is another database.
-            return Err(BatchError::Lost("the row of the owner has changed".into()));
-        }
-        batch::facts(read).await
+        Ok(Facts { candidates, ..batch::facts(read).await? })
     }
 
     /// Writes and commits, in one round trip. The outer error is one of COMMIT itself, whatever its

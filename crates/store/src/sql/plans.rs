@@ -75,7 +75,7 @@ fn examples(kind: QueryKind) -> Vec<Query> {
         K::Leased => vec![Q::Leased { queue: id, at, limit }],
         K::QueueDepth => vec![Q::QueueDepth { queue: id, at }],
         K::NextDue => vec![Q::NextDue { queue: id, after: at }],
-        K::Unswept => vec![Q::Unswept { limit }],
+        K::Unswept => vec![Q::Unswept { until: at, limit }],
         K::ExpiryRow => vec![Q::ExpiryRow { list: ExpiryList::Dead, until: at, limit }],
         K::ExpiredKeys => vec![Q::ExpiredKeys { at, limit }],
         K::Head => vec![Q::Head { entity: id }],

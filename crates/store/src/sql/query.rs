@@ -38,7 +38,7 @@ impl Query {
             Q::Leased { queue, at, limit } => (&queries::LEASED, params![queue, at, limit]),
             Q::QueueDepth { queue, at } => (queries::DEPTH, params![queue, at, DEPTH_SEEN_MAX]),
             Q::NextDue { queue, after } => (queries::NEXT_DUE, params![queue, after]),
-            Q::Unswept { limit } => (queries::SWEEP, params![limit]),
+            Q::Unswept { until, limit } => (queries::SWEEP, params![until, limit]),
             Q::ExpiryRow { list, until, limit } => {
                 (&queries::EXPIRING, params![list.tag(), until, limit])
             }
@@ -111,7 +111,6 @@ impl Answer {
             Answer::Addresses(found) => found.push(row.address()?),
             Answer::Snapshots(found) => found.push(Stored::read(row)?),
             Answer::Depths(found) => found.push(queries::depth(row)?),
-            Answer::Unswept(found) => found.push((row.int()?, row.time()?)),
             Answer::ExpiryRow(found) => found.push(Stored::read(row)?),
             Answer::Keys(found) => found.push(queries::key_name(row)?),
             Answer::Heads(found) => found.push(Stored::read(row)?),

@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use rusqlite::{Connection, params_from_iter};
 
-use super::row::each_row;
+use super::{readers::answer, row::each_row};
 use crate::{
-    EntityId, Head, Position, StoreError, Version,
+    EntityId, Head, Position, Query, StoreError, Version,
     plan::{Facts, Needs, Plan},
     sql::{CHANGES, READS, RowReader, Value, Values},
 };
@@ -82,6 +82,11 @@ pub(super) fn read(
     known: &WriterCache,
 ) -> Result<Facts, StoreError> {
     let mut facts = Facts::default();
+    if let Some(sweep) = needs.sweep {
+        let found = answer(connection, Query::candidates(sweep, sweep.list.page()))?;
+        facts.candidates = found.into_candidates();
+        needs.add_candidates(&facts.candidates);
+    }
     known.load(&mut needs, &mut facts);
     let mut values: Values<'_> = [Value::Null; _];
     for read in READS.iter() {

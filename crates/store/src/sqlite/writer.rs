@@ -126,11 +126,11 @@ impl Writer {
         if epoch != self.epoch {
             return Err(self.fenced());
         }
-        let needs = Needs::of(batch.iter().map(|it| &it.commit));
-        let facts = batch::read(connection, needs, &self.known)?;
+        let time = self.status.clock.batch_time();
+        let commits = || batch.iter().map(|it| &it.commit);
+        let facts = batch::read(connection, Needs::of(commits(), &time), &self.known)?;
         self.status.count_steps(take_steps());
-        let plan =
-            plan::plan(facts, self.status.clock.batch_time(), batch.iter().map(|it| &it.commit));
+        let plan = plan::plan(facts, time, commits());
         crash::point("commit.planned");
         if !plan.is_empty() {
             batch::write(connection, &plan)?;

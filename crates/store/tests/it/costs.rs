@@ -1,8 +1,8 @@
 //! The cost of queries: the same in a store that is forty times as large.
 
 use steadfast_store::{
-    Address, Commit, DueCursor, EntityKind, ExpiryList, Json, Message, RunFilter, RunStatus,
-    Timestamp, Turn, Write, queue_address,
+    Address, Commit, DueCursor, EntityKind, ExpiryList, Json, Message, Query, RunFilter, RunStatus,
+    Sweep, SweepList, Timestamp, Turn, Write, queue_address,
 };
 
 use crate::lab::{Lab, START};
@@ -51,6 +51,10 @@ async fn fill(lab: &Lab, numbers: std::ops::Range<usize>) {
 async fn costs(lab: &Lab) -> Vec<(&'static str, u64)> {
     let (store, queue) = (&*lab.store, queue_address("q").unwrap());
     let middle = Address::new(EntityKind::Object, "a", "0000150").unwrap();
+    let candidates = |list| {
+        let sweep = Sweep { list, until: START, dead_until: START };
+        store.read(Query::candidates(sweep, 50))
+    };
     let mut costs = Vec::new();
     macro_rules! cost {
         ($($question:literal: $ask:expr),* $(,)?) => {
@@ -80,8 +84,8 @@ async fn costs(lab: &Lab) -> Vec<(&'static str, u64)> {
         "dead messages": store.dead(0, 50),
         "due work": store.due(DueCursor::START, 50),
         "all messages": store.read_all(0, 50),
-        "messages before the sweep": store.unswept(50),
-        "the lists of the sweep": store.expiring(ExpiryList::Ended, START, 50),
+        "messages before the sweep": candidates(SweepList::Messages),
+        "the lists of the sweep": candidates(SweepList::Listed(ExpiryList::Ended)),
         "old turns": store.old_turns(0, 50),
         "objects with a long history": store.heads(1 << 30, 0, 50),
         "old runs": store.expired_runs(START, 50),

@@ -7,7 +7,7 @@ use steadfast_store::{
     Address, AgeCursor, Answer, Cause, Clock, Commit, Complete, Count, Due, DueCursor, EntityId,
     EntityKind, Entropy, EntryKey, EntryRange, Expect, ExpiryList, Images, Json, Lease, Message,
     PageImage, Put, Query, QueryKind, Remember, Retention, RunCursor, RunPage, RunStatus,
-    SeededEntropy, SettledAs, Snapshot, Task, Timestamp, Turn, Write, sweep,
+    SeededEntropy, SettledAs, Snapshot, Sweep, SweepList, Task, Timestamp, Turn, Write, sweep,
 };
 
 use crate::lab::{Lab, address, address_of};
@@ -122,7 +122,7 @@ impl Maker {
                 let messages = (0..self.below(4) as usize).map(|it| self.message(it)).collect();
                 Write::Append { stream: self.stream(), messages }
             }
-            5..=6 => Write::Claim { position, lease: self.lease(), lasts: self.wait() },
+            5..=6 | 15 => Write::Claim { position, lease: self.lease(), lasts: self.wait() },
             7..=8 => {
                 let as_ = [SettledAs::Done, SettledAs::Dead, SettledAs::Cancelled];
                 let as_ = as_[self.below(3) as usize];
@@ -156,7 +156,6 @@ impl Maker {
                 let stream = self.stream_or_run().id();
                 Write::Snapshot(Snapshot { stream, version, code, state })
             }
-            15 => Write::Forget { positions: vec![position, position - 3] },
             16..=18 => {
                 let delta = vec![1; self.below(9) as usize].into();
                 let chk = self.below(3) as u32;
@@ -233,7 +232,21 @@ impl Maker {
         Write::Put(Put { entry: self.entry(), value, reference, expires })
     }
 
+    fn sweep(&self) -> Sweep {
+        let list = match self.below(5) {
+            0 => SweepList::Messages,
+            1 => SweepList::Keys,
+            it => SweepList::Listed(
+                [ExpiryList::Dead, ExpiryList::Ended, ExpiryList::Late][it as usize - 2],
+            ),
+        };
+        Sweep { list, until: self.time(), dead_until: self.time() }
+    }
+
     fn commit(&self) -> Commit {
+        if self.one_in(20) {
+            return Commit::of(Write::Sweep(self.sweep()));
+        }
         let mut commit = Commit::default();
         for _ in 0..=self.below(3) {
             commit = commit.write(self.write());
@@ -378,7 +391,7 @@ impl Maker {
             K::Leased => Q::Leased { queue: id, at, limit },
             K::QueueDepth => Q::QueueDepth { queue: id, at },
             K::NextDue => Q::NextDue { queue: id, after: at },
-            K::Unswept => Q::Unswept { limit },
+            K::Unswept => Q::Unswept { until: at, limit },
             K::ExpiryRow => {
                 let lists = [ExpiryList::Dead, ExpiryList::Ended, ExpiryList::Late];
                 Q::ExpiryRow { list: lists[self.below(3) as usize], until: at, limit }

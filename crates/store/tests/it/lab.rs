@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use steadfast_store::{
     Address, Commit, EntityKind, Entropy, Json, Lease, ManualClock, MemoryStore, Message,
     OpenError, Outcome, Position, PostgresOptions, PostgresStore, Receipt, Rejection,
-    SeededEntropy, SettledAs, SqliteOptions, SqliteStore, Store, Streams, Timestamp, Version,
-    Write,
+    SeededEntropy, SettledAs, SqliteOptions, SqliteStore, Store, Streams, Sweep, SweepList,
+    Timestamp, Version, Write,
 };
 
 /// The initial time of every lab.
@@ -131,6 +131,13 @@ impl Lab {
         let lease = number.map(lease);
         let as_ = SettledAs::Done;
         self.commit(Commit::of(Write::Settle { position, lease, as_, error: None })).await
+    }
+
+    /// One step of a sweep over all messages so far; returns the number of deleted ones.
+    pub(crate) async fn forget(&self) -> usize {
+        let until = self.store.clock().now();
+        let step = Sweep { list: SweepList::Messages, until, dead_until: until };
+        self.committed(Commit::of(Write::Sweep(step))).await.forgotten
     }
 
     pub(crate) async fn version(&self, stream: &Address) -> Version {

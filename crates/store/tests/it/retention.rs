@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use steadfast_store::{
-    Address, Commit, EntityKind, Outcome, Remember, Retention, SettledAs, Turn, Write, sweep,
+    Address, Clock, Commit, EntityKind, Expect, ExpiryList, InvalidInput, Moment, Outcome, Query,
+    Remember, Retention, SettledAs, StoreError, Sweep, SweepList, Timestamp, Turn, Write, sweep,
 };
 
-use crate::lab::{Lab, address, command, event};
+use crate::lab::{Lab, address, address_of, command, event};
 
 crate::laws::laws!(
     retention_deletes_old_settled_messages_and_nothing_else,
@@ -14,6 +15,11 @@ crate::laws::laws!(
     keys_are_removed_when_their_time_is_over,
     messages_of_a_state_stay_until_their_stream_is_closed,
     a_message_that_is_not_needed_after_the_sweep_is_deleted_by_a_later_one,
+    a_message_that_is_not_needed_around_a_step_that_passes_it_is_deleted,
+    a_step_deletes_a_bounded_number_of_messages_and_moves_the_cursor_with_them,
+    a_step_begins_no_other_entity_after_many_messages,
+    a_step_deletes_nothing_while_the_clock_is_not_reliable,
+    a_step_is_alone_in_its_commit,
     an_object_that_was_deleted_leaves_nothing_behind_and_not_too_early,
 );
 
@@ -88,16 +94,9 @@ async fn messages_of_a_state_stay_until_their_stream_is_closed(lab: Lab) {
     lab.assert_sound().await;
 }
 
-async fn a_message_that_is_not_needed_after_the_sweep_is_deleted_by_a_later_one(lab: Lab) {
-    let stream = address("a");
-    let late = lab.command(&stream).await;
-    let last = lab.append(&address("b"), vec![event("last")]).await[0];
-    lab.append(&stream, vec![event("newer")]).await;
-    lab.clock.advance(Duration::from_hours(2));
-    assert_eq!(sweep(&*lab.store, KEEP).await.unwrap(), 0, "one is pending, two are the last");
-    // In the same batch as a sweep that passes it, before it and after it.
-    let to = lab.store.totals().await.unwrap().position;
-    let pass = Commit::of(Write::Forget { positions: vec![late, last] }).write(Write::Swept { to });
+/// A message becomes free just before a step that passes it, another one just after.
+async fn free_around_a_step(lab: &Lab, late: i64) {
+    let pass = Commit::of(Write::Sweep(step(lab)));
     let next = Write::Append { stream: address("b"), messages: vec![event("next")] };
     let as_ = SettledAs::Done;
     let settle = Write::Settle { position: late, lease: None, as_, error: None };
@@ -110,6 +109,90 @@ async fn a_message_that_is_not_needed_after_the_sweep_is_deleted_by_a_later_one(
     let left: Vec<&str> = left.iter().map(|it| &*it.message_type).collect();
     assert_eq!(left, ["newer", "next"], "only the last of each stream is left");
     lab.assert_sound().await;
+}
+
+/// One message is pending, and two are the last of their streams.
+async fn needed(lab: &Lab) -> i64 {
+    let stream = address("a");
+    let late = lab.command(&stream).await;
+    lab.append(&address("b"), vec![event("last")]).await;
+    lab.append(&stream, vec![event("newer")]).await;
+    lab.clock.advance(Duration::from_hours(2));
+    late
+}
+
+async fn a_message_that_is_not_needed_after_the_sweep_is_deleted_by_a_later_one(lab: Lab) {
+    let late = needed(&lab).await;
+    assert_eq!(sweep(&*lab.store, KEEP).await.unwrap(), 0, "one is pending, two are the last");
+    free_around_a_step(&lab, late).await;
+}
+
+async fn a_message_that_is_not_needed_around_a_step_that_passes_it_is_deleted(lab: Lab) {
+    let late = needed(&lab).await;
+    free_around_a_step(&lab, late).await;
+}
+
+async fn a_step_deletes_a_bounded_number_of_messages_and_moves_the_cursor_with_them(lab: Lab) {
+    let a = address("a");
+    lab.append(&a, (0..700).map(|_| event("x")).collect()).await;
+    lab.clock.advance(Duration::from_hours(2));
+    let unswept = async || {
+        let step = Sweep { until: Timestamp::MAX, ..step(&lab) };
+        lab.store.read(Query::candidates(step, 9_000)).await.unwrap().len()
+    };
+    for (deleted, more, left) in [(500, true, 200), (199, false, 0), (0, false, 0)] {
+        let done = lab.committed(Commit::of(Write::Sweep(step(&lab)))).await;
+        assert_eq!((done.forgotten, done.more, unswept().await), (deleted, more, left));
+        lab.assert_sound().await;
+    }
+}
+
+async fn a_step_begins_no_other_entity_after_many_messages(lab: Lab) {
+    let process = |name: usize| address_of(EntityKind::Process, "checkout", &name.to_string());
+    for name in 0..3 {
+        lab.append(&process(name), (0..1_500).map(|_| event("x")).collect()).await;
+        lab.committed(Commit::of(Write::Close { stream: process(name).id() })).await;
+    }
+    lab.clock.advance(Duration::from_hours(2));
+    let ended = Sweep { list: SweepList::Listed(ExpiryList::Ended), ..step(&lab) };
+    for (deleted, more) in [(3_000, true), (1_500, false), (0, false)] {
+        let done = lab.committed(Commit::of(Write::Sweep(ended))).await;
+        assert_eq!((done.forgotten, done.more), (deleted, more));
+        lab.assert_sound().await;
+    }
+}
+
+async fn a_step_deletes_nothing_while_the_clock_is_not_reliable(lab: Lab) {
+    let a = address("a");
+    lab.append(&a, vec![event("x"), event("last")]).await;
+    lab.committed(Commit::of(Write::Remember(Remember::new(a.id(), "k", b"").unwrap()))).await;
+    let before = lab.store.dump().await.unwrap();
+    // Whatever time its caller believes in.
+    lab.clock.set(lab.clock.now().after(Duration::from_hours(24 * 90)));
+    for list in [SweepList::Messages, SweepList::Listed(ExpiryList::Ended), SweepList::Keys] {
+        let sweep = Sweep { list, until: Timestamp::MAX, dead_until: Timestamp::MAX };
+        assert_eq!(lab.committed(Commit::of(Write::Sweep(sweep))).await.forgotten, 0);
+        assert_eq!(lab.store.dump().await.unwrap(), before);
+    }
+}
+
+async fn a_step_is_alone_in_its_commit(lab: Lab) {
+    let step = || Write::Sweep(step(&lab));
+    let (stream, version) = (address("a").id(), 0);
+    for commit in [
+        Commit::of(step()).write(step()),
+        Commit::of(Write::Close { stream }).write(step()),
+        Commit::of(step()).expect(Expect::Version { stream, version }),
+    ] {
+        let error = lab.store.commit(commit).await.unwrap_err();
+        assert!(matches!(error, StoreError::Invalid(InvalidInput::SweepNotAlone)), "{error}");
+    }
+}
+
+/// A step over all messages so far.
+fn step(lab: &Lab) -> Sweep {
+    let (list, until) = (SweepList::Messages, lab.clock.now());
+    Sweep { list, until, dead_until: until }
 }
 
 async fn an_object_that_was_deleted_leaves_nothing_behind_and_not_too_early(lab: Lab) {
@@ -138,4 +221,58 @@ async fn an_object_that_was_deleted_leaves_nothing_behind_and_not_too_early(lab:
     }
     assert_eq!(lab.version(&object).await, 0);
     lab.assert_sound().await;
+}
+
+/// Something for each step of a sweep, and for several steps over a long record.
+async fn fill(lab: &Lab) {
+    let (a, b) = (address("a"), address("b"));
+    let positions = lab.append(&a, vec![event("x"), command(&a), command(&a), event("y")]).await;
+    lab.append(&b, vec![command(&a), event("z")]).await;
+    lab.append(&b, (0..600).map(|_| event("many")).collect()).await;
+    let (position, as_) = (positions[1], SettledAs::Dead);
+    lab.committed(Commit::of(Write::Settle { position, lease: None, as_, error: None })).await;
+    let process = address_of(EntityKind::Process, "checkout", "1");
+    lab.append(&process, (0..2_100).map(|_| event("x")).collect()).await;
+    let key = Remember::new(a.id(), "k", b"").unwrap().keep(Duration::from_hours(1));
+    let close = Write::Close { stream: process.id() };
+    lab.committed(Commit::of(close).write(Write::Remember(key))).await;
+    lab.clock.advance(Duration::from_hours(2));
+    // The last one is needed until after a step has passed it.
+    lab.settle(positions[2], None).await.committed().unwrap();
+}
+
+/// The rows that are left when a sweep is killed at its n-th step and is done again; `None` if it
+/// has fewer steps.
+async fn left_after(kill: Option<(usize, Moment)>) -> Option<Vec<String>> {
+    let keep = Retention { keep_dead: KEEP.keep, ..KEEP };
+    let mut lab = Lab::memory().await;
+    fill(&lab).await;
+    if let Some((step, moment)) = kill {
+        lab.memory.as_ref().unwrap().crash_at(step, moment);
+        if sweep(&*lab.store, keep).await.is_ok() {
+            return None;
+        }
+    }
+    lab.restart().await;
+    for _ in 0..3 {
+        lab.clock.advance(Duration::from_hours(2));
+        sweep(&*lab.store, keep).await.unwrap();
+    }
+    lab.assert_sound().await;
+    let rows = lab.store.dump().await.unwrap().rows;
+    Some(rows.into_iter().filter(|it| !it.starts_with("counter")).collect())
+}
+
+#[tokio::test]
+async fn a_sweep_that_is_killed_at_any_step_is_completed_by_the_next_one() {
+    let expected = left_after(None).await.unwrap();
+    let mut steps = 0;
+    for step in 1.. {
+        let Some(left) = left_after(Some((step, Moment::Before))).await else { break };
+        assert_eq!(left, expected, "killed before step {step}");
+        let left = left_after(Some((step, Moment::After))).await.unwrap();
+        assert_eq!(left, expected, "killed after step {step}");
+        steps = step;
+    }
+    assert!(8 < steps, "{steps}");
 }
