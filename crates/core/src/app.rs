@@ -19,9 +19,8 @@ use crate::{
     bucket::{self, Blobs, BucketName, BucketOptions},
     object::{CallList, ObjectsBuilder},
     process::{Execute, Process, Processes, Published},
-    queue,
-    runtime::Extensions,
-    runtime::{BeforeWork, check_all},
+    queue::{BatchAdapter, QueueDeclarations, SingleAdapter},
+    runtime::{BeforeWork, Extensions, check_all},
     script::Script,
     workflow::{Runs, Workflow},
 };
@@ -102,7 +101,7 @@ pub struct App {
     pub(crate) workflows: Vec<(&'static str, AddWorkflow)>,
     pub(crate) on_open: Vec<OnOpen>,
     pub(crate) before_work: Vec<BeforeWork>,
-    pub(crate) queues: queue::QueueDeclarations,
+    pub(crate) queues: QueueDeclarations,
     pub(crate) buckets: bucket::BucketDeclarations,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) object_options: ObjectOptions,
@@ -134,7 +133,7 @@ impl App {
             workflows: Vec::new(),
             on_open: Vec::new(),
             before_work: Vec::new(),
-            queues: queue::QueueDeclarations::default(),
+            queues: QueueDeclarations::default(),
             buckets: bucket::BucketDeclarations::default(),
             entropy: Arc::new(SeededEntropy::from_system()),
             object_options: ObjectOptions::default(),
@@ -251,7 +250,7 @@ impl App {
         options: ConsumeOptions,
     ) -> Self {
         if self.claim_consumer(queue.name(), options) {
-            self.queues.consume(queue.name(), consumer, options);
+            self.queues.consume(queue.name(), Arc::new(SingleAdapter(consumer)), options);
         }
         self
     }
@@ -272,7 +271,7 @@ impl App {
         options: ConsumeOptions,
     ) -> Self {
         if self.claim_consumer(queue.name(), options) {
-            self.queues.consume_batches(queue.name(), consumer, options);
+            self.queues.consume(queue.name(), Arc::new(BatchAdapter(consumer)), options);
         }
         self
     }

@@ -9,7 +9,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
-use steadfast_store::Timestamp;
+use steadfast_store::{StoreError, Timestamp};
 
 /// A type that can be serialized and read back: any owned serde type.
 #[diagnostic::on_unimplemented(
@@ -28,6 +28,11 @@ pub(crate) fn to_value<T: Serialize>(value: &T) -> serde_json::Result<Value> {
 /// Reads a value from a JSON tree.
 pub(crate) fn from_value<T: DeserializeOwned>(value: &Value) -> serde_json::Result<T> {
     serde_json::from_str(&value.to_string())
+}
+
+/// Reads a value that the store has: one that cannot be read is damaged.
+pub(crate) fn read_stored<T: DeserializeOwned>(json: &str) -> Result<T, StoreError> {
+    serde_json::from_str(json).map_err(|error| StoreError::Corrupt { reason: error.to_string() })
 }
 
 /// The path of the field that `error` is about, for example `after.secs` or `names[1]`; `.` is all

@@ -23,7 +23,10 @@ use steadfast_store::{
 };
 use tokio::{sync::watch, task::JoinHandle};
 
-pub(crate) use self::{attempt::panic_message, handler::QueueListener};
+pub(crate) use self::{
+    attempt::panic_message,
+    handler::{QueueListener, cancelled, done},
+};
 use self::{
     engine::Engine,
     index::{Bounds, Index},

@@ -16,6 +16,7 @@ mod error;
 mod idempotency;
 mod name_map;
 pub mod object;
+mod on_drop;
 mod open;
 mod places;
 pub mod process;

@@ -70,6 +70,7 @@ pub use self::{
 };
 pub(crate) use self::{
     call::call_error,
+    effect::call_message,
     request::{CallKey, sweep_run_replies},
     transaction::TurnState,
 };

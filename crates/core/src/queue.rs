@@ -25,7 +25,6 @@ mod views;
 mod window;
 mod worker;
 
-pub(crate) use self::queues::QueueDeclarations;
 pub use self::{
     consumer::{Batch, BatchConsumer, ConsumeOptions, Consumer, Delivery, Settled, SettledBatch},
     error::QueueError,
@@ -37,4 +36,8 @@ pub use self::{
     send::{Outgoing, SEND_MAX},
     views::{PeekState, QueueMessageView, QueuePage, QueueView},
     worker::QUEUE_CRASH_POINTS,
+};
+pub(crate) use self::{
+    consumer::{BatchAdapter, SingleAdapter},
+    queues::QueueDeclarations,
 };

@@ -31,6 +31,7 @@ use crate::{
     Audit, BucketError, Buckets, Dispatcher, Objects, Queues, Result, RetentionSettings, Runs,
     Sessions, StartError, Tokens,
     client::{AnyProgram, Client},
+    on_drop::on_drop,
     open,
     process::Processes,
 };
@@ -70,8 +71,17 @@ impl RunningProgram {
     /// Begins the shutdown, once.
     fn begin_stop(&self) {
         if !self.0.stop_began.swap(true, Ordering::Relaxed) {
-            let stopped = StopGuard(self.0.clone());
-            self.0.tokio.spawn(async move { stopped.0.stop().await }.boxed());
+            let (state, stopped) = (self.0.clone(), self.0.clone());
+            // Callers of `stop` are woken even if the shutdown panics.
+            let stopped = on_drop(move || {
+                stopped.ended.send_replace(true);
+                stopped.closed.send_replace(true);
+            });
+            let stop = async move {
+                state.stop().await;
+                drop(stopped);
+            };
+            self.0.tokio.spawn(stop.boxed());
         }
     }
 }
@@ -183,7 +193,7 @@ impl State {
             .route(self.processes.clone())
             .route(self.objects.clone())
             .route(self.runs.clone())
-            .queues(self.queues.clone());
+            .queue_listener(self.queues.clone());
         let _ = self.dispatcher.set(dispatcher.start().await?);
         Ok(())
     }
@@ -235,16 +245,6 @@ impl State {
         if timeout(CLOSE_TIMEOUT, close).await.is_err() {
             tracing::warn!("store not closed in time");
         }
-    }
-}
-
-/// Wakes callers of `stop`, also if the shutdown panics.
-struct StopGuard(OpaqueArc<State>);
-
-impl Drop for StopGuard {
-    fn drop(&mut self) {
-        self.0.ended.send_replace(true);
-        self.0.closed.send_replace(true);
     }
 }
 

@@ -32,6 +32,7 @@ mod step;
 mod turn;
 mod view;
 
+pub(crate) use self::ctx::Environment;
 pub use self::{
     begin::StartedRecord,
     ctx::{Ctx, Either},
@@ -41,7 +42,7 @@ pub use self::{
     list::{RunItem, RunList, RunQuery, WorkflowCounts},
     look::HistoryEntry,
     record::{Progress, Report, StepInput},
-    runs::{Run, Runs},
+    runs::Runs,
     status::{Phase, StartOutcome, Status, StepStatus},
     step::{Backoff, Retry, Step},
     turn::{RunEnded, RunStart},

@@ -193,6 +193,11 @@ impl Message {
         })
     }
 
+    /// Its action, type and data.
+    pub fn content(&self) -> (&'static str, &str, &Json) {
+        (self.action, &self.message_type, &self.data)
+    }
+
     /// Makes it an event.
     pub fn event(mut self) -> Self {
         self.kind = MessageKind::Event;

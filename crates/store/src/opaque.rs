@@ -2,7 +2,6 @@
 
 use std::{
     any::Any,
-    fmt,
     marker::PhantomData,
     ops::Deref,
     sync::{Arc, Weak},
@@ -46,11 +45,6 @@ impl<T> OpaqueArc<T> {
     pub fn downgrade(&self) -> OpaqueWeak<T> {
         OpaqueWeak { value: Arc::downgrade(&self.value), kind: PhantomData }
     }
-
-    /// How many keep the value.
-    pub fn strong_count(&self) -> usize {
-        Arc::strong_count(&self.value)
-    }
 }
 
 impl<T> OpaqueWeak<T> {
@@ -77,17 +71,5 @@ impl<T> Clone for OpaqueArc<T> {
 impl<T> Clone for OpaqueWeak<T> {
     fn clone(&self) -> Self {
         Self { value: self.value.clone(), kind: PhantomData }
-    }
-}
-
-impl<T> Default for OpaqueWeak<T> {
-    fn default() -> Self {
-        Self { value: Weak::<()>::new(), kind: PhantomData }
-    }
-}
-
-impl<T> fmt::Debug for OpaqueArc<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OpaqueArc")
     }
 }

@@ -177,7 +177,7 @@ async fn a_secret_in_a_url_is_for_the_one_who_is_asked() {
         assert!(heads.contains(&format!("?token={secret} ")), "{heads}");
     }
     let run = format!("{id}-{}", shown.sequence);
-    let run = app.runs().run("compare-environments", &run).await.unwrap();
+    let run = app.runs().look("compare-environments", &run).await.unwrap();
     assert!(!format!("{run:?}").contains(secret), "{run:?}");
 }
 

@@ -27,11 +27,11 @@ async fn invoice(app: &TestApp, amounts: &[i64]) -> Result<Status> {
     let input = InvoiceInput { customer: "Ada".into(), amounts: amounts.into() };
     app.start(Invoice::at("i-1"), input).await?;
     app.settle().await;
-    Ok(app.runs().run("invoice", "i-1").await?.status)
+    Ok(app.runs().status("invoice", "i-1").await?)
 }
 
 async fn output(app: &TestApp, id: &str) -> Result<OrderOutput> {
-    let status = app.runs().run("order", id).await?.status;
+    let status = app.runs().status("order", id).await?;
     let Status::Complete(output) = status else {
         return Err(Error::retryable(format!("{status:?}")));
     };
@@ -47,7 +47,7 @@ async fn an_order_that_is_paid_is_shipped() -> Result<()> {
     let app = program().test().await?;
     start(&app, "o-1").await?;
     app.advance(Duration::from_secs(14 * 60)).await;
-    assert_eq!(app.runs().run("order", "o-1").await?.status, Status::Waiting);
+    assert_eq!(app.runs().status("order", "o-1").await?, Status::Waiting);
     assert_eq!(reserved(&app).await?, ["o-1"]);
     app.runs().send_event("order", "o-1", "payment", &Payment { amount: 500 }).await?;
     app.settle().await;
@@ -76,9 +76,9 @@ async fn a_reminder_comes_after_a_month_and_not_before() -> Result<()> {
     let input = ReminderInput { text: "water the plants".into() };
     app.start(Reminder::at("r"), input).await?;
     app.advance(Duration::from_hours(30 * 24 - 1)).await;
-    assert_eq!(app.runs().run("reminder", "r").await?.status, Status::Waiting);
+    assert_eq!(app.runs().status("reminder", "r").await?, Status::Waiting);
     app.advance(Duration::from_hours(1)).await;
-    let status = app.runs().run("reminder", "r").await?.status;
+    let status = app.runs().status("reminder", "r").await?;
     assert_eq!(status, Status::Complete("Remember: water the plants".into()));
     Ok(())
 }

@@ -123,8 +123,8 @@ async fn deleting_ends_the_run_is_told_once_and_nothing_is_told_afterwards() {
     let sequence = delete(&app, "pet.png").await;
     hide(&app, "pet.png", sequence).await;
     app.settle().await;
-    let run = app.runs().run("image-classification", &running.workflow_id).await.unwrap();
-    assert!(run.status.is_final(), "{:?}", run.status);
+    let run = app.runs().status("image-classification", &running.workflow_id).await.unwrap();
+    assert!(run.is_final(), "{run:?}");
     fake.is_ready.store(true, Ordering::SeqCst);
     app.advance(Duration::from_hours(1)).await;
     deliver(&app, &delete_event("pet.png", sequence)).await;

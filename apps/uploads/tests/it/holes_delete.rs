@@ -74,8 +74,8 @@ async fn hole_6_deleting_ends_the_run_and_the_name_can_be_used_again() {
     let running = row(&app, "pet.png").await.unwrap();
     delete(&app, "pet.png").await;
     app.settle().await;
-    let run = app.runs().run("image-classification", &running.workflow_id).await.unwrap();
-    assert!(run.status.is_final(), "{:?}", run.status);
+    let run = app.runs().status("image-classification", &running.workflow_id).await.unwrap();
+    assert!(run.is_final(), "{run:?}");
     put(&app, "pet.png", "dog").await;
     app.settle().await;
     assert_eq!(row(&app, "pet.png").await.unwrap().status, Status::Classified);

@@ -164,8 +164,8 @@ async fn every_retry_is_a_run_of_its_own_and_a_label_is_final() {
     assert_eq!((queued.status, queued.retries), (Status::Queued, 1));
     assert!(queued.workflow_id.ends_with("-r1"), "{}", queued.workflow_id);
     app.settle().await;
-    let old = app.runs().run("image-classification", &running.workflow_id).await.unwrap();
-    assert!(old.status.is_final(), "the run before is ended: {:?}", old.status);
+    let old = app.runs().status("image-classification", &running.workflow_id).await.unwrap();
+    assert!(old.is_final(), "the run before is ended: {old:?}");
     assert_eq!(row(&app, "pet.png").await.unwrap().status, Status::Running);
 
     put(&app, "pet.png", "nonsense").await;

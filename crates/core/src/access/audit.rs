@@ -18,9 +18,10 @@ use tokio::sync::{Mutex, OwnedMutexGuard, oneshot, watch};
 
 pub use self::record::{AuditEvent, AuditRecord};
 use self::record::{
-    Head, KEPT, SPACE, Stored, UNVERIFIED, head_key, key, key_bytes, parse, put_head, read,
+    Head, KEPT, SPACE, Stored, UNVERIFIED, head_key, key, key_bytes, put_head, read,
 };
 use super::scope::hash;
+use crate::body::read_stored;
 
 /// The purpose of the key that authenticates the head.
 const PURPOSE: &str = "audit";
@@ -161,7 +162,7 @@ impl Audit {
 
     async fn head(&self) -> Result<Option<Head>, StoreError> {
         let entry = self.store.entry(&head_key()?).await?;
-        entry.and_then(|it| it.value).map(|it| parse(it.as_str())).transpose()
+        entry.and_then(|it| it.value).map(|it| read_stored(it.as_str())).transpose()
     }
 
     /// Whether a program with the seal key of the store wrote a head. Without a key nobody can say.
@@ -269,7 +270,7 @@ impl Audit {
     /// be there.
     #[steadfast_store::boxed]
     pub async fn has(&self, head: &str) -> Result<bool, StoreError> {
-        let head: Head = parse(head)?;
+        let head: Head = read_stored(head)?;
         if Timestamp(head.at).after(KEPT) <= self.store.clock().now() {
             return Ok(true);
         }
@@ -283,8 +284,7 @@ impl Audit {
     pub(crate) async fn seal_head(&self) -> Result<(), StoreError> {
         let Some(found) = self.store.entry(&head_key()?).await? else { return Ok(()) };
         // A damaged head does not prevent the start; checks report it.
-        let head = found.value.as_ref().and_then(|it| parse::<Head>(it.as_str()).ok());
-        let Some(mut head) = head else { return Ok(()) };
+        let Ok(Some(mut head)) = found.parse::<Head>() else { return Ok(()) };
         let mac = self.seal.mac(PURPOSE, &head.text()).ok();
         if mac == head.mac || !(self.wrote(&head) || self.continues(&head).await?) {
             return Ok(());

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use super::{
     Principal, Role,
     scope::hash,
-    tokens::{Denied, LONGEST_WAIT_MS, RETRY_MS, TokenError, Tokens},
+    tokens::{Denied, TokenError, Tokens, until_end},
 };
 use crate::commit::to_end;
 
@@ -324,22 +324,11 @@ impl Sessions {
     /// Waits until a session has ended, for connections that stay open. They do not count as a use.
     #[steadfast_store::boxed]
     pub async fn ended(&self, id: &SessionId) {
-        let (mut ends, clock) = (self.ends.subscribe(), self.store.clock());
-        loop {
-            ends.borrow_and_update();
-            let now = clock.now();
-            let rest = match self.stored(id).await {
-                Ok(None) => return,
-                Ok(Some(stored)) if stored.end() <= now.0 => return,
-                Ok(Some(stored)) => stored.end().saturating_sub(now.0),
-                Err(_) => RETRY_MS,
-            };
-            let rest = Duration::from_millis(rest.clamp(1, LONGEST_WAIT_MS).cast_unsigned());
-            tokio::select! {
-                changed = ends.changed() => if changed.is_err() { return },
-                () = clock.sleep(rest) => {}
-            }
-        }
+        let end = move || async move {
+            let (stored, now) = (self.stored(id).await?, self.store.clock().now());
+            Ok::<_, TokenError>(stored.map(|it| Timestamp(it.end())).filter(|end| now < *end))
+        };
+        until_end(self.ends.subscribe(), self.store.clock(), end).await;
     }
 }
 

@@ -7,7 +7,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use parking_lot::{Mutex, RwLock};
 use steadfast_store::{
-    Commit, EntryKey, EntryRange, InvalidInput, Put, RowCache, Store, Timestamp, Write,
+    Commit, EntryKey, EntryRange, InvalidInput, Put, RowCache, Store, StoreClock, Timestamp, Write,
     futures::FutureExt, sort::sort_by_key,
 };
 use tokio::sync::watch;
@@ -22,10 +22,11 @@ const USED: &str = "token-used";
 const CLOSED: &[u8] = b"closed";
 /// The last use of a token is written at most once in this time.
 const USE_WRITTEN: Duration = Duration::from_secs(60);
-/// Milliseconds until a store that cannot be read is asked again.
-pub(super) const RETRY_MS: i64 = 1_000;
-/// The longest wait for the end of a token, in milliseconds.
-pub(super) const LONGEST_WAIT_MS: i64 = 24 * 60 * 60 * 1_000;
+/// The time until a store that cannot be read is asked again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The longest wait for an end before it is determined again.
+const WAIT_MAX: Duration = Duration::from_hours(24);
 /// A use is forgotten after this time.
 const USE_KEPT: Duration = Duration::from_hours(400 * 24);
 
@@ -55,6 +56,27 @@ pub struct TokenSnapshot<'a> {
 struct TokenMap {
     is_closed: bool,
     by_hash: HashMap<String, Token>,
+}
+
+/// Waits for an end that `end` returns: `None` once it has come. It is determined again at each
+/// change, and a store that cannot be read is asked again.
+pub(super) async fn until_end<E: Future<Output = Result<Option<Timestamp>, TokenError>>>(
+    mut changes: watch::Receiver<u64>,
+    clock: &StoreClock,
+    end: impl Fn() -> E,
+) {
+    loop {
+        changes.borrow_and_update();
+        let rest = match end().await {
+            Ok(None) => return,
+            Ok(Some(end)) => end.since(clock.now()),
+            Err(_) => RETRY,
+        };
+        tokio::select! {
+            changed = changes.changed() => if changed.is_err() { return },
+            () = clock.sleep(rest.clamp(Duration::from_millis(1), WAIT_MAX)) => {}
+        }
+    }
 }
 
 /// Whether access to a store is closed, for a program that has not started yet.
@@ -182,28 +204,14 @@ impl Tokens {
     /// read ends nothing.
     #[steadfast_store::boxed]
     pub async fn ended(&self, principal: &Principal) {
-        let (mut changes, clock) = (self.changes(), self.store.clock());
-        loop {
-            changes.borrow_and_update();
-            let found = self
-                .tokens()
-                .await
-                .map(|it| it.by_hash.values().find(|it| it.id == principal.token).cloned());
-            let now = clock.now();
-            let rest = match found {
-                Ok(None) => return,
-                Ok(Some(token)) if token.principal(now).is_err() => return,
-                Ok(Some(token)) if token.created_at != principal.issued_at => return,
-                Ok(Some(Token { expires_at: Some(end), .. })) => end.0.saturating_sub(now.0),
-                Ok(Some(_)) => i64::MAX,
-                Err(_) => RETRY_MS,
-            };
-            let rest = Duration::from_millis(rest.clamp(1, LONGEST_WAIT_MS).cast_unsigned());
-            tokio::select! {
-                changed = changes.changed() => if changed.is_err() { return },
-                () = clock.sleep(rest) => {}
-            }
-        }
+        let end = move || async move {
+            let (tokens, now) = (self.tokens().await?, self.store.clock().now());
+            let token = tokens.by_hash.values().find(|it| it.id == principal.token);
+            let is_same = |it: &&Token| it.created_at == principal.issued_at;
+            let valid = token.filter(is_same).filter(|it| it.principal(now).is_ok());
+            Ok::<_, TokenError>(valid.map(|it| it.expires_at.unwrap_or(Timestamp::MAX)))
+        };
+        until_end(self.changes(), self.store.clock(), end).await;
     }
 
     /// Whether requests need a credential: from the first token on, or since [`Tokens::close`].

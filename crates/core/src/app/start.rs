@@ -7,7 +7,7 @@ use steadfast_store::{MemoryStore, Seal, Store, StoreError};
 use super::{App, SealSource};
 use crate::{
     Audit, Client, Objects, Queues, Runs, Runtime, Sessions, StartError, Tokens,
-    bucket::BlobLocation, open, process::Processes, runtime::Parts,
+    bucket::BlobLocation, open, process::Processes, runtime::Parts, workflow::Environment,
 };
 
 impl App {
@@ -77,10 +77,16 @@ impl App {
         let objects = objects.start()?;
         let processes =
             self.processes.into_iter().fold(Processes::new(store.clone()), |it, add| add(it));
-        let runs = Runs::new(store.clone(), entropy.clone(), objects.clone());
         let client = Client::default();
         let declared = self.queues.scripted(&self.script);
-        let runs = runs.with_buckets(buckets.clone()).scripted(self.script);
+        let environment = Environment {
+            clock: store.clock().clone(),
+            entropy: entropy.clone(),
+            objects: objects.clone(),
+            script: self.script,
+            buckets: buckets.clone(),
+        };
+        let runs = Runs::of(store.clone(), environment);
         let runs = self.workflows.into_iter().fold(runs, |it, (_, add)| add(it));
         let queues =
             Queues::new(declared, store.clone(), entropy.clone(), objects.clone(), client.clone());

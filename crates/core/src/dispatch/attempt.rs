@@ -4,21 +4,26 @@
 use std::{
     any::Any,
     collections::HashMap,
+    future::poll_fn,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicI64, Ordering},
     },
+    task::Poll,
     time::Duration,
 };
 
 use parking_lot::Mutex;
 use steadfast_store::{
     Address, Commit, Entropy, GrantedClaim, Lease, Outcome, Position, Receipt, Recorded, Rejection,
-    RetryPolicy, SettledAs, Store, StoreError, Timestamp, Work, Write, futures::FutureExt, limits,
+    RetryPolicy, SettledAs, State, Store, StoreError, Timestamp, Work, Write, futures::FutureExt,
+    limits,
 };
 use tokio::task::JoinSet;
 
-use super::handler::Handler;
+use super::handler::{Handler, done};
 use crate::commit::commit_each;
 
 /// The leases of deliveries in flight.
@@ -211,8 +216,9 @@ pub(crate) fn write(ending: &Ending, policy: &Policy<'_>, entropy: &dyn Entropy)
     }
 }
 
-pub(crate) fn done(position: Position, lease: Option<Lease>) -> Write {
-    Write::Settle { position, lease, as_: SettledAs::Done, error: None }
+/// The lease of a message, which may have expired.
+pub(crate) fn lease_of(message: &Recorded) -> Option<Lease> {
+    if let Some(State::InFlight { lease, .. }) = message.state { Some(lease) } else { None }
 }
 
 fn give_up(position: Position, lease: Option<Lease>, error: &str, how: &GiveUp<'_>) -> Commit {
@@ -295,6 +301,19 @@ pub(crate) async fn run_apart<T: Send + 'static>(
         }),
         reason = over => Err(reason),
     }
+}
+
+/// Runs a future in this task; a panic in it is an error.
+pub(super) async fn catch_panic<T>(future: impl Future<Output = T>) -> Result<T, String> {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
+        match polled {
+            Ok(polled) => polled.map(Ok),
+            Err(panic) => Poll::Ready(Err(panic_message(&*panic))),
+        }
+    })
+    .await
 }
 
 /// The text of a panic.

@@ -13,8 +13,9 @@ use tokio::{
 
 use super::{
     attempt::{Leases, run_apart},
-    waker::{EndGuard, LoopWaker},
+    waker::LoopWaker,
 };
+use crate::on_drop::on_drop;
 
 /// Consecutive failed reads after which reads pause.
 const FAILURES: u32 = 3;
@@ -101,7 +102,9 @@ impl<S: Source> Engine<S> {
 
     /// Runs until `stopping` is set. Tasks in flight then have `grace` to end.
     pub(crate) async fn run(mut self, mut stopping: watch::Receiver<bool>, grace: Duration) {
-        let _closing = EndGuard(self.waker.clone());
+        // Also if it panics.
+        let waker = self.waker.clone();
+        let _ended = on_drop(|| waker.end());
         // Without a store nothing new starts; running tasks end by themselves.
         while !(self.is_over && self.tasks.is_empty()) {
             let wake_at = self.step();

@@ -11,7 +11,7 @@ use std::{
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use steadfast_store::{
-    Commit, EntityId, Lease, Outcome, Recorded, Rejection, RetryPolicy, SettledAs, Store,
+    Commit, EntityId, Lease, Outcome, Position, Recorded, Rejection, RetryPolicy, SettledAs, Store,
     StoreError, Work, Write,
 };
 
@@ -119,6 +119,16 @@ pub struct HandlerDelivery {
     pub(super) turn: Arc<Mutex<Option<StartOrder>>>,
 }
 
+/// Settles a delivery as done.
+pub(crate) fn done(position: Position, lease: Option<Lease>) -> Write {
+    Write::Settle { position, lease, as_: SettledAs::Done, error: None }
+}
+
+/// Settles a message as cancelled.
+pub(crate) fn cancelled(position: Position, lease: Option<Lease>, error: Option<String>) -> Write {
+    Write::Settle { position, lease, as_: SettledAs::Cancelled, error }
+}
+
 /// The end of a delivery that its handler settled.
 pub(super) const SETTLED: u8 = 1;
 const LOST: u8 = 2;
@@ -130,7 +140,7 @@ impl HandlerDelivery {
     #[steadfast_store::boxed]
     pub async fn settle(&self, commit: Commit) -> Result<Outcome, StoreError> {
         let (position, lease) = (self.message.position, self.lease);
-        let done = Write::Settle { position, lease, as_: SettledAs::Done, error: None };
+        let done = done(position, lease);
         let outcome = self.store.commit(commit.write(done.clone())).await?;
         match &outcome {
             Outcome::Committed(_) => self.end.store(SETTLED, Ordering::Release),

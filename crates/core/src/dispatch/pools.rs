@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use steadfast_store::EntityId;
 use tokio::sync::oneshot;
 
@@ -73,7 +73,7 @@ impl Pools {
         if given.is_some() {
             return given;
         }
-        let mut pools = self.lock();
+        let mut pools = self.pools.lock();
         let permits = pools.entry(pool.clone()).or_default();
         if permits.waiting.is_empty() && permits.taken < max.max(1) {
             permits.taken += 1;
@@ -87,14 +87,14 @@ impl Pools {
 
     /// Whether a target queues for a permit.
     pub(super) fn is_waiting(&self, target: TargetKey) -> bool {
-        self.lock().values().any(|it| it.waiting.contains(&target))
+        self.pools.lock().values().any(|it| it.waiting.contains(&target))
     }
 
     /// Takes a target out of a queue that is too long: it is left in the store until
     /// [`Self::has_capacity`]. Only the loop calls this.
     pub(super) fn leave(&self, target: TargetKey) -> bool {
         let mut is_left = false;
-        for permits in self.lock().values_mut() {
+        for permits in self.pools.lock().values_mut() {
             let at = permits.waiting.iter().rposition(|it| *it == target);
             if let Some(at) = at.filter(|it| permits.has_left || self.waiting_max <= *it) {
                 permits.waiting.remove(at);
@@ -106,7 +106,7 @@ impl Pools {
 
     /// Whether targets are left in the store.
     pub(super) fn has_left(&self) -> bool {
-        self.lock().values().any(|it| it.has_left)
+        self.pools.lock().values().any(|it| it.has_left)
     }
 
     /// Whether a pool that has left targets has capacity again since the last call.
@@ -117,10 +117,6 @@ impl Pools {
     /// Targets that got a permit since the last call.
     pub(super) fn granted(&self) -> Vec<(TargetKey, Permit)> {
         std::mem::take(&mut *self.granted.lock())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<PoolKey, PermitQueue>> {
-        self.pools.lock()
     }
 }
 
@@ -133,7 +129,7 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let mut pools = self.pools.lock();
+        let mut pools = self.pools.pools.lock();
         let Some(permits) = pools.get_mut(&self.pool) else { return };
         let next = permits.waiting.pop_front();
         if permits.has_left && permits.waiting.len() <= self.pools.waiting_max / 2 {

@@ -161,7 +161,7 @@ impl Source for Targets {
     }
 
     fn ended(&mut self, ended: Result<Ended, JoinError>) -> Effect {
-        // Deliveries and reads run in tasks of their own, so a panic does not reach this task.
+        // Deliveries catch panics, and reads run in tasks of their own: none reaches this task.
         let Ok(ended) = ended else { return Effect::None };
         let (options, now) = (self.worker.options, self.clock.now());
         let mut index = self.index.lock();

@@ -1,7 +1,5 @@
 //! Wakes the loop of an engine, and tracks whether it has work.
 
-use std::sync::Arc;
-
 use parking_lot::Mutex;
 use steadfast_store::{StoreClock, Timestamp};
 use tokio::sync::Notify;
@@ -71,16 +69,12 @@ impl LoopWaker {
         drop(state);
         self.idle.notify_waiters();
     }
-}
 
-/// Records that the loop has ended, even if it panicked.
-pub(super) struct EndGuard(pub(super) Arc<LoopWaker>);
-
-impl Drop for EndGuard {
-    fn drop(&mut self) {
-        let mut state = self.0.state.lock();
+    /// Records that the loop has ended.
+    pub(super) fn end(&self) {
+        let mut state = self.state.lock();
         *state = State { is_settled: true, is_over: true, wake_at: None, wakes: state.wakes };
         drop(state);
-        self.0.idle.notify_waiters();
+        self.idle.notify_waiters();
     }
 }

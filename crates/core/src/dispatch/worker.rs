@@ -15,7 +15,9 @@ use steadfast_store::{
 
 use super::{
     DispatcherOptions, PermitPool, Unknown,
-    attempt::{self, Claim, EndKind, Ending, GiveUp, Leases, Policy, Verdict, run_apart},
+    attempt::{
+        self, Claim, EndKind, Ending, GiveUp, Leases, Policy, Verdict, catch_panic, run_apart,
+    },
     handler::{Failure, Handler, HandlerDelivery, Router, SETTLED},
     index::{End, TargetKey},
     pools::{LoadPermit, Permit, PoolKey, Pools, StartOrder},
@@ -88,12 +90,11 @@ impl Worker {
         }
     }
 
-    /// Delivers a message in a task of its own, so that a panic in user code, for example in a
-    /// router, only delays it. `None` if the store can never be written again.
-    pub(super) async fn deliver(self: &Arc<Self>, begin: Begin) -> Option<End> {
-        let (worker, position) = (self.clone(), begin.position);
-        let attempt = async move { worker.attempt(begin).await };
-        match run_apart("handler", attempt, std::future::pending()).await {
+    /// Delivers a message. A panic in user code, for example in a router, only delays it. `None` if
+    /// the store can never be written again.
+    pub(super) async fn deliver(&self, begin: Begin) -> Option<End> {
+        let position = begin.position;
+        match catch_panic(self.attempt(begin)).await {
             Ok(Ok(end)) => Some(end),
             Ok(Err(error)) => {
                 tracing::warn!(message_id = position, error = %error, "delivery was deferred");
@@ -140,7 +141,10 @@ impl Worker {
             turn.requeue();
             return Ok(End::NoRoom);
         }
-        let pools = if is_blamed { Vec::new() } else { self.pools_of(&handler, &message, suspect) };
+        let pools = match is_blamed {
+            true => [None, None],
+            false => self.pools_of(&handler, &message, suspect),
+        };
         let Some(permits) = self.enter(&pools, target, permit) else {
             turn.requeue();
             return Ok(End::NoRoom);
@@ -163,7 +167,7 @@ impl Worker {
         handler: &Option<Arc<dyn Handler>>,
         message: &Recorded,
         suspect: bool,
-    ) -> Vec<(PoolKey, usize)> {
+    ) -> [Option<(PoolKey, usize)>; 2] {
         let max = self.options.concurrency;
         let (pool, in_order) = match handler {
             Some(it) => (it.pool(), it.in_order()),
@@ -174,27 +178,25 @@ impl Worker {
             PermitPool::Of { kind, name, max: more } => {
                 (PoolKey::Of(kind, name), more.unwrap_or(max))
             }
-            PermitPool::OfTarget => return Vec::new(),
+            PermitPool::OfTarget => return [None, None],
         };
         // Claims of one target may conflict, for example those of two timers of a process of which
         // one cancels the other.
-        match message.target.filter(|_| suspect && !in_order) {
-            Some(target) => vec![(PoolKey::Target(target), 1), kind],
-            None => vec![kind],
-        }
+        let target = message.target.filter(|_| suspect && !in_order);
+        [target.map(|it| (PoolKey::Target(it), 1)), Some(kind)]
     }
 
     /// Takes a permit of each pool; `None` if one is missing, and then the target queues for it.
     fn enter(
         &self,
-        pools: &[(PoolKey, usize)],
+        pools: &[Option<(PoolKey, usize)>; 2],
         target: TargetKey,
         mut given: Option<Permit>,
-    ) -> Option<Vec<Permit>> {
-        let mut permits = Vec::with_capacity(pools.len());
-        for (pool, max) in pools {
+    ) -> Option<[Option<Permit>; 2]> {
+        let mut permits = [None, None];
+        for (permit, (pool, max)) in permits.iter_mut().zip(pools.iter().flatten()) {
             let given = given.take_if(|it| it.is_of(pool));
-            permits.push(self.pools.enter(pool, *max, target, given)?);
+            *permit = Some(self.pools.enter(pool, *max, target, given)?);
         }
         Some(permits)
     }

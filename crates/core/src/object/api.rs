@@ -1,10 +1,9 @@
 //! The declarations of a program: classes, their messages, and the addresses of objects. The
 //! declaration becomes the type-erased [`Class`] that the executor runs.
 
-use std::{fmt, marker::PhantomData, rc::Rc, sync::Arc, time::Duration};
+use std::{fmt, marker::PhantomData, rc::Rc, sync::Arc};
 
-use serde_json::json;
-use steadfast_store::{self as store, AddressError, EntityKind, InvalidInput, Json};
+use steadfast_store::{self as store, EntityKind, InvalidInput, Json};
 
 use super::{
     connection::{Closed, Connection},
@@ -235,7 +234,7 @@ macro_rules! lists {
 }
 
 macro_rules! tuple {
-    ($($T:ident $n:tt),*) => {
+    ($($T:ident $n:tt,)*) => {
         impl<C: Object $(+ Handle<$T>)*, $($T: Body),*> CallList<C> for ($($T,)*) {
             fn methods(class: &Arc<C>) -> Methods {
                 let _ = class;
@@ -257,50 +256,18 @@ macro_rules! tuple {
     };
 }
 
-tuple!();
-tuple!(A 0);
-tuple!(A 0, B 1);
-tuple!(A 0, B 1, D 2);
-tuple!(A 0, B 1, D 2, E 3);
-tuple!(A 0, B 1, D 2, E 3, F 4);
-tuple!(A 0, B 1, D 2, E 3, F 4, G 5);
-tuple!(A 0, B 1, D 2, E 3, F 4, G 5, H 6);
-tuple!(A 0, B 1, D 2, E 3, F 4, G 5, H 6, J 7);
-tuple!(A 0, B 1, D 2, E 3, F 4, G 5, H 6, J 7, K 8);
-tuple!(A 0, B 1, D 2, E 3, F 4, G 5, H 6, J 7, K 8, L 9);
-tuple!(A 0, B 1, D 2, E 3, F 4, G 5, H 6, J 7, K 8, L 9, M 10);
-tuple!(A 0, B 1, D 2, E 3, F 4, G 5, H 6, J 7, K 8, L 9, M 10, N 11);
-tuple!(A 0, B 1, D 2, E 3, F 4, G 5, H 6, J 7, K 8, L 9, M 10, N 11, O 12);
-tuple!(A 0, B 1, D 2, E 3, F 4, G 5, H 6, J 7, K 8, L 9, M 10, N 11, O 12, P 13);
-tuple!(A 0, B 1, D 2, E 3, F 4, G 5, H 6, J 7, K 8, L 9, M 10, N 11, O 12, P 13, Q 14);
-tuple!(A 0, B 1, D 2, E 3, F 4, G 5, H 6, J 7, K 8, L 9, M 10, N 11, O 12, P 13, Q 14, R 15);
-tuple!(A 0, B 1, D 2, E 3, F 4, G 5, H 6, J 7, K 8, L 9, M 10, N 11, O 12, P 13, Q 14, R 15, S 16);
-tuple!(
-    A 0, B 1, D 2, E 3, F 4, G 5, H 6, J 7, K 8, L 9, M 10, N 11, O 12, P 13, Q 14, R 15, S 16, T 17
-);
-tuple!(
-    A 0, B 1, D 2, E 3, F 4, G 5, H 6, J 7, K 8, L 9, M 10, N 11, O 12, P 13, Q 14, R 15, S 16,
-    T 17, U 18
-);
-tuple!(
-    A 0, B 1, D 2, E 3, F 4, G 5, H 6, J 7, K 8, L 9, M 10, N 11, O 12, P 13, Q 14, R 15, S 16,
-    T 17, U 18, V 19
-);
-tuple!(
-    A 0, B 1, D 2, E 3, F 4, G 5, H 6, J 7, K 8, L 9, M 10, N 11, O 12, P 13, Q 14, R 15, S 16,
-    T 17, U 18, V 19, W 20
-);
-tuple!(
-    A 0, B 1, D 2, E 3, F 4, G 5, H 6, J 7, K 8, L 9, M 10, N 11, O 12, P 13, Q 14, R 15, S 16,
-    T 17, U 18, V 19, W 20, X 21
-);
-tuple!(
-    A 0, B 1, D 2, E 3, F 4, G 5, H 6, J 7, K 8, L 9, M 10, N 11, O 12, P 13, Q 14, R 15, S 16,
-    T 17, U 18, V 19, W 20, X 21, Y 22
-);
-tuple!(
-    A 0, B 1, D 2, E 3, F 4, G 5, H 6, J 7, K 8, L 9, M 10, N 11, O 12, P 13, Q 14, R 15, S 16,
-    T 17, U 18, V 19, W 20, X 21, Y 22, Z 23
+/// A list for each number of messages, up to all of these.
+macro_rules! tuples {
+    ([$($all:tt)*]) => { tuple!($($all)*); };
+    ([$($some:tt)*] $T:ident $n:tt, $($rest:tt)*) => {
+        tuple!($($some)*);
+        tuples!([$($some)* $T $n,] $($rest)*);
+    };
+}
+
+tuples!(
+    [] A 0, B 1, D 2, E 3, F 4, G 5, H 6, J 7, K 8, L 9, M 10, N 11, O 12, P 13, Q 14, R 15, S 16,
+    T 17, U 18, V 19, W 20, X 21, Y 22, Z 23,
 );
 
 /// Names one object of a class: plain data.
@@ -348,17 +315,6 @@ where
     C::Calls: Lists<M, I>,
 {
     fn sending(self, msg: M) -> Result<Sending, InvalidInput> {
-        sending_of_call(self.resolve(), C::NAME, Json::of(&msg))
+        Sending::to(self.resolve()?, "call", C::NAME, Json::of(&msg)?)
     }
-}
-
-fn sending_of_call(
-    target: Result<store::Address, AddressError>,
-    message_type: &'static str,
-    data: Result<Json, InvalidInput>,
-) -> Result<Sending, InvalidInput> {
-    let target = target?;
-    let metadata = Json::of(&json!({ "to": target.to_string() }))?;
-    let (action, data, delay) = ("call", data?, Duration::ZERO);
-    Ok(Sending { target, action, message_type, data, metadata, delay, ordered: false })
 }

@@ -7,7 +7,7 @@
 
 use std::{collections::VecDeque, fmt, sync::Arc};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use steadfast_store::Timestamp;
 use tokio::sync::Notify;
@@ -209,13 +209,9 @@ impl Outbox {
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
-
     /// Adds an event. If the buffer is full, it is cleared and the connection ends.
     pub(super) fn push(&self, event: ConnectionEvent) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.end.is_some() {
             return;
         }
@@ -238,7 +234,7 @@ impl Outbox {
 
     /// Ends it after the buffered events; the first end counts.
     pub(super) fn end(&self, closed: Closed) {
-        self.state().end.get_or_insert(closed);
+        self.state.lock().end.get_or_insert(closed);
         self.wake();
     }
 
@@ -246,7 +242,7 @@ impl Outbox {
     pub(super) async fn next(&self) -> Result<ConnectionEvent, Closed> {
         loop {
             {
-                let mut state = self.state();
+                let mut state = self.state.lock();
                 if let Some(event) = state.unread.pop_front() {
                     state.bytes -= EVENT_BYTES + event.text.len();
                     if state.end.is_some() {
@@ -268,7 +264,7 @@ impl Outbox {
     pub(super) async fn ended(&self) -> Closed {
         loop {
             {
-                let state = self.state();
+                let state = self.state.lock();
                 if let Some(end) = state.end.as_ref().filter(|_| state.unread.is_empty()) {
                     return end.clone();
                 }

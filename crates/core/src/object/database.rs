@@ -71,7 +71,7 @@ impl Database {
 
     pub(super) fn begin(&self) -> rusqlite::Result<()> {
         self.mark.set(self.image.writes());
-        self.execute("BEGIN /* ours */")
+        self.execute("BEGIN /* ours */", ()).map(|_| ())
     }
 
     /// Ends the transaction, in memory. `false` if there was no transaction any more.
@@ -79,7 +79,7 @@ impl Database {
         if self.connection.is_autocommit() {
             return Ok(false);
         }
-        self.execute("COMMIT /* ours */")?;
+        self.execute("COMMIT /* ours */", ())?;
         self.committed.set(self.committed.get() || self.wrote());
         Ok(true)
     }
@@ -88,7 +88,7 @@ impl Database {
     /// of free pages, and after an error it may not restore others.
     pub(super) fn rollback(&mut self) -> rusqlite::Result<()> {
         let is_there = !self.connection.is_autocommit();
-        let rolled_back = is_there && self.execute("ROLLBACK /* ours */").is_ok();
+        let rolled_back = is_there && self.execute("ROLLBACK /* ours */", ()).is_ok();
         if rolled_back && !self.committed.replace(false) {
             self.image.rollback();
             return Ok(());
@@ -108,11 +108,21 @@ impl Database {
         self.execute_batch("VACUUM")
     }
 
-    /// Runs a statement of the runtime. Prepared statements are cached by their text, and this one
-    /// has more rights than those of handlers. A text that a handler could write as well gets a
-    /// mark.
-    pub(super) fn execute(&self, sql: &str) -> rusqlite::Result<()> {
-        self.guard.system(|| self.connection.prepare_cached(sql)?.execute(()).map(|_| ()))
+    /// Runs a statement of the runtime; returns the number of changed rows. Prepared statements are
+    /// cached by their text, and this one has more rights than those of handlers. A text that a
+    /// handler could write as well gets a mark.
+    pub(super) fn execute(&self, sql: &str, params: impl Params) -> rusqlite::Result<usize> {
+        self.guard.system(|| self.connection.execute(sql, params))
+    }
+
+    /// The first row that a query of the runtime finds.
+    pub(super) fn find<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>) -> Result<T>,
+    ) -> rusqlite::Result<Option<T>> {
+        self.guard.system(|| self.connection.query_row(sql, params, read)).optional()
     }
 
     /// Runs statements of the runtime that are not cached.
@@ -122,11 +132,7 @@ impl Database {
 
     /// One number, read by a statement of the runtime.
     pub(super) fn number(&self, sql: &str) -> rusqlite::Result<Option<i64>> {
-        let get = |row: &rusqlite::Row<'_>| row.get(0);
-        self.guard.system(|| {
-            let number = self.connection.prepare_cached(sql)?.query_row((), get).optional()?;
-            Ok(number.flatten())
-        })
+        Ok(self.find(sql, (), |row| row.get(0))?.flatten())
     }
 
     /// Whether the last transaction wrote something.
@@ -290,10 +296,8 @@ impl Tables {
 
     /// Reads the schema again: a rollback may have removed tables.
     pub(super) fn look_again(&self, database: &Database) -> rusqlite::Result<()> {
-        let present: f64 = database.guard.system(|| {
-            database.connection.prepare_cached(PRESENT)?.query_row((), |row| row.get(0))
-        })?;
-        self.present.set(TableSet(present as u8));
+        let present: Option<f64> = database.find(PRESENT, (), |row| row.get(0))?;
+        self.present.set(TableSet(present.unwrap_or_default() as u8));
         Ok(())
     }
 

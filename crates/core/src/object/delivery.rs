@@ -6,14 +6,14 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use serde::Deserialize;
 use steadfast_store::{
-    self as store, Commit, EntityId, Json, Message, Recorded, RetryPolicy, StoreError, Task,
-    Timestamp, Write,
+    self as store, Commit, EntityId, Json, Message, Recorded, RetryPolicy, StoreError, Timestamp,
+    Write,
 };
 
 use super::{
     CallError, Objects,
     connection::Caller,
-    effect::{self, Performer},
+    effect::{self, Performer, call_message},
     request::{Request, Settle},
 };
 use crate::{
@@ -163,10 +163,8 @@ impl Handler for ToPerformer {
     async fn handle(&self, delivery: HandlerDelivery) -> Result<Commit, Failure> {
         let message = &delivery.message;
         let body = message.data.as_str().to_owned();
-        let performed = match self.script.next(|| ScriptKey::Job(self.performer.job)) {
-            Some(says) => (self.performer.act)(&body, says),
-            None => (self.performer.run)(body, delivery.id()).await,
-        };
+        let scripted = self.script.next(|| ScriptKey::Job(self.performer.job));
+        let performed = (self.performer.run)(body, delivery.id(), scripted).await;
         if let Some(error) = performed.again
             && delivery.attempt < self.performer.retry.attempts_max
         {
@@ -212,11 +210,8 @@ fn outcome_message(
     outcome: &str,
     to: &store::Address,
 ) -> Result<Message, StoreError> {
-    let metadata = Json::of(&serde_json::json!({ "to": to.to_string() }))?;
-    let message = Message::new(name, Json::parse(outcome)?)?.action("call").metadata(metadata)?;
-    let due = store::Due::After(Duration::ZERO);
-    let task = Task { target: to.clone(), ordered: false, due };
-    Ok(message.cause(store::Cause::Position(asked.position)).task(task))
+    let message = call_message(to, name, Json::parse(outcome)?)?;
+    Ok(message.cause(store::Cause::Position(asked.position)))
 }
 
 fn fatal(error: impl std::fmt::Display) -> Failure {

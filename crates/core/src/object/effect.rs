@@ -4,6 +4,7 @@
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use steadfast_store::{
     self as store, Address, AddressError, Due, EntityKind, InvalidInput, Json, Message,
     RetryPolicy, Task,
@@ -26,6 +27,17 @@ pub struct Sending {
 }
 
 impl Sending {
+    /// A message to an object or a run, which its metadata name.
+    pub(crate) fn to(
+        target: Address,
+        action: &'static str,
+        message_type: &'static str,
+        data: Json,
+    ) -> Result<Self, InvalidInput> {
+        let (metadata, delay) = (receiver(&target)?, Duration::ZERO);
+        Ok(Self { target, action, message_type, data, metadata, delay, ordered: false })
+    }
+
     /// The stored form.
     pub(crate) fn message(self, due: Due) -> Result<Message, InvalidInput> {
         let Self { target, action, message_type, data, metadata, delay, ordered } = self;
@@ -33,6 +45,16 @@ impl Sending {
         let message = Message::new(message_type, data)?.action(action).metadata(metadata)?;
         Ok(message.task(Task { target, ordered, due }))
     }
+}
+
+/// The metadata of a message to an object or a run.
+fn receiver(to: &Address) -> Result<Json, InvalidInput> {
+    Json::of(&json!({ "to": to.to_string() }))
+}
+
+/// A message that calls an object.
+pub(crate) fn call_message(to: &Address, name: &str, data: Json) -> Result<Message, InvalidInput> {
+    Ok(Message::new(name, data)?.action("call").metadata(receiver(to)?)?.to(to))
 }
 
 /// Work that a turn requests. The dispatcher runs at most 16 jobs of one kind concurrently, unless
@@ -82,11 +104,10 @@ pub(super) struct Performer {
     pub(super) at_once: usize,
     pub(super) run: Run,
     pub(super) fail: Fail,
-    /// Performs an attempt as a test has scripted it.
-    pub(super) act: fn(&str, ScriptedResult) -> JobAttempt,
 }
 
-type Run = Box<dyn Fn(String, String) -> Running + Send + Sync>;
+/// Runs an attempt with a body and a key, or ends it as a test has scripted it.
+type Run = Box<dyn Fn(String, String, Option<ScriptedResult>) -> Running + Send + Sync>;
 type Running = Pin<Box<dyn Future<Output = JobAttempt> + Send>>;
 
 /// Makes the outcome of a job that failed for good.
@@ -110,30 +131,29 @@ impl Performer {
     pub(super) fn new<J: Job>(performer: impl Perform<J>) -> Self {
         let at_once = performer.at_once().unwrap_or(AT_ONCE);
         let performer = Arc::new(performer);
-        let run: Run = Box::new(move |body, key| {
+        let run: Run = Box::new(move |body, key, scripted| {
             let performer = performer.clone();
-            Box::pin(async move { attempt::<J, _>(&*performer, &body, &key).await })
+            Box::pin(async move { attempt::<J, _>(&*performer, &body, &key, scripted).await })
         });
         let fail = |body: &str, error: Error| outcome::<J>(body, Err(error));
-        let act = |body: &str, scripted: ScriptedResult| {
-            let result = scripted
-                .result()
-                .and_then(|it| from_value(&it).map_err(|error| Error::terminal(error.to_string())));
-            performed::<J>(body, result)
-        };
-        Self { job: J::NAME, retry: J::RETRY, timeout: J::TIMEOUT, at_once, run, fail, act }
+        Self { job: J::NAME, retry: J::RETRY, timeout: J::TIMEOUT, at_once, run, fail }
     }
 }
 
-async fn attempt<J: Job, P: Perform<J>>(performer: &P, body: &str, key: &str) -> JobAttempt {
+async fn attempt<J: Job, P: Perform<J>>(
+    performer: &P,
+    body: &str,
+    key: &str,
+    scripted: Option<ScriptedResult>,
+) -> JobAttempt {
     let job: J = match serde_json::from_str(body) {
         Ok(job) => job,
         Err(error) => return JobAttempt { outcome: Err(error), again: None },
     };
-    performed::<J>(body, performer.perform(job, key).await)
-}
-
-fn performed<J: Job>(body: &str, result: Result<J::Output>) -> JobAttempt {
+    let result = match scripted {
+        Some(it) => it.result().and_then(|it| from_value(&it).map_err(Error::terminal)),
+        None => performer.perform(job, key).await,
+    };
     let again = result.as_ref().err().filter(|it| !it.is_terminal()).map(Error::to_string);
     JobAttempt { outcome: outcome::<J>(body, result), again }
 }

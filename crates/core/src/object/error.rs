@@ -1,7 +1,7 @@
 //! Errors of calls, and the last failed turn of each object, for diagnosis. They are in
 //! memory: a failed turn changes nothing.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -201,28 +201,16 @@ impl CallError {
 
     /// Whether the same message would fail every time, however often it is delivered.
     pub(super) fn is_final(&self) -> bool {
-        match self {
-            CallError::Refused(error) => error.is_terminal(),
-            CallError::Malformed { .. }
-            | CallError::UnknownMessage { .. }
-            | CallError::Name(_)
-            | CallError::Store(StoreError::Invalid(_)) => true,
-            CallError::UnknownClass { .. }
-            | CallError::Panicked { .. }
-            | CallError::RolledBack { .. }
-            | CallError::Key { .. }
-            | CallError::KeyReused { .. }
-            | CallError::Busy { .. }
-            | CallError::Lost { .. }
-            | CallError::Nested { .. }
-            | CallError::Migration { .. }
-            | CallError::Corrupt { .. }
-            | CallError::NotLive { .. }
-            | CallError::TooManyConnections { .. }
-            | CallError::NotConnected { .. }
-            | CallError::Reply { .. }
-            | CallError::Store(_) => false,
+        if let CallError::Refused(error) = self {
+            return error.is_terminal();
         }
+        matches!(
+            self,
+            CallError::Malformed { .. }
+                | CallError::UnknownMessage { .. }
+                | CallError::Name(_)
+                | CallError::Store(StoreError::Invalid(_))
+        )
     }
 
     /// Whether it certainly changed nothing. The turn of a damaged object is rolled back, and a
@@ -260,8 +248,8 @@ pub(super) struct Failures {
 #[derive(Debug, Default)]
 struct FailureTable {
     count: u64,
+    /// With their numbers.
     by_object: HashMap<EntityId, (u64, LastFailure)>,
-    by_age: BTreeMap<u64, EntityId>,
 }
 
 impl Failures {
@@ -270,34 +258,23 @@ impl Failures {
         message.truncate(message.floor_char_boundary(limits::ERROR_BYTES_MAX));
         let (at, code) = (Time(at), error.code().into());
         let failure = LastFailure { at, input: input.into(), code, message };
-        let mut known = self.known();
+        let mut known = self.known.lock();
         known.count += 1;
         let number = known.count;
-        if let Some((before, _)) = known.by_object.insert(object, (number, failure)) {
-            known.by_age.remove(&before);
-        }
-        known.by_age.insert(number, object);
-        if OBJECTS_MAX < known.by_object.len()
-            && let Some((_, oldest)) = known.by_age.pop_first()
-        {
-            known.by_object.remove(&oldest);
+        known.by_object.insert(object, (number, failure));
+        if OBJECTS_MAX < known.by_object.len() {
+            let oldest = known.by_object.iter().min_by_key(|it| it.1.0).map(|it| *it.0);
+            oldest.map(|it| known.by_object.remove(&it));
         }
     }
 
     pub(super) fn of(&self, object: EntityId) -> Option<LastFailure> {
-        self.known().by_object.get(&object).map(|(_, failure)| failure.clone())
+        self.known.lock().by_object.get(&object).map(|(_, failure)| failure.clone())
     }
 
     /// Removes the failure of a deleted object.
     pub(super) fn forget(&self, object: EntityId) {
-        let mut known = self.known();
-        if let Some((number, _)) = known.by_object.remove(&object) {
-            known.by_age.remove(&number);
-        }
-    }
-
-    fn known(&self) -> parking_lot::MutexGuard<'_, FailureTable> {
-        self.known.lock()
+        self.known.lock().by_object.remove(&object);
     }
 }
 
@@ -322,7 +299,7 @@ mod tests {
         assert!(failures.of(id(2)).is_some());
         failures.forget(id(2));
         assert_eq!(failures.of(id(2)), None);
-        let known = failures.known();
-        assert_eq!(known.by_object.len(), known.by_age.len());
+        let known = failures.known.lock();
+        assert_eq!(known.by_object.len(), OBJECTS_MAX - 1);
     }
 }

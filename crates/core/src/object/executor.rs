@@ -193,23 +193,17 @@ impl TurnExecutor {
     }
 
     fn state(&self) -> &TurnState {
-        match &self.database {
-            DatabaseState::Open(state) => Some(state),
-            DatabaseState::Loaded { .. } | DatabaseState::InTurn | DatabaseState::Unusable(_) => {
-                None
-            }
-        }
-        .expect("turns run on an open database")
+        let DatabaseState::Open(state) = &self.database else {
+            unreachable!("turns run on an open database")
+        };
+        state
     }
 
     fn state_mut(&mut self) -> &mut TurnState {
-        match &mut self.database {
-            DatabaseState::Open(state) => Some(state),
-            DatabaseState::Loaded { .. } | DatabaseState::InTurn | DatabaseState::Unusable(_) => {
-                None
-            }
-        }
-        .expect("turns run on an open database")
+        let DatabaseState::Open(state) = &mut self.database else {
+            unreachable!("turns run on an open database")
+        };
+        state
     }
 
     /// Runs the turn of a request. The commit of the turn settles the delivery of the request.
@@ -245,17 +239,12 @@ impl TurnExecutor {
         at: TurnTime<'_>,
     ) -> TurnResult {
         self.state().caller.replace(request.caller());
-        match request {
-            Request::Delete => return self.delete(settle),
-            Request::Closed { id, closed } => return self.closed(*id, closed, at.now),
-            // A wake-up of a deleted object: do not create the object again.
-            Request::Wake { .. } if self.seq == 0 => return self.settle(settle),
-            Request::Call { .. }
-            | Request::Wake { .. }
-            | Request::Connected(_)
-            | Request::Received { .. } => {}
+        // A wake-up of a deleted object: do not create the object again.
+        if self.seq == 0 && matches!(request, Request::Wake { .. }) {
+            return self.settle(settle);
         }
-        if let Err(error) = self.migrate(at.now) {
+        let is_end = matches!(request, Request::Delete | Request::Closed { .. });
+        if !is_end && let Err(error) = self.migrate(at.now) {
             return TurnResult::reply(Err(error));
         }
         match request {

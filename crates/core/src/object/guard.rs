@@ -85,7 +85,7 @@ impl Guard {
         self.timed_out.store(false, Ordering::Relaxed);
         self.undone.store(false, Ordering::Relaxed);
         self.altered.store(false, Ordering::Relaxed);
-        *self.deadline() = Instant::now().checked_add(time);
+        *self.deadline.lock() = Instant::now().checked_add(time);
     }
 
     /// Whether a statement exceeded the time limit since.
@@ -106,22 +106,17 @@ impl Guard {
     #[expect(clippy::disallowed_methods, reason = "a statement takes real time, in tests as well")]
     fn is_over(&self) -> bool {
         let system = self.system.load(Ordering::Relaxed);
-        let over = !system && self.deadline().is_some_and(|it| it < Instant::now());
+        let over = !system && self.deadline.lock().is_some_and(|it| it < Instant::now());
         if over {
             self.timed_out.store(true, Ordering::Relaxed);
         }
         over
     }
-
-    fn deadline(&self) -> parking_lot::MutexGuard<'_, Option<Instant>> {
-        self.deadline.lock()
-    }
 }
 
-/// Pragmas that only read, or last for the transaction at most.
-const PRAGMAS: &[&str] = &[
+/// Pragmas that only read.
+const READING: &[&str] = &[
     "data_version",
-    "defer_foreign_keys",
     "foreign_key_check",
     "foreign_key_list",
     "freelist_count",
@@ -130,7 +125,6 @@ const PRAGMAS: &[&str] = &[
     "index_list",
     "index_xinfo",
     "integrity_check",
-    "optimize",
     "page_count",
     "quick_check",
     "table_info",
@@ -138,9 +132,12 @@ const PRAGMAS: &[&str] = &[
     "table_xinfo",
 ];
 
-/// Pragmas that may be read but not set.
-const READ_ONLY: &[&str] =
+/// Pragmas that only read if they have no value.
+const READING_WITHOUT_VALUE: &[&str] =
     &["encoding", "foreign_keys", "page_size", "schema_version", "user_version"];
+
+/// Pragmas of handlers that last for the transaction at most.
+const TRANSIENT: &[&str] = &["defer_foreign_keys", "optimize"];
 
 /// Kinds of virtual tables that store everything in the database itself.
 const MODULES: &[&str] = &["fts3", "fts4", "fts5", "fts5vocab", "geopoly", "rtree", "rtree_i32"];
@@ -151,7 +148,17 @@ const FUNCTIONS: &[&str] =
 
 /// Whether a function has effects outside of the database.
 pub(super) fn reaches_out(function: &str) -> bool {
-    FUNCTIONS.iter().any(|it| it.eq_ignore_ascii_case(function))
+    is_among(FUNCTIONS, function)
+}
+
+/// Whether a pragma only reads.
+pub(super) fn only_reads(pragma: &str, value: Option<&str>) -> bool {
+    is_among(READING, pragma) || (value.is_none() && is_among(READING_WITHOUT_VALUE, pragma))
+}
+
+/// Whether a name is among others. SQLite ignores the case.
+pub(super) fn is_among(list: &[&str], name: &str) -> bool {
+    list.iter().any(|it| it.eq_ignore_ascii_case(name))
 }
 
 fn is_allowed(context: &AuthContext<'_>) -> bool {
@@ -167,7 +174,6 @@ fn is_allowed(context: &AuthContext<'_>) -> bool {
     if makes && context.database_name == Some("temp") {
         return false;
     }
-    let among = |list: &[&str], name: &str| list.iter().any(|it| it.eq_ignore_ascii_case(name));
     match action {
         AuthAction::Transaction { .. }
         | AuthAction::Savepoint { .. }
@@ -184,13 +190,12 @@ fn is_allowed(context: &AuthContext<'_>) -> bool {
         | AuthAction::DropTempTrigger { .. }
         | AuthAction::DropTempView { .. } => false,
         AuthAction::Pragma { pragma_name, pragma_value } => {
-            among(PRAGMAS, pragma_name)
-                || (pragma_value.is_none() && among(READ_ONLY, pragma_name))
+            only_reads(pragma_name, *pragma_value) || is_among(TRANSIENT, pragma_name)
         }
         AuthAction::Function { function_name } => !reaches_out(function_name),
         AuthAction::CreateVtable { table_name, module_name }
         | AuthAction::DropVtable { table_name, module_name } => {
-            among(MODULES, module_name) && !is_ours(table_name)
+            is_among(MODULES, module_name) && !is_ours(table_name)
         }
         AuthAction::CreateIndex { index_name: name, table_name }
         | AuthAction::CreateTrigger { trigger_name: name, table_name }

@@ -29,7 +29,7 @@ use super::{
     history::{HistoryError, Past, pages_at},
     objects::{INSPECTED_MAX, InspectionLimits},
 };
-use crate::places::Place;
+use crate::{on_drop::on_drop, places::Place};
 
 /// Objects of a class that are counted.
 const COUNT_MAX: usize = 1_000;
@@ -126,20 +126,10 @@ impl Objects {
         Ok(turns)
     }
 
-    /// An object after a turn; without a turn, its current state.
+    /// An object after a turn; without a turn, its current state. A caller has at most half of the
+    /// places for it.
     #[steadfast_store::boxed]
     pub async fn look_back(
-        &self,
-        class: &str,
-        name: &str,
-        turn: Option<i64>,
-    ) -> Result<Past, InspectError> {
-        self.look_back_for(None, class, name, turn).await
-    }
-
-    /// The same for a caller, which has at most half of the places for it.
-    #[steadfast_store::boxed]
-    pub async fn look_back_for(
         &self,
         caller: Option<&str>,
         class: &str,
@@ -155,20 +145,10 @@ impl Objects {
     }
 
     /// Runs one read-only statement on the current or a past state of an object. It is stopped
-    /// after two seconds, and when the caller is dropped.
+    /// after two seconds, and when the future is dropped. A caller has at most half of the places
+    /// for statements.
     #[steadfast_store::boxed]
     pub async fn query(
-        &self,
-        class: &str,
-        name: &str,
-        query: SqlQuery,
-    ) -> Result<Rows, InspectError> {
-        self.query_for(None, class, name, query).await
-    }
-
-    /// The same for a caller, which has at most half of the places for statements.
-    #[steadfast_store::boxed]
-    pub async fn query_for(
         &self,
         caller: Option<&str>,
         class: &str,
@@ -249,7 +229,7 @@ impl Objects {
                     let _permit = permit;
                     Ok(contents::inside(past, first))
                 };
-                apart(look).await?
+                apart::<_, InspectError>(look).await?
             }
             Err(HistoryError::Call(CallError::Corrupt { detail, .. })) => Err(detail),
             // It was deleted meanwhile.
@@ -273,8 +253,10 @@ impl Objects {
     ) -> Result<Rows, InspectError> {
         let past = self.past(&object, query.turn, &place).await?;
         let now = self.scheduler.clock.now();
-        let stop = StopOnDrop::default();
-        let stopped = stop.0.clone();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        // Nobody waits for the statement when this future is dropped.
+        let _stopped = on_drop(|| stop.store(true, Ordering::Relaxed));
         let asked = apart(move || {
             let _place = place;
             contents::run(past, &query, now, stopped)
@@ -294,14 +276,11 @@ impl Objects {
     ) -> Result<Past, HistoryError> {
         let (store, object) = (self.scheduler.store.clone(), object.clone());
         let (tokio, place) = (self.scheduler.tokio.clone(), place.clone());
-        let past = move || {
+        apart(move || {
             let _place = place;
             tokio.block_on(pages_at(&*store, &object, turn))
-        };
-        let past = tokio::task::spawn_blocking(past).await;
-        past.unwrap_or_else(|error| {
-            Err(StoreError::Unavailable { reason: error.to_string() }.into())
         })
+        .await
     }
 }
 
@@ -314,20 +293,10 @@ async fn in_time<T>(places: impl Future<Output = T>) -> Result<T, InspectError> 
 /// A place, held by everything that works on one query.
 type Permit = Arc<Place>;
 
-/// Stops a statement when the future that waits for it is dropped.
-#[derive(Default)]
-struct StopOnDrop(Arc<AtomicBool>);
-
-impl Drop for StopOnDrop {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Runs SQL on a blocking thread.
-async fn apart<T: Send + 'static>(
-    f: impl FnOnce() -> Result<T, InspectError> + Send + 'static,
-) -> Result<T, InspectError> {
+/// Runs something that takes long on a blocking thread.
+async fn apart<T: Send + 'static, E: From<StoreError> + Send + 'static>(
+    f: impl FnOnce() -> Result<T, E> + Send + 'static,
+) -> Result<T, E> {
     let done = tokio::task::spawn_blocking(f).await;
     done.unwrap_or_else(|error| Err(StoreError::Unavailable { reason: error.to_string() }.into()))
 }
@@ -427,8 +396,7 @@ mod tests {
         let reads = &objects.program.inspection.reads;
         let take =
             async |caller: &str| [reads.take(Some(caller)).await, reads.take(Some(caller)).await];
-        let export =
-            async |caller: &str| objects.look_back_for(Some(caller), "pad", "a", None).await;
+        let export = async |caller: &str| objects.look_back(Some(caller), "pad", "a", None).await;
         let _one = take("one").await;
         assert!(export("other").await.is_ok());
         assert!(objects.look_at(Some("other"), "pad", "a").await.is_ok());

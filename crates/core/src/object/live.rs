@@ -70,16 +70,12 @@ impl<C: Object> Turn<C> {
             let text = format!("a connection has at most {TAGS_MAX} tags of {TAG_CHARS_MAX} chars");
             return self.state.fail(Error::terminal(text).with_code("invalid_tags"));
         }
-        match serde_json::to_string(&tags) {
-            Ok(json) => {
-                alter(
-                    &self.state,
-                    self.state.tag_connection(id, &json),
-                    ConnectionOp::Tag { id, tags },
-                );
-            }
-            Err(error) => self.state.fail(Error::terminal(error)),
-        }
+        let json = match serde_json::to_string(&tags) {
+            Ok(json) => json,
+            Err(error) => return self.state.fail(Error::terminal(error)),
+        };
+        let tagged = self.state.tag_connection(id, &json);
+        alter(&self.state, tagged, ConnectionOp::Tag { id, tags });
     }
 
     /// Replaces the attachment of a connection: at most 16 KiB of JSON.
@@ -295,11 +291,6 @@ impl LiveSocket {
         if let Some(parting) = self.parting() {
             parting.await;
         }
-    }
-
-    /// Sets the reason of the end, before this is dropped.
-    pub fn was_closed(&mut self, closed: Closed) {
-        self.closed.get_or_insert(closed);
     }
 
     /// Notifies the object of the end, without a time limit.

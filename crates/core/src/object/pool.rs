@@ -168,14 +168,14 @@ impl<T: Runnable> Pool<T> {
 
     /// Queues something to run.
     pub(super) fn push(&self, it: Arc<T>, priority: Priority) {
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         queue.ready.push(it, priority);
         self.wake(&queue, priority);
     }
 
     /// Gives something that is in the queue the priority of a call.
     pub(super) fn promote(&self, it: &Arc<T>) {
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         if queue.ready.promote(|other| Arc::ptr_eq(other, it)) {
             self.wake(&queue, Priority::Call);
         }
@@ -192,7 +192,7 @@ impl<T: Runnable> Pool<T> {
 
     /// Lets the threads end when they have finished their turns.
     pub(super) fn stop(&self) {
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         queue.stopped = true;
         queue.ready.drain().for_each(drop);
         drop(queue);
@@ -206,7 +206,7 @@ impl<T: Runnable> Pool<T> {
             released.into_iter().for_each(Batch::submit);
             let Some(it) = next else { continue };
             let batch = it.run();
-            let mut queue = self.lock();
+            let mut queue = self.queue.lock();
             queue.running -= 1;
             if let Some(batch) = batch {
                 queue.hold(batch);
@@ -216,7 +216,7 @@ impl<T: Runnable> Pool<T> {
 
     /// Submits batches that were held back for long enough while turns run.
     fn submit_late(&self) {
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         while !queue.stopped {
             match queue.since {
                 None => {
@@ -248,7 +248,7 @@ impl<T: Runnable> Pool<T> {
             ThreadRole::Calls => &self.calls,
             ThreadRole::All => &self.all,
         };
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         loop {
             if let Some(it) = queue.take(role) {
                 queue.running += 1;
@@ -273,10 +273,6 @@ impl<T: Runnable> Pool<T> {
             wake.wait(&mut queue);
             *queue.idle(role) -= 1;
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Queue<T>> {
-        self.queue.lock()
     }
 }
 

@@ -11,14 +11,14 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use steadfast_store::{
     self as store, Commit, EntryKey, EntryRange, Expect, InvalidInput, Json, Lease, Position, Put,
-    SettledAs, Store, StoreError, Timestamp, Write, limits,
+    Store, StoreError, Timestamp, Write, limits,
 };
 
 use super::{
     CallError,
     connection::{Caller, Closed, ConnectionId, NewConnection},
 };
-use crate::RequestKey;
+use crate::{RequestKey, dispatch::done};
 
 /// The reply as JSON.
 pub(super) type Reply = Result<String, CallError>;
@@ -71,8 +71,7 @@ pub(super) struct Settle {
 
 impl Settle {
     pub(super) fn write(self) -> Write {
-        let Self { position, lease } = self;
-        Write::Settle { position, lease, as_: SettledAs::Done, error: None }
+        done(self.position, self.lease)
     }
 }
 

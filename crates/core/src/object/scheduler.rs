@@ -390,16 +390,11 @@ impl ObjectEntry {
     /// Takes in the store's answer to a commit.
     pub(super) fn answered(self: &Arc<Self>, commit: u64, result: Result<Outcome, StoreError>) {
         let Some(scheduler) = self.scheduler.upgrade() else { return };
+        let lost = |detail| Err(CallError::Lost { object: self.address.to_string(), detail });
         let result = match result {
             Ok(Outcome::Committed(_)) => Ok(()),
-            Ok(Outcome::Rejected(rejection)) => Err(CallError::Lost {
-                object: self.address.to_string(),
-                detail: rejection.to_string(),
-            }),
-            Ok(Outcome::Duplicate(_)) => Err(CallError::Lost {
-                object: self.address.to_string(),
-                detail: "the request was carried out before".into(),
-            }),
+            Ok(Outcome::Rejected(rejection)) => lost(rejection.to_string()),
+            Ok(Outcome::Duplicate(_)) => lost("the request was carried out before".into()),
             Err(error) => Err(CallError::Store(error)),
         };
         if let Err(error) = &result {

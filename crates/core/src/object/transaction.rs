@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{Params, Row, params};
 use steadfast_store::{self as store, Due, InvalidInput, Message, Timestamp};
 
 use super::{
@@ -133,14 +133,14 @@ impl TurnState {
     pub(super) fn attempt<T>(&self, body: impl FnOnce() -> Result<T>) -> Result<T> {
         let (sent, told) = (self.outgoing.borrow().len(), self.connection_ops.borrow().ops.len());
         let (failure, deleted) = (self.failure.borrow().clone(), self.deleted.get());
-        self.database.execute("SAVEPOINT attempt /* ours */")?;
+        self.database.execute("SAVEPOINT attempt /* ours */", ())?;
         // A handler may catch a panic itself: changes of the failed attempt must not stay.
         let result = catch_unwind(AssertUnwindSafe(body));
         if let Ok(Ok(_)) = result {
-            self.database.execute("RELEASE attempt /* ours */")?;
+            self.database.execute("RELEASE attempt /* ours */", ())?;
         } else {
-            self.database.execute("ROLLBACK TO attempt /* ours */")?;
-            self.database.execute("RELEASE attempt /* ours */")?;
+            self.database.execute("ROLLBACK TO attempt /* ours */", ())?;
+            self.database.execute("RELEASE attempt /* ours */", ())?;
             self.tables.look_again(&self.database)?;
             self.outgoing.borrow_mut().truncate(sent);
             self.connection_ops.borrow_mut().truncate(told);
@@ -175,6 +175,55 @@ impl TurnState {
     /// The error of a turn that SQLite has ended.
     pub(super) fn sql_failed(&self, error: &rusqlite::Error) -> CallError {
         CallError::rolled_back(&self.address, error)
+    }
+
+    /// Writes a row of a table of the runtime, which is created with its first row.
+    pub(super) fn write(
+        &self,
+        table: Table,
+        sql: &str,
+        params: impl Params,
+    ) -> rusqlite::Result<()> {
+        self.tables.need(table, &self.database)?;
+        self.database.execute(sql, params).map(|_| ())
+    }
+
+    /// Changes rows of a table of the runtime, and returns their number.
+    pub(super) fn change(
+        &self,
+        table: Table,
+        sql: &str,
+        params: impl Params,
+    ) -> rusqlite::Result<usize> {
+        if self.tables.has(table) { self.database.execute(sql, params) } else { Ok(0) }
+    }
+
+    /// The first row of a table of the runtime that a query finds.
+    pub(super) fn find<T>(
+        &self,
+        table: Table,
+        sql: &str,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> rusqlite::Result<Option<T>> {
+        if self.tables.has(table) { self.database.find(sql, params, read) } else { Ok(None) }
+    }
+
+    /// The rows of a table of the runtime that a query finds.
+    pub(super) fn list<T>(
+        &self,
+        table: Table,
+        sql: &str,
+        params: impl Params,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> rusqlite::Result<Vec<T>> {
+        if !self.tables.has(table) {
+            return Ok(Vec::new());
+        }
+        self.database.guard.system(|| {
+            let mut list = self.database.connection.prepare(sql)?;
+            list.query_map(params, read)?.collect()
+        })
     }
 
     /// Clears everything that a failed turn recorded.
@@ -362,15 +411,11 @@ pub(super) fn find_reply(
     key: &Key,
     expired: Timestamp,
 ) -> Result<Option<String>, CallError> {
-    if key.stored.is_some() || !state.tables.has(Table::Key) {
+    if key.stored.is_some() {
         return Ok(None);
     }
-    let database = &state.database;
-    let found = database.guard.system(|| {
-        let mut find = database.connection.prepare_cached(FIND)?;
-        let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
-        find.query_row(params![key.text, expired.0], row).optional()
-    });
+    let row = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    let found = state.find(Table::Key, FIND, params![key.text, expired.0], row);
     let found: Option<(RequestHash, String)> = found.map_err(|error| state.sql_failed(&error))?;
     found.map(|(request, reply)| key.check(request).map(|()| reply)).transpose()
 }
@@ -398,15 +443,9 @@ fn insert_reply(
     expired: Timestamp,
     reply: &str,
 ) -> rusqlite::Result<()> {
-    let database = &state.database;
-    state.tables.need(Table::Key, database)?;
     let until = state.now.after(KEEP);
-    database.guard.system(|| {
-        let sql = &database.connection;
-        sql.prepare_cached(EXPIRE)?.execute([expired.0])?;
-        // An expired key that was not among the oldest.
-        sql.prepare_cached("DELETE FROM _steadfast_key WHERE key = ?1")?.execute([&key.text])?;
-        let row = params![key.text, key.request, reply, until.0];
-        sql.prepare_cached(INSERT)?.execute(row).map(|_| ())
-    })
+    state.change(Table::Key, EXPIRE, [expired.0])?;
+    // An expired key that was not among the oldest.
+    state.change(Table::Key, "DELETE FROM _steadfast_key WHERE key = ?1", [&key.text])?;
+    state.write(Table::Key, INSERT, params![key.text, key.request, reply, until.0])
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 use serde_json::json;
 use steadfast_store::{self as store, Due, InvalidInput, Json, Timestamp, limits};
 
@@ -191,56 +191,31 @@ impl<'a> KeyValue<'a> {
 
     /// The value of a key.
     pub fn get<T: Body>(&self, key: &str) -> Result<Option<T>> {
-        if !self.state.tables.has(Table::KeyValue) {
-            return Ok(None);
-        }
-        let text: Option<String> = self.system(|sql| {
-            let mut get = sql.prepare_cached("SELECT value FROM _steadfast_kv WHERE key = ?1")?;
-            get.query_row([key], |row| row.get(0)).optional()
-        })?;
+        let get = "SELECT value FROM _steadfast_kv WHERE key = ?1";
+        let text = self.state.find(Table::KeyValue, get, [key], |row| row.get::<_, String>(0))?;
         Ok(text.map(|it| serde_json::from_str(&it)).transpose()?)
     }
 
     /// Sets a key to a value.
     pub fn put<T: Body>(&self, key: &str, value: &T) -> Result<()> {
-        self.state.tables.need(Table::KeyValue, &self.state.database)?;
         let text = serde_json::to_string(value)?;
         let put = "INSERT INTO _steadfast_kv (key, value) VALUES (?1, ?2) \
              ON CONFLICT (key) DO UPDATE SET value = ?2";
-        self.system(|sql| sql.prepare_cached(put)?.execute(params![key, text]))?;
-        Ok(())
+        Ok(self.state.write(Table::KeyValue, put, params![key, text])?)
     }
 
     /// Removes a key; `false` if it was not there.
     pub fn delete(&self, key: &str) -> Result<bool> {
-        if !self.state.tables.has(Table::KeyValue) {
-            return Ok(false);
-        }
         let delete = "DELETE FROM _steadfast_kv WHERE key = ?1";
-        Ok(0 < self.system(|sql| sql.prepare_cached(delete)?.execute([key]))?)
+        Ok(0 < self.state.change(Table::KeyValue, delete, [key])?)
     }
 
     /// The keys that begin with `prefix` and follow `after`, in order.
     pub fn keys(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<String>> {
-        if !self.state.tables.has(Table::KeyValue) {
-            return Ok(Vec::new());
-        }
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let list = "SELECT key FROM _steadfast_kv WHERE key >= ?1 AND key > ?2 \
              AND key < ?1 || char(1114111) ORDER BY key LIMIT ?3";
-        Ok(self.system(|sql| {
-            let mut list = sql.prepare_cached(list)?;
-            let keys =
-                list.query_map(params![prefix, after.unwrap_or(""), limit], |row| row.get(0))?;
-            keys.collect()
-        })?)
-    }
-
-    fn system<T>(
-        &self,
-        f: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T>,
-    ) -> rusqlite::Result<T> {
-        let database = &self.state.database;
-        database.guard.system(|| f(&database.connection))
+        let row = params![prefix, after.unwrap_or(""), limit];
+        Ok(self.state.list(Table::KeyValue, list, row, |row| row.get(0))?)
     }
 }

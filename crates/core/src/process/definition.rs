@@ -193,7 +193,7 @@ pub enum CodecError {
 }
 
 /// Writes a message as type and data.
-pub(crate) fn encode(message: &impl Body) -> Result<(String, Json), CodecError> {
+pub(crate) fn encode<T: Body>(message: &T) -> Result<(String, Json), CodecError> {
     let Ok(Value::Object(mut object)) = to_value(message) else {
         return Err(CodecError::Shape);
     };
@@ -206,12 +206,8 @@ pub(crate) fn encode(message: &impl Body) -> Result<(String, Json), CodecError> 
     }
     let json = Json::of(&data)?;
     // A message that cannot be read must not get into a stream: every later input would read it.
-    decode_as(message, &message_type, data)?;
+    decode::<T>(&message_type, data)?;
     Ok((message_type, json))
-}
-
-fn decode_as<T: Body>(_: &T, message_type: &str, data: Value) -> Result<T, CodecError> {
-    decode(message_type, data)
 }
 
 /// Reads a message from type and data.

@@ -12,7 +12,7 @@ use steadfast_store::{
 };
 
 use super::definition::{CodecError, Event, EventOf, InputError, Process, decode, encode};
-use crate::body::to_value;
+use crate::body::{read_stored, to_value};
 
 /// The stream of an instance.
 pub(super) fn stream<P: Process>(instance: &str) -> Result<Address, InputError> {
@@ -334,14 +334,11 @@ impl Subscribers {
                 break;
             }
             let (message_type, data) = encode(output)?;
-            let corrupt = |error: serde_json::Error| {
-                InputError::Store(StoreError::Corrupt { reason: error.to_string() })
-            };
             let published = Published {
                 process: P::NAME.into(),
                 instance: instance.name().to_owned(),
                 message_type,
-                data: serde_json::from_str(data.as_str()).map_err(corrupt)?,
+                data: read_stored(data.as_str())?,
             };
             for subscriber in &subscribers {
                 messages.extend(subscriber(&published)?);

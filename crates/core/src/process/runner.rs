@@ -5,15 +5,18 @@ use std::{collections::HashMap, sync::Arc};
 use parking_lot::Mutex;
 use serde_json::Value;
 use steadfast_store::{
-    Address, Commit, EntityId, EntityKind, Expect, Json, Outcome, Position, Recorded, Rejection,
-    Remember, SettledAs, Store, StoreError, Version, Write,
+    Address, Commit, EntityId, EntityKind, Expect, Json, Message, Outcome, Position, Recorded,
+    Rejection, Remember, Store, StoreError, Version, Write,
 };
 
 use super::{
-    definition::{Event, EventOf, InputError, Process, encode, translate},
+    definition::{InputError, Process, encode, translate},
     record::{self, Instance, Subscribers},
 };
-use crate::dispatch::HandlerDelivery;
+use crate::{
+    body::read_stored,
+    dispatch::{HandlerDelivery, cancelled},
+};
 
 /// Maximum attempts of a decision under concurrent changes.
 const ATTEMPTS_MAX: u32 = 20;
@@ -185,7 +188,9 @@ impl<P: Process> Runner<P> {
         events.iter().for_each(|event| instance.apply(event));
         instance.version += messages.len() as Version;
         instance.unkept += messages.len() as Version;
-        let outputs = outputs::<P>(&events)?;
+        let outputs = messages.iter().skip(at + 1).map(Message::content);
+        let outputs = outputs.map(|(action, of, data)| output(action, of, data));
+        let outputs = outputs.collect::<Result<Vec<_>, _>>()?;
         let mut commit = Commit::append(stream, expected, messages);
         if let Some((stream, messages)) = self.subscribers.messages::<P>(stream, &events)? {
             commit = commit.write(Write::Append { stream, messages });
@@ -226,12 +231,7 @@ impl<P: Process> Runner<P> {
             after = last.position;
             let scheduled = pending.iter().filter(|it| it.action == "schedule");
             for message in scheduled.filter(|it| Some(it.position) != mine) {
-                commit = commit.write(Write::Settle {
-                    position: message.position,
-                    lease: None,
-                    as_: SettledAs::Cancelled,
-                    error: None,
-                });
+                commit = commit.write(cancelled(message.position, None, None));
             }
         }
     }
@@ -320,35 +320,11 @@ fn remember<I: super::Body>(
     Ok(Remember::new(scope, key, request.as_bytes()).map_err(StoreError::from)?)
 }
 
-fn outputs<P: Process>(events: &[EventOf<P>]) -> Result<Vec<Output>, InputError> {
-    let mut outputs = Vec::new();
-    let mut add = |action: &str, encoded: Result<(String, Json), super::CodecError>| {
-        let (message_type, data) = encoded?;
-        outputs.push(output(action, message_type, &data)?);
-        Ok::<(), InputError>(())
-    };
-    for event in events {
-        match event {
-            Event::Began | Event::InitiatedBy(_) | Event::Received(_) => {}
-            Event::Replied(it) => add("reply", encode(it))?,
-            Event::Sent(it) => add("send", encode(it))?,
-            Event::Published(it) => add("publish", encode(it))?,
-            Event::Scheduled(_, it) => add("schedule", encode(it))?,
-            Event::Completed => {
-                let null = Json::parse("null").map_err(StoreError::from)?;
-                add("complete", Ok(("Completed".into(), null)))?;
-            }
-        }
-    }
-    Ok(outputs)
-}
-
 fn recorded_output(message: &Recorded) -> Result<Output, StoreError> {
-    output(&message.action, message.message_type.clone(), &message.data)
+    output(&message.action, &message.message_type, &message.data)
 }
 
-fn output(action: &str, message_type: String, data: &Json) -> Result<Output, StoreError> {
-    let data = serde_json::from_str(data.as_str())
-        .map_err(|error| StoreError::Corrupt { reason: error.to_string() })?;
-    Ok(Output { action: action.into(), message_type, data })
+fn output(action: &str, message_type: &str, data: &Json) -> Result<Output, StoreError> {
+    let data = read_stored(data.as_str())?;
+    Ok(Output { action: action.into(), message_type: message_type.into(), data })
 }

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use steadfast_store::{Commit, Lease, Position, QueuedMessage, StoreClock, Timestamp};
 use tokio::sync::Notify;
 
@@ -122,15 +122,15 @@ impl<T> Iterator for Batch<T> {
     }
 }
 
-pub(super) type ConsumeFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(crate) type ConsumeFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A consumer whose types are erased. Each delivery carries the list that its decision goes to.
-pub(super) trait Consume: Send + Sync + 'static {
+pub(crate) trait Consume: Send + Sync + 'static {
     fn is_batch(&self) -> bool;
     fn consume(self: Arc<Self>, raw_deliveries: Vec<RawDelivery>) -> ConsumeFuture;
 }
 
-pub(super) struct SingleAdapter<C>(pub(super) C);
+pub(crate) struct SingleAdapter<C>(pub(crate) C);
 
 impl<C: Consumer> Consume for SingleAdapter<C> {
     fn is_batch(&self) -> bool {
@@ -183,7 +183,7 @@ impl Consume for ScriptedConsumer {
     }
 }
 
-pub(super) struct BatchAdapter<C>(pub(super) C);
+pub(crate) struct BatchAdapter<C>(pub(crate) C);
 
 impl<C: BatchConsumer> Consume for BatchAdapter<C> {
     fn is_batch(&self) -> bool {
@@ -227,20 +227,16 @@ pub(super) struct Decisions(Arc<Mutex<HashMap<Position, Verdict>>>);
 impl Decisions {
     /// The first decision counts.
     pub(super) fn decide(&self, position: Position, verdict: Verdict) {
-        self.lock().entry(position).or_insert(verdict);
+        self.0.lock().entry(position).or_insert(verdict);
     }
 
     pub(super) fn take(&self, position: Position) -> Option<Verdict> {
-        self.lock().remove(&position)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Position, Verdict>> {
-        self.0.lock()
+        self.0.lock().remove(&position)
     }
 }
 
 /// A message in delivery, with everything that is needed to settle it.
-pub(super) struct RawDelivery {
+pub(crate) struct RawDelivery {
     pub(super) queued: QueuedMessage,
     pub(super) attempt: u32,
     pub(super) lease: Option<Lease>,
@@ -408,7 +404,7 @@ impl ConsumerTime {
     }
 
     pub(super) fn pause(&self) -> TimePause {
-        let mut paused = self.0.lock();
+        let mut paused = self.0.paused.lock();
         if paused.waiting == 0 {
             paused.since = self.0.clock.elapsed();
         }
@@ -422,7 +418,7 @@ impl ConsumerTime {
         loop {
             let changed = shared.changed.notified();
             let (is_paused, total) = {
-                let paused = shared.lock();
+                let paused = shared.paused.lock();
                 (0 < paused.waiting, paused.total)
             };
             if is_paused {
@@ -440,15 +436,9 @@ impl ConsumerTime {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Paused> {
-        self.paused.lock()
-    }
-}
-
 impl Drop for TimePause {
     fn drop(&mut self) {
-        let mut paused = self.0.lock();
+        let mut paused = self.0.paused.lock();
         paused.waiting -= 1;
         if paused.waiting == 0 {
             let waited = self.0.clock.elapsed().saturating_sub(paused.since);

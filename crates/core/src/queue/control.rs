@@ -5,9 +5,7 @@
 use std::time::Duration;
 
 use serde::{Serialize, de::DeserializeOwned};
-use steadfast_store::{
-    Commit, DueCursor, Outcome, Position, QueuedMessage, Rejection, SettledAs, Timestamp, Write,
-};
+use steadfast_store::{Commit, DueCursor, Outcome, Position, QueuedMessage, Rejection, Timestamp};
 
 use super::{
     error::QueueError,
@@ -21,7 +19,7 @@ use super::{
 use crate::{
     RequestKey,
     commit::{commit_each, to_end},
-    dispatch::window::End,
+    dispatch::{cancelled, window::End},
     idempotency::{KeyGuard, read},
 };
 
@@ -180,9 +178,8 @@ impl Queues {
 
 /// Cancels a message.
 fn cancelling(it: Candidate, why: &str) -> (Candidate, Commit) {
-    let (position, as_, lease) = (it.message.position, SettledAs::Cancelled, it.lease());
-    let error = Some(why.to_owned());
-    let commit = taken_out(&it).write(Write::Settle { position, lease, as_, error });
+    let settle = cancelled(it.message.position, it.lease(), Some(why.to_owned()));
+    let commit = taken_out(&it).write(settle);
     (it, commit)
 }
 
@@ -333,23 +330,15 @@ impl Queues {
 
 /// The message that a settlement was rejected for.
 fn position_of(rejection: &Rejection) -> Option<Position> {
-    match rejection {
-        Rejection::NotPending { position }
-        | Rejection::NotDue { position, .. }
-        | Rejection::LeaseLost { position }
-        | Rejection::NotSettled { position } => Some(*position),
-        Rejection::Version { .. }
-        | Rejection::KeyReused { .. }
-        | Rejection::Head { .. }
-        | Rejection::Part { .. }
-        | Rejection::HasWork { .. }
-        | Rejection::JustWritten { .. }
-        | Rejection::Revision { .. }
-        | Rejection::Limit { .. }
-        | Rejection::NotANumber { .. }
-        | Rejection::Full { .. }
-        | Rejection::NotVacant { .. } => None,
-    }
+    use Rejection::{LeaseLost, NotDue, NotPending, NotSettled};
+    let (NotPending { position }
+    | NotDue { position, .. }
+    | LeaseLost { position }
+    | NotSettled { position }) = rejection
+    else {
+        return None;
+    };
+    Some(*position)
 }
 
 #[cfg(test)]

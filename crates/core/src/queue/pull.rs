@@ -23,6 +23,7 @@ use crate::{
         attempt::{self, Ending, EndingCommit, Verdict},
         window::End,
     },
+    on_drop::on_drop,
 };
 
 /// Messages that can be pulled at once.
@@ -143,7 +144,8 @@ impl Queues {
             return Err(QueueError::Argument { field: "leaseMs", rule });
         }
         let queue = self.known(name).await?;
-        let _woken = WakeOnDrop(&queue);
+        // Messages may have been read for the loop.
+        let _woken = on_drop(|| queue.wake());
         let mut pulled = Vec::new();
         while pulled.len() < max {
             if let Some(before) = self.before().await? {
@@ -288,10 +290,7 @@ impl Queues {
     }
 
     async fn give_up(&self, queue: &QueueState, queued: &QueuedMessage) -> Result<(), QueueError> {
-        let lease = match queued.message.state {
-            Some(State::InFlight { lease, .. }) => Some(lease),
-            Some(State::Pending { .. } | State::Settled(_)) | None => None,
-        };
+        let lease = attempt::lease_of(&queued.message);
         let error = "the last lease ended without an answer".into();
         let verdict = Verdict::Retry { after: None, error };
         let (position, attempt) = (queued.message.position, queued.tries());
@@ -388,14 +387,5 @@ pub(super) struct Acknowledgement {
 impl AckResult {
     pub(super) fn count(&mut self, ack: &Acknowledgement) {
         *(if ack.is_ack { &mut self.acked } else { &mut self.retried }) += 1;
-    }
-}
-
-/// Wakes the loop when it is dropped: messages may have been read for the loop.
-struct WakeOnDrop<'a>(&'a QueueState);
-
-impl Drop for WakeOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.wake();
     }
 }

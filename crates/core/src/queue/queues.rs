@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::{
     ConsumeOptions, QueueError, QueueSettings,
-    consumer::{BatchAdapter, BatchConsumer, Consumer, ScriptedConsumer, SingleAdapter},
+    consumer::{Consume, ScriptedConsumer},
     source::ConsumedQueue,
     state::{Consumers, QueueState, Shared},
 };
@@ -19,7 +19,7 @@ use crate::{
     Client, Objects, RequestKey,
     commit::commit_each,
     dispatch::{
-        DispatcherBuilder, QueueListener,
+        QueueListener,
         attempt::{self, Ending, Leases},
         engine::Engine,
         suspects::Suspects,
@@ -65,22 +65,13 @@ impl QueueDeclarations {
         self.consumers.extend(other.consumers);
     }
 
-    pub(crate) fn consume<C: Consumer>(
+    pub(crate) fn consume(
         &mut self,
         name: &'static str,
-        consumer: C,
+        consumer: Arc<dyn Consume>,
         options: ConsumeOptions,
     ) {
-        self.consumers.insert(name, (Arc::new(SingleAdapter(consumer)), options));
-    }
-
-    pub(crate) fn consume_batches<C: BatchConsumer>(
-        &mut self,
-        name: &'static str,
-        consumer: C,
-        options: ConsumeOptions,
-    ) {
-        self.consumers.insert(name, (Arc::new(BatchAdapter(consumer)), options));
+        self.consumers.insert(name, (consumer, options));
     }
 
     /// Finds cycles of dead-letter queues.
@@ -199,25 +190,17 @@ impl Queues {
     }
 
     async fn open_known(&self) -> Result<(), StoreError> {
-        let declared = self.shared.declared.clone();
-        let names = declared.keys().chain(self.shared.consumed.keys());
-        for name in names.map(|it| (*it).to_owned()).chain(self.stored().await?) {
-            self.open(&name).await?;
-        }
-        Ok(())
-    }
-
-    async fn stored(&self) -> Result<Vec<String>, StoreError> {
         const PART: usize = 1_000;
-        let mut names: Vec<String> = Vec::new();
+        let mut last = None;
         loop {
-            let after = names.last().map(String::as_str);
-            let part = self.shared.store.classes(EntityKind::Queue, after, PART).await?;
-            let is_last = part.len() < PART;
-            names.extend(part);
-            if is_last {
-                return Ok(names);
+            let names = self.names_behind(last.as_deref(), PART).await?;
+            for name in &names {
+                self.open(name).await?;
             }
+            if names.len() < PART {
+                return Ok(());
+            }
+            last = names.last().cloned();
         }
     }
 
@@ -228,7 +211,7 @@ impl Queues {
         &self,
         after: Option<&str>,
         limit: usize,
-    ) -> Result<Vec<String>, QueueError> {
+    ) -> Result<Vec<String>, StoreError> {
         let key = |name: &str| format!("{name}/");
         let mut names = self.shared.store.classes(EntityKind::Queue, after, limit).await?;
         let declared = self.shared.declared.keys().chain(self.shared.consumed.keys());
@@ -317,13 +300,6 @@ impl Queues {
             // A panic has been reported; there is nothing left to stop.
             let _ = task.await;
         }
-    }
-}
-
-impl DispatcherBuilder {
-    /// Sends the queues notices of their messages.
-    pub fn queues(self, queues: Queues) -> Self {
-        self.queue_listener(queues)
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
     QueueError, Queues,
     state::{HeldMessages, QueueState},
 };
-use crate::dispatch::window::End;
+use crate::dispatch::{attempt::lease_of, cancelled, window::End};
 
 /// Messages read at once.
 pub(super) const CHUNK: usize = 200;
@@ -58,10 +58,7 @@ pub(super) struct Candidate {
 impl Candidate {
     /// Its expired lease, if there is one.
     pub(super) fn lease(&self) -> Option<Lease> {
-        match self.queued.as_ref()?.message.state {
-            Some(State::InFlight { lease, .. }) => Some(lease),
-            Some(State::Pending { .. } | State::Settled(_)) | None => None,
-        }
+        lease_of(&self.queued.as_ref()?.message)
     }
 
     fn error(&self) -> &str {
@@ -166,8 +163,7 @@ impl Queues {
         let message = Message::new(&to, body)?.input().action(ENQUEUE).task(task);
         let message = message.cause(Cause::Position(id));
         let error = Some("replaced by an edited message".to_owned());
-        let (lease, as_) = (found.lease(), SettledAs::Cancelled);
-        let commit = taken_out(&found).write(Write::Settle { position: id, lease, as_, error });
+        let commit = taken_out(&found).write(cancelled(id, found.lease(), error));
         let commit = commit.write(Write::Append { stream: target, messages: vec![message] });
         let commit = match &self.key {
             Some(key) => commit.write(key.write()),

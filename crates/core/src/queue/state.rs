@@ -26,6 +26,7 @@ use super::{
 };
 use crate::{
     Client, Objects, RequestKey,
+    body::read_stored,
     dispatch::{
         attempt::Leases,
         suspects::{Isolation, Suspects},
@@ -34,6 +35,7 @@ use crate::{
     },
     idempotency::KeyLocks,
     name_map::NameMap,
+    on_drop::on_drop,
 };
 
 /// All queues in this process.
@@ -99,9 +101,7 @@ impl Rules {
     ) -> Result<(Version, Option<Self>), StoreError> {
         let version = store.version(record.id()).await?;
         let last = store.read_stream(record.id(), version, 1).await?.pop();
-        let rules = last.map(|it| serde_json::from_str(it.data.as_str())).transpose();
-        let corrupt = |error: serde_json::Error| StoreError::Corrupt { reason: error.to_string() };
-        Ok((version, rules.map_err(corrupt)?))
+        Ok((version, last.map(|it| read_stored(it.data.as_str())).transpose()?))
     }
 }
 
@@ -272,7 +272,8 @@ impl QueueState {
         let _reader = self.reader.lock().await;
         let now = clock.now();
         let Some(cursor) = self.window().wants_read(wanted, now) else { return Ok(false) };
-        let guard = ReadGuard(self);
+        // If the read fails or is dropped, it is repeated.
+        let guard = on_drop(|| self.window().read_failed());
         let queue = self.address.id();
         let messages = store.queue_messages(queue, cursor, now, page).await?;
         let next = match messages.len() < page {
@@ -340,14 +341,5 @@ impl<D: Deref<Target = QueueState>> Drop for HeldMessages<D> {
         self.positions.iter().for_each(|it| window.finish(*it, End::Unknown, now));
         drop(window);
         self.queue.wake();
-    }
-}
-
-/// A read in progress. If it fails or is dropped, it is repeated.
-struct ReadGuard<'a>(&'a QueueState);
-
-impl Drop for ReadGuard<'_> {
-    fn drop(&mut self) {
-        self.0.window().read_failed();
     }
 }

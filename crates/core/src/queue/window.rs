@@ -134,6 +134,6 @@ fn entry(queued: &QueuedMessage) -> Entry {
 }
 
 #[cfg(test)]
-mod operators;
+mod model;
 #[cfg(test)]
 mod tests;

@@ -29,7 +29,7 @@ impl<W: Workflow> RunHandle<W> {
     #[steadfast_store::boxed]
     pub async fn status(&self) -> Result<Status, RunError> {
         match self.client.backend()? {
-            Backend::Local(it) => Ok(it.runs.run(W::NAME, self.run.id()).await?.status),
+            Backend::Local(it) => it.runs.status(W::NAME, self.run.id()).await,
             Backend::Remote(transport) => Ok(transport.status(self.names()).await?),
         }
     }
@@ -85,33 +85,33 @@ impl<W: Workflow> RunHandle<W> {
     /// Pauses it: attempts in flight end and are recorded, nothing new begins.
     #[steadfast_store::boxed]
     pub async fn pause(&self) -> Result<(), RunError> {
-        match self.client.backend()? {
-            Backend::Local(it) => it.runs.pause(W::NAME, self.run.id()).await,
-            Backend::Remote(transport) => {
-                Ok(transport.change_run(self.names(), RunChange::Pause).await?)
-            }
-        }
+        self.change(RunChange::Pause).await
     }
 
     /// Resumes it. Its timers are shifted by the duration of the pause.
     #[steadfast_store::boxed]
     pub async fn resume(&self) -> Result<(), RunError> {
-        match self.client.backend()? {
-            Backend::Local(it) => it.runs.resume(W::NAME, self.run.id()).await,
-            Backend::Remote(transport) => {
-                Ok(transport.change_run(self.names(), RunChange::Resume).await?)
-            }
-        }
+        self.change(RunChange::Resume).await
     }
 
     /// Terminates it. Attempts in flight are dropped.
     #[steadfast_store::boxed]
     pub async fn terminate(&self) -> Result<(), RunError> {
-        match self.client.backend()? {
-            Backend::Local(it) => it.runs.terminate(W::NAME, self.run.id()).await,
+        self.change(RunChange::Terminate).await
+    }
+
+    async fn change(&self, change: RunChange) -> Result<(), RunError> {
+        let (workflow, id) = self.names();
+        let running = match self.client.backend()? {
+            Backend::Local(running) => running,
             Backend::Remote(transport) => {
-                Ok(transport.change_run(self.names(), RunChange::Terminate).await?)
+                return Ok(transport.change_run((workflow, id), change).await?);
             }
+        };
+        match change {
+            RunChange::Pause => running.runs.pause(workflow, id).await,
+            RunChange::Resume => running.runs.resume(workflow, id).await,
+            RunChange::Terminate => running.runs.terminate(workflow, id).await,
         }
     }
 }

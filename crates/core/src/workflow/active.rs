@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use steadfast_store::{EntityId, Version};
 use tokio::sync::{Notify, mpsc, watch};
 
@@ -14,7 +14,7 @@ use super::{
     ctx::Ctx,
     record::{Progress, WakeUp},
     state::AttemptInFlight,
-    status::Status,
+    status::{RunHead, Status},
 };
 
 /// A notification of a driver: a wake-up, or new entries in the record.
@@ -63,27 +63,27 @@ impl ActiveRuns {
         &self,
         run: EntityId,
     ) -> Option<(Vec<AttemptInFlight>, Option<Progress>)> {
-        let shown = self.runs().get(&run)?.shared_run.ctx.clone();
+        let shown = self.runs.lock().get(&run)?.shared_run.ctx.clone();
         let Some(ctx) = shown.lock().clone() else { return Some((Vec::new(), None)) };
         let state = ctx.state();
         Some((state.in_flight.clone(), state.progress.clone()))
     }
 
     pub(super) fn turn(&self, run: EntityId) -> Option<Arc<tokio::sync::Mutex<()>>> {
-        Some(self.runs().get(&run)?.shared_run.turn.clone())
+        Some(self.runs.lock().get(&run)?.shared_run.turn.clone())
     }
 
     pub(super) fn contains(&self, run: EntityId) -> bool {
-        self.runs().contains_key(&run)
+        self.runs.lock().contains_key(&run)
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.runs().is_empty()
+        self.runs.lock().is_empty()
     }
 
     /// The runs of a workflow.
     pub(super) fn of(&self, workflow: &str) -> Vec<EntityId> {
-        let runs = self.runs();
+        let runs = self.runs.lock();
         runs.iter().filter(|it| it.1.workflow == workflow).map(|it| *it.0).collect()
     }
 
@@ -93,7 +93,7 @@ impl ActiveRuns {
         run: EntityId,
         notification: Notification,
     ) -> Result<(), Notification> {
-        match self.runs().get(&run) {
+        match self.runs.lock().get(&run) {
             Some(awake) => awake.notifications.send(notification).map_err(|it| it.0),
             None => Err(notification),
         }
@@ -105,7 +105,7 @@ impl ActiveRuns {
         run: EntityId,
         workflow: &'static str,
     ) -> Option<(SharedRun, mpsc::UnboundedReceiver<Notification>)> {
-        let mut runs = self.runs();
+        let mut runs = self.runs.lock();
         let Entry::Vacant(entry) = runs.entry(run) else { return None };
         let (notifications, notified) = mpsc::unbounded_channel();
         let shared_run = SharedRun::default();
@@ -119,7 +119,7 @@ impl ActiveRuns {
         run: EntityId,
         notifications: &mut mpsc::UnboundedReceiver<Notification>,
     ) -> Option<Notification> {
-        let mut runs = self.runs();
+        let mut runs = self.runs.lock();
         let notification = notifications.try_recv().ok();
         if notification.is_none() {
             runs.remove(&run);
@@ -130,7 +130,7 @@ impl ActiveRuns {
     /// The driver of a run has ended; after a panic the run is still in the table.
     pub(super) fn left(&self, run: EntityId, has_panicked: bool) {
         if has_panicked {
-            self.runs().remove(&run);
+            self.runs.lock().remove(&run);
         }
         self.asleep.notify_waiters();
     }
@@ -144,10 +144,6 @@ impl ActiveRuns {
             }
             asleep.await;
         }
-    }
-
-    fn runs(&self) -> MutexGuard<'_, HashMap<EntityId, ActiveRun>> {
-        self.runs.lock()
     }
 }
 
@@ -171,24 +167,18 @@ pub(super) struct Watcher<'a> {
 
 impl Watchers {
     pub(super) fn watch(&self, run: EntityId) -> Watcher<'_> {
-        let updates = match self.entries().entry(run) {
-            std::collections::hash_map::Entry::Occupied(it) => it.get().subscribe(),
-            std::collections::hash_map::Entry::Vacant(it) => {
-                let (sender, updates) = watch::channel(RunUpdate::default());
-                it.insert(sender);
-                updates
-            }
-        };
+        let updates = self.0.lock().entry(run).or_default().subscribe();
         Watcher { of: self, run, updates }
     }
 
     /// Notifies all tasks that wait for this run.
-    pub(super) fn notify(&self, run: EntityId, version: Version, status: Option<Status>) {
-        if let Some(sender) = self.entries().get(&run) {
+    pub(super) fn notify(&self, run: EntityId, head: &RunHead) {
+        if let Some(sender) = self.0.lock().get(&run) {
             sender.send_if_modified(|updates| {
                 // Notifications may be concurrent; the newest counts.
-                let is_newer = updates.version <= version;
+                let is_newer = updates.version <= head.version;
                 if is_newer {
+                    let (version, status) = (head.version, Some(head.status.clone()));
                     *updates = RunUpdate { version, status };
                 }
                 is_newer
@@ -198,26 +188,22 @@ impl Watchers {
 
     /// The outcome of a commit is unknown: waiting tasks have to read.
     pub(super) fn is_unknown(&self, run: EntityId) {
-        if let Some(sender) = self.entries().get(&run) {
+        if let Some(sender) = self.0.lock().get(&run) {
             sender.send_modify(|updates| updates.status = None);
         }
     }
 
     /// A run was deleted; the next one of this id has versions of its own.
     pub(super) fn start_over(&self, run: EntityId) {
-        if let Some(sender) = self.entries().get(&run) {
+        if let Some(sender) = self.0.lock().get(&run) {
             sender.send_replace(RunUpdate::default());
         }
-    }
-
-    fn entries(&self) -> MutexGuard<'_, HashMap<EntityId, watch::Sender<RunUpdate>>> {
-        self.0.lock()
     }
 }
 
 impl Drop for Watcher<'_> {
     fn drop(&mut self) {
-        let mut entries = self.of.entries();
+        let mut entries = self.of.0.lock();
         // This receiver is still counted.
         if entries.get(&self.run).is_some_and(|it| it.receiver_count() <= 1) {
             entries.remove(&self.run);

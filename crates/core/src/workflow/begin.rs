@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use steadfast_store::{
     Address, Commit, Due, EntityId, Lease, Message, Outcome, Position, Recorded, Rejection,
-    RetryPolicy, RunStatus, State, StoreError, Write, futures::FutureExt,
+    RetryPolicy, RunStatus, StoreError, Write, futures::FutureExt,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     Failure, Handler, RequestKey, Router,
-    dispatch::{HandlerDelivery, PermitPool},
+    dispatch::{HandlerDelivery, PermitPool, attempt::lease_of},
 };
 
 /// Longer than any process runs: the next owner takes it over.
@@ -45,15 +45,8 @@ pub struct StartedRecord {
     pub created: bool,
 }
 
-/// The result of a start.
-enum CreateResult {
-    /// Created, with the positions of its first message and of its wake-up.
-    Fresh(Position, Position),
-    /// The run existed.
-    Found,
-    /// The key was recorded by another request, perhaps for another id.
-    Repeated,
-}
+/// The positions of the first message of a run and of its wake-up, if this start created it.
+type Created = Option<(Position, Position)>;
 
 type Answer = oneshot::Sender<Result<StartOutcome, RunError>>;
 
@@ -89,8 +82,7 @@ impl Runs {
         // The key belongs to this start, and not to other operations of the run.
         let (key, runs) = (self.key.as_ref(), self.keyed(None));
         let Some((driver, notifications)) = runs.permit_for(run) else {
-            let made = self.make(run, input, AT_ONCE, key).await?;
-            return self.started(run, &made, key).await;
+            return Ok(self.make(run, input, AT_ONCE, key).await?.0);
         };
         let (answer, answered) = oneshot::channel();
         // In a task of its own, so that the run is driven even if the caller is dropped.
@@ -120,11 +112,11 @@ impl Runs {
         let lease = Lease { holder: self.shared.store.owner().epoch, number };
         let due = Due::Held(lease, HOLD_LEASE);
         let answered = match self.make(&driver.run, input.clone(), due, key.as_ref()).await {
-            Ok(made) => {
-                if let CreateResult::Fresh(first, position) = made {
+            Ok((started, created)) => {
+                if let Some((first, position)) = created {
                     driver.made(RunFold::begun(first, position, input), own(position, lease));
                 }
-                self.started(&driver.run, &made, key.as_ref()).await
+                Ok(started)
             }
             Err(error) => {
                 if matches!(&error, RunError::Store(error) if !error.surely_unapplied()) {
@@ -138,48 +130,39 @@ impl Runs {
         self.keep_driving(driver, notifications).await;
     }
 
-    /// Commits a run together with its key.
+    /// Commits a run together with its key, or finds the run.
     async fn make(
         &self,
         run: &Address,
         input: Value,
         due: Due,
         key: Option<&RequestKey>,
-    ) -> Result<CreateResult, RunError> {
+    ) -> Result<(StartOutcome, Created), RunError> {
         let mut commit = starting(run, input, None, due)?;
         if let Some(key) = key {
             commit = commit.write(record(key, run, true)?);
         }
-        Ok(match self.shared.store.commit(commit).await? {
-            Outcome::Committed(receipt) => match receipt.appended[..] {
-                [(_, first), (_, wake)] => CreateResult::Fresh(first, wake),
-                _ => CreateResult::Found,
-            },
-            Outcome::Duplicate(_) => CreateResult::Repeated,
+        let status = match self.shared.store.commit(commit).await? {
+            Outcome::Committed(receipt) => {
+                let created = match receipt.appended[..] {
+                    [(_, first), (_, wake)] => Some((first, wake)),
+                    _ => None,
+                };
+                return Ok((StartOutcome { created: true, status: Status::Queued }, created));
+            }
+            // The key was recorded by another request, perhaps for another id.
+            Outcome::Duplicate(_) => Status::Queued,
             Outcome::Rejected(Rejection::KeyReused { key }) => {
                 return Err(RunError::KeyReused { key });
             }
-            Outcome::Rejected(_) => CreateResult::Found,
-        })
+            Outcome::Rejected(_) => self.found(run, key).await?,
+        };
+        Ok((StartOutcome { created: false, status }, None))
     }
 
-    /// The answer to a start. A start that found its run records its key here: a repetition must
-    /// not create the run after it was deleted.
-    async fn started(
-        &self,
-        run: &Address,
-        made: &CreateResult,
-        key: Option<&RequestKey>,
-    ) -> Result<StartOutcome, RunError> {
-        match made {
-            CreateResult::Fresh(..) => {
-                return Ok(StartOutcome { created: true, status: Status::Queued });
-            }
-            CreateResult::Repeated => {
-                return Ok(StartOutcome { created: false, status: Status::Queued });
-            }
-            CreateResult::Found => {}
-        }
+    /// The status of a run that a start found. Its key is recorded here: a repetition must not
+    /// create the run after it was deleted.
+    async fn found(&self, run: &Address, key: Option<&RequestKey>) -> Result<Status, RunError> {
         let status = self.head(run).await?.status;
         if let Some(key) = key {
             let commit = Commit::of(record(key, run, false)?);
@@ -189,7 +172,7 @@ impl Runs {
                 return Err(RunError::KeyReused { key });
             }
         }
-        Ok(StartOutcome { created: false, status })
+        Ok(status)
     }
 
     /// It is unknown whether the run was created. If it was, this process holds its wake-up, and no
@@ -200,7 +183,7 @@ impl Runs {
             clock.sleep(LOOK_AGAIN).await;
             match store.read_stream(run.id(), 2, 1).await {
                 Ok(page) => {
-                    if let Some(wake) = page.first().filter(|it| is_held(it, lease)) {
+                    if let Some(wake) = page.first().filter(|it| lease_of(it) == Some(lease)) {
                         let Some(workflow) = self.shared.workflows.get(run.class()) else { return };
                         let permit = workflow.limit.permit(false).await;
                         self.wake(&run, own(wake.position, lease), permit);
@@ -218,10 +201,6 @@ impl Runs {
 
 fn record(key: &RequestKey, run: &Address, created: bool) -> Result<Write, StoreError> {
     Ok(key.write_answer(&StartedRecord { id: run.name().into(), created })?)
-}
-
-fn is_held(message: &Recorded, by: Lease) -> bool {
-    matches!(message.state, Some(State::InFlight { lease, .. }) if lease == by)
 }
 
 fn own(position: Position, lease: Lease) -> WakeUp {

@@ -73,6 +73,9 @@ impl Change {
     }
 }
 
+/// Why a run that has ended is not changed.
+const HAS_ENDED: &str = "it has ended";
+
 /// Decides which entry a change appends to the record of a run, or why it is refused.
 type Decide = dyn Fn(&RunHead, Timestamp) -> Result<Option<Change>, &'static str> + Send + Sync;
 
@@ -103,11 +106,12 @@ impl Runs {
     /// Pauses a run: attempts in flight end and are recorded, nothing new begins.
     #[steadfast_store::boxed]
     pub async fn pause(&self, workflow: &str, id: &str) -> Result<(), RunError> {
-        self.change(workflow, id, move |head, _| match &head.status {
-            Status::Complete(_) | Status::Errored(_) | Status::Terminated => Err("it has ended"),
-            Status::Paused(_) => Ok(None),
-            Status::Queued | Status::Running | Status::Waiting => {
-                Ok(Some(Change::to(Entry::Paused { report: None }, RunStatus::Paused)))
+        self.change(workflow, id, move |head, _| {
+            let paused = || Change::to(Entry::Paused { report: None }, RunStatus::Paused);
+            if head.status.is_final() {
+                Err(HAS_ENDED)
+            } else {
+                Ok(head.can_continue().then(paused))
             }
         })
         .await
@@ -116,13 +120,10 @@ impl Runs {
     /// Resumes a paused run. Its timers are shifted by the duration of the pause.
     #[steadfast_store::boxed]
     pub async fn resume(&self, workflow: &str, id: &str) -> Result<(), RunError> {
-        self.change(workflow, id, move |head, now| match &head.status {
-            Status::Complete(_) | Status::Errored(_) | Status::Terminated => Err("it has ended"),
-            Status::Paused(_) => {
-                let shift_ms = head.paused_for(now);
-                Ok(Some(Change::on(Entry::Resumed { shift_ms })))
-            }
-            Status::Queued | Status::Running | Status::Waiting => Ok(None),
+        self.change(workflow, id, move |head, now| {
+            let resumed = || Change::on(Entry::Resumed { shift_ms: head.paused_for(now) });
+            let is_paused = head.status.is_paused();
+            if head.status.is_final() { Err(HAS_ENDED) } else { Ok(is_paused.then(resumed)) }
         })
         .await
     }
@@ -138,7 +139,7 @@ impl Runs {
         }
         let waits_for_none = self.load(&run).await?.steps.iter().all(|it| it.retry_at.is_none());
         self.change(workflow, id, move |head, _| match &head.status {
-            Status::Complete(_) | Status::Errored(_) | Status::Terminated => Err("it has ended"),
+            Status::Complete(_) | Status::Errored(_) | Status::Terminated => Err(HAS_ENDED),
             Status::Paused(_) => Err("resume it first"),
             Status::Queued | Status::Running | Status::Waiting if waits_for_none => {
                 Err("none of its steps waits for its next attempt")
@@ -157,7 +158,7 @@ impl Runs {
         let options = self.shared.workflows.get(workflow).map(|it| it.options);
         let keep = options.unwrap_or(RunOptions::DEFAULT).keep_terminated;
         self.change(workflow, id, move |head, _| match head.status.is_final() {
-            true => Err("it has ended"),
+            true => Err(HAS_ENDED),
             false => Ok(Some(Change {
                 row: Some((RunStatus::Terminated, Some(keep))),
                 ..Change::to(Entry::Terminated, RunStatus::Terminated)
@@ -182,13 +183,9 @@ impl Runs {
         }
         let fold = self.load(&run).await?;
         let from = from.map(|step| find(&fold, step, &run)).transpose()?;
-        self.change(workflow, id, move |head, _| match &head.status {
-            Status::Queued | Status::Running | Status::Waiting => {
-                Err("terminate or pause it first")
-            }
-            Status::Paused(_) | Status::Complete(_) | Status::Errored(_) | Status::Terminated => {
-                Ok(Some(Change::on(Entry::Restarted { from: from.clone() })))
-            }
+        self.change(workflow, id, move |head, _| match head.can_continue() {
+            true => Err("terminate or pause it first"),
+            false => Ok(Some(Change::on(Entry::Restarted { from: from.clone() }))),
         })
         .await
     }
@@ -230,7 +227,7 @@ impl Runs {
         if self.changed_before().await?.is_some() {
             return Ok(());
         }
-        let (version, status) = loop {
+        let head = loop {
             let turn = self.shared.active.turn(run.id());
             let _turn = match &turn {
                 Some(turn) => Some(turn.lock().await),
@@ -264,8 +261,8 @@ impl Runs {
                 Outcome::Committed(receipt) => {
                     let Some(change) = change else { return Ok(()) };
                     head.fold(now, &change.entry);
-                    let last = receipt.appended.last().map_or(head.version, |it| it.0);
-                    break (last, head.status);
+                    head.version = receipt.appended.last().map_or(head.version, |it| it.0);
+                    break head;
                 }
                 // The delivery was settled before.
                 Outcome::Rejected(
@@ -284,7 +281,7 @@ impl Runs {
         };
         // If it is not active, the wake-up will be delivered.
         let _ = self.shared.active.notify(run.id(), None);
-        self.shared.watchers.notify(run.id(), version, Some(status));
+        self.shared.watchers.notify(run.id(), &head);
         Ok(())
     }
 

@@ -27,18 +27,18 @@ use crate::{Body, Error, Objects, Result, body::from_value, object::CallKey, scr
 pub struct Ctx(pub(super) OpaqueArc<Inner>);
 
 pub(super) struct Inner {
-    pub(super) environment: Environment,
+    pub(super) run: Address,
+    pub(super) environment: Arc<Environment>,
     state: Mutex<State>,
 }
 
-/// The environment of a run.
-pub(super) struct Environment {
-    pub(super) run: Address,
-    pub(super) clock: Arc<StoreClock>,
-    pub(super) entropy: Arc<dyn Entropy>,
-    pub(super) objects: Objects,
-    pub(super) script: Script,
-    pub(super) buckets: Option<Buckets>,
+/// The environment of the runs of a program.
+pub(crate) struct Environment {
+    pub(crate) clock: Arc<StoreClock>,
+    pub(crate) entropy: Arc<dyn Entropy>,
+    pub(crate) objects: Objects,
+    pub(crate) script: Script,
+    pub(crate) buckets: Option<Buckets>,
 }
 
 /// Maximum bytes of reported progress; the rest is cut off.
@@ -48,13 +48,19 @@ const PROGRESS_BYTES_MAX: usize = 4_000;
 pub(super) type SourceLine = &'static Location<'static>;
 
 impl Ctx {
-    pub(super) fn new(environment: Environment, fold: RunFold, cut_off: u32) -> Self {
-        Self(OpaqueArc::new(Inner { environment, state: Mutex::new(State::new(fold, cut_off)) }))
+    pub(super) fn new(
+        run: Address,
+        environment: Arc<Environment>,
+        fold: RunFold,
+        cut_off: u32,
+    ) -> Self {
+        let state = Mutex::new(State::new(fold, cut_off));
+        Self(OpaqueArc::new(Inner { run, environment, state }))
     }
 
     /// The id of the run.
     pub fn id(&self) -> &str {
-        self.0.environment.run.name()
+        self.0.run.name()
     }
 
     /// The buckets of the program, if it has any.

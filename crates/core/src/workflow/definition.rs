@@ -3,7 +3,7 @@
 
 use std::{collections::VecDeque, fmt, marker::PhantomData, pin::Pin, sync::Arc, time::Duration};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde_json::Value;
 use steadfast_store::{self as store, Address, EntityKind};
 use tokio::sync::oneshot;
@@ -117,7 +117,7 @@ impl Default for RunOptions {
 }
 
 pub(super) type Running = Pin<Box<dyn Future<Output = Result<Value>> + Send>>;
-type Erased = Box<dyn Fn(Ctx, Value) -> Running + Send + Sync>;
+type Erased = Box<dyn Fn(Ctx) -> Running + Send + Sync>;
 
 pub(super) struct Definition {
     pub(super) run: Erased,
@@ -129,10 +129,10 @@ impl Definition {
     pub(super) fn of<W: Workflow>(workflow: W) -> Self {
         let options = workflow.options();
         let workflow = Arc::new(workflow);
-        let run: Erased = Box::new(move |ctx, input| {
+        let run: Erased = Box::new(move |ctx| {
             let workflow = workflow.clone();
             Box::pin(async move {
-                let input = from_value(&input).map_err(|error| {
+                let input = from_value(&ctx.state().fold.input).map_err(|error| {
                     let text = format!("the input does not match that of `{}`: {error}", W::NAME);
                     Error::terminal(text).with_code("malformed_input")
                 })?;
@@ -165,7 +165,7 @@ impl RunLimit {
     /// Waits for a permit.
     pub(super) async fn permit(self: &Arc<Self>, new: bool) -> RunPermit {
         let waiting = {
-            let mut permits = self.permits();
+            let mut permits = self.0.lock();
             if 0 < permits.free {
                 permits.free -= 1;
                 return RunPermit(self.clone());
@@ -184,19 +184,15 @@ impl RunLimit {
 
     /// A permit, if one is free.
     pub(super) fn try_permit(self: &Arc<Self>) -> Option<RunPermit> {
-        let mut permits = self.permits();
+        let mut permits = self.0.lock();
         permits.free = permits.free.checked_sub(1)?;
         Some(RunPermit(self.clone()))
-    }
-
-    fn permits(&self) -> MutexGuard<'_, PermitQueues> {
-        self.0.lock()
     }
 }
 
 impl Drop for RunPermit {
     fn drop(&mut self) {
-        let mut permits = self.0.permits();
+        let mut permits = self.0.0.lock();
         // Skip waiters that were dropped.
         let next = loop {
             match permits.resumed.pop_front().or_else(|| permits.new.pop_front()) {

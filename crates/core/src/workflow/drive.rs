@@ -13,7 +13,7 @@ use std::{
 
 use steadfast_store::futures::FutureExt;
 use steadfast_store::{
-    Address, Commit, EntityId, Health, Lease, Outcome, Position, Recorded, StoreError, Write,
+    Address, Commit, Health, Lease, Outcome, Position, Recorded, StoreError, Write,
 };
 use tokio::sync::{mpsc, watch};
 
@@ -23,12 +23,13 @@ use self::{
 };
 use super::{
     active::{Notification, SharedRun, Stop},
-    ctx::{Ctx, Environment},
+    ctx::Ctx,
     definition::{Definition, RunPermit, Running},
     fold::{PAGE, RunFold},
     record::WakeUp,
     runs::Runs,
 };
+use crate::on_drop::on_drop;
 
 /// Retry interval while the store is busy.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -58,8 +59,7 @@ impl Drop for Code {
         let future = self.future.take();
         // User destructors may panic.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(future))) {
-            let (run, error) =
-                (&self.ctx.0.environment.run, crate::dispatch::panic_message(&*panic));
+            let (run, error) = (&self.ctx.0.run, crate::dispatch::panic_message(&*panic));
             tracing::error!(run = %run, error, "run panicked when it was dropped");
         }
     }
@@ -124,9 +124,9 @@ impl Driver {
         let before = state.fold.head.version;
         let action = self.machine.step(&mut state, event, now);
         if is_durable && before < state.fold.head.version {
-            let (id, head) = (self.run.id(), state.fold.head.clone());
-            self.runs.shared.folds.update_head(id, &head);
-            self.runs.shared.watchers.notify(id, head.version, Some(head.status));
+            let (id, head) = (self.run.id(), &state.fold.head);
+            self.runs.shared.folds.update_head(id, head);
+            self.runs.shared.watchers.notify(id, head);
         }
         drop(state);
         self.machine.settled.drain(..).for_each(WakeUp::done);
@@ -142,12 +142,12 @@ impl Driver {
         }
         let fold = match self.fresh.take() {
             Some(fold) => fold,
-            None => folds.load(store, &self.run).await?.unwrap_or_else(RunFold::empty),
+            None => folds.load(store, &self.run).await?.unwrap_or_default(),
         };
         let cut_off = self.cut_off(&fold).await?;
-        let input = fold.input.clone();
-        let ctx = Ctx::new(self.environment(), fold, cut_off);
-        let future = Some((self.workflow.run)(ctx.clone(), input));
+        let environment = self.runs.shared.environment.clone();
+        let ctx = Ctx::new(self.run.clone(), environment, fold, cut_off);
+        let future = Some((self.workflow.run)(ctx.clone()));
         Ok(Code { ctx, future })
     }
 
@@ -164,18 +164,6 @@ impl Driver {
             }
         }
         Ok(most)
-    }
-
-    fn environment(&self) -> Environment {
-        let shared = &self.runs.shared;
-        Environment {
-            run: self.run.clone(),
-            clock: shared.clock.clone(),
-            entropy: shared.entropy.clone(),
-            objects: shared.objects.clone(),
-            script: shared.script.clone(),
-            buckets: shared.buckets.clone(),
-        }
     }
 
     async fn poll(
@@ -234,21 +222,9 @@ impl Driver {
     fn cache(&self, ctx: &Ctx) {
         let mut state = ctx.state();
         if state.given == state.durable {
-            let fold = std::mem::replace(&mut state.fold, RunFold::empty());
+            let fold = std::mem::take(&mut state.fold);
             self.runs.shared.folds.insert(self.run.id(), fold);
         }
-    }
-}
-
-/// Makes a run inactive when its driver ends or panics.
-struct LeaveGuard<'a> {
-    runs: &'a Runs,
-    run: EntityId,
-}
-
-impl Drop for LeaveGuard<'_> {
-    fn drop(&mut self) {
-        self.runs.shared.active.left(self.run, std::thread::panicking());
     }
 }
 
@@ -297,7 +273,7 @@ impl Runs {
     ) {
         let run = driver.run.id();
         // User code may panic anywhere.
-        let _left = LeaveGuard { runs: &self, run };
+        let _left = on_drop(|| self.shared.active.left(run, std::thread::panicking()));
         let mut is_wanted = !driver.machine.wake_ups.is_empty();
         loop {
             if is_wanted && let Err(error) = driver.drive(&mut notifications).await {

@@ -1,8 +1,7 @@
 //! Events of runs, by name and type.
 
-use std::{marker::PhantomData, time::Duration};
+use std::marker::PhantomData;
 
-use serde_json::json as object;
 use steadfast_store::{InvalidInput, Json};
 
 use super::{
@@ -64,11 +63,9 @@ impl<W: Workflow, T: Body> Destination<T, ()> for RunEvent<W, T> {
             .run
             .resolve()
             .map_err(|_| InvalidInput::NotARun { address: format!("{:?}", self.run).into() })?;
-        let metadata = Json::of(&object!({ "to": target.to_string() }))?;
-        let (action, message_type) = ("event", self.event.name);
+        let sending = Sending::to(target, "event", self.event.name, Json::of(&msg)?)?;
         // Behind the message that starts the run.
-        let (data, delay, ordered) = (Json::of(&msg)?, Duration::ZERO, true);
-        Ok(Sending { target, action, message_type, data, metadata, delay, ordered })
+        Ok(Sending { ordered: true, ..sending })
     }
 }
 

@@ -63,7 +63,8 @@ pub(super) struct UntakenEvent {
     pub(super) payload: Value,
 }
 
-#[derive(Debug)]
+/// By default that of an empty record.
+#[derive(Debug, Default)]
 pub(super) struct RunFold {
     pub(super) head: RunHead,
     pub(super) input: Value,
@@ -94,38 +95,17 @@ pub(super) struct RunFold {
 impl RunFold {
     /// A run that was just created.
     pub(super) fn begun(first: Position, last: Position, input: Value) -> Self {
-        Self {
-            head: RunHead::begun(first, last),
-            input,
-            steps: Vec::new(),
-            by_key: HashMap::new(),
-            by_branch: HashMap::new(),
-            results: 0,
-            events: BTreeMap::new(),
-            waits: Vec::new(),
-            progress: None,
-            created_at: Timestamp(0),
-            changed_at: Timestamp(0),
-            ended_at: None,
-            acted_at: Timestamp(0),
-            generation: 0,
-            inputs: None,
-        }
-    }
-
-    /// The fold of an empty record.
-    pub(super) fn empty() -> Self {
-        Self { head: RunHead::empty(), ..Self::begun(0, 0, Value::Null) }
+        Self { head: RunHead::begun(first, last), input, ..Self::default() }
     }
 
     /// The fold of an empty record, for a view.
     pub(super) fn for_view() -> Self {
-        Self { inputs: Some(Inputs::default()), ..Self::empty() }
+        Self { inputs: Some(Inputs::default()), ..Self::default() }
     }
 
     /// Reads the whole record; `None` if there is no such run.
     pub(super) async fn load(store: &dyn Store, run: &Address) -> Result<Option<Self>, StoreError> {
-        Self::empty().read(store, run, Version::MAX).await
+        Self::default().read(store, run, Version::MAX).await
     }
 
     /// Reads the record up to a version.

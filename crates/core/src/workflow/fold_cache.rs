@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use steadfast_store::{Address, EntityId, Position, Recorded, Store, StoreError};
 
 use super::{
@@ -119,12 +119,12 @@ impl FoldCache {
     }
 
     fn cached_head(&self, run: EntityId) -> Option<RunHead> {
-        Some(self.entries().runs.get(&run)?.head.clone())
+        Some(self.entries.lock().runs.get(&run)?.head.clone())
     }
 
     /// Moves the fold of a run to its driver.
     fn take(&self, run: EntityId) -> Option<RunFold> {
-        let mut entries = self.entries();
+        let mut entries = self.entries.lock();
         let CachedRun { head, fold, .. } = entries.remove(run)?;
         entries.insert(run, head, None);
         Some(fold?.0)
@@ -132,10 +132,10 @@ impl FoldCache {
 
     /// Caches the fold of a run that is no longer awake; of an ended run only the head.
     pub(super) fn insert(&self, run: EntityId, fold: RunFold) {
-        let bytes = fold.bytes();
         let head = fold.head.clone();
-        let fits = !head.status.is_final() && bytes < self.bytes_max;
-        self.put(run, head, fits.then_some((fold, bytes)));
+        let sized = (!head.status.is_final()).then(|| fold.bytes());
+        let fits = sized.filter(|bytes| *bytes < self.bytes_max);
+        self.put(run, head, fits.map(|bytes| (fold, bytes)));
     }
 
     pub(super) fn update_head(&self, run: EntityId, head: &RunHead) {
@@ -143,13 +143,13 @@ impl FoldCache {
     }
 
     pub(super) fn remove(&self, run: EntityId) {
-        self.entries().remove(run);
+        self.entries.lock().remove(run);
     }
 
     /// Keeps the newer of the cached and the given run. Of two runs with the same id, the later
     /// one has the higher first position.
     fn put(&self, run: EntityId, head: RunHead, fold: Option<(RunFold, usize)>) {
-        let mut entries = self.entries();
+        let mut entries = self.entries.lock();
         let (head, fold) = match entries.remove(run) {
             Some(cached) if head.first < cached.head.first => (cached.head, cached.fold),
             Some(cached) if head.first == cached.head.first => {
@@ -166,10 +166,6 @@ impl FoldCache {
             let oldest = *oldest;
             entries.remove(oldest);
         }
-    }
-
-    fn entries(&self) -> MutexGuard<'_, Entries> {
-        self.entries.lock()
     }
 }
 
@@ -258,7 +254,7 @@ mod tests {
             cache.insert(id(&number.to_string()), fold(1, 2, 2_000));
             cache.update_head(id("0"), &fold(1, 2, 0).head);
         }
-        assert!(cache.entries().bytes <= 10_000);
+        assert!(cache.entries.lock().bytes <= 10_000);
         assert!(cache.take(id("0")).is_some(), "it was used all the time");
         assert!(cache.take(id("999")).is_some());
         assert!(cache.take(id("990")).is_none());
@@ -266,7 +262,7 @@ mod tests {
         assert!(cache.cached_head(id("large")).is_some() && cache.take(id("large")).is_none());
         cache.remove(id("large"));
         (0..1_000).for_each(|it| cache.remove(id(&it.to_string())));
-        let entries = cache.entries();
+        let entries = cache.entries.lock();
         assert_eq!((entries.bytes, entries.runs.len(), entries.by_use.len()), (0, 0, 0));
     }
 

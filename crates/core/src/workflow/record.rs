@@ -7,11 +7,14 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 use steadfast_store::{
     Address, AddressError, Due, EntityKind, InvalidInput, Json, Lease, Message, Position, Recorded,
-    SettledAs, StoreError, Task, Write,
+    StoreError, Task, Write,
 };
 use tokio::sync::oneshot;
 
-use crate::Error;
+use crate::{
+    Error,
+    dispatch::{cancelled, done},
+};
 
 /// Maximum bytes of the result of a step.
 const RESULT_BYTES_MAX: usize = 1_000_000;
@@ -353,15 +356,11 @@ impl WakeUp {
     }
 
     pub(super) fn settle(&self) -> Write {
-        settle_wake_up(self.position, self.lease, SettledAs::Done)
+        done(self.position, self.lease)
     }
 }
 
 /// Cancels a wake-up that its run no longer needs.
 pub(super) fn cancel_wake_up(position: Position) -> Write {
-    settle_wake_up(position, None, SettledAs::Cancelled)
-}
-
-fn settle_wake_up(position: Position, lease: Option<Lease>, as_: SettledAs) -> Write {
-    Write::Settle { position, lease, as_, error: None }
+    cancelled(position, None, None)
 }

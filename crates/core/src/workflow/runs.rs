@@ -4,15 +4,15 @@ use std::sync::{Arc, atomic::AtomicI64};
 
 use serde::Serialize;
 use serde_json::Value;
-use steadfast_bucket::Buckets;
 use steadfast_store::{Address, Entropy, OpaqueArc, Store, StoreClock};
 use tokio::sync::watch;
 
 use super::{
     RunAddress, RunError, RunOptions, StartOutcome, Status, Workflow,
     active::{ActiveRuns, Stop, Watcher, Watchers},
+    ctx::Environment,
     definition::{Definition, address},
-    fold::{RunFold, StepRecord, StepResult},
+    fold::RunFold,
     fold_cache::FoldCache,
     status::RunHead,
 };
@@ -27,11 +27,8 @@ pub struct Runs {
 
 pub(super) struct Shared {
     pub(super) store: Arc<dyn Store>,
-    pub(super) objects: Objects,
     pub(super) clock: Arc<StoreClock>,
-    pub(super) entropy: Arc<dyn Entropy>,
-    pub(super) script: Script,
-    pub(super) buckets: Option<Buckets>,
+    pub(super) environment: Arc<Environment>,
     pub(super) workflows: NameMap<Arc<Definition>>,
     pub(super) active: ActiveRuns,
     pub(super) stop: watch::Sender<Stop>,
@@ -42,27 +39,19 @@ pub(super) struct Shared {
     pub(super) leases: AtomicI64,
 }
 
-/// One run, from its record.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Run {
-    /// Its status.
-    pub status: Status,
-    /// Its input.
-    pub input: Value,
-    /// Its operations outside of branches: the key, and the result if there is one.
-    pub steps: Vec<(String, Option<Value>)>,
-}
-
 impl Runs {
     /// A store without workflows.
     pub fn new(store: Arc<dyn Store>, entropy: Arc<dyn Entropy>, objects: Objects) -> Self {
+        let (clock, script) = (store.clock().clone(), Script::default());
+        Self::of(store, Environment { clock, entropy, objects, script, buckets: None })
+    }
+
+    /// The same with this environment.
+    pub(crate) fn of(store: Arc<dyn Store>, environment: Environment) -> Self {
         let shared = Shared {
-            objects,
             clock: store.clock().clone(),
             store,
-            entropy,
-            script: Script::default(),
-            buckets: None,
+            environment: Arc::new(environment),
             workflows: NameMap::default(),
             active: ActiveRuns::default(),
             stop: watch::Sender::new(Stop::No),
@@ -82,26 +71,10 @@ impl Runs {
 
     /// Adds a workflow. Call it before anything is started.
     pub fn with<W: Workflow>(mut self, workflow: W) -> Self {
-        let shared = self.unshared();
+        let shared = self.shared.get_mut().expect("nothing runs yet");
         let twice = shared.workflows.insert(W::NAME, Arc::new(Definition::of(workflow)));
         assert!(twice.is_none(), "workflow `{}` is registered twice", W::NAME);
         self
-    }
-
-    /// Steps return the scripted results. Call it before anything is started.
-    pub(crate) fn scripted(mut self, script: Script) -> Self {
-        self.unshared().script = script;
-        self
-    }
-
-    /// Gives runs these buckets. Call it before anything is started.
-    pub fn with_buckets(mut self, buckets: Option<Buckets>) -> Self {
-        self.unshared().buckets = buckets;
-        self
-    }
-
-    fn unshared(&mut self) -> &mut Shared {
-        self.shared.get_mut().expect("nothing runs yet")
     }
 
     /// The workflows, in order.
@@ -153,23 +126,14 @@ impl Runs {
         Ok(started)
     }
 
-    /// One run.
+    /// The status of a run.
     #[steadfast_store::boxed]
-    pub async fn run(&self, workflow: &str, id: &str) -> Result<Run, RunError> {
+    pub async fn status(&self, workflow: &str, id: &str) -> Result<Status, RunError> {
         let run = address(workflow, id)?;
-        let fold = self.load(&run).await?;
-        let step = |it: &StepRecord| {
-            let value = match &it.result {
-                Some(StepResult::Value(value)) => Some(value.clone()),
-                Some(StepResult::Failed(_) | StepResult::Timer(_)) | None => None,
-            };
-            (it.key.to_string(), value)
-        };
-        let steps = fold.branch("").map(step).collect();
-        let can_continue = matches!(fold.head.status, Status::Queued | Status::Waiting);
+        let status = self.head(&run).await?.status;
+        let can_continue = matches!(status, Status::Queued | Status::Waiting);
         let is_awake = can_continue && self.shared.active.contains(run.id());
-        let status = if is_awake { Status::Running } else { fold.head.status };
-        Ok(Run { status, input: fold.input, steps })
+        Ok(if is_awake { Status::Running } else { status })
     }
 
     /// Waits until a run has ended or is paused.

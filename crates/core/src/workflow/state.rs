@@ -29,6 +29,7 @@ pub(super) struct AttemptInFlight {
     pub(super) began_at: Timestamp,
 }
 
+#[derive(Default)]
 pub(super) struct State {
     pub(super) fold: RunFold,
     /// The branch that is being polled.
@@ -58,22 +59,7 @@ pub(super) struct State {
 impl State {
     pub(super) fn new(fold: RunFold, cut_off: u32) -> Self {
         let progress = fold.progress.clone();
-        Self {
-            fold,
-            scope: String::new(),
-            counts: HashMap::new(),
-            asked: HashMap::new(),
-            new: Vec::new(),
-            given: 0,
-            durable: 0,
-            in_flight: Vec::new(),
-            in_step: false,
-            waits: Vec::new(),
-            wants: false,
-            stuck: None,
-            progress,
-            cut_off,
-        }
+        Self { fold, progress, cut_off, ..Self::default() }
     }
 
     /// Adds an entry to be recorded, with its messages.
@@ -96,11 +82,11 @@ impl State {
         let count = self.counts.entry((scope.clone(), kind, name.to_owned())).or_default();
         *count += 1;
         let key = Key { scope, kind: kind.into(), name: name.into(), count: *count };
-        let line = Some(line.to_string());
+        let line = || Some(line.to_string());
         if self.in_step {
             let reason = format!("{key} is used inside of a step; use the result of the step");
             let found = Some(key.to_string());
-            let report = Report { reason, position: None, expected: None, found, line };
+            let report = Report { found, line: line(), ..Report::new(&reason) };
             self.stuck.get_or_insert(report);
             return key;
         }
@@ -117,7 +103,7 @@ impl State {
         if let Some(expected) = recorded.filter(|it| **it != key) {
             let reason = DISAGREES.into();
             let (expected, found) = (Some(expected.to_string()), Some(key.to_string()));
-            self.stuck.get_or_insert(Report { reason, position, expected, found, line });
+            self.stuck.get_or_insert(Report { reason, position, expected, found, line: line() });
         }
         key
     }

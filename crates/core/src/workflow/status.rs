@@ -170,16 +170,18 @@ pub(super) struct RunHead {
     pub(super) events: usize,
 }
 
+/// The head before anything was read.
+impl Default for RunHead {
+    fn default() -> Self {
+        Self { version: 0, ..Self::begun(0, 0) }
+    }
+}
+
 impl RunHead {
     /// The head of a run whose record consists of its first two messages.
     pub(super) fn begun(first: Position, last: Position) -> Self {
         let (status, paused_at, timer, on_end) = (Status::Queued, None, None, None);
         Self { version: 2, first, last, status, paused_at, timer, on_end, events: 0 }
-    }
-
-    /// The head before anything was read.
-    pub(super) fn empty() -> Self {
-        Self { version: 0, ..Self::begun(0, 0) }
     }
 
     /// Whether the run has neither ended nor been paused.

@@ -22,6 +22,7 @@ use crate::{
     Body, Error, Result,
     body::from_value,
     object::CallKey,
+    on_drop::on_drop,
     script::{ScriptKey, ScriptedResult},
 };
 
@@ -209,7 +210,9 @@ async fn make_attempts<'b>(
             let text = format!("attempt {number} ended with its process {cut_off} times");
             Err(Error::terminal(text).with_code("process_ended"))
         } else {
-            let _under_way = Busy::new(ctx, &key, attempt);
+            let (attempt, began_at) = (number, Timestamp(attempt.began_at));
+            ctx.state().in_flight.push(AttemptInFlight { key: key.clone(), attempt, began_at });
+            let _ended = on_drop(|| ctx.state().in_flight.retain(|it| it.key != key));
             try_once(ctx, &key, body, asked.timeout).await
         };
         match result {
@@ -257,11 +260,11 @@ async fn try_once<'b>(
     body: &mut (dyn StepBody<'b> + '_),
     timeout: Duration,
 ) -> Result<Value> {
-    let environment = &ctx.0.environment;
-    let says = environment.script.next(|| ScriptKey::Step {
-        workflow: environment.run.class().into(),
-        step: key.name.clone(),
-    });
+    let says = ctx
+        .0
+        .environment
+        .script
+        .next(|| ScriptKey::Step { workflow: ctx.0.run.class().into(), step: key.name.clone() });
     let value = match says {
         Some(ScriptedResult::Value(value)) => value,
         Some(ScriptedResult::Fails(error)) => return Err(error),
@@ -315,23 +318,6 @@ fn timed_out(timeout: Duration) -> Error {
 fn panicked(panic: &(dyn Any + Send)) -> Error {
     let text = crate::dispatch::panic_message(panic);
     Error::retryable(format!("step panicked: {text}")).with_code("step_panicked")
-}
-
-/// An attempt in flight, until it ends or is dropped.
-struct Busy<'a>(&'a Ctx, Key);
-
-impl<'a> Busy<'a> {
-    fn new(ctx: &'a Ctx, key: &Key, attempt: Attempt) -> Self {
-        let (attempt, began_at) = (attempt.number, Timestamp(attempt.began_at));
-        ctx.state().in_flight.push(AttemptInFlight { key: key.clone(), attempt, began_at });
-        Self(ctx, key.clone())
-    }
-}
-
-impl Drop for Busy<'_> {
-    fn drop(&mut self) {
-        self.0.state().in_flight.retain(|it| it.key != self.1);
-    }
 }
 
 /// The growth of delays between attempts.

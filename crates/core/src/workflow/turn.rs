@@ -5,7 +5,7 @@ use std::{marker::PhantomData, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use steadfast_store::{self as store, AddressError, Due, InvalidInput, Json, Message, Task};
+use steadfast_store::{self as store, AddressError, Due, InvalidInput, Json, Message};
 
 use super::{
     definition::{RunAddress, Workflow},
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     Address, CallError, Error, Handle, Object, Result, Turn,
-    object::{Lists, Sending, TurnState},
+    object::{Lists, Sending, TurnState, call_message},
 };
 
 /// A run has ended: an ordinary message. List it in `Calls` and `impl Handle<RunEnded<W>>`, and
@@ -78,10 +78,7 @@ impl OnEnd {
         result: &Result<&Value>,
     ) -> Result<Message, InvalidInput> {
         let data = Json::of(&json!({ "id": run.name(), "result": result }))?;
-        let metadata = Json::of(&json!({ "to": self.to }))?;
-        let message = Message::new(&self.message, data)?.action("call").metadata(metadata)?;
-        let (target, due) = (to.clone(), Due::After(Duration::ZERO));
-        Ok(message.task(Task { target, ordered: false, due }))
+        call_message(to, &self.message, data)
     }
 }
 
@@ -166,12 +163,9 @@ fn send_to_run(
         }
     };
     let sending = || {
-        let metadata = Json::of(&json!({ "to": target.to_string() }))?;
-        let (message_type, data, delay) = (workflow, data?, Duration::ZERO);
-        let target = target.clone();
+        let sending = Sending::to(target.clone(), action, workflow, data?)?;
         // The run is started before it is terminated.
-        let ordered = true;
-        Ok(Sending { target, action, message_type, data, metadata, delay, ordered })
+        Ok(Sending { ordered: true, ..sending })
     };
     let sent = state.outgoing.borrow().len();
     state.send(sending(), Due::After(Duration::ZERO));

@@ -124,7 +124,7 @@ fn app() -> App {
 }
 
 async fn has_run(program: &Runtime, id: &str) -> bool {
-    program.runs().run("known", id).await.is_ok_and(|it| it.status.is_final())
+    program.runs().status("known", id).await.is_ok_and(|it| it.is_final())
 }
 
 async fn a_turn_that_starts_a_run_which_no_run_can_be_fails(lab: Lab) {
@@ -166,7 +166,7 @@ async fn declarations_are_not_written_before_the_program_starts_work(lab: Lab) {
     let program = app().queue(JOBS).prepare(lab.store.clone()).await.unwrap();
     assert!(!program.works());
     assert!(program.call(Clerk::at("c"), Begin { id: "later".into() }).await.is_ok());
-    let unknown = program.runs().run("known", "later").await.unwrap_err();
+    let unknown = program.runs().status("known", "later").await.unwrap_err();
     assert!(matches!(unknown, RunError::UnknownRun { .. }), "nothing is delivered");
     assert!(lab.store.activity().commits - before <= 1, "only the turn is a commit");
     program.work().await.unwrap();

@@ -110,7 +110,7 @@ impl World {
         self.app.queues().send(OTHER, &mail(&id)).await.unwrap();
         assert_eq!(self.app.queues().pull("other", 1, NAP).await.unwrap().len(), 1);
         until("the run sleeps", async || {
-            self.app.runs().run("play", &id).await.unwrap().status == Status::Waiting
+            self.app.runs().status("play", &id).await.unwrap() == Status::Waiting
         })
         .await;
         id
@@ -120,7 +120,7 @@ impl World {
     async fn wakes(&self, id: &String) {
         until("the message comes", async || self.post.names().contains(id)).await;
         until("the run ends", async || {
-            let status = self.app.runs().run("play", id).await.unwrap().status;
+            let status = self.app.runs().status("play", id).await.unwrap();
             status == Status::Complete(json!("nap"))
         })
         .await;

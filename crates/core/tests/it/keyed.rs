@@ -270,7 +270,7 @@ async fn a_run_is_started_once_under_a_key_even_after_it_was_deleted(lab: Lab) {
     assert_eq!((&*first.id, first.created), ("one", true));
     assert_eq!(start("a", "two").await.unwrap(), Some(first.clone()), "the id of the first");
     assert_eq!(start("b", "one").await.unwrap_err().code(), "key_reused");
-    assert_eq!(runs.run("play", "two").await.unwrap_err().code(), "run_not_found");
+    assert_eq!(runs.status("play", "two").await.unwrap_err().code(), "run_not_found");
     // A start that finds its run is recorded as well.
     let found = RequestKey::new("Found", None, "k", b"one").unwrap();
     let find = async || runs.keyed(found.clone()).start_json("play", "one", json!(1)).await;
@@ -279,7 +279,7 @@ async fn a_run_is_started_once_under_a_key_even_after_it_was_deleted(lab: Lab) {
     runs.delete("play", "one").await.unwrap();
     start("a", "one").await.unwrap();
     find().await.unwrap();
-    assert_eq!(runs.run("play", "one").await.unwrap_err().code(), "run_not_found");
+    assert_eq!(runs.status("play", "one").await.unwrap_err().code(), "run_not_found");
     theatre.app.stop().await;
 }
 

@@ -311,7 +311,7 @@ async fn all_else_moves(lab: &Lab, app: &Runtime, sender: &Sender) {
         sender.heard.lock().unwrap().iter().filter(|it| it.0 == "other").count() == 3
     })
     .await;
-    until("the run is there", async || app.runs().run("play", "one").await.is_ok()).await;
+    until("the run is there", async || app.runs().status("play", "one").await.is_ok()).await;
     until("the queue is consumed", async || total(app, "busy").await == 1).await;
     assert_eq!(lab.clock.elapsed(), elapsed);
 }
@@ -391,7 +391,7 @@ async fn a_run_that_one_turn_starts_and_ends_is_terminated(lab: Lab) {
     }
     until("nothing is pending", async || lab.store.totals().await.unwrap().pending == 0).await;
     for id in &ids {
-        assert_eq!(app.runs().run("play", id).await.unwrap().status, Status::Terminated);
+        assert_eq!(app.runs().status("play", id).await.unwrap(), Status::Terminated);
     }
     app.stop().await;
 }

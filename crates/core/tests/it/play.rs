@@ -10,13 +10,27 @@ use std::{
 
 use serde_json::Value;
 use steadfast_core::{
-    App, Ctx, Result, RunError, Runtime, Workflow,
+    App, Ctx, Result, RunError, Runs, Runtime, Workflow,
     store::{Clock, DueCursor, ManualClock, Position, SeededEntropy, Store, Work},
-    workflow::{HistoryEntry, RunOptions, Status},
+    workflow::{HistoryEntry, RunOptions, Status, StepStatus, StepView},
 };
 use tokio::sync::Semaphore;
 
 pub(crate) use crate::wait::{Pace, until};
+
+/// The operations that a run has recorded outside of branches, and their results.
+pub(crate) async fn results(runs: &Runs, workflow: &str, id: &str) -> Vec<(String, Option<Value>)> {
+    let view = runs.look(workflow, id).await.unwrap();
+    let is_recorded = |it: &StepView| {
+        it.output.is_some() || it.kind == "sleep" || it.status == StepStatus::Failed
+    };
+    let own = view.steps.into_iter().filter(|it| it.branch.is_empty() && is_recorded(it));
+    let key = |it: &StepView| match it.count {
+        1 => format!("{} `{}`", it.kind, it.name),
+        count => format!("{} `{}` ({count})", it.kind, it.name),
+    };
+    own.map(|it| (key(&it), it.output)).collect()
+}
 
 type Going = Pin<Box<dyn Future<Output = Result<Value>> + Send>>;
 type Body = dyn Fn(Ctx, Stage, Value) -> Going + Send + Sync;
@@ -190,7 +204,7 @@ impl Theatre {
     }
 
     pub(crate) async fn status(&self, id: &str) -> Status {
-        self.app.runs().run("play", id).await.unwrap().status
+        self.app.runs().status("play", id).await.unwrap()
     }
 
     /// Waits until it sleeps.

@@ -160,7 +160,7 @@ async fn a_message_of_a_run_is_sent_once_over_its_replays(lab: Lab) {
     let open = |it: steadfast_core::App, post| it.workflow(play.clone()).consume(MAIL, post);
     let office = Office::open(lab, open).await;
     office.app.start(Play::at("one"), Value::Null).await.unwrap();
-    let status = async |office: &Office| office.app.runs().run("play", "one").await.unwrap().status;
+    let status = async |office: &Office| office.app.runs().status("play", "one").await.unwrap();
     until("it waits", async || status(&office).await == Status::Waiting).await;
     let office = office.again(open).await;
     office.app.runs().send_event("play", "one", "go", &Value::Null).await.unwrap();

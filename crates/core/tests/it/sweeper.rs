@@ -126,7 +126,7 @@ async fn runs_go_when_their_time_is_over() {
         runs.start(Ends::at(id), well).await.unwrap();
         runs.wait("ends", id).await.unwrap();
     }
-    let there = async |id| runs.run("ends", id).await.is_ok();
+    let there = async |id| runs.status("ends", id).await.is_ok();
     let mut after = async |time| {
         clock.advance(time);
         look(sweeping.as_mut()).await;

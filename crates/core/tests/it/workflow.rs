@@ -13,7 +13,7 @@ use steadfast_core::{
 use crate::{
     lab::Lab,
     ledger::{Announce, Ledger, Order},
-    play::{due, ends, until},
+    play::{due, ends, results, until},
     trip::{Do, Trip},
 };
 
@@ -103,8 +103,8 @@ async fn steps_run_once_and_their_results_are_recorded(lab: Lab) {
     assert_eq!((&output[0], &output[1], &output[2]), (&json!("a"), &json!("a"), &json!("b")));
     assert_eq!(output[4], "step_panicked");
     assert_eq!((bench.trip.ran("a"), bench.trip.ran("b"), bench.trip.ran("p")), (2, 1, 1));
-    let run = bench.app.runs().run("trip", "one").await.unwrap();
-    assert_eq!(run.steps[1], ("step `a` (2)".into(), Some(json!("a"))));
+    let recorded = results(bench.app.runs(), "trip", "one").await;
+    assert_eq!(recorded[1], ("step `a` (2)".into(), Some(json!("a"))));
 }
 
 async fn an_id_is_one_run_whoever_starts_it(lab: Lab) {
@@ -119,7 +119,7 @@ async fn an_id_is_one_run_whoever_starts_it(lab: Lab) {
         assert_eq!(refused.code(), "invalid_name");
     }
     let runs = bench.app.runs();
-    assert_eq!(runs.run("trip", "none").await.unwrap_err().code(), "run_not_found");
+    assert_eq!(runs.status("trip", "none").await.unwrap_err().code(), "run_not_found");
     let unknown = runs.start_json("none", "x", Value::Null).await.unwrap_err();
     assert_eq!(unknown.code(), "workflow_not_found");
     let malformed = runs.start_json("trip", "bad", json!("text")).await.unwrap();
@@ -270,10 +270,10 @@ async fn a_run_that_a_turn_starts_is_made_once(lab: Lab) {
         app.call(Ledger::at("a"), Announce).await.unwrap();
     }
     // The message that starts it is being delivered.
-    until("it is there", async || app.runs().run("order", "o-1").await.is_ok()).await;
+    until("it is there", async || app.runs().status("order", "o-1").await.is_ok()).await;
     let status = app.runs().wait("order", "o-1").await.unwrap();
     assert_eq!(status, Status::Complete(Value::Null));
-    assert_eq!(app.runs().run("order", "o-1").await.unwrap().input, "a book");
+    assert_eq!(app.runs().look("order", "o-1").await.unwrap().input, "a book");
 }
 
 /// The same workflow in two versions of a program.
@@ -302,7 +302,7 @@ async fn code_that_does_not_match_the_record_pauses_the_run_and_matching_code_re
     };
     let app = program(&["a", "b"]).await;
     app.start(Changing::at("one"), ()).await.unwrap();
-    let steps = async || app.runs().run("changing", "one").await.unwrap().steps.len();
+    let steps = async || results(app.runs(), "changing", "one").await.len();
     until("both steps are recorded", async || 2 <= steps().await).await;
     app.stop().await;
     let app = program(&["a", "x", "b"]).await;
@@ -342,7 +342,7 @@ async fn wherever_the_process_ends_the_outcome_is_the_same() {
                 return Err(error.into());
             }
             app.advance(Duration::from_secs(200)).await;
-            match app.runs().run("trip", "one").await?.status {
+            match app.runs().status("trip", "one").await? {
                 Status::Complete(output) => Ok(output),
                 other => Err(steadfast_core::Error::retryable(format!("{other:?}"))),
             }

@@ -12,7 +12,7 @@ use steadfast_core::{
 use crate::{
     lab::{Lab, address_of},
     ledger::{AUDIT, Add, Ledger, Read},
-    play::{Play, Stage, Theatre, until},
+    play::{Play, Stage, Theatre, results, until},
 };
 
 laws!(
@@ -61,7 +61,7 @@ async fn a_pause_lets_the_attempt_in_flight_end_and_begins_nothing_new(lab: Lab)
     theatre.clock.advance(SECOND * 50);
     theatre.stage.open("door", 1);
     until("a is recorded and its place is free", async || {
-        runs.run("play", "one").await.unwrap().steps.len() == 1 && pending().await == 0
+        results(&runs, "play", "one").await.len() == 1 && pending().await == 0
     })
     .await;
     assert_eq!(theatre.status("one").await, Status::Paused(None));
@@ -265,7 +265,7 @@ async fn an_id_is_free_when_its_run_was_deleted_and_the_next_one_calls_anew(lab:
         theatre.send("one", "go", &Value::Null).await;
         assert_eq!(theatre.completes("one").await, json!(2 * times));
         runs.delete("play", "one").await.unwrap();
-        assert_eq!(runs.run("play", "one").await.unwrap_err().code(), "run_not_found");
+        assert_eq!(runs.status("play", "one").await.unwrap_err().code(), "run_not_found");
     }
     assert_eq!(theatre.app.call(Ledger::at("l"), Read).await.unwrap().0, 6);
     theatre.app.stop().await;
@@ -300,7 +300,7 @@ async fn runs_are_kept_as_long_as_their_end_says(lab: Lab) {
     let left = async || {
         let mut left = Vec::new();
         for id in ["plain", "fails", "sends", "waits", "ended"] {
-            left.extend(runs.run("play", id).await.is_ok().then_some(id));
+            left.extend(runs.status("play", id).await.is_ok().then_some(id));
         }
         left
     };

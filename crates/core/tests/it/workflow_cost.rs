@@ -203,7 +203,7 @@ async fn a_cached_run_is_not_mistaken_for_another_one_of_its_id(lab: Lab) {
     other.delete("play", "one").await.unwrap();
     bench.theatre.stage.open("ready", 1);
     other.start_json("play", "one", json!(30)).await.unwrap();
-    until("it sleeps", async || other.run("play", "one").await.unwrap().status == Status::Waiting)
+    until("it sleeps", async || other.status("play", "one").await.unwrap() == Status::Waiting)
         .await;
     bench.send("one", "wake").await;
     bench.send("one", "end").await;

@@ -85,7 +85,7 @@ async fn code_that_blocks_after_the_end_of_its_run_holds_up_neither_sweeps_nor_c
     // The sweep of the program may have been first, and wait now.
     until("the other run is deleted", async || {
         theatre.clock.advance(Duration::from_secs(1));
-        matches!(runs.run("play", "other").await, Err(RunError::UnknownRun { .. }))
+        matches!(runs.status("play", "other").await, Err(RunError::UnknownRun { .. }))
     })
     .await;
     let deletes = runs.clone();

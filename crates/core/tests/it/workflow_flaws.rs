@@ -11,7 +11,7 @@ use steadfast_core::{
 
 use crate::{
     lab::{Lab, START},
-    play::{Play, Theatre, until},
+    play::{Play, Theatre, results, until},
 };
 
 laws!(
@@ -55,7 +55,7 @@ async fn a_repeated_start_finds_the_first_run_active_or_ended(lab: Lab) {
     let again = runs.start_json("play", "one", json!("another")).await.unwrap();
     assert_eq!((again.created, again.status), (false, Status::Complete(json!(makers[0]))));
     assert_eq!(theatre.stage.ran("body"), 1);
-    assert_eq!(runs.run("play", "one").await.unwrap().input, json!(makers[0]));
+    assert_eq!(runs.look("play", "one").await.unwrap().input, json!(makers[0]));
     theatre.app.stop().await;
     lab.assert_sound().await;
 }
@@ -142,10 +142,8 @@ async fn a_wait_that_timed_out_stays_so_and_the_event_is_for_the_next(lab: Lab) 
     let theatre = theatre(&lab, &play).await;
     theatre.start("one").await;
     theatre.go_to_next().await;
-    until("its time is over", async || {
-        theatre.app.runs().run("play", "one").await.unwrap().steps.len() == 1
-    })
-    .await;
+    until("its time is over", async || results(theatre.app.runs(), "play", "one").await.len() == 1)
+        .await;
     theatre.send("one", "e", &json!(7)).await;
     let theatre = theatre.again(&play, Duration::from_secs(1)).await;
     theatre.send("one", "go", &Value::Null).await;
@@ -164,7 +162,7 @@ async fn a_missing_run_is_distinguished_from_an_unavailable_store() {
     let all = async || -> Vec<RunError> {
         let runs = app.runs();
         vec![
-            runs.run("play", "none").await.unwrap_err(),
+            runs.status("play", "none").await.unwrap_err(),
             runs.look("play", "none").await.unwrap_err(),
             runs.wait("play", "none").await.unwrap_err(),
             runs.history("play", "none", 0, 9).await.unwrap_err(),

@@ -93,7 +93,7 @@ async fn wherever_the_process_ends_a_random_workflow_has_the_same_outcome() {
                     }
                 }
                 app.advance(ALL_OF_IT).await;
-                let status = app.runs().run("trip", "one").await?.status;
+                let status = app.runs().status("trip", "one").await?;
                 let Status::Complete(output) = status else {
                     return Err(Error::retryable(format!("{status:?}")));
                 };

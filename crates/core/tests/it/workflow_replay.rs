@@ -10,7 +10,7 @@ use steadfast_core::{
 
 use crate::{
     lab::Lab,
-    play::{Play, Stage, Theatre},
+    play::{Play, Stage, Theatre, results},
 };
 
 /// Names of steps, then an event, then one more step.
@@ -34,11 +34,11 @@ async fn stands(first: Play, changed: Play) -> Report {
     theatre.sleeps("one").await;
     let changed = changed.on(&first.stage);
     let theatre = theatre.again(&changed, Duration::ZERO).await;
-    let before = (ran(&theatre.stage), theatre.app.runs().run("play", "one").await.unwrap().steps);
+    let before = (ran(&theatre.stage), results(theatre.app.runs(), "play", "one").await);
     theatre.send("one", "go", &json!(7)).await;
     let status = theatre.ends("one").await;
     let Status::Paused(Some(report)) = status else { panic!("{status:?}") };
-    let steps = theatre.app.runs().run("play", "one").await.unwrap().steps;
+    let steps = results(theatre.app.runs(), "play", "one").await;
     assert_eq!((ran(&theatre.stage), steps), before, "nothing was run or recorded");
     let view = theatre.app.runs().look("play", "one").await.unwrap();
     assert_eq!(view.report.as_ref(), Some(&report));

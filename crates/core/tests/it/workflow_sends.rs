@@ -29,7 +29,7 @@ async fn wherever_the_process_ends_a_message_is_sent_once() {
     let survived = assert_survives_crashes(program, async |app| {
         app.start(Play::at("one"), Value::Null).await?;
         app.advance(Duration::from_mins(10)).await;
-        let status = app.runs().run("play", "one").await?.status;
+        let status = app.runs().status("play", "one").await?;
         let Status::Complete(_) = status else {
             return Err(Error::retryable(format!("{status:?}")));
         };

@@ -24,7 +24,7 @@ async fn app(play: &Play) -> TestApp {
 }
 
 async fn status(app: &TestApp) -> Status {
-    app.runs().run("play", "one").await.unwrap().status
+    app.runs().status("play", "one").await.unwrap()
 }
 
 /// The attempts of the first step.

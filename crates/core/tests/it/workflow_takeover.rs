@@ -148,7 +148,7 @@ async fn wherever_the_process_ends_a_step_is_recorded_once_and_runs_once_in_each
         app.start(Play::at("one"), Value::Null).await?;
         app.settle().await;
         let history = app.runs().history("play", "one", 0, 100).await?;
-        let status = app.runs().run("play", "one").await?.status;
+        let status = app.runs().status("play", "one").await?;
         let Status::Complete(output) = status else {
             return Err(Error::retryable(format!("{status:?}")));
         };

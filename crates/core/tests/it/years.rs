@@ -219,7 +219,7 @@ async fn a_run_with_a_dead_message_is_deleted_with_it_or_on_request(lab: Lab) {
     assert_eq!(dead().await, 1);
     // The retention of a run is thirty days, and that of dead messages sixty.
     app.advance(31 * DAY).await;
-    let is_there = async || app.runs().run("visit", "kept").await.is_ok();
+    let is_there = async || app.runs().status("visit", "kept").await.is_ok();
     app.sweep().await;
     assert_eq!((is_there().await, dead().await), (true, 1));
     app.advance(30 * DAY).await;

@@ -163,7 +163,7 @@ pub(crate) async fn query(
 ) -> Result<SqlRows, Problem> {
     let QueryObject { class, name, sql, params, turn } = it;
     let query = SqlQuery { sql, params: params.unwrap_or_default(), turn };
-    Ok(server.runtime.objects().query_for(token_of(&caller), &class, &name, query).await?)
+    Ok(server.runtime.objects().query(token_of(&caller), &class, &name, query).await?)
 }
 
 pub(crate) async fn turns(server: Arc<Server>, it: ListTurns) -> Result<Page<TurnEntry>, Problem> {
@@ -213,7 +213,7 @@ pub(crate) async fn export(
 ) -> Result<Response, Problem> {
     let turn = params.turn.as_deref().map(path::turn).transpose()?;
     let objects = server.runtime.objects();
-    let past = objects.look_back_for(token_of(&caller), &class, &name, turn).await?;
+    let past = objects.look_back(token_of(&caller), &class, &name, turn).await?;
     let length = past.bytes_len();
     // Page by page, so that a large object is not copied as a whole.
     let pages = past.into_pages().map(|it| Ok::<_, Infallible>(Bytes::copy_from_slice(&it[..])));

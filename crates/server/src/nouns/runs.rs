@@ -137,10 +137,7 @@ async fn start(server: Arc<Server>, it: StartRun) -> Result<StartedRun, Problem>
     let is_over = status.is_final() || status.is_paused();
     let status = match is_over || wait.is_zero() {
         true => status,
-        false => {
-            let found = runs.run(&it.workflow, &id).await.map(|it| it.status);
-            status_after_start(found, created)?
-        }
+        false => status_after_start(runs.status(&it.workflow, &id).await, created)?,
     };
     Ok(StartedRun::new(it.workflow, id, created, status))
 }
@@ -167,7 +164,7 @@ async fn start_once(server: &Server, it: StartRun, key: RequestKey) -> Result<St
         }
     };
     let status = match ended.await {
-        Ok(()) => runs.run(&it.workflow, &id).await.map(|it| it.status),
+        Ok(()) => runs.status(&it.workflow, &id).await,
         Err(error) => Err(error),
     };
     let status = status_after_start(status, true)?;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize};
 use steadfast_store::{Entry, EntryKey, InvalidInput, Json, Put, StoreError, Timestamp};
 
-use crate::access::scope::hash;
+use crate::{access::scope::hash, body::read_stored};
 
 pub(super) const SPACE: &str = "audit";
 /// The list whose one entry is the head.
@@ -133,14 +133,10 @@ pub(super) fn put_head(head: &Head) -> Result<Put, InvalidInput> {
     Ok(Put { entry: head_key()?, value, reference: None, expires: Some(HEAD_KEPT) })
 }
 
-pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, StoreError> {
-    serde_json::from_str(text).map_err(|error| StoreError::Corrupt { reason: error.to_string() })
-}
-
 pub(super) fn read(entry: &Entry) -> Result<Option<AuditRecord>, StoreError> {
     let Some(value) = &entry.value else { return Ok(None) };
     let Stored { number, at, previous, previous_at, unsealed: is_unsealed, event } =
-        parse(value.as_str())?;
+        read_stored(value.as_str())?;
     let (at, previous_at, hash) = (Timestamp(at), Timestamp(previous_at), hash(value.as_str()));
     Ok(Some(AuditRecord { number, at, event, previous, previous_at, hash, is_unsealed }))
 }

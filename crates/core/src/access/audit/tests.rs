@@ -162,7 +162,7 @@ async fn records_without_the_seal_key_that_do_not_continue_the_chain_are_noticed
         written(&store, Seal::none(), &["3", "4"]).await;
         let mut head: Head = {
             let head = store.entry(&head_key().unwrap()).await.unwrap().unwrap();
-            parse(head.value.unwrap().as_str()).unwrap()
+            read_stored(head.value.unwrap().as_str()).unwrap()
         };
         let mut rewrite = async |from: i64, unsealed: bool| {
             for number in from..=4 {

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 use serde::{Serialize, Serializer};
 use serde_json::json;
 use steadfast_store::{Due, InvalidInput, Json, Timestamp};
@@ -140,22 +140,19 @@ impl TurnState {
         &self,
         row: &[&dyn rusqlite::ToSql],
     ) -> rusqlite::Result<()> {
-        self.tables.need(Table::Alarm, &self.database)?;
         self.alarms_changed.set(true);
         let put = "INSERT INTO _steadfast_alarm \
              (name, due_at, ring_at, message, body, every, catch_up, attempts, failed, error) \
              VALUES (?1, ?2, ?2, ?3, ?4, ?5, ?6, 0, 0, NULL) ON CONFLICT (name) DO UPDATE SET \
              due_at = ?2, ring_at = ?2, message = ?3, body = ?4, every = ?5, catch_up = ?6, \
              attempts = 0, failed = 0, error = NULL";
-        self.run(put, row).map(|_| ())
+        self.write(Table::Alarm, put, row)
     }
 
     /// Removes an alarm; `false` if it is not set.
     pub(in crate::object) fn cancel_alarm(&self, name: &str) -> rusqlite::Result<bool> {
-        if !self.tables.has(Table::Alarm) || name.is_empty() {
-            return Ok(false);
-        }
-        Ok(0 < self.run("DELETE FROM _steadfast_alarm WHERE name = ?1", [name])?)
+        let delete = "DELETE FROM _steadfast_alarm WHERE name = ?1";
+        Ok(!name.is_empty() && 0 < self.change(Table::Alarm, delete, [name])?)
     }
 
     pub(in crate::object) fn alarms(&self) -> rusqlite::Result<Vec<Alarm>> {
@@ -168,18 +165,12 @@ impl TurnState {
 
     /// The next alarm that fires at `now`.
     fn due_alarm(&self) -> rusqlite::Result<Option<Alarm>> {
-        if !self.tables.has(Table::Alarm) {
-            return Ok(None);
-        }
         let sql = format!(
             "SELECT {COLUMNS} WHERE NOT failed AND ring_at <= ?1 AND name <> '' \
              ORDER BY ring_at, name LIMIT 1"
         );
         loop {
-            let found = self.database.guard.system(|| {
-                let mut next = self.database.connection.prepare_cached(&sql)?;
-                next.query_row([self.now.0], Alarm::read).optional()
-            })?;
+            let found = self.find(Table::Alarm, &sql, [self.now.0], Alarm::read)?;
             let Some(alarm) = found else { return Ok(None) };
             if !alarm.is_skipped(self.now) {
                 return Ok(Some(alarm));
@@ -192,8 +183,12 @@ impl TurnState {
     fn alarm_handled(&self, alarm: &Alarm) -> rusqlite::Result<()> {
         self.alarms_changed.set(true);
         match alarm.every {
-            None => self.run("DELETE FROM _steadfast_alarm WHERE name = ?1", [&alarm.name]),
-            Some(every) => self.run(
+            None => {
+                let delete = "DELETE FROM _steadfast_alarm WHERE name = ?1";
+                self.change(Table::Alarm, delete, [&alarm.name])
+            }
+            Some(every) => self.change(
+                Table::Alarm,
                 "UPDATE _steadfast_alarm SET due_at = ?2, ring_at = ?2, attempts = 0, error = NULL \
                  WHERE name = ?1",
                 params![alarm.name, alarm.next_due(every, self.now).0],
@@ -217,18 +212,14 @@ impl TurnState {
             // Missed times are not repeated: each of them would fail.
             let catch_up = if is_final { CatchUp::Once } else { alarm.catch_up };
             let due_at = Alarm { catch_up, ..alarm.clone() }.next_due(every, self.now);
-            return self.run(next, params![alarm.name, due_at.0, error]).map(|_| ());
+            let row = params![alarm.name, due_at.0, error];
+            return self.change(Table::Alarm, next, row).map(|_| ());
         }
         let ring_at = wait.map_or(alarm.due_at, |wait| self.now.after(wait));
         let update = "UPDATE _steadfast_alarm SET ring_at = ?2, attempts = attempts + 1, \
              failed = ?3, error = ?4 WHERE name = ?1";
         let row = params![alarm.name, ring_at.0, wait.is_none(), error];
-        self.run(update, row).map(|_| ())
-    }
-
-    fn run(&self, sql: &str, params: impl rusqlite::Params) -> rusqlite::Result<usize> {
-        let database = &self.database;
-        database.guard.system(|| database.connection.prepare_cached(sql)?.execute(params))
+        self.change(Table::Alarm, update, row).map(|_| ())
     }
 }
 
@@ -308,33 +299,24 @@ impl TurnState {
             return Ok(());
         }
         let database = &self.database;
-        let wake_at = database.guard.system(|| {
-            let mut wake_at = database.connection.prepare_cached(WAKE_AT)?;
-            wake_at.query_row((), |row| row.get::<_, i64>(0)).optional()
-        })?;
+        let wake_at = database.number(WAKE_AT)?;
         let pending = wake_at.filter(|it| arrived != Some(Timestamp(*it)));
         let next = database.number(NEXT)?;
         let to_set = next.filter(|next| pending.is_none_or(|pending| *next < pending));
         match to_set {
             Some(next) => {
-                database
-                    .guard
-                    .system(|| database.connection.prepare_cached(SET)?.execute(params![next]))?;
+                database.execute(SET, [next])?;
                 self.send(self.wake_up(next), Due::At(Timestamp(next)));
             }
-            None if pending != wake_at => database.execute(CLEAR)?,
+            None if pending != wake_at => _ = database.execute(CLEAR, ())?,
             None => {}
         }
         Ok(())
     }
 
     fn wake_up(&self, due_at: i64) -> Result<Sending, InvalidInput> {
-        let target = self.address.clone();
-        let metadata = Json::of(&json!({ "to": target.to_string() }))?;
-        let (action, message_type, data) =
-            ("wake", "alarm", Json::of(&json!({ "dueAt": due_at }))?);
-        let delay = std::time::Duration::ZERO;
-        Ok(Sending { target, action, message_type, data, metadata, delay, ordered: false })
+        let data = Json::of(&json!({ "dueAt": due_at }))?;
+        Sending::to(self.address.clone(), "wake", "alarm", data)
     }
 }
 

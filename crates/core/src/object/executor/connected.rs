@@ -4,7 +4,7 @@
 
 use std::rc::Rc;
 
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{Params, Row, params};
 use steadfast_store::Timestamp;
 
 use super::{TurnExecutor, TurnResult};
@@ -63,10 +63,7 @@ impl TurnExecutor {
     ) -> TurnResult {
         let find = |state: &TurnState| Ok(Vec::from_iter(state.find_connection(id, true)?));
         let mut result = self.part(closed, now, true, find);
-        if let Err(error) = &result.reply
-            && !matches!(error, CallError::Migration { .. })
-            && result.usable
-        {
+        if exceeds_limit(&result) {
             result = self.part(closed, now, false, find);
         }
         result.connection_ops.push(ConnectionOp::Leave { id });
@@ -96,16 +93,12 @@ impl TurnExecutor {
         let closed = Closed::with_the_process();
         let next = |limit: i64| move |state: &TurnState| state.connections_before(first, limit);
         let mut result = self.part(&closed, now, true, next(self.lost_batch));
-        let is_limit = |result: &TurnResult| {
-            let is_migration = matches!(result.reply, Err(CallError::Migration { .. }));
-            result.reply.is_err() && result.usable && !is_migration
-        };
-        if is_limit(&result) && 1 < self.lost_batch {
+        if exceeds_limit(&result) && 1 < self.lost_batch {
             // Together they exceeded the limits of a turn.
             self.lost_batch = 1;
             result = self.part(&closed, now, true, next(1));
         }
-        if is_limit(&result) {
+        if exceeds_limit(&result) {
             result = self.part(&closed, now, false, next(1));
         }
         if result.reply.is_err() {
@@ -148,6 +141,12 @@ impl TurnExecutor {
             Ok(TurnReply::nothing())
         })
     }
+}
+
+/// Whether a turn that closed connections exceeded a limit: then its handlers are left out.
+fn exceeds_limit(result: &TurnResult) -> bool {
+    let is_migration = matches!(result.reply, Err(CallError::Migration { .. }));
+    result.reply.is_err() && result.usable && !is_migration
 }
 
 fn remove(
@@ -194,8 +193,7 @@ const REMOVE: &str = "DELETE FROM _steadfast_connection WHERE id = ?1";
 
 impl TurnState {
     fn add_connection(&self, id: ConnectionId) -> rusqlite::Result<()> {
-        self.tables.need(Table::Connection, &self.database)?;
-        self.change(ADD, params![id.0, self.now.0]).map(|_| ())
+        self.write(Table::Connection, ADD, params![id.0, self.now.0])
     }
 
     /// A connection that the object did not close itself; with `closing` those as well.
@@ -204,26 +202,15 @@ impl TurnState {
         id: ConnectionId,
         closing: bool,
     ) -> rusqlite::Result<Option<Connection>> {
-        if !self.tables.has(Table::Connection) {
-            return Ok(None);
-        }
-        let database = &self.database;
-        database.guard.system(|| {
-            let mut find = database.connection.prepare_cached(FIND)?;
-            find.query_row(params![id.0, closing], connection).optional()
-        })
+        self.find(Table::Connection, FIND, params![id.0, closing], connection)
     }
 
     pub(in crate::object) fn all_connections(&self) -> rusqlite::Result<Vec<Connection>> {
-        self.list(ALL, params![])
+        self.list(Table::Connection, ALL, (), connection)
     }
 
     pub(in crate::object) fn count_connections(&self) -> rusqlite::Result<usize> {
-        if !self.tables.has(Table::Connection) {
-            return Ok(0);
-        }
-        let count = self.database.number(COUNT)?.unwrap_or(0);
-        Ok(usize::try_from(count).unwrap_or(0))
+        Ok(self.find(Table::Connection, COUNT, (), |row| row.get(0))?.unwrap_or(0))
     }
 
     /// The next connections of earlier processes.
@@ -232,7 +219,7 @@ impl TurnState {
         first: ConnectionId,
         limit: i64,
     ) -> rusqlite::Result<Vec<Connection>> {
-        self.list(BEFORE, params![first.0, limit])
+        self.list(Table::Connection, BEFORE, params![first.0, limit], connection)
     }
 
     /// These return whether the connection exists.
@@ -241,7 +228,7 @@ impl TurnState {
         id: ConnectionId,
         tags: &str,
     ) -> rusqlite::Result<bool> {
-        self.change(TAG, params![id.0, tags])
+        self.change_connection(TAG, params![id.0, tags])
     }
 
     pub(in crate::object) fn attach_to(
@@ -249,36 +236,19 @@ impl TurnState {
         id: ConnectionId,
         attachment: Option<&str>,
     ) -> rusqlite::Result<bool> {
-        self.change(ATTACH, params![id.0, attachment])
+        self.change_connection(ATTACH, params![id.0, attachment])
     }
 
     pub(in crate::object) fn close_connection(&self, id: ConnectionId) -> rusqlite::Result<bool> {
-        self.change(CLOSE, params![id.0])
+        self.change_connection(CLOSE, params![id.0])
     }
 
     fn remove_connection(&self, id: ConnectionId) -> rusqlite::Result<bool> {
-        self.change(REMOVE, params![id.0])
+        self.change_connection(REMOVE, params![id.0])
     }
 
-    fn list(&self, sql: &str, params: impl rusqlite::Params) -> rusqlite::Result<Vec<Connection>> {
-        if !self.tables.has(Table::Connection) {
-            return Ok(Vec::new());
-        }
-        let database = &self.database;
-        database.guard.system(|| {
-            let mut list = database.connection.prepare_cached(sql)?;
-            list.query_map(params, connection)?.collect()
-        })
-    }
-
-    fn change(&self, sql: &str, params: impl rusqlite::Params) -> rusqlite::Result<bool> {
-        if !self.tables.has(Table::Connection) {
-            return Ok(false);
-        }
-        let database = &self.database;
-        let changed =
-            database.guard.system(|| database.connection.prepare_cached(sql)?.execute(params))?;
-        Ok(0 < changed)
+    fn change_connection(&self, sql: &str, params: impl Params) -> rusqlite::Result<bool> {
+        Ok(0 < self.change(Table::Connection, sql, params)?)
     }
 }
 

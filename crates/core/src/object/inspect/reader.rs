@@ -26,7 +26,7 @@ use steadfast_store::{AddressError, Code, StoreError};
 
 use crate::object::{
     CallError,
-    guard::reaches_out,
+    guard::{is_among, only_reads, reaches_out},
     history::{HistoryError, Past},
 };
 
@@ -117,30 +117,8 @@ const OPS: i32 = 10;
 /// Real time for the statements of one query.
 pub(super) const TIME: Duration = Duration::from_secs(2);
 
-/// Pragmas that only read.
-const PRAGMAS: &[&str] = &[
-    "collation_list",
-    "compile_options",
-    "data_version",
-    "database_list",
-    "foreign_key_check",
-    "foreign_key_list",
-    "freelist_count",
-    "function_list",
-    "index_info",
-    "index_list",
-    "index_xinfo",
-    "integrity_check",
-    "page_count",
-    "quick_check",
-    "table_info",
-    "table_list",
-    "table_xinfo",
-];
-
-/// Pragmas that only read if they have no value.
-const WITHOUT_VALUE: &[&str] =
-    &["application_id", "encoding", "foreign_keys", "page_size", "schema_version", "user_version"];
+/// More pragmas that only read, which handlers cannot use.
+const READING: &[&str] = &["collation_list", "compile_options", "database_list"];
 
 pub(super) struct Reader {
     pub(super) connection: Connection,
@@ -231,13 +209,13 @@ fn text(error: &rusqlite::Error) -> String {
 
 /// All other actions change something, or leave the database.
 fn reads(context: &AuthContext<'_>) -> bool {
-    let among = |list: &[&str], name: &str| list.iter().any(|it| it.eq_ignore_ascii_case(name));
     if let AuthAction::Function { function_name } = context.action {
         return !reaches_out(function_name) && !is_unbounded(function_name);
     }
     if let AuthAction::Pragma { pragma_name, pragma_value } = context.action {
-        return among(PRAGMAS, pragma_name)
-            || (pragma_value.is_none() && among(WITHOUT_VALUE, pragma_name));
+        return only_reads(pragma_name, pragma_value)
+            || is_among(READING, pragma_name)
+            || (pragma_value.is_none() && is_among(&["application_id"], pragma_name));
     }
     matches!(context.action, AuthAction::Select | AuthAction::Read { .. } | AuthAction::Recursive)
 }
@@ -254,8 +232,7 @@ const LENGTH_MAX: i32 = 4 << 20;
 
 /// Their results are marked as JSON, which a replacement cannot do.
 fn is_unbounded(function: &str) -> bool {
-    let unbounded = ["json_patch", "jsonb_patch", "json_pretty"];
-    unbounded.iter().any(|it| it.eq_ignore_ascii_case(function))
+    is_among(&["json_patch", "jsonb_patch", "json_pretty"], function)
 }
 
 /// Replaces the functions with bounded ones.

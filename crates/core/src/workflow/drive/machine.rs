@@ -285,39 +285,25 @@ impl Machine {
     }
 
     fn rejected(&mut self, state: &mut State, tail: Tail, rejection: Rejection) -> Action {
-        match rejection {
-            Rejection::Version { actual, .. } if actual < state.fold.head.version => {
+        if let Rejection::Version { actual, .. } = rejection {
+            if actual < state.fold.head.version {
                 // The run was erased.
                 state.fold.head.status = Status::Terminated;
-                self.leave()
+                return self.leave();
             }
-            Rejection::Version { .. } => {
-                self.phase = Phase::Wait(tail);
-                Action::Refresh
-            }
-            // Others have settled this wake-up.
-            Rejection::NotPending { position } | Rejection::LeaseLost { position } => {
-                if let Some(at) = self.wake_ups.iter().position(|it| it.position == position) {
-                    self.settled.push(self.wake_ups.remove(at));
-                }
-                state.fold.head.timer.take_if(|it| *it == position);
-                if tail.is_provisional() { self.go_on(state) } else { self.record(state, tail) }
-            }
-            rejection @ (Rejection::KeyReused { .. }
-            | Rejection::NotDue { .. }
-            | Rejection::NotSettled { .. }
-            | Rejection::Head { .. }
-            | Rejection::Part { .. }
-            | Rejection::HasWork { .. }
-            | Rejection::JustWritten { .. }
-            | Rejection::Revision { .. }
-            | Rejection::Limit { .. }
-            | Rejection::NotANumber { .. }
-            | Rejection::Full { .. }
-            | Rejection::NotVacant { .. }) => {
-                Action::GiveUp(StoreError::Corrupt { reason: rejection.to_string() })
-            }
+            self.phase = Phase::Wait(tail);
+            return Action::Refresh;
         }
+        let (Rejection::NotPending { position } | Rejection::LeaseLost { position }) = rejection
+        else {
+            return Action::GiveUp(StoreError::Corrupt { reason: rejection.to_string() });
+        };
+        // Others have settled this wake-up.
+        if let Some(at) = self.wake_ups.iter().position(|it| it.position == position) {
+            self.settled.push(self.wake_ups.remove(at));
+        }
+        state.fold.head.timer.take_if(|it| *it == position);
+        if tail.is_provisional() { self.go_on(state) } else { self.record(state, tail) }
     }
 
     fn not_recorded(&mut self, state: &mut State, tail: Tail, error: StoreError) -> Action {

@@ -267,22 +267,20 @@ impl World {
         let mut machine = Machine::new(self.run.clone(), RunOptions::DEFAULT);
         machine.wake_ups.push(wake_up);
         machine.begin();
-        let code = self.code(RunFold::empty());
+        let code = self.code(RunFold::default());
         self.driven = Some(Driven { machine, code, action: Action::Load });
     }
 
     fn code(&self, fold: RunFold) -> Code {
         let environment = Environment {
-            run: self.run.clone(),
             clock: self.store.clock().clone(),
             entropy: Arc::new(SeededEntropy::new(self.chance.next())),
             objects: self.objects.clone(),
             script: crate::script::Script::default(),
             buckets: None,
         };
-        let input = fold.input.clone();
-        let ctx = Ctx::new(environment, fold, 0);
-        let future = Some((self.definition.run)(ctx.clone(), input));
+        let ctx = Ctx::new(self.run.clone(), Arc::new(environment), fold, 0);
+        let future = Some((self.definition.run)(ctx.clone()));
         Code { ctx, future }
     }
 
@@ -291,7 +289,7 @@ impl World {
             Some(fold) => Some(fold),
             None => self.folds.load(&*self.store, &self.run).await.expect("a read"),
         };
-        let code = self.code(fold.unwrap_or_else(RunFold::empty));
+        let code = self.code(fold.unwrap_or_default());
         if let Some(driven) = &mut self.driven {
             driven.code = code;
         }
@@ -336,7 +334,7 @@ impl World {
                         state.given, state.durable,
                         "it sleeps before its entries are durable"
                     );
-                    std::mem::replace(&mut state.fold, RunFold::empty())
+                    std::mem::take(&mut state.fold)
                 };
                 self.folds.insert(self.run.id(), fold);
                 self.note("sleeps");
@@ -611,9 +609,9 @@ impl World {
             // A run changes by commits only, and is folded from all of its record.
             let now = Some(self.store.activity().commits);
             if std::mem::replace(&mut commits, now) != now {
-                status = match self.runs.run("model", "one").await {
-                    Ok(run) => run.status,
-                    Err(_) => return,
+                status = match RunFold::load(&*self.store, &self.run).await {
+                    Ok(Some(fold)) => fold.head.status,
+                    Ok(None) | Err(_) => return,
                 };
             }
             if status.is_final() && self.driven.is_none() && self.pending().await.is_empty() {

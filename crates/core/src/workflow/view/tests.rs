@@ -16,7 +16,7 @@ use crate::{
 
 /// Adds entries, each 10 ms after the one before; the first at 10.
 fn fold(entries: Vec<Entry>) -> RunFold {
-    let mut fold = RunFold::empty();
+    let mut fold = RunFold::default();
     for (number, entry) in (1..).zip(entries) {
         fold.head.version = number;
         fold.apply(number, Timestamp(number * 10), entry);

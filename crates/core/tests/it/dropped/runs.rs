@@ -28,7 +28,7 @@ pub(super) const AREAS: &[Area] = &[
     Area {
         file: "workflow/runs.rs",
         tried: &["start", "start_json", "start_json_and_wait"],
-        others: &["run", "wait"],
+        others: &["status", "wait"],
     },
     Area {
         file: "runtime/run_handle.rs",
@@ -66,7 +66,7 @@ async fn start(lab: &Lab) -> Runtime {
 
 /// The status of a run. A program that drives it also says which of the live ones it is.
 async fn status(app: &Runtime, id: &str) -> Vec<String> {
-    vec![match app.runs().run(Play::NAME, id).await.map(|it| it.status) {
+    vec![match app.runs().status(Play::NAME, id).await {
         Ok(Status::Queued | Status::Running | Status::Waiting) => "live".into(),
         status => format!("{:?}", status.map_err(|it| it.to_string())),
     }]
@@ -111,7 +111,7 @@ async fn a_change_of_a_run_takes_effect_if_the_store_says_so(lab: Lab) {
         each(async |polls| {
             let id = format!("{change}-{polls}");
             runs.start_json(Play::NAME, &id, id.clone().into()).await.unwrap();
-            let waits = async || runs.run(Play::NAME, &id).await.unwrap().status;
+            let waits = async || runs.status(Play::NAME, &id).await.unwrap();
             until("it waits", async || waits().await == Status::Waiting).await;
             match change {
                 "resume" => runs.pause(Play::NAME, &id).await.unwrap(),
@@ -142,7 +142,7 @@ async fn end(app: &Runtime, id: &str) {
     let runs = app.runs();
     until("the run is complete", async || {
         // Refused if the run has changed since.
-        _ = match runs.run(Play::NAME, id).await.unwrap().status {
+        _ = match runs.status(Play::NAME, id).await.unwrap() {
             Status::Complete(_) => return true,
             Status::Paused(_) => runs.resume(Play::NAME, id).await,
             Status::Terminated => runs.restart(Play::NAME, id, None).await,

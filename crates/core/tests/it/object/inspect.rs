@@ -104,7 +104,7 @@ async fn a_missing_class_and_a_missing_object_are_distinguished(lab: Lab) {
         "turn_not_found"
     );
     assert!(objects.look_at_turns("ledger", "b", None, 9).await.is_err());
-    assert!(objects.look_back("ledger", "b", None).await.is_err());
+    assert!(objects.look_back(None, "ledger", "b", None).await.is_err());
     assert!(objects.delete("ledger", "a").await.unwrap());
     assert_eq!(code(objects.look_at(None, "ledger", "a").await.unwrap_err()), "object_not_found");
 }

@@ -31,7 +31,7 @@ laws!(
 
 async fn ask(app: &Program, sql: &str, params: Value) -> Result<Rows, InspectError> {
     let query = SqlQuery { sql: sql.into(), params, turn: None };
-    app.objects.query("ledger", "a", query).await
+    app.objects.query(None, "ledger", "a", query).await
 }
 
 async fn rows(app: &Program, sql: &str, params: Value) -> Vec<Vec<Value>> {
@@ -51,11 +51,11 @@ async fn a_statement_reads_the_durable_current_or_past_state(lab: Lab) {
     for turn in 1..=3 {
         let sql = "SELECT sum(amount) FROM entry".into();
         let query = SqlQuery { sql, params: Value::Null, turn: Some(turn) };
-        let found = app.objects.query("ledger", "a", query).await.unwrap();
+        let found = app.objects.query(None, "ledger", "a", query).await.unwrap();
         assert_eq!((found.turn, &found.rows[0][0]), (turn, &json!((1..=turn).sum::<i64>())));
     }
     let query = SqlQuery { sql: "SELECT 1".into(), params: Value::Null, turn: Some(4) };
-    let error = app.objects.query("ledger", "a", query).await.unwrap_err();
+    let error = app.objects.query(None, "ledger", "a", query).await.unwrap_err();
     assert_eq!(error.code(), "turn_not_found");
     let now = rows(&app, "SELECT unixepoch('now')", json!(null)).await;
     assert_eq!(now, [[json!(super::at(0) / 1_000)]]);

@@ -177,12 +177,12 @@ async fn a_swept_turn_is_reported_as_deleted(lab: Lab) {
         assert_eq!(error.code(), "turn_not_found", "{error}");
     }
     assert_eq!(app.objects.look_at_turns("ledger", "a", None, 9).await.unwrap().len(), 2);
-    assert_eq!(app.objects.look_back("ledger", "a", Some(3)).await.unwrap().turn, 3);
+    assert_eq!(app.objects.look_back(None, "ledger", "a", Some(3)).await.unwrap().turn, 3);
 }
 
 /// Exports a current or past state of an object to a file, like a user, and opens it.
 async fn exported(app: &Program, turn: Option<i64>) -> (tempfile::TempDir, Connection) {
-    let past = app.objects.look_back("ledger", "a", turn).await.unwrap();
+    let past = app.objects.look_back(None, "ledger", "a", turn).await.unwrap();
     let bytes: Vec<u8> = past.into_pages().flat_map(|it| it.to_vec()).collect();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.sqlite");
