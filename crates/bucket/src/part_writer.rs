@@ -6,12 +6,11 @@ use data_encoding::HEXLOWER;
 use steadfast_store::{Commit, Count, Entry, Expect, Json, Put, Write, crash};
 
 use crate::{
-    BlobKey, BucketError, BucketName, Buckets, ExpectedContent, ExtraHashes, PART_BYTES_MAX,
-    PARTS_MAX, Part, PartError, Upload, UploadChecksum,
+    BlobKey, BucketError, BucketName, Buckets, ExpectedContent, Hashes, PART_BYTES_MAX, PARTS_MAX,
+    Part, PartError, Upload,
     blob::PartRow,
     buckets::{Hold, Shared},
     content::{ContentId, FileName},
-    digest::Hashes,
     quota::{Place, UsageChange, signed},
     usage::parts_of,
     writer::BytesWriter,
@@ -27,23 +26,11 @@ pub struct PartWriter {
 }
 
 impl PartWriter {
-    /// Also computes the SHA-256. Call it before the first write.
-    pub fn with_sha256(mut self) -> Self {
-        self.bytes = self.bytes.with(Hashes::Both);
-        self
-    }
-
-    /// Also computes these checksums, and the announced one of the upload: it covers parts without
-    /// a checksum of their own. Call it before the first write and after `with_sha256`.
-    pub fn with_more(mut self, mut more: ExtraHashes) -> Self {
-        match self.upload.checksum {
-            Some(UploadChecksum::Sha256) => self = self.with_sha256(),
-            Some(UploadChecksum::Sha1) => more.sha1 = true,
-            Some(UploadChecksum::Crc32c | UploadChecksum::Crc32cComposite) => more.crc32c = true,
-            Some(UploadChecksum::Crc64Nvme) => more.crc64nvme = true,
-            Some(UploadChecksum::Crc32 | UploadChecksum::Crc32Composite) | None => {}
-        }
-        self.bytes = self.bytes.and(more);
+    /// Also computes these hashes, and the announced one of the upload: it covers parts without a
+    /// checksum of their own. Call it before the first write.
+    pub fn with(mut self, hashes: Hashes) -> Self {
+        let hashes = self.upload.checksum.into_iter().fold(hashes, Hashes::and);
+        self.bytes = self.bytes.with(Hashes { md5: true, ..hashes });
         self
     }
 
@@ -110,7 +97,8 @@ impl Buckets {
         };
         let room = self.shared.room(key, true, before).await?;
         let limits = (max.min(PART_BYTES_MAX), room);
-        let bytes = BytesWriter::new(&self.shared, name, limits, Hashes::Md5)?;
+        let md5 = Hashes { md5: true, ..Hashes::default() };
+        let bytes = BytesWriter::new(&self.shared, name, limits, md5)?;
         let (buckets, bucket) = (self.clone(), bucket.clone());
         Ok(PartWriter { buckets, bucket, upload, number, bytes })
     }

@@ -65,12 +65,8 @@ impl S3Operations {
         let (body, length) = (req.input.body.take(), req.input.content_length);
         let incoming = Incoming::of(&mut req, body, length)?;
         incoming.check_size(&self.buckets, &bucket, BLOB_BYTES_MAX).await?;
-        let mut writer = self.buckets.writer(&bucket, &key).await.map_err(s3_error_of)?;
-        writer = match incoming.needs_sha256() {
-            true => writer.with_md5_and_sha256(),
-            false => writer.with_md5(),
-        };
-        writer = writer.with_more(incoming.more());
+        let writer = self.buckets.writer(&bucket, &key).await.map_err(s3_error_of)?;
+        let mut writer = writer.with(incoming.hashes());
         let expected = incoming.write_to(&mut writer).await?;
         let attributes = request_attributes(&req.headers);
         let put = PutOptions { attributes, expected, condition, once: None };

@@ -4,7 +4,7 @@ use futures_util::StreamExt;
 use http::HeaderMap;
 use s3s::{S3Request, S3Result, TrailingHeaders, dto::StreamingBlob, s3_error};
 use steadfast_bucket::{
-    BlobWriter, BucketError, BucketName, Buckets, ExpectedContent, ExtraHashes, PartWriter,
+    BlobWriter, BucketError, BucketName, Buckets, ExpectedContent, Hashes, PartWriter,
 };
 
 use crate::{
@@ -49,14 +49,9 @@ impl Incoming {
         Ok(())
     }
 
-    /// Whether the SHA-256 must be computed.
-    pub(crate) fn needs_sha256(&self) -> bool {
-        self.declared.needs_sha256()
-    }
-
-    /// Other checksums that must be computed.
-    pub(crate) fn more(&self) -> ExtraHashes {
-        self.declared.more()
+    /// The hashes to compute.
+    pub(crate) fn hashes(&self) -> Hashes {
+        self.declared.hashes()
     }
 
     /// Writes the body, and returns its declared checksums.
