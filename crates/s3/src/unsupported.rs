@@ -7,15 +7,12 @@ use s3s::{
     S3Error, S3ErrorCode, S3Request, S3Response, S3Result,
     dto::{
         AccessControlPolicy, DeleteBucketLifecycleInput, DeleteBucketLifecycleOutput,
-        DeleteObjectTaggingInput, DeleteObjectTaggingOutput, GetBucketAccelerateConfigurationInput,
-        GetBucketAccelerateConfigurationOutput, GetBucketAclInput, GetBucketAclOutput,
+        DeleteObjectTaggingInput, DeleteObjectTaggingOutput, GetBucketAclInput, GetBucketAclOutput,
         GetBucketLifecycleConfigurationInput, GetBucketLifecycleConfigurationOutput,
-        GetBucketLoggingInput, GetBucketLoggingOutput, GetBucketRequestPaymentInput,
-        GetBucketRequestPaymentOutput, GetObjectAclInput, GetObjectAclOutput,
-        GetObjectLegalHoldInput, GetObjectLegalHoldOutput, GetObjectRetentionInput,
-        GetObjectRetentionOutput, GetObjectTaggingInput, GetObjectTaggingOutput, Grant, Grantee,
-        Payer, Permission, PutBucketAclInput, PutBucketAclOutput, PutObjectAclInput,
-        PutObjectAclOutput, Type,
+        GetObjectAclInput, GetObjectAclOutput, GetObjectLegalHoldInput, GetObjectLegalHoldOutput,
+        GetObjectRetentionInput, GetObjectRetentionOutput, GetObjectTaggingInput,
+        GetObjectTaggingOutput, Grant, Grantee, Permission, PutBucketAclInput, PutBucketAclOutput,
+        PutObjectAclInput, PutObjectAclOutput, Type,
     },
     s3_error,
 };
@@ -160,31 +157,6 @@ impl S3Operations {
         let text = "the bucket has lifecycle rules; `steadfast buckets lifecycle delete` deletes \
                     one";
         Err(s3_error!(NotImplemented, "{text}"))
-    }
-
-    pub(crate) async fn logging_get(
-        &self,
-        req: S3Request<GetBucketLoggingInput>,
-    ) -> S3Result<S3Response<GetBucketLoggingOutput>> {
-        self.existing_bucket(&req.input.bucket).await?;
-        Ok(S3Response::new(GetBucketLoggingOutput::default()))
-    }
-
-    pub(crate) async fn accelerate_get(
-        &self,
-        req: S3Request<GetBucketAccelerateConfigurationInput>,
-    ) -> S3Result<S3Response<GetBucketAccelerateConfigurationOutput>> {
-        self.existing_bucket(&req.input.bucket).await?;
-        Ok(S3Response::new(GetBucketAccelerateConfigurationOutput::default()))
-    }
-
-    pub(crate) async fn payment_get(
-        &self,
-        req: S3Request<GetBucketRequestPaymentInput>,
-    ) -> S3Result<S3Response<GetBucketRequestPaymentOutput>> {
-        self.existing_bucket(&req.input.bucket).await?;
-        let payer = Some(Payer::from_static(Payer::BUCKET_OWNER));
-        Ok(S3Response::new(GetBucketRequestPaymentOutput { payer }))
     }
 
     pub(crate) async fn tags_get(
