@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, io};
 
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
-use steadfast_store::{Entry, EntryKey, Json, StoreError, Timestamp};
+use steadfast_store::{Entry, EntryKey, StoreError, Timestamp};
 
 use crate::{
     BlobKey, BucketError, BucketName, ChecksumKind, Checksums, METADATA_BYTES_MAX,
@@ -162,29 +162,20 @@ impl Blob {
     }
 
     pub(crate) fn read(entry: &Entry) -> Result<Option<Self>, BucketError> {
-        let Some(value) = &entry.value else { return Ok(None) };
-        let damaged = |reason: &str| {
-            let reason = format!("entry {:?} {reason}", entry.entry);
-            BucketError::Store(StoreError::Corrupt { reason })
-        };
-        let key = std::str::from_utf8(entry.entry.key()).map_err(|_| damaged("is not a text"))?;
-        let stored: BlobRow = serde_json::from_str(value.as_str())
-            .map_err(|error| damaged(&format!("is not a blob: {error}")))?;
-        let content = ContentId::from_hex(&stored.id).ok_or_else(|| damaged("has no id"))?;
-        Ok(Some(Self {
-            key: BlobKey::new(key)?,
-            size: stored.size,
-            etag: stored.etag,
-            sequence: stored.floor + entry.revision,
-            modified_at: entry.changed_at,
-            attributes: stored.attributes,
-            crc32: stored.crc32,
-            sha256: stored.sha256.as_deref().and_then(unhex),
-            more: stored.more,
-            content,
-            parts: stored.parts,
-        }))
+        let Some(stored) = entry.parse::<BlobRow>()? else { return Ok(None) };
+        let key = std::str::from_utf8(entry.entry.key());
+        let key = key.map_err(|_| damaged(entry, "is not a text"))?;
+        let content = ContentId::from_hex(&stored.id);
+        let content = content.ok_or_else(|| damaged(entry, "has no id"))?;
+        let key = BlobKey::new(key)?;
+        Ok(Some(stored.blob(key, content, entry.revision, entry.changed_at)))
     }
+}
+
+/// The error of a row that does not have its form.
+pub(crate) fn damaged(entry: &Entry, reason: &str) -> BucketError {
+    let reason = format!("entry {:?} {reason}", entry.entry);
+    BucketError::Store(StoreError::Corrupt { reason })
 }
 
 /// The row of a blob in the index.
@@ -236,13 +227,34 @@ impl BlobRow {
         Self::of_parts(id, etag, blob.sums(), attributes, parts)
     }
 
+    /// The blob whose row this is, with its revision.
+    pub(crate) fn blob(
+        self,
+        key: BlobKey,
+        content: ContentId,
+        revision: i64,
+        modified_at: Timestamp,
+    ) -> Blob {
+        let Self { id: _, size, etag, crc32, sha256, more, attributes, parts, floor } = self;
+        let (sequence, sha256) = (floor + revision, sha256.as_deref().and_then(unhex));
+        Blob {
+            key,
+            size,
+            etag,
+            sequence,
+            modified_at,
+            attributes,
+            crc32,
+            sha256,
+            more,
+            content,
+            parts,
+        }
+    }
+
     /// The same row, written above this floor of the bucket.
     pub(crate) fn with_floor(&self, floor: i64) -> Self {
         Self { floor, ..self.clone() }
-    }
-
-    pub(crate) fn json(&self) -> Result<Json, BucketError> {
-        Ok(Json::of(self)?)
     }
 }
 
@@ -298,13 +310,9 @@ impl Part {
     }
 
     pub(crate) fn read(entry: &Entry) -> Result<Option<Self>, BucketError> {
-        let Some(value) = &entry.value else { return Ok(None) };
-        let damaged = || {
-            let reason = format!("entry {:?} is not a part", entry.entry);
-            BucketError::Store(StoreError::Corrupt { reason })
-        };
-        let (_, number) = entry.entry.key().split_last_chunk::<4>().ok_or_else(damaged)?;
-        let stored: PartRow = serde_json::from_str(value.as_str()).map_err(|_| damaged())?;
+        let Some(stored) = entry.parse::<PartRow>()? else { return Ok(None) };
+        let number = entry.entry.key().split_last_chunk::<4>();
+        let (_, number) = number.ok_or_else(|| damaged(entry, "is not a part"))?;
         Ok(Some(stored.part(u32::from_be_bytes(*number), entry.changed_at)))
     }
 
@@ -425,7 +433,7 @@ fn seconds(at: Timestamp) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use steadfast_store::limits::ENTRY_BYTES_MAX;
+    use steadfast_store::{Json, limits::ENTRY_BYTES_MAX};
 
     use super::*;
 
@@ -437,6 +445,6 @@ mod tests {
         let (size, sha256) = (50_000 << 30, Some([1; 32]));
         let sums = ContentSums { size, md5: None, crc32: u32::MAX, sha256, more };
         let stored = BlobRow::of_parts(id, "e".repeat(38), sums, attributes, parts);
-        assert!(stored.json().unwrap().as_str().len() < ENTRY_BYTES_MAX / 2);
+        assert!(Json::of(&stored).unwrap().as_str().len() < ENTRY_BYTES_MAX / 2);
     }
 }

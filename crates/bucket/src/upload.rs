@@ -12,14 +12,13 @@ use serde::{Deserialize, Serialize};
 use sha1::Sha1;
 use sha2::Sha256;
 use steadfast_store::{
-    Commit, Entry, EntryKey, Expect, Json, Put, Receipt, Rejection, StoreError, Timestamp, Write,
-    crash,
+    Commit, Entry, EntryKey, Expect, Put, Receipt, Rejection, Timestamp, Write, crash,
 };
 
 use crate::{
     Attributes, Blob, BlobAction, BlobKey, BucketError, BucketName, Buckets, ChecksumKind,
     Checksums, Condition, ExpectedContent, PART_BYTES_MIN, Part, PartError,
-    blob::BlobRow,
+    blob::{BlobRow, damaged},
     buckets::{Hold, Shared},
     change::Change,
     content::ContentId,
@@ -67,15 +66,11 @@ impl Upload {
     }
 
     pub(crate) fn read(entry: &Entry) -> Result<Option<Self>, BucketError> {
-        let Some(value) = &entry.value else { return Ok(None) };
-        let damaged = || {
-            let reason = format!("entry {:?} is not an upload", entry.entry);
-            BucketError::Store(StoreError::Corrupt { reason })
-        };
+        let Some(row) = entry.parse::<UploadRow>()? else { return Ok(None) };
+        let damaged = || damaged(entry, "is not an upload");
         let (key, id) = entry.entry.key().split_last_chunk::<16>().ok_or_else(damaged)?;
         let key = key.split_last().ok_or_else(damaged)?.1;
         let key = BlobKey::new(std::str::from_utf8(key).map_err(|_| damaged())?)?;
-        let row: UploadRow = serde_json::from_str(value.as_str()).map_err(|_| damaged())?;
         let UploadRow { attributes, checksum } = row;
         let checksum = checksum.map(|it| it.parse()).transpose().map_err(|_| damaged())?;
         let content = ContentId(*id);
@@ -127,9 +122,8 @@ impl Buckets {
             let known = self.shared.bucket(bucket).await?;
             let content = self.shared.new_content();
             let entry = Upload::entry(bucket, key, content)?;
-            let (value, reference) = (Some(Json::of(&row)?), Some(content.reference()));
             let place = Place::of_upload(bucket, &entry);
-            let put = Put { entry, value, reference, expires: None };
+            let put = Put { reference: Some(content.reference()), ..Put::of(entry, &row)? };
             let expect = Shared::expect_bucket(bucket, &known)?;
             let commit = Commit::of(Write::Put(put)).expect(expect);
             // An upload counts as an object until it ends: it takes a row, and files for its parts.
@@ -258,23 +252,13 @@ impl Buckets {
             match self.complete(bucket, &upload, tags, condition.clone(), &expected).await {
                 // The upload has ended, or a part was replaced after it was read.
                 Err(BucketError::UnknownUpload { .. }) => {}
-                // The upload ended before its parts were read, and their rows were removed.
-                Err(BucketError::Part { .. }) if !self.is_open(bucket, key, id).await? => {}
+                Err(error @ BucketError::Part { .. }) => match self.upload(bucket, key, id).await {
+                    // It ended before its parts were read, and their rows were removed.
+                    Err(BucketError::UnknownUpload { .. }) => {}
+                    now => return Err(now.err().unwrap_or(error)),
+                },
                 done => return done,
             }
-        }
-    }
-
-    async fn is_open(
-        &self,
-        bucket: &BucketName,
-        key: &BlobKey,
-        id: &str,
-    ) -> Result<bool, BucketError> {
-        match self.upload(bucket, key, id).await {
-            Ok(_) => Ok(true),
-            Err(BucketError::UnknownUpload { .. }) => Ok(false),
-            Err(error) => Err(error),
         }
     }
 
@@ -286,7 +270,7 @@ impl Buckets {
         condition: Condition,
         expected: &ExpectedContent,
     ) -> Result<Blob, BucketError> {
-        let all = self.all_parts(bucket, upload).await?;
+        let all = self.shared.all_parts(bucket, upload.content).await?;
         let chosen = choose(&all, tags)?;
         let parts = chosen.iter().map(|it| (it.file, it.size)).collect();
         let sums = sums_of(&chosen, upload.checksum);
@@ -294,17 +278,12 @@ impl Buckets {
         let (etag, attributes) = (etag_of(&chosen), upload.attributes.clone());
         let stored = BlobRow::of_parts(upload.content, etag, sums, attributes, parts);
         let entry = Upload::entry(bucket, &upload.key, upload.content)?;
+        let (action, content) = (BlobAction::CompleteMultipartUpload, (upload.content, stored));
         let change = Change {
-            key: upload.key.clone(),
-            action: BlobAction::CompleteMultipartUpload,
-            content: Some((upload.content, stored)),
-            condition,
-            copy_source: None,
             upload: Some((entry, upload.revision)),
-            once: None,
+            ..Change::new(&upload.key, action, Some(content), condition)
         };
         let chosen: HashSet<u64> = chosen.iter().map(|it| it.file).collect();
-        let (buckets, upload) = (self.clone(), upload.clone());
         let (shared, bucket, content) = (self.shared.clone(), bucket.clone(), upload.content);
         Shared::run_to_completion(async move {
             let _changing = shared.changes.begin()?;
@@ -313,7 +292,7 @@ impl Buckets {
             let replaced = shared.replace(&bucket, change, Vec::new(), hold).await;
             let blob = replaced.inspect_err(|it| shared.note_lost_parts(it))?;
             // Read after the end: a new part does not change the revision of the upload.
-            let Ok(all) = buckets.all_parts(&bucket, &upload).await else {
+            let Ok(all) = shared.all_parts(&bucket, content).await else {
                 shared.changes.note_lost_parts();
                 return Ok(blob);
             };
@@ -326,22 +305,6 @@ impl Buckets {
             Ok(blob)
         })
         .await
-    }
-
-    async fn all_parts(
-        &self,
-        bucket: &BucketName,
-        upload: &Upload,
-    ) -> Result<Vec<Part>, BucketError> {
-        let mut all: Vec<Part> = Vec::new();
-        loop {
-            let after = all.last().map_or(0, |it| it.number);
-            let page = self.parts(bucket, upload, after, 1_000).await?;
-            if page.is_empty() {
-                return Ok(all);
-            }
-            all.extend(page);
-        }
     }
 
     /// Aborts an upload and removes its parts.
@@ -370,7 +333,7 @@ impl Buckets {
             }
         };
         crash::point("upload.aborted");
-        let parts = self.all_parts(bucket, &upload).await;
+        let parts = self.shared.all_parts(bucket, upload.content).await;
         let parts = parts.inspect_err(|_| self.shared.changes.note_lost_parts())?;
         self.shared.discard(parts.iter().map(|it| it.name(upload.content)).collect()).await;
         self.shared.remove_part_rows(bucket, upload.content).await

@@ -81,15 +81,8 @@ impl BlobWriter {
         let hold = Hold::new(&shared, name.content);
         let (sums, _changing) = bytes.seal(put.expected).await?;
         let stored = BlobRow::whole(name.content, sums, put.attributes);
-        let change = Change {
-            key,
-            action: BlobAction::PutObject,
-            content: Some((name.content, stored)),
-            condition: put.condition,
-            copy_source: None,
-            upload: None,
-            once: put.once,
-        };
+        let (action, content) = (BlobAction::PutObject, Some((name.content, stored)));
+        let change = Change { once: put.once, ..Change::new(&key, action, content, put.condition) };
         shared.replace(&bucket, change, vec![name], hold).await
     }
 }
