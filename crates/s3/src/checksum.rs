@@ -1,13 +1,15 @@
 //! Checksums that a client declares, in headers or in a trailer after the body.
 
 use data_encoding::{BASE64, HEXLOWER};
-use http::HeaderMap;
+use http::{HeaderMap, StatusCode};
 use s3s::{
-    S3Error, S3ErrorCode, S3Result,
+    S3Result,
     dto::{ChecksumAlgorithm, ChecksumType},
     s3_error,
 };
 use steadfast_bucket::{Blob, ChecksumKind, Checksums, ExpectedContent, Hashes, Part};
+
+use crate::errors::coded;
 
 /// A checksum algorithm of S3.
 #[derive(Debug, PartialEq, Eq)]
@@ -151,10 +153,7 @@ impl DeclaredChecksums {
         let value = trailers.and_then(|it| it.get(&name)).and_then(|it| it.to_str().ok());
         let Some(value) = value else {
             let text = "the trailer that x-amz-trailer declares is missing; nothing was stored";
-            let mut error =
-                S3Error::with_message(S3ErrorCode::Custom("MalformedTrailerError".into()), text);
-            error.set_status_code(http::StatusCode::BAD_REQUEST);
-            return Err(error);
+            return Err(coded("MalformedTrailerError", StatusCode::BAD_REQUEST, text));
         };
         declare_checksum(&mut expected, algorithm, value)?;
         Ok(expected)

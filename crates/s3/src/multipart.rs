@@ -302,7 +302,7 @@ impl S3Operations {
         let mut writer = writer.map_err(s3_error_of)?.with(hashes);
         let get = GetOptions { range, condition };
         let reading = self.buckets.get(&from.0, &from.1, get).await;
-        let mut reading = reading.map_err(|error| s3_error_of(not_modified_fails(error)))?;
+        let mut reading = reading.map_err(|it| s3_error_of(it.of_copy_source()))?;
         if let Some(ByteRange::Between(_, last)) = range
             && reading.blob.size <= last
         {
@@ -386,12 +386,6 @@ fn copy_range(text: &str) -> S3Result<ByteRange> {
             Err(s3_error!(InvalidArgument, "{text}"))
         }
     }
-}
-
-/// In a copy, an unmet condition is never "not modified".
-fn not_modified_fails(error: BucketError) -> BucketError {
-    let BucketError::NotModified { key, .. } = error else { return error };
-    BucketError::Condition { key, reason: "it has not changed" }
 }
 
 #[cfg(test)]

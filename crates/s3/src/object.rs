@@ -1,9 +1,9 @@
 //! Operations on blobs: put, get, head, copy, delete.
 
 use futures_util::{StreamExt, stream};
-use http::{HeaderMap, HeaderName, StatusCode, header};
+use http::{StatusCode, header};
 use s3s::{
-    Body, S3Error, S3ErrorCode, S3Request, S3Response, S3Result, StdError,
+    Body, S3Error, S3Request, S3Response, S3Result, StdError,
     dto::{
         ChecksumMode, CopyObjectInput, CopyObjectOutput, CopyObjectResult, DeleteObjectInput,
         DeleteObjectOutput, DeleteObjectsInput, DeleteObjectsOutput, DeletedObject, ETagCondition,
@@ -24,7 +24,7 @@ use crate::{
         self, etag, http_date, read_condition, request_attributes, response_headers, s3_time,
         signed, write_condition, write_condition_by_headers,
     },
-    errors::s3_error_of,
+    errors::{coded, s3_error_of},
     operations::S3Operations,
     receive::Incoming,
 };
@@ -115,7 +115,7 @@ impl S3Operations {
             body: Some(body_of(reading)),
             ..with_checksums!(GetObjectOutput, sums.unwrap_or_default())
         };
-        Ok(S3Response::with_headers(output, described(&blob, &overrides)))
+        Ok(S3Response::with_headers(output, response_headers(&blob.attributes, &overrides)))
     }
 
     pub(crate) async fn object_head(
@@ -139,12 +139,8 @@ impl S3Operations {
             checksum_type: sums.as_ref().map(ChecksumFields::type_of),
             ..with_checksums!(HeadObjectOutput, sums.unwrap_or_default())
         };
-        Ok(S3Response::with_headers(output, described(&blob, &overrides)))
+        Ok(S3Response::with_headers(output, response_headers(&blob.attributes, &overrides)))
     }
-}
-
-fn described(blob: &Blob, overrides: &[(HeaderName, Option<String>)]) -> HeaderMap {
-    response_headers(&blob.attributes, overrides)
 }
 
 fn our_range(range: Range) -> ByteRange {
@@ -168,10 +164,7 @@ fn part_of(blob: &Blob, number: i32) -> S3Result<ByteRange> {
         None => {
             let count = blob.parts().max(1);
             let text = format!("the blob has no part {number}; the last one is {count}");
-            let code = S3ErrorCode::Custom("InvalidPartNumber".into());
-            let mut error = S3Error::with_message(code, text);
-            error.set_status_code(StatusCode::RANGE_NOT_SATISFIABLE);
-            Err(error)
+            Err(coded("InvalidPartNumber", StatusCode::RANGE_NOT_SATISFIABLE, text))
         }
     }
 }

@@ -2,9 +2,9 @@
 //! promise. Where it asks for a setting, it gets the answer of S3 for "not set", so that clients
 //! that check first can continue.
 
-use http::{HeaderMap, HeaderValue, Uri};
+use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use s3s::{
-    S3Error, S3ErrorCode, S3Request, S3Response, S3Result,
+    S3Error, S3Request, S3Response, S3Result,
     dto::{
         AccessControlPolicy, DeleteBucketLifecycleInput, DeleteBucketLifecycleOutput,
         DeleteObjectTaggingInput, DeleteObjectTaggingOutput, GetBucketAclInput, GetBucketAclOutput,
@@ -17,7 +17,11 @@ use s3s::{
     s3_error,
 };
 
-use crate::{convert, errors::s3_error_of, operations::S3Operations};
+use crate::{
+    convert,
+    errors::{coded, s3_error_of},
+    operations::S3Operations,
+};
 
 const UNSEALED: &str = "the server does not seal blobs at rest: use an encrypted disk";
 const NO_LOCK: &str = "object lock is not supported";
@@ -124,11 +128,7 @@ impl S3Operations {
         lacks: &str,
     ) -> S3Result<T> {
         self.existing_bucket(bucket).await?;
-        let code = S3ErrorCode::from_bytes(code.as_bytes())
-            .unwrap_or_else(|| S3ErrorCode::Custom(code.into()));
-        let mut error = S3Error::with_message(code, format!("bucket {bucket} has no {lacks}"));
-        error.set_status_code(http::StatusCode::NOT_FOUND);
-        Err(error)
+        Err(coded(code, StatusCode::NOT_FOUND, format!("bucket {bucket} has no {lacks}")))
     }
 
     pub(crate) async fn lifecycle_get(
@@ -252,12 +252,9 @@ impl S3Operations {
         if public.is_none() && policy.is_none_or(is_in_force) {
             return Ok(());
         }
-        let code = S3ErrorCode::Custom("AccessControlListNotSupported".into());
         let text = "buckets have no access control lists: all is private; give access with access \
                     keys (`steadfast keys create`) or presigned URLs";
-        let mut error = S3Error::with_message(code, text);
-        error.set_status_code(http::StatusCode::BAD_REQUEST);
-        Err(error)
+        Err(coded("AccessControlListNotSupported", StatusCode::BAD_REQUEST, text))
     }
 
     fn all_to_owner(&self) -> Grant {
@@ -281,6 +278,7 @@ fn no_lock() -> S3Error {
 #[cfg(test)]
 mod tests {
     use http::HeaderName;
+    use s3s::S3ErrorCode;
 
     use super::*;
 
