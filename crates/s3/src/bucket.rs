@@ -12,7 +12,7 @@ use s3s::{
     },
     s3_error,
 };
-use steadfast_bucket::{Blob, BucketInfo, BucketName, EventType, Rule};
+use steadfast_bucket::{Blob, BucketInfo, EventType, Rule};
 
 use crate::{
     access::{scope_of, sees},
@@ -103,9 +103,8 @@ impl S3Operations {
     }
 
     /// The bucket; an error if it does not exist.
-    pub(crate) async fn existing_bucket(&self, name: &str) -> S3Result<BucketName> {
-        let bucket = convert::bucket(name)?;
-        Ok(self.buckets.bucket(&bucket).await.map_err(s3_error_of)?.name)
+    pub(crate) async fn existing_bucket(&self, name: &str) -> S3Result<BucketInfo> {
+        self.buckets.bucket(&convert::bucket(name)?).await.map_err(s3_error_of)
     }
 }
 
@@ -114,11 +113,10 @@ impl S3Operations {
         &self,
         req: S3Request<GetBucketNotificationConfigurationInput>,
     ) -> S3Result<S3Response<GetBucketNotificationConfigurationOutput>> {
-        let bucket = convert::bucket(&req.input.bucket)?;
-        let found = self.buckets.bucket(&bucket).await.map_err(s3_error_of)?;
+        let found = self.existing_bucket(&req.input.bucket).await?;
         let (account, scope) = (self.buckets.account(), scope_of(&req)?);
         // Rules of other prefixes may be those of other organizations.
-        let own = |it: &&Rule| scope.covers_list(bucket.as_str(), &it.prefix);
+        let own = |it: &&Rule| scope.covers_list(found.name.as_str(), &it.prefix);
         let rules = found.rules.iter().filter(own);
         let shown: Vec<_> = rules.map(|it| shown(it, account)).collect();
         Ok(S3Response::new(GetBucketNotificationConfigurationOutput {

@@ -15,7 +15,7 @@ use s3s::{
 };
 use steadfast_bucket::{
     BlobKey, BucketError, BucketName, ByteRange, ChecksumKind, ExpectedContent, GetOptions, Hashes,
-    PART_BYTES_MAX, Part, PartError, PartTag, Upload,
+    Part, PartError, PartTag, Upload,
 };
 
 use crate::{
@@ -268,13 +268,16 @@ impl S3Operations {
         let (bucket, key) = convert::blob_path(&req.input.bucket, &req.input.key)?;
         let number = number(req.input.part_number)?;
         let (body, length) = (req.input.body.take(), req.input.content_length);
-        let incoming = Incoming::of(&mut req, body, length)?;
-        incoming.check_size(&self.buckets, &bucket, PART_BYTES_MAX).await?;
+        let mut incoming = Incoming::of(&mut req, body, length)?;
         let writer = self.buckets.part_writer(&bucket, &key, &req.input.upload_id, number).await;
         // Completing the upload may verify the checksum of the whole, as S3 does by default.
         let hashes = incoming.hashes().and(ChecksumKind::Crc64nvme);
         let mut writer = writer.map_err(s3_error_of)?.with(hashes);
-        let expected = incoming.write_to(&mut writer).await?;
+        writer.expect_size(incoming.length).await.map_err(s3_error_of)?;
+        while let Some(bytes) = incoming.next().await? {
+            writer.write(&bytes).await.map_err(s3_error_of)?;
+        }
+        let expected = incoming.expected()?;
         let part = writer.finish(expected).await.map_err(s3_error_of)?;
         Ok(S3Response::new(UploadPartOutput {
             e_tag: Some(etag(&part.etag)),

@@ -13,8 +13,8 @@ use s3s::{
     s3_error,
 };
 use steadfast_bucket::{
-    BLOB_BYTES_MAX, Blob, BlobKey, BlobReader, BucketName, ByteRange, CopyOptions, GetOptions,
-    KeyScope, PARTS_MAX, PutOptions,
+    Blob, BlobKey, BlobReader, BucketName, ByteRange, CopyOptions, GetOptions, KeyScope, PARTS_MAX,
+    PutOptions,
 };
 
 use crate::{
@@ -63,11 +63,14 @@ impl S3Operations {
         let (bucket, key) = convert::blob_path(&req.input.bucket, &req.input.key)?;
         let condition = write_condition(req.input.if_match.take(), req.input.if_none_match.take())?;
         let (body, length) = (req.input.body.take(), req.input.content_length);
-        let incoming = Incoming::of(&mut req, body, length)?;
-        incoming.check_size(&self.buckets, &bucket, BLOB_BYTES_MAX).await?;
+        let mut incoming = Incoming::of(&mut req, body, length)?;
         let writer = self.buckets.writer(&bucket, &key).await.map_err(s3_error_of)?;
         let mut writer = writer.with(incoming.hashes());
-        let expected = incoming.write_to(&mut writer).await?;
+        writer.expect_size(incoming.length).await.map_err(s3_error_of)?;
+        while let Some(bytes) = incoming.next().await? {
+            writer.write(&bytes).await.map_err(s3_error_of)?;
+        }
+        let expected = incoming.expected()?;
         let attributes = request_attributes(&req.headers);
         let put = PutOptions { attributes, expected, condition, once: None };
         let blob = writer.finish(put).await.map_err(s3_error_of)?;

@@ -135,8 +135,7 @@ impl S3Operations {
         &self,
         req: S3Request<GetBucketLifecycleConfigurationInput>,
     ) -> S3Result<S3Response<GetBucketLifecycleConfigurationOutput>> {
-        let bucket = convert::bucket(&req.input.bucket)?;
-        let found = self.buckets.bucket(&bucket).await.map_err(s3_error_of)?;
+        let found = self.existing_bucket(&req.input.bucket).await?;
         if found.lifecycle.is_empty() {
             let lacks = "lifecycle rules; `steadfast buckets lifecycle put` sets one";
             return self.unset(&req.input.bucket, "NoSuchLifecycleConfiguration", lacks).await;
@@ -149,8 +148,7 @@ impl S3Operations {
         &self,
         req: S3Request<DeleteBucketLifecycleInput>,
     ) -> S3Result<S3Response<DeleteBucketLifecycleOutput>> {
-        let bucket = convert::bucket(&req.input.bucket)?;
-        let found = self.buckets.bucket(&bucket).await.map_err(s3_error_of)?;
+        let found = self.existing_bucket(&req.input.bucket).await?;
         if found.lifecycle.is_empty() {
             return Ok(S3Response::new(DeleteBucketLifecycleOutput::default()));
         }
