@@ -5,12 +5,12 @@ use std::{collections::BTreeMap, io};
 
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
-use steadfast_store::{Entry, EntryKey, Json, StoreError, Timestamp};
+use steadfast_store::{Entry, EntryKey, StoreError, Timestamp};
 
 use crate::{
-    BlobKey, BucketError, BucketName, ExtraChecksums, METADATA_BYTES_MAX,
+    BlobKey, BucketError, BucketName, ChecksumKind, Checksums, METADATA_BYTES_MAX,
     content::{ContentId, FileName},
-    digest::{Checksums, unhex},
+    digest::{ContentSums, unhex},
 };
 
 /// `EMFILE` and `ENFILE`.
@@ -73,7 +73,7 @@ pub struct Blob {
     /// the SHA-256 of the SHA-256s of the parts, as in S3.
     pub sha256: Option<[u8; 32]>,
     /// Other checksums that the writer asked for.
-    pub more: ExtraChecksums,
+    pub more: Checksums,
     pub(crate) content: ContentId,
     pub(crate) parts: Vec<(u64, u64)>,
 }
@@ -89,7 +89,7 @@ impl Blob {
         (crc32, sha256): (u32, Option<[u8; 32]>),
     ) -> Option<Self> {
         let content = ContentId::from_hex(version)?;
-        let (more, parts) = (ExtraChecksums::default(), Vec::new());
+        let (more, parts) = (Checksums::default(), Vec::new());
         let blob = Self {
             key,
             size,
@@ -111,9 +111,9 @@ impl Blob {
         self.content.to_string()
     }
 
-    pub(crate) fn sums(&self) -> Checksums {
-        let Self { size, crc32, sha256, more, .. } = *self;
-        Checksums { size, md5: None, crc32, sha256, more }
+    pub(crate) fn sums(&self) -> ContentSums {
+        let Self { size, crc32, sha256, .. } = *self;
+        ContentSums { size, md5: None, crc32, sha256, more: self.more.clone() }
     }
 
     /// Number of parts of the multipart upload; 0 if the blob was written in one piece.
@@ -162,29 +162,20 @@ impl Blob {
     }
 
     pub(crate) fn read(entry: &Entry) -> Result<Option<Self>, BucketError> {
-        let Some(value) = &entry.value else { return Ok(None) };
-        let damaged = |reason: &str| {
-            let reason = format!("entry {:?} {reason}", entry.entry);
-            BucketError::Store(StoreError::Corrupt { reason })
-        };
-        let key = std::str::from_utf8(entry.entry.key()).map_err(|_| damaged("is not a text"))?;
-        let stored: BlobRow = serde_json::from_str(value.as_str())
-            .map_err(|error| damaged(&format!("is not a blob: {error}")))?;
-        let content = ContentId::from_hex(&stored.id).ok_or_else(|| damaged("has no id"))?;
-        Ok(Some(Self {
-            key: BlobKey::new(key)?,
-            size: stored.size,
-            etag: stored.etag,
-            sequence: stored.floor + entry.revision,
-            modified_at: entry.changed_at,
-            attributes: stored.attributes,
-            crc32: stored.crc32,
-            sha256: stored.sha256.as_deref().and_then(unhex),
-            more: stored.more,
-            content,
-            parts: stored.parts,
-        }))
+        let Some(stored) = entry.parse::<BlobRow>()? else { return Ok(None) };
+        let key = std::str::from_utf8(entry.entry.key());
+        let key = key.map_err(|_| damaged(entry, "is not a text"))?;
+        let content = ContentId::from_hex(&stored.id);
+        let content = content.ok_or_else(|| damaged(entry, "has no id"))?;
+        let key = BlobKey::new(key)?;
+        Ok(Some(stored.blob(key, content, entry.revision, entry.changed_at)))
     }
+}
+
+/// The error of a row that does not have its form.
+pub(crate) fn damaged(entry: &Entry, reason: &str) -> BucketError {
+    let reason = format!("entry {:?} {reason}", entry.entry);
+    BucketError::Store(StoreError::Corrupt { reason })
 }
 
 /// The row of a blob in the index.
@@ -196,8 +187,8 @@ pub(crate) struct BlobRow {
     crc32: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sha256: Option<String>,
-    #[serde(rename = "sums", default, skip_serializing_if = "ExtraChecksums::is_empty")]
-    more: ExtraChecksums,
+    #[serde(rename = "sums", default, skip_serializing_if = "BTreeMap::is_empty")]
+    more: Checksums,
     #[serde(flatten)]
     pub(crate) attributes: Attributes,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -213,9 +204,9 @@ fn is_zero(it: &i64) -> bool {
 
 impl BlobRow {
     /// A blob written in one piece.
-    pub(crate) fn whole(id: ContentId, sums: &Checksums, attributes: Attributes) -> Self {
+    pub(crate) fn whole(id: ContentId, sums: ContentSums, attributes: Attributes) -> Self {
         let (etag, sha256) = (sums.tag(), sums.sha256.map(|it| HEXLOWER.encode(&it)));
-        let (id, size, crc32, more) = (id.to_string(), sums.size, sums.crc32, sums.more);
+        let (id, ContentSums { size, crc32, more, .. }) = (id.to_string(), sums);
         Self { id, size, etag, crc32, sha256, more, attributes, parts: Vec::new(), floor: 0 }
     }
 
@@ -223,7 +214,7 @@ impl BlobRow {
     pub(crate) fn of_parts(
         id: ContentId,
         etag: String,
-        sums: &Checksums,
+        sums: ContentSums,
         attributes: Attributes,
         parts: Vec<(u64, u64)>,
     ) -> Self {
@@ -232,26 +223,38 @@ impl BlobRow {
 
     /// The same content under another id.
     pub(crate) fn copy(blob: &Blob, id: ContentId, attributes: Attributes) -> Self {
-        Self {
-            id: id.to_string(),
-            size: blob.size,
-            etag: blob.etag.clone(),
-            crc32: blob.crc32,
-            sha256: blob.sha256.map(|it| HEXLOWER.encode(&it)),
-            more: blob.more,
+        let (etag, parts) = (blob.etag.clone(), blob.parts.clone());
+        Self::of_parts(id, etag, blob.sums(), attributes, parts)
+    }
+
+    /// The blob whose row this is, with its revision.
+    pub(crate) fn blob(
+        self,
+        key: BlobKey,
+        content: ContentId,
+        revision: i64,
+        modified_at: Timestamp,
+    ) -> Blob {
+        let Self { id: _, size, etag, crc32, sha256, more, attributes, parts, floor } = self;
+        let (sequence, sha256) = (floor + revision, sha256.as_deref().and_then(unhex));
+        Blob {
+            key,
+            size,
+            etag,
+            sequence,
+            modified_at,
             attributes,
-            parts: blob.parts.clone(),
-            floor: 0,
+            crc32,
+            sha256,
+            more,
+            content,
+            parts,
         }
     }
 
     /// The same row, written above this floor of the bucket.
     pub(crate) fn with_floor(&self, floor: i64) -> Self {
         Self { floor, ..self.clone() }
-    }
-
-    pub(crate) fn json(&self) -> Result<Json, BucketError> {
-        Ok(Json::of(self)?)
     }
 }
 
@@ -269,7 +272,7 @@ pub struct Part {
     /// SHA-256 of the bytes, if the writer asked for it.
     pub sha256: Option<[u8; 32]>,
     /// Other checksums that the writer asked for.
-    pub more: ExtraChecksums,
+    pub more: Checksums,
     /// Time of the upload.
     pub modified_at: Timestamp,
     pub(crate) file: u64,
@@ -283,8 +286,8 @@ pub(crate) struct PartRow {
     pub(crate) crc32: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) sha256: Option<String>,
-    #[serde(rename = "sums", default, skip_serializing_if = "ExtraChecksums::is_empty")]
-    pub(crate) more: ExtraChecksums,
+    #[serde(rename = "sums", default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) more: Checksums,
 }
 
 impl PartRow {
@@ -307,18 +310,28 @@ impl Part {
     }
 
     pub(crate) fn read(entry: &Entry) -> Result<Option<Self>, BucketError> {
-        let Some(value) = &entry.value else { return Ok(None) };
-        let damaged = || {
-            let reason = format!("entry {:?} is not a part", entry.entry);
-            BucketError::Store(StoreError::Corrupt { reason })
-        };
-        let (_, number) = entry.entry.key().split_last_chunk::<4>().ok_or_else(damaged)?;
-        let stored: PartRow = serde_json::from_str(value.as_str()).map_err(|_| damaged())?;
+        let Some(stored) = entry.parse::<PartRow>()? else { return Ok(None) };
+        let number = entry.entry.key().split_last_chunk::<4>();
+        let (_, number) = number.ok_or_else(|| damaged(entry, "is not a part"))?;
         Ok(Some(stored.part(u32::from_be_bytes(*number), entry.changed_at)))
     }
 
     pub(crate) fn name(&self, content: ContentId) -> FileName {
         FileName { content, part: Some(self.file) }
+    }
+
+    /// The checksum that one of this kind of the whole is made of, if it is known.
+    pub(crate) fn sum(&self, kind: ChecksumKind) -> Option<Vec<u8>> {
+        match kind {
+            ChecksumKind::Crc32 | ChecksumKind::CompositeCrc32 => {
+                Some(self.crc32.to_be_bytes().to_vec())
+            }
+            ChecksumKind::Sha256 => self.sha256.map(|it| it.to_vec()),
+            ChecksumKind::CompositeCrc32c => self.sum(ChecksumKind::Crc32c),
+            ChecksumKind::Crc32c | ChecksumKind::Crc64nvme | ChecksumKind::Sha1 => {
+                HEXLOWER.decode(self.more.get(&kind)?.as_bytes()).ok()
+            }
+        }
     }
 }
 
@@ -420,7 +433,7 @@ fn seconds(at: Timestamp) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use steadfast_store::limits::ENTRY_BYTES_MAX;
+    use steadfast_store::{Json, limits::ENTRY_BYTES_MAX};
 
     use super::*;
 
@@ -428,12 +441,10 @@ mod tests {
     fn a_blob_of_ten_thousand_large_parts_fits_into_an_entry() {
         let (id, attributes) = (ContentId([u8::MAX; 16]), Attributes::default());
         let parts = (0..10_000).map(|it| (u64::MAX - it, 5 << 30)).collect();
-        let (crc32c, crc64nvme, sha1) = (Some(u32::MAX), Some(u64::MAX), Some([1; 20]));
-        let (composite_crc32, composite_crc32c) = (None, crc32c);
-        let more = ExtraChecksums { crc32c, crc64nvme, sha1, composite_crc32, composite_crc32c };
+        let more = ChecksumKind::ALL.map(|it| (it, "f".repeat(40))).into();
         let (size, sha256) = (50_000 << 30, Some([1; 32]));
-        let sums = Checksums { size, md5: None, crc32: u32::MAX, sha256, more };
-        let stored = BlobRow::of_parts(id, "e".repeat(38), &sums, attributes, parts);
-        assert!(stored.json().unwrap().as_str().len() < ENTRY_BYTES_MAX / 2);
+        let sums = ContentSums { size, md5: None, crc32: u32::MAX, sha256, more };
+        let stored = BlobRow::of_parts(id, "e".repeat(38), sums, attributes, parts);
+        assert!(Json::of(&stored).unwrap().as_str().len() < ENTRY_BYTES_MAX / 2);
     }
 }

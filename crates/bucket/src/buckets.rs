@@ -160,19 +160,19 @@ impl Shared {
         }
     }
 
-    /// One page of the entries of a space.
+    /// One page of the entries of a space with a prefix, after a key.
     pub(crate) async fn page(
         &self,
         space: &str,
         prefix: &[u8],
-        after: Option<&[u8]>,
-    ) -> Result<Vec<steadfast_store::Entry>, StoreError> {
-        let range = EntryRange::prefix(prefix);
-        let range = match after {
-            Some(after) => range.after(after),
-            None => range,
-        };
-        self.store.entries(space, range, 1_000).await
+        after: &[u8],
+    ) -> Result<Vec<Entry>, StoreError> {
+        self.store.entries(space, EntryRange::prefix(prefix).after(after), PAGE).await
+    }
+
+    /// All pages of the entries of a space with a prefix.
+    pub(crate) fn pages(&self, space: String, prefix: &[u8]) -> Pages<'_> {
+        Pages::new(&*self.store, space, EntryRange::prefix(prefix))
     }
 
     /// Commits. Returns the rejection if an expectation does not hold.
@@ -189,6 +189,32 @@ impl Shared {
             Outcome::Rejected(rejection) => Ok(Err(rejection)),
             Outcome::Duplicate(before) => Err(BucketError::repeated(&before)),
         }
+    }
+}
+
+/// Entries per read.
+pub(crate) const PAGE: usize = 1_000;
+
+/// Reads the entries of a range, a page at a time.
+pub(crate) struct Pages<'a> {
+    store: &'a dyn Store,
+    space: String,
+    /// `None` at the end.
+    rest: Option<EntryRange>,
+}
+
+impl<'a> Pages<'a> {
+    pub(crate) fn new(store: &'a dyn Store, space: String, range: EntryRange) -> Self {
+        Self { store, space, rest: Some(range) }
+    }
+
+    /// The next page, which is not empty; `None` at the end.
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<Entry>>, StoreError> {
+        let Some(range) = self.rest.take() else { return Ok(None) };
+        let page = self.store.entries(&self.space, range.clone(), PAGE).await?;
+        let last = page.last().filter(|_| page.len() == PAGE);
+        self.rest = last.map(|it| range.after(it.entry.key()));
+        Ok(Some(page).filter(|it| !it.is_empty()))
     }
 }
 
@@ -241,31 +267,13 @@ pub(crate) struct CachedBucket {
     pub(crate) floor: i64,
 }
 
+/// The row of a bucket.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct BucketRow {
-    created_at: i64,
+pub(crate) struct BucketRow {
+    pub(crate) created_at: i64,
     #[serde(flatten)]
-    settings: BucketSettings,
-}
-
-impl CachedBucket {
-    /// Reads a bucket from its row, without its floor; `None` if it was deleted.
-    pub(crate) fn read(entry: &Entry) -> Result<Option<Self>, BucketError> {
-        let Some(stored) = entry.parse::<BucketRow>()? else { return Ok(None) };
-        let (revision, created_at) = (entry.revision, Timestamp(stored.created_at));
-        Ok(Some(Self { revision, created_at, settings: stored.settings, floor: 0 }))
-    }
-
-    /// Writes the row of a bucket.
-    pub(crate) fn put(
-        entry: EntryKey,
-        created_at: Timestamp,
-        settings: &BucketSettings,
-    ) -> Result<Put, BucketError> {
-        let row = BucketRow { created_at: created_at.0, settings: settings.clone() };
-        Ok(Put::of(entry, &row)?)
-    }
+    pub(crate) settings: BucketSettings,
 }
 
 /// The earliest time at which an upload of a bucket can expire, and the lifecycle rules it was

@@ -33,8 +33,13 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    pub(crate) fn deletion(key: &BlobKey, action: BlobAction, condition: Condition) -> Self {
-        let (content, copy_source, upload, once) = (None, None, None, None);
+    pub(crate) fn new(
+        key: &BlobKey,
+        action: BlobAction,
+        content: Option<(ContentId, BlobRow)>,
+        condition: Condition,
+    ) -> Self {
+        let (copy_source, upload, once) = (None, None, None);
         Self { key: key.clone(), action, content, condition, copy_source, upload, once }
     }
 }
@@ -120,53 +125,39 @@ impl Shared {
                 }
             };
             crash::point("blob.committed");
-            let after = match &change.content {
-                Some((id, stored)) => {
-                    let stored = stored.with_floor(known.floor);
-                    Some(self.written(&entry, revision + 1, receipt.at, *id, &stored)?)
-                }
-                None => None,
+            let written = |(id, row): &(ContentId, BlobRow)| {
+                let row = row.with_floor(known.floor);
+                row.blob(change.key.clone(), *id, revision + 1, receipt.at)
             };
+            let after = change.content.as_ref().map(written);
             let sequence = Some(known.floor + revision + 1);
             return Ok(ChangeResult { before, after, sequence });
         }
     }
 
-    /// Commits a change, and counts it for its organization.
+    /// Commits a change, and counts it for its organization. The commit of a completed upload also
+    /// ends the counter of its parts.
     async fn commit_counted(
         &self,
         bucket: &BucketName,
         change: &Change,
         before: &Option<Blob>,
-        commit: Commit,
+        mut commit: Commit,
     ) -> Result<Result<Receipt, Rejection>, BucketError> {
         let counter = self.usage_counter(&change.key).await?;
-        let (changes, commit) = self.usage_changes(bucket, change, before, commit).await?;
-        let size = change.content.as_ref().map_or(0, |it| it.1.size);
-        counter.commit(self, commit, &changes, size).await
-    }
-
-    /// The differences that a change makes for its organization, and its commit, which ends the
-    /// counter of the parts of a completed upload.
-    async fn usage_changes(
-        &self,
-        bucket: &BucketName,
-        change: &Change,
-        before: &Option<Blob>,
-        mut commit: Commit,
-    ) -> Result<(Vec<UsageChange>, Commit), BucketError> {
         let (old, new) = (before.as_ref(), change.content.as_ref());
-        let size = new.map_or(0, |it| signed(it.1.size)) - old.map_or(0, |it| signed(it.size));
+        let size = new.map_or(0, |it| it.1.size);
+        let bytes = signed(size) - old.map_or(0, |it| signed(it.size));
         let objects = i64::from(new.is_some()) - i64::from(old.is_some());
         let place = Place::of_blob(bucket, &change.key);
-        let mut changes = vec![UsageChange { place, bytes: size, objects }];
+        let mut changes = vec![UsageChange { place, bytes, objects }];
         if let (Some((upload, _)), Some((content, _))) = (&change.upload, new) {
             let (parts, ended) = self.end_parts(*content, commit).await?;
             commit = ended;
             let place = Place::of_upload(bucket, upload);
             changes.push(UsageChange { place, bytes: -parts, objects: -1 });
         }
-        Ok((changes, commit))
+        counter.commit(self, commit, &changes, size).await
     }
 
     fn commit_of(
@@ -179,9 +170,8 @@ impl Shared {
     ) -> Result<Commit, BucketError> {
         let put = match &change.content {
             Some((id, stored)) => {
-                let stored = stored.with_floor(known.floor);
-                let (value, reference) = (Some(stored.json()?), Some(id.reference()));
-                Put { entry: entry.clone(), value, reference, expires: None }
+                let put = Put::of(entry.clone(), &stored.with_floor(known.floor))?;
+                Put { reference: Some(id.reference()), ..put }
             }
             None => Put::removal(entry.clone(), self.options.keep_tombstones),
         };
@@ -235,29 +225,6 @@ impl Shared {
             metadata: stored.map(|it| it.1.attributes.metadata.clone()).unwrap_or_default(),
         }
     }
-
-    /// The blob as the index has it after the commit, without reading it.
-    fn written(
-        &self,
-        entry: &EntryKey,
-        revision: i64,
-        changed_at: Timestamp,
-        id: ContentId,
-        stored: &BlobRow,
-    ) -> Result<Blob, BucketError> {
-        let (value, reference) = (Some(stored.json()?), Some(id.reference()));
-        let entry = entry.clone();
-        let entry = steadfast_store::Entry {
-            entry,
-            revision,
-            value,
-            reference,
-            changed_at,
-            expires_at: None,
-        };
-        let reason = "a blob was written without a value".to_owned();
-        Blob::read(&entry)?.ok_or(BucketError::Store(StoreError::Corrupt { reason }))
-    }
 }
 
 /// Formats a time for events.
@@ -291,7 +258,7 @@ impl Shared {
         condition: Condition,
     ) -> Result<Option<i64>, BucketError> {
         let (shared, bucket) = (self.clone(), bucket.clone());
-        let change = Change::deletion(key, action, condition);
+        let change = Change::new(key, action, None, condition);
         Self::run_to_completion(async move {
             let _changing = shared.changes.begin()?;
             let changed = shared.change(&bucket, &change).await?;
@@ -342,7 +309,7 @@ impl Buckets {
         let mut missing = None;
         let (source, held, files) = loop {
             let source = self.head(&from.0, &from.1).await?;
-            copy.source.check_read(&source).map_err(not_modified_fails)?;
+            copy.source.check_read(&source).map_err(BucketError::of_copy_source)?;
             let max = self.shared.bucket(&to.0).await?.settings.blob_bytes_max();
             if max < source.size {
                 return Err(BucketError::TooLarge { max });
@@ -375,17 +342,11 @@ impl Buckets {
         };
         let content = held.content;
         let attributes = copy.attributes.unwrap_or_else(|| source.attributes.clone());
+        let row = BlobRow::copy(&source, content, attributes);
+        let (bucket, object) = (from.0.to_string(), from.1.to_string());
         let change = Change {
-            key: to.1.clone(),
-            action: BlobAction::CopyObject,
-            content: Some((content, BlobRow::copy(&source, content, attributes))),
-            condition: copy.condition,
-            copy_source: Some(CopySource {
-                bucket: from.0.to_string(),
-                object: from.1.to_string(),
-            }),
-            upload: None,
-            once: None,
+            copy_source: Some(CopySource { bucket, object }),
+            ..Change::new(&to.1, BlobAction::CopyObject, Some((content, row)), copy.condition)
         };
         self.shared.replace(&to.0, change, files, held).await
     }
@@ -402,12 +363,6 @@ fn link_all(blobs: &dyn Blobs, links: &[(FileName, FileName)]) -> io::Result<()>
         }
     }
     Ok(())
-}
-
-/// In a copy, an unmet condition is never "not modified".
-fn not_modified_fails(error: BucketError) -> BucketError {
-    let BucketError::NotModified { key, .. } = error else { return error };
-    BucketError::Condition { key, reason: "it has not changed" }
 }
 
 /// An event that a bucket sent, and the state of its delivery.

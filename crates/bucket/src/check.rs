@@ -118,11 +118,9 @@ impl Buckets {
     pub async fn count_blobs(&self) -> Result<u64, BucketError> {
         let (mut count, mut last) = (0, None);
         while let Some(bucket) = self.buckets(last.as_ref(), 1).await?.pop() {
-            let mut after: Option<Vec<u8>> = None;
-            loop {
-                let page = self.shared.page(&bucket.name.blobs(), b"", after.as_deref()).await?;
-                let Some(end) = page.last() else { break };
-                (after, count) = (Some(end.entry.key().to_vec()), count + page.len() as u64);
+            let mut pages = self.shared.pages(bucket.name.blobs(), b"");
+            while let Some(page) = pages.next().await? {
+                count += page.len() as u64;
             }
             last = Some(bucket.name);
         }
@@ -178,9 +176,8 @@ impl Buckets {
             }
         }
         loop {
-            let after = checked.next.as_ref().map(|it| it.key.clone().into_bytes());
-            let after = after.filter(|it| !it.is_empty());
-            let page = self.shared.page(&bucket.blobs(), b"", after.as_deref()).await?;
+            let after = checked.next.as_ref().map(|it| it.key.clone()).unwrap_or_default();
+            let page = self.shared.page(&bucket.blobs(), b"", after.as_bytes()).await?;
             if page.is_empty() {
                 return Ok(false);
             }
@@ -220,9 +217,10 @@ impl Buckets {
                 checked.add(Checked { blobs, bytes: read, next: Some(next), ..Checked::default() });
                 return Ok(());
             }
-            // The store works; whatever is wrong with the file, the other blobs follow.
-            Err(error) if !is_passing(&error) => error,
-            Err(error) => return Err(error),
+            // It says nothing about the file: the same read may succeed later. With any other error
+            // the store works; whatever is wrong with the file, the other blobs follow.
+            Err(error @ BucketError::Store(_)) => return Err(error),
+            Err(error) => error,
         };
         let is_same = match self.head(bucket, &key).await {
             Ok(now) => now.version() == version,
@@ -375,11 +373,6 @@ impl Checked {
         self.named.extend(part.named.into_iter().take(room));
         self.next = part.next;
     }
-}
-
-/// Whether an error says nothing about the file: the same read may succeed later.
-fn is_passing(error: &BucketError) -> bool {
-    matches!(error, BucketError::Store(_))
 }
 
 /// Limits the bytes read per second.

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use steadfast_store::{Commit, Expect, Put, Receipt, Rejection, Timestamp, Write};
+use steadfast_store::{
+    Commit, EntryRange, Expect, Put, Receipt, Record, Rejection, Timestamp, Write,
+};
 
 use crate::{
     BucketError, BucketName, BucketSettings, Buckets, CorsRule, LifecycleRule, Rule,
-    buckets::{CachedBucket, Shared},
+    buckets::{BucketRow, CachedBucket, Shared},
     name::BUCKETS,
     settings::{put_cors, put_lifecycle, put_rule},
 };
@@ -52,13 +54,13 @@ impl Shared {
             }
             Err(forgotten) => forgotten,
         };
-        let entry = self.store.entry(&bucket.entry()?).await?;
-        let found = entry.as_ref().map(CachedBucket::read).transpose()?.flatten();
-        let Some(mut found) = found else {
+        let found = Record::<BucketRow>::read(&*self.store, bucket.entry()?).await?;
+        let Some(BucketRow { created_at, settings }) = found.value else {
             return Err(BucketError::UnknownBucket { bucket: bucket.to_string() });
         };
-        found.floor = self.floor(bucket).await?;
-        let found = Arc::new(found);
+        let (revision, created_at) = (found.revision, Timestamp(created_at));
+        let floor = self.floor(bucket).await?;
+        let found = Arc::new(CachedBucket { revision, created_at, settings, floor });
         self.cache.learn(bucket.clone(), found.clone(), forgotten);
         Ok(found)
     }
@@ -108,7 +110,8 @@ impl Buckets {
         settings: &BucketSettings,
     ) -> Result<bool, BucketError> {
         let entry = bucket.entry()?;
-        let put = CachedBucket::put(entry.clone(), created_at, settings)?;
+        let row = BucketRow { created_at: created_at.0, settings: settings.clone() };
+        let put = Put::of(entry.clone(), &row)?;
         let commit = Commit::of(Write::Put(put)).expect(Expect::Revision { entry, revision });
         Ok(self.commit_settings(bucket, commit).await?.is_ok())
     }
@@ -134,7 +137,7 @@ impl Buckets {
         loop {
             let known = self.shared.bucket(bucket).await?;
             let full = || BucketError::NotEmpty { bucket: bucket.to_string() };
-            if !self.shared.page(&bucket.blobs(), b"", None).await?.is_empty() {
+            if !self.shared.page(&bucket.blobs(), b"", b"").await?.is_empty() {
                 return Err(full());
             }
             self.abort_all(bucket).await?;
@@ -173,16 +176,14 @@ impl Buckets {
         after: Option<&BucketName>,
         limit: usize,
     ) -> Result<Vec<BucketInfo>, BucketError> {
-        let range = steadfast_store::EntryRange::prefix(b"");
-        let range = match after {
-            Some(after) => range.after(after.as_str().as_bytes()),
-            None => range,
-        };
+        let after = after.map_or("", BucketName::as_str);
+        let range = EntryRange::prefix(b"").after(after.as_bytes());
         let mut found = Vec::new();
         for entry in self.shared.store.entries(BUCKETS, range, limit).await? {
             let name = String::from_utf8_lossy(entry.entry.key()).into_owned();
-            if let Some(CachedBucket { created_at, settings, .. }) = CachedBucket::read(&entry)? {
-                found.push(BucketInfo::new(BucketName::new(&name)?, created_at, settings));
+            if let Some(BucketRow { created_at, settings }) = entry.parse()? {
+                let (name, created_at) = (BucketName::new(&name)?, Timestamp(created_at));
+                found.push(BucketInfo::new(name, created_at, settings));
             }
         }
         Ok(found)
@@ -217,12 +218,8 @@ impl Buckets {
     /// Deletes a rule.
     #[steadfast_store::boxed]
     pub async fn delete_rule(&self, bucket: &BucketName, id: &str) -> Result<(), BucketError> {
-        let remove = |it: &mut BucketSettings| {
-            let before = it.rules.len();
-            it.rules.retain(|it| it.id != id);
-            check_deleted(bucket, id, before != it.rules.len())
-        };
-        self.configure(bucket, &remove).await.map(drop)
+        let is_it = |it: &Rule| it.id == id;
+        self.configure(bucket, &|it| remove(&mut it.rules, is_it, (bucket, id))).await.map(drop)
     }
 
     /// Adds a lifecycle rule, or replaces the rule with its id.
@@ -238,12 +235,8 @@ impl Buckets {
     /// Deletes a lifecycle rule.
     #[steadfast_store::boxed]
     pub async fn delete_lifecycle(&self, bucket: &BucketName, id: &str) -> Result<(), BucketError> {
-        let remove = |it: &mut BucketSettings| {
-            let before = it.lifecycle.len();
-            it.lifecycle.retain(|it| it.id != id);
-            check_deleted(bucket, id, before != it.lifecycle.len())
-        };
-        self.configure(bucket, &remove).await.map(drop)
+        let is_it = |it: &LifecycleRule| it.id == id;
+        self.configure(bucket, &|it| remove(&mut it.lifecycle, is_it, (bucket, id))).await.map(drop)
     }
 
     /// The rules of a bucket for pages of other origins.
@@ -255,11 +248,7 @@ impl Buckets {
     /// Adds a rule for pages of other origins, or replaces the rule with its id.
     #[steadfast_store::boxed]
     pub async fn put_cors(&self, bucket: &BucketName, rule: CorsRule) -> Result<(), BucketError> {
-        let put = |it: &mut BucketSettings| {
-            put_cors(&mut it.cors, rule.clone());
-            Ok(())
-        };
-        self.configure(bucket, &put).await.map(drop)
+        self.configure(bucket, &|it| put_cors(&mut it.cors, rule.clone())).await.map(drop)
     }
 
     /// Replaces all rules for pages of other origins.
@@ -279,20 +268,23 @@ impl Buckets {
     /// Deletes a rule for pages of other origins.
     #[steadfast_store::boxed]
     pub async fn delete_cors(&self, bucket: &BucketName, id: &str) -> Result<(), BucketError> {
-        let remove = |it: &mut BucketSettings| {
-            let before = it.cors.len();
-            it.cors.retain(|it| it.id != id);
-            check_deleted(bucket, id, before != it.cors.len())
-        };
-        self.configure(bucket, &remove).await.map(drop)
+        let is_it = |it: &CorsRule| it.id == id;
+        self.configure(bucket, &|it| remove(&mut it.cors, is_it, (bucket, id))).await.map(drop)
     }
 }
 
-fn check_deleted(bucket: &BucketName, rule: &str, is_gone: bool) -> Result<(), BucketError> {
-    if is_gone {
-        return Ok(());
+/// Removes a rule from those of a bucket.
+fn remove<T>(
+    rules: &mut Vec<T>,
+    is_it: impl Fn(&T) -> bool,
+    (bucket, id): (&BucketName, &str),
+) -> Result<(), BucketError> {
+    let before = rules.len();
+    rules.retain(|it| !is_it(it));
+    if before == rules.len() {
+        return Err(BucketError::UnknownRule { bucket: bucket.to_string(), rule: id.into() });
     }
-    Err(BucketError::UnknownRule { bucket: bucket.to_string(), rule: rule.into() })
+    Ok(())
 }
 
 #[cfg(test)]

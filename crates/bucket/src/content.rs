@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use steadfast_store::{EntityId, Entropy, Timestamp};
 
 use crate::BucketError;
@@ -196,13 +196,9 @@ pub struct MemoryBlobs {
 }
 
 impl MemoryBlobs {
-    fn files(&self) -> MutexGuard<'_, BTreeMap<FileName, Arc<[u8]>>> {
-        self.files.lock()
-    }
-
     /// Adds a file. Existing files are never replaced.
     fn place(&self, name: FileName, bytes: Arc<[u8]>) -> io::Result<()> {
-        match self.files().entry(name) {
+        match self.files.lock().entry(name) {
             Entry::Vacant(place) => _ = place.insert(bytes),
             Entry::Occupied(_) => return Err(io::ErrorKind::AlreadyExists.into()),
         }
@@ -210,13 +206,13 @@ impl MemoryBlobs {
     }
 
     fn find(&self, name: FileName) -> io::Result<Arc<[u8]>> {
-        let found = self.files().get(&name).cloned();
+        let found = self.files.lock().get(&name).cloned();
         found.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
     }
 
     /// The names of all files.
     pub fn names(&self) -> Vec<FileName> {
-        self.files().keys().copied().collect()
+        self.files.lock().keys().copied().collect()
     }
 }
 
@@ -235,13 +231,13 @@ impl Blobs for MemoryBlobs {
     }
 
     fn remove(&self, names: &[FileName]) -> io::Result<()> {
-        let mut files = self.files();
+        let mut files = self.files.lock();
         names.iter().for_each(|it| _ = files.remove(it));
         Ok(())
     }
 
     fn subfolders(&self) -> io::Result<Vec<(String, Timestamp)>> {
-        let is_empty = self.files().is_empty();
+        let is_empty = self.files.lock().is_empty();
         Ok(if is_empty { Vec::new() } else { vec![("all".into(), Timestamp::MAX)] })
     }
 

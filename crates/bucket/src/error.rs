@@ -365,6 +365,12 @@ impl BucketError {
         self.kind().tag()
     }
 
+    /// The same error about the source of a copy: an unmet condition is never "not modified".
+    pub fn of_copy_source(self) -> Self {
+        let BucketError::NotModified { key, .. } = self else { return self };
+        BucketError::Condition { key, reason: "it has not changed" }
+    }
+
     pub(crate) fn repeated(before: &RecordedKey) -> Self {
         let answer = before.reply.as_ref().map_or("null", Json::as_str).into();
         BucketError::Repeated { answer }
@@ -374,6 +380,11 @@ impl BucketError {
     pub(crate) fn surely_unapplied(&self) -> bool {
         !matches!(self, BucketError::Store(_)) || self.kind().surely_unapplied()
     }
+}
+
+/// The error of an invalid argument.
+pub(crate) fn wrong(field: &'static str, rule: &str) -> BucketError {
+    BucketError::Argument { field, rule: rule.into() }
 }
 
 impl From<io::Error> for BucketError {

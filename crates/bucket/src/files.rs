@@ -93,18 +93,22 @@ fn make_folder(folder: &Path) -> io::Result<()> {
 
 /// Records which store owns the files, or checks it.
 fn own(folder: &Path, store: &str) -> io::Result<()> {
-    let path = folder.join("store");
-    match fs::read_to_string(&path) {
-        Ok(owner) if owner.trim() == store => Ok(()),
-        Ok(owner) => Err(io::Error::other(format!(
-            "{} holds the files of store {}, and this is store {store}; give each store a folder \
-             of its own",
+    match read_line(folder, "store")? {
+        Some(owner) if owner == store => Ok(()),
+        Some(owner) => Err(io::Error::other(format!(
+            "{} holds the files of store {owner}, and this is store {store}; give each store a \
+             folder of its own",
             folder.display(),
-            owner.trim()
         ))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            write_whole(folder, "store", store)
-        }
+        None => write_whole(folder, "store", store),
+    }
+}
+
+/// Reads the line of a file; `None` if there is no such file.
+fn read_line(folder: &Path, name: &str) -> io::Result<Option<String>> {
+    match fs::read_to_string(folder.join(name)) {
+        Ok(line) => Ok(Some(line.trim().into())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -132,16 +136,12 @@ impl Inner {
         self.folder.join(Self::subfolder_of(name)).join(name.to_string())
     }
 
-    fn known(&self) -> parking_lot::MutexGuard<'_, HashMap<String, Arc<FolderSync>>> {
-        self.subfolders.lock()
-    }
-
     /// The folder of a file. It and its ancestors are durable when this returns.
     fn subfolder(&self, name: FileName) -> io::Result<(PathBuf, Arc<FolderSync>)> {
         let subfolder = Self::subfolder_of(name);
         let path = self.folder.join(&subfolder);
         self.touch(&subfolder);
-        let mut known = self.known();
+        let mut known = self.subfolders.lock();
         if let Some(sync) = known.get(&subfolder) {
             return Ok((path, sync.clone()));
         }
@@ -172,10 +172,6 @@ impl Inner {
         }
     }
 
-    fn drafts(&self) -> parking_lot::MutexGuard<'_, HashSet<FileName>> {
-        self.drafts.lock()
-    }
-
     /// Runs an operation in the folder of a file.
     fn in_subfolder<T>(
         &self,
@@ -186,7 +182,7 @@ impl Inner {
         match work(&folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && !folder.is_dir() => {
                 // The sweep removed the folder because it was empty.
-                self.known().remove(&Self::subfolder_of(name));
+                self.subfolders.lock().remove(&Self::subfolder_of(name));
                 let (folder, sync) = self.subfolder(name)?;
                 Ok((work(&folder)?, folder, sync))
             }
@@ -206,9 +202,9 @@ impl Blobs for FileBlobs {
         let inner = self.inner.clone();
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(0o600);
-        inner.drafts().insert(name);
+        inner.drafts.lock().insert(name);
         let made = inner.in_subfolder(name, |folder| options.open(folder.join(name.to_string())));
-        let (file, folder, sync) = made.inspect_err(|_| _ = inner.drafts().remove(&name))?;
+        let (file, folder, sync) = made.inspect_err(|_| _ = inner.drafts.lock().remove(&name))?;
         crash::point("blob.named");
         let asked = sync.ask();
         Ok(Box::new(FileDraft { inner, name, file, folder, sync, asked, is_sealed: false }))
@@ -291,12 +287,12 @@ impl Blobs for FileBlobs {
         let names = names.iter().filter_map(|it| FileName::parse(it));
         // Read the drafts after listing the folder: a file finished in between is held by its
         // writer.
-        let drafts = self.inner.drafts();
+        let drafts = self.inner.drafts.lock();
         Ok(names.filter(|it| !drafts.contains(it)).collect())
     }
 
     fn remove_subfolder(&self, subfolder: &str) {
-        let mut known = self.inner.known();
+        let mut known = self.inner.subfolders.lock();
         // A folder that is not empty stays, as intended.
         if fs::remove_dir(self.inner.folder.join(subfolder)).is_ok() {
             known.remove(subfolder);
@@ -325,11 +321,7 @@ impl Blobs for FileBlobs {
     }
 
     fn session(&self) -> io::Result<Option<String>> {
-        match fs::read_to_string(self.inner.folder.join("session")) {
-            Ok(id) => Ok(Some(id.trim().into())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        read_line(&self.inner.folder, "session")
     }
 
     fn set_session(&self, id: &str) -> io::Result<()> {
@@ -398,7 +390,7 @@ impl Drop for FileDraft {
             tracing::warn!(error = %error, "an abandoned file was not removed");
             self.inner.abandoned_drafts.lock().push(self.name);
         }
-        self.inner.drafts().remove(&self.name);
+        self.inner.drafts.lock().remove(&self.name);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{fs::File, io, path::Path};
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 
 /// Position of a request in the order of requests.
 #[derive(Clone, Copy, Debug)]
@@ -31,20 +31,20 @@ impl FolderSync {
     /// A folder that is not trusted from the beginning.
     pub(crate) fn failed(folder: &Path, error: &io::Error) -> Self {
         let sync = Self::default();
-        sync.state().fail(folder, error);
+        sync.state.lock().fail(folder, error);
         sync
     }
 
     /// Requests a flush of the current entries; [`FolderSync::wait`] waits for it.
     pub(crate) fn ask(&self) -> FlushTicket {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.asked += 1;
         FlushTicket(state.asked)
     }
 
     /// Waits until the requested entries are durable. One of the callers flushes for all.
     pub(crate) fn wait(&self, FlushTicket(mine): FlushTicket, folder: &Path) -> io::Result<()> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         loop {
             if let Some(reason) = &state.failed {
                 return Err(io::Error::other(reason.clone()));
@@ -60,7 +60,7 @@ impl FolderSync {
             state.is_flushing = true;
             drop(state);
             let result = sync_folder(folder);
-            state = self.state();
+            state = self.state.lock();
             state.is_flushing = false;
             match result {
                 Ok(()) => state.done = asked,
@@ -68,10 +68,6 @@ impl FolderSync {
             }
             self.flushed.notify_all();
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
     }
 }
 
@@ -99,7 +95,7 @@ mod tests {
                 scope.spawn(|| (0..20).for_each(|_| sync.wait(sync.ask(), folder.path()).unwrap()));
             }
         });
-        assert_eq!(sync.state().done, 320);
+        assert_eq!(sync.state.lock().done, 320);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use steadfast_store::{
     secret_text,
 };
 
-use crate::{BucketError, BucketName, KEY_BYTES_MAX};
+use crate::{BucketError, BucketName, KEY_BYTES_MAX, buckets::Pages, error::wrong};
 
 const KEYS: &str = "access-key";
 
@@ -21,9 +21,6 @@ const USE_KEPT: Duration = Duration::from_hours(400 * 24);
 
 /// Keys that have expired are listed for this time, and then deleted.
 const EXPIRED_KEPT: Duration = Duration::from_hours(30 * 24);
-
-/// Keys that are read at a time to change them.
-const PAGE: usize = 100;
 
 /// Characters of the name of an access key or a token.
 const LABEL_MAX: usize = 100;
@@ -79,29 +76,26 @@ impl KeyScope {
 
     fn check(&self) -> Result<(), BucketError> {
         if self.name.as_ref().is_some_and(|it| !is_label(it)) {
-            let rule = "must be 1 to 100 letters, digits, spaces and ASCII punctuation".into();
-            return Err(BucketError::Argument { field: "name", rule });
+            let rule = "must be 1 to 100 letters, digits, spaces and ASCII punctuation";
+            return Err(wrong("name", rule));
         }
         if let Some(bucket) = &self.bucket {
             BucketName::new(bucket)?;
         }
         if self.prefix.as_ref().is_some_and(|it| KEY_BYTES_MAX < it.len()) {
-            let rule = "must have 1,024 bytes at most".into();
-            return Err(BucketError::Argument { field: "prefix", rule });
+            return Err(wrong("prefix", "must have 1,024 bytes at most"));
         }
         if let Some(organization) = &self.organization {
             let own = format!("{organization}/");
             if self.bucket.is_none() {
-                let rule = "is required for a key of an organization".into();
-                return Err(BucketError::Argument { field: "bucket", rule });
+                return Err(wrong("bucket", "is required for a key of an organization"));
             }
             if organization.is_empty() || organization.contains('/') {
-                let rule = "must be a name without slashes".into();
-                return Err(BucketError::Argument { field: "organization", rule });
+                return Err(wrong("organization", "must be a name without slashes"));
             }
             if !self.prefix.as_ref().is_some_and(|it| it.starts_with(&own)) {
                 let rule = format!("must begin with `{own}`: the key is for this organization");
-                return Err(BucketError::Argument { field: "prefix", rule });
+                return Err(wrong("prefix", &rule));
             }
         }
         Ok(())
@@ -259,7 +253,7 @@ pub async fn find_key(
 ) -> Result<Option<AccessKey>, BucketError> {
     let Ok(entry) = EntryKey::new(KEYS, id.as_bytes()) else { return Ok(None) };
     let Some(found) = store.entry(&entry).await? else { return Ok(None) };
-    let Some(row) = row_of(&found)? else { return Ok(None) };
+    let Some(row) = found.parse::<KeyRow>()? else { return Ok(None) };
     let now = store.clock().now().0;
     if row.scope.expires_at.is_some_and(|it| it <= now) {
         return Ok(None);
@@ -277,8 +271,9 @@ pub async fn list_keys(
     limit: usize,
 ) -> Result<Vec<KeyInfo>, BucketError> {
     let mut listed = Vec::new();
-    for found in entries(store, after.map(str::as_bytes), limit).await? {
-        let Some(row) = row_of(&found)? else { continue };
+    let range = EntryRange::prefix(b"").after(after.unwrap_or_default().as_bytes());
+    for found in store.entries(KEYS, range, limit).await? {
+        let Some(row) = found.parse()? else { continue };
         let used = store.entry(&EntryKey::new(USED, found.entry.key())?).await?;
         let last_used_at = used.map(|it| it.changed_at);
         listed.push(KeyInfo { last_used_at, ..info_of(&found, row) });
@@ -301,11 +296,10 @@ pub async fn delete_key(store: &dyn Store, id: &str) -> Result<bool, BucketError
 /// out: its key is refused as well.
 #[steadfast_store::boxed]
 pub async fn older_keys(store: &dyn Store, before: Timestamp) -> Result<Vec<String>, BucketError> {
-    let (mut after, mut older) = (None, Vec::new());
-    loop {
-        let page = entries(store, after.as_deref(), PAGE).await?;
+    let (mut pages, mut older) = (pages(store), Vec::new());
+    while let Some(page) = pages.next().await? {
         for found in &page {
-            match row_of(found) {
+            match found.parse() {
                 Ok(row) => {
                     let key = row.map(|it| info_of(found, it));
                     older.extend(key.filter(|it| it.created_at < before).map(|it| it.id));
@@ -313,11 +307,8 @@ pub async fn older_keys(store: &dyn Store, before: Timestamp) -> Result<Vec<Stri
                 Err(error) => tracing::warn!(%error, "an access key cannot be read"),
             }
         }
-        match page.last() {
-            Some(last) if page.len() == PAGE => after = Some(last.entry.key().to_vec()),
-            Some(_) | None => return Ok(older),
-        }
     }
+    Ok(older)
 }
 
 /// Revokes the access keys that were created before a time, each in a commit of its own. Returns
@@ -335,19 +326,15 @@ pub async fn delete_older_keys(store: &dyn Store, before: Timestamp) -> Result<u
 /// number. Both forms are valid, so a crash in the middle does no harm.
 #[steadfast_store::boxed]
 pub async fn seal_keys(store: &dyn Store, seal: &Seal) -> Result<usize, BucketError> {
-    let (mut after, mut count) = (None, 0);
-    loop {
-        let page = entries(store, after.as_deref(), PAGE).await?;
+    let (mut pages, mut count) = (pages(store), 0);
+    while let Some(page) = pages.next().await? {
         for found in &page {
-            if let Some(row) = row_of(found)? {
+            if let Some(row) = found.parse()? {
                 count += usize::from(seal_row(store, seal, found, row).await?);
             }
         }
-        match page.last() {
-            Some(last) if page.len() == PAGE => after = Some(last.entry.key().to_vec()),
-            Some(_) | None => return Ok(count),
-        }
     }
+    Ok(count)
 }
 
 async fn seal_row(
@@ -375,21 +362,8 @@ async fn seal_row(
     Ok(matches!(outcome, Outcome::Committed(_)))
 }
 
-async fn entries(
-    store: &dyn Store,
-    after: Option<&[u8]>,
-    limit: usize,
-) -> Result<Vec<Entry>, StoreError> {
-    let range = EntryRange::prefix(b"");
-    let range = match after {
-        Some(after) => range.after(after),
-        None => range,
-    };
-    store.entries(KEYS, range, limit).await
-}
-
-fn row_of(entry: &Entry) -> Result<Option<KeyRow>, BucketError> {
-    Ok(entry.parse()?)
+fn pages(store: &dyn Store) -> Pages<'_> {
+    Pages::new(store, KEYS.to_owned(), EntryRange::prefix(b""))
 }
 
 fn info_of(entry: &Entry, row: KeyRow) -> KeyInfo {

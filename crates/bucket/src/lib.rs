@@ -37,7 +37,7 @@ pub use self::{
     check::{CheckCursor, CheckRecord, Checked, PartlyRead, UnreadableBlob},
     configure::BucketInfo,
     content::{Blobs, Content, ContentId, Draft, FileName, MemoryBlobs},
-    digest::{ExpectedContent, ExtraChecksums, ExtraHashes},
+    digest::{ChecksumKind, Checksums, ExpectedContent, Hashes},
     error::{
         BLOB_BYTES_MAX, BucketError, KEY_BYTES_MAX, METADATA_BYTES_MAX, PART_BYTES_MAX,
         PART_BYTES_MIN, PARTS_MAX, PartError, QuotaError,
@@ -55,7 +55,7 @@ pub use self::{
     quota::{Quota, QuotaInfo, QuotaUse},
     settings::{BucketSettings, CorsRule, EventType, LifecycleRule, Rule},
     sweep::SweepCounts,
-    upload::{PartTag, Upload, UploadChecksum},
+    upload::{PartTag, Upload},
     writer::{BlobWriter, PutOptions},
 };
 

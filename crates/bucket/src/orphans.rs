@@ -10,7 +10,7 @@ use std::{
 use steadfast_store::{EntryKey, Timestamp};
 
 use crate::{
-    Blob, BucketError, BucketName, Buckets, Part,
+    Blob, BucketError, BucketName, Buckets,
     content::{Blobs, ContentId, FileName, PART_TIME},
     session::Walk,
     sweep::keep_first_error,
@@ -209,19 +209,10 @@ impl Buckets {
             let blob = Blob::read(&found).ok().flatten().filter(|it| it.content == content);
             return Ok(blob.map(|it| it.parts.iter().map(|it| it.0).collect()));
         };
-        let space = BucketName::new(bucket)?.parts();
-        let (mut used, mut last) = (HashSet::new(), None::<Vec<u8>>);
-        loop {
-            let page = self.shared.page(&space, &content.0, last.as_deref()).await?;
-            let Some(end) = page.last() else { break };
-            last = Some(end.entry.key().to_vec());
-            for part in page.iter().filter_map(|it| Part::read(it).transpose()) {
-                used.insert(part?.file);
-            }
-        }
+        let parts = self.shared.all_parts(&BucketName::new(bucket)?, content).await?;
         // Rows of parts are removed only after the upload has ended: while it exists, the list was
         // complete.
         let is_open = self.shared.store.entry(by).await?.is_some_and(|it| it.value.is_some());
-        Ok(is_open.then_some(used))
+        Ok(is_open.then(|| parts.into_iter().map(|it| it.file).collect()))
     }
 }

@@ -1,17 +1,14 @@
 //! Writes parts of multipart uploads. Each part is durable by itself.
 
-use std::time::Duration;
-
 use data_encoding::HEXLOWER;
-use steadfast_store::{Commit, Count, Entry, Expect, Json, Put, Write, crash};
+use steadfast_store::{Commit, Count, Entry, Expect, Put, Write, crash};
 
 use crate::{
-    BlobKey, BucketError, BucketName, Buckets, ExpectedContent, ExtraHashes, PART_BYTES_MAX,
-    PARTS_MAX, Part, PartError, Upload, UploadChecksum,
+    BlobKey, BucketError, BucketName, Buckets, ExpectedContent, Hashes, PART_BYTES_MAX, PARTS_MAX,
+    Part, PartError, Upload,
     blob::PartRow,
-    buckets::{Hold, Shared},
+    buckets::{Hold, Shared, removal},
     content::{ContentId, FileName},
-    digest::Hashes,
     quota::{Place, UsageChange, signed},
     usage::parts_of,
     writer::BytesWriter,
@@ -27,23 +24,11 @@ pub struct PartWriter {
 }
 
 impl PartWriter {
-    /// Also computes the SHA-256. Call it before the first write.
-    pub fn with_sha256(mut self) -> Self {
-        self.bytes = self.bytes.with(Hashes::Both);
-        self
-    }
-
-    /// Also computes these checksums, and the announced one of the upload: it covers parts without
-    /// a checksum of their own. Call it before the first write and after `with_sha256`.
-    pub fn with_more(mut self, mut more: ExtraHashes) -> Self {
-        match self.upload.checksum {
-            Some(UploadChecksum::Sha256) => self = self.with_sha256(),
-            Some(UploadChecksum::Sha1) => more.sha1 = true,
-            Some(UploadChecksum::Crc32c | UploadChecksum::Crc32cComposite) => more.crc32c = true,
-            Some(UploadChecksum::Crc64Nvme) => more.crc64nvme = true,
-            Some(UploadChecksum::Crc32 | UploadChecksum::Crc32Composite) | None => {}
-        }
-        self.bytes = self.bytes.and(more);
+    /// Also computes these hashes, and the announced one of the upload: it covers parts without a
+    /// checksum of their own. Call it before the first write.
+    pub fn with(mut self, hashes: Hashes) -> Self {
+        let hashes = self.upload.checksum.into_iter().fold(hashes, Hashes::and);
+        self.bytes = self.bytes.with(Hashes { md5: true, ..hashes });
         self
     }
 
@@ -110,7 +95,8 @@ impl Buckets {
         };
         let room = self.shared.room(key, true, before).await?;
         let limits = (max.min(PART_BYTES_MAX), room);
-        let bytes = BytesWriter::new(&self.shared, name, limits, Hashes::Md5)?;
+        let md5 = Hashes { md5: true, ..Hashes::default() };
+        let bytes = BytesWriter::new(&self.shared, name, limits, md5)?;
         let (buckets, bucket) = (self.clone(), bucket.clone());
         Ok(PartWriter { buckets, bucket, upload, number, bytes })
     }
@@ -126,7 +112,6 @@ impl Shared {
     ) -> Result<(Part, Option<FileName>), BucketError> {
         let entry = Part::entry(bucket, upload.content, number)?;
         let of_upload = Upload::entry(bucket, &upload.key, upload.content)?;
-        let value = Some(Json::of(&stored)?);
         loop {
             let whole = self.store.entry(&of_upload).await?.filter(|it| it.value.is_some());
             let Some(whole) = whole else {
@@ -135,8 +120,7 @@ impl Shared {
             let found = self.store.entry(&entry).await?;
             let revision = found.as_ref().map_or(0, |it| it.revision);
             let before = found.as_ref().map(Part::read).transpose()?.flatten();
-            let (reference, expires) = (None, None);
-            let put = Put { entry: entry.clone(), value: value.clone(), reference, expires };
+            let put = Put::of(entry.clone(), &stored)?;
             let its = (of_upload.clone(), whole.revision);
             let mut commit = Commit::of(Write::Put(put))
                 .expect(Expect::Revision { entry: its.0, revision: its.1 })
@@ -145,7 +129,7 @@ impl Shared {
                 // A concurrent completion may have read the old part, whose file is removed next.
                 // The new revision of the upload makes it retry.
                 let Entry { entry, value, reference, .. } = whole;
-                commit = commit.write(Write::Put(Put { entry, value, reference, expires }));
+                commit = commit.write(Write::Put(Put { entry, value, reference, expires: None }));
             }
             crash::point("part.prepared");
             let bytes = signed(stored.size) - before.as_ref().map_or(0, |it| signed(it.size));
@@ -167,6 +151,21 @@ impl Shared {
         }
     }
 
+    /// All parts of an upload.
+    pub(crate) async fn all_parts(
+        &self,
+        bucket: &BucketName,
+        content: ContentId,
+    ) -> Result<Vec<Part>, BucketError> {
+        let (mut pages, mut all) = (self.pages(bucket.parts(), &content.0), Vec::new());
+        while let Some(page) = pages.next().await? {
+            for part in page.iter().filter_map(|it| Part::read(it).transpose()) {
+                all.push(part?);
+            }
+        }
+        Ok(all)
+    }
+
     /// If the upload may have ended, the sweep removes its parts.
     pub(crate) fn note_lost_parts(&self, error: &BucketError) {
         if !error.surely_unapplied() {
@@ -180,11 +179,8 @@ impl Shared {
         bucket: &BucketName,
         content: ContentId,
     ) -> Result<(), BucketError> {
-        let forgotten = self.remove_parts(bucket, content).await;
-        if forgotten.is_err() {
-            self.changes.note_lost_parts();
-        }
-        forgotten
+        let removed = self.remove_parts(bucket, content).await;
+        removed.inspect_err(|_| self.changes.note_lost_parts())
     }
 
     async fn remove_parts(
@@ -193,17 +189,12 @@ impl Shared {
         content: ContentId,
     ) -> Result<(), BucketError> {
         loop {
-            let entries = self.page(&bucket.parts(), &content.0, None).await?;
+            let entries = self.page(&bucket.parts(), &content.0, b"").await?;
             if entries.is_empty() {
                 return Ok(());
             }
-            let mut commit = Commit::default();
-            let mut gone = Vec::new();
-            for Entry { entry, .. } in entries {
-                gone.push(entry.clone());
-                commit = commit.write(Write::Put(Put::removal(entry, Duration::ZERO)));
-            }
-            self.commit(commit.write(Write::ExpireEntries { entries: gone })).await?.ok();
+            let writes = removal(entries.into_iter().map(|it| it.entry).collect());
+            self.commit(Commit { expects: Vec::new(), writes }).await?.ok();
         }
     }
 }

@@ -8,7 +8,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use steadfast_store::{Count, Entry, EntryRange, Put, Record, Write};
+use steadfast_store::{Count, EntryRange, Put, Record, Write};
 
 use crate::{
     Blob, BucketError, BucketName, Buckets, Quota, QuotaInfo, QuotaUse, Upload,
@@ -47,8 +47,7 @@ impl Buckets {
     /// The quota of an organization and what it uses; `None` if it has no quota.
     #[steadfast_store::boxed]
     pub async fn quota(&self, organization: &str) -> Result<Option<QuotaInfo>, BucketError> {
-        let found = self.shared.store.entry(&entry_of(organization)?).await?;
-        match found.as_ref().map(Entry::parse).transpose()?.flatten() {
+        match Record::<QuotaRow>::read(&*self.shared.store, entry_of(organization)?).await?.value {
             Some(row) => Ok(Some(self.info(organization, row).await?)),
             None => Ok(None),
         }
@@ -61,11 +60,7 @@ impl Buckets {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<QuotaInfo>, BucketError> {
-        let range = EntryRange::prefix(b"");
-        let range = match after {
-            Some(after) => range.after(after.as_bytes()),
-            None => range,
-        };
+        let range = EntryRange::prefix(b"").after(after.unwrap_or_default().as_bytes());
         let mut found = Vec::new();
         for entry in self.shared.store.entries(QUOTAS, range, limit).await? {
             if let Some(row) = entry.parse()? {
@@ -94,17 +89,12 @@ impl Buckets {
         let known = self.shared.known_quotas().await?;
         let mut counted = Ok(());
         for organization in known.organizations.keys() {
-            loop {
-                match self.shared.count_page(organization, PAGE).await {
-                    Ok(true) => {}
-                    Ok(false) => break,
-                    // The other organizations are counted all the same.
-                    Err(error) => {
-                        counted = counted.and(Err(error));
-                        break;
-                    }
-                }
-            }
+            let all = async {
+                while self.shared.count_page(organization, PAGE).await? {}
+                Ok(())
+            };
+            // After an error the other organizations are counted all the same.
+            counted = counted.and(all.await);
         }
         counted
     }
@@ -182,14 +172,10 @@ impl Shared {
         let Some(cursor) = &row.counted_to else { return Ok(false) };
         let changes = counter_of(organization, "changes")?;
         let changes = Record::<i64>::read(&*self.store, changes).await?;
-        let mut added = Usage::default();
-        let counted_to = match BucketName::new(&cursor.bucket) {
-            Ok(bucket) if cursor.is_upload => {
-                self.count_uploads(organization, &bucket, cursor, page, &mut added).await?
-            }
-            Ok(bucket) => self.count_blobs(organization, &bucket, cursor, page, &mut added).await?,
+        let (added, counted_to) = match BucketName::new(&cursor.bucket) {
+            Ok(bucket) => self.count_rows(organization, &bucket, cursor, page).await?,
             // The position before all buckets.
-            Err(_) => self.first_of_next_bucket(None).await?,
+            Err(_) => (Usage::default(), self.first_of_next_bucket("").await?),
         };
         let is_last = counted_to.is_none();
         let next = QuotaRow { quota: row.quota, counted_to };
@@ -208,76 +194,48 @@ impl Shared {
         Ok(true)
     }
 
-    async fn first_of_next_bucket(
-        &self,
-        after: Option<&BucketName>,
-    ) -> Result<Option<Place>, BucketError> {
-        let range = EntryRange::prefix(b"");
-        let mut range = match after {
-            Some(after) => range.after(after.as_str().as_bytes()),
-            None => range,
-        };
-        loop {
-            let page = self.store.entries(crate::name::BUCKETS, range.clone(), 1).await?;
-            let Some(entry) = page.first() else { return Ok(None) };
-            if entry.value.is_some() {
-                let name = BucketName::new(&String::from_utf8_lossy(entry.entry.key()))?;
-                return Ok(Some(Place::new(&name, false, b"")));
-            }
-            range = range.after(entry.entry.key());
-        }
+    async fn first_of_next_bucket(&self, after: &str) -> Result<Option<Place>, BucketError> {
+        let range = EntryRange::prefix(b"").after(after.as_bytes());
+        let page = self.store.entries(crate::name::BUCKETS, range, 1).await?;
+        let Some(entry) = page.first() else { return Ok(None) };
+        let name = BucketName::new(&String::from_utf8_lossy(entry.entry.key()))?;
+        Ok(Some(Place::new(&name, false, b"")))
     }
 
-    /// Adds a page of blobs. Returns the next position.
-    async fn count_blobs(
+    /// Counts a page of blobs, or of uploads, each as an object with the bytes of its parts.
+    /// Returns the next position as well.
+    async fn count_rows(
         &self,
         organization: &str,
         bucket: &BucketName,
         cursor: &Place,
         page: usize,
-        added: &mut Usage,
-    ) -> Result<Option<Place>, BucketError> {
+    ) -> Result<(Usage, Option<Place>), BucketError> {
+        let (space, page) = match cursor.is_upload {
+            true => (bucket.uploads(), page.min(UPLOADS_PAGE)),
+            false => (bucket.blobs(), page),
+        };
         let range = EntryRange::prefix(format!("{organization}/").as_bytes()).after(&cursor.key()?);
-        let entries = self.store.entries(&bucket.blobs(), range, page).await?;
+        let entries = self.store.entries(&space, range, page).await?;
+        let mut added = Usage::default();
         for entry in &entries {
             // A damaged row cannot be changed, and is not counted.
-            if let Ok(Some(blob)) = Blob::read(entry) {
-                added.bytes = added.bytes.saturating_add(blob.size);
-                added.objects += 1;
-            }
+            let bytes = if cursor.is_upload {
+                let Ok(Some(upload)) = Upload::read(entry) else { continue };
+                self.store.counter(&parts_of(upload.content)?).await?
+            } else {
+                let Ok(Some(blob)) = Blob::read(entry) else { continue };
+                signed(blob.size)
+            };
+            added.bytes = added.bytes.saturating_add_signed(bytes);
+            added.objects += 1;
         }
-        Ok(Some(match entries.last() {
-            Some(last) if entries.len() == page => Place::new(bucket, false, last.entry.key()),
-            Some(_) | None => Place::new(bucket, true, b""),
-        }))
-    }
-
-    /// Adds a page of uploads, each as an object with the bytes of its parts. Returns the next
-    /// position.
-    async fn count_uploads(
-        &self,
-        organization: &str,
-        bucket: &BucketName,
-        cursor: &Place,
-        page: usize,
-        added: &mut Usage,
-    ) -> Result<Option<Place>, BucketError> {
-        let range = EntryRange::prefix(format!("{organization}/").as_bytes()).after(&cursor.key()?);
-        let page = page.min(UPLOADS_PAGE);
-        let entries = self.store.entries(&bucket.uploads(), range, page).await?;
-        for entry in &entries {
-            if let Ok(Some(upload)) = Upload::read(entry) {
-                let bytes = self.store.counter(&parts_of(upload.content)?).await?;
-                added.bytes = added.bytes.saturating_add_signed(bytes);
-                added.objects += 1;
-            }
-        }
-        match entries.last() {
-            Some(last) if entries.len() == page => {
-                Ok(Some(Place::new(bucket, true, last.entry.key())))
-            }
-            Some(_) | None => self.first_of_next_bucket(Some(bucket)).await,
-        }
+        let next = match entries.last().filter(|_| entries.len() == page) {
+            Some(last) => Some(Place::new(bucket, cursor.is_upload, last.entry.key())),
+            None if cursor.is_upload => self.first_of_next_bucket(bucket.as_str()).await?,
+            None => Some(Place::new(bucket, true, b"")),
+        };
+        Ok((added, next))
     }
 }
 
@@ -305,7 +263,9 @@ mod tests {
         let mut whole = Usage::default();
         for info in buckets.buckets(None, 10).await.unwrap() {
             let (bucket, start, rows) = (&info.name, Place::default(), 10_000);
-            shared.count_blobs("acme", bucket, &start, rows, &mut whole).await.unwrap();
+            let blobs = shared.count_rows("acme", bucket, &start, rows).await.unwrap().0;
+            whole.bytes += blobs.bytes;
+            whole.objects += blobs.objects;
             for upload in buckets.uploads(bucket, "acme/", None, rows).await.unwrap() {
                 let parts = buckets.parts(bucket, &upload, 0, rows).await.unwrap();
                 whole.bytes += parts.iter().map(|it| it.size).sum::<u64>();

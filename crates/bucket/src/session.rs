@@ -8,7 +8,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use steadfast_store::{Entropy, Outcome, Record, Records, Store, StoreError, Timestamp};
 
@@ -271,7 +271,7 @@ pub(crate) struct ChangeGuard(Arc<FileChanges>);
 
 impl Drop for ChangeGuard {
     fn drop(&mut self) {
-        let mut inner = self.0.inner();
+        let mut inner = self.0.0.lock();
         inner.under_way -= 1;
         // A panic may have left files that nobody recorded.
         inner.is_incomplete |= std::thread::panicking();
@@ -279,13 +279,9 @@ impl Drop for ChangeGuard {
 }
 
 impl FileChanges {
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock()
-    }
-
     /// Begins a change that creates or removes files.
     pub(crate) fn begin(self: &Arc<Self>) -> Result<ChangeGuard, BucketError> {
-        let mut inner = self.inner();
+        let mut inner = self.0.lock();
         if inner.is_closed {
             return Err(StoreError::Closed.into());
         }
@@ -301,44 +297,44 @@ impl FileChanges {
 
     /// Refuses new changes, because the buckets close.
     pub(crate) fn close(&self) {
-        self.inner().is_closed = true;
+        self.0.lock().is_closed = true;
     }
 
     /// Refuses changes until the session has begun.
     pub(crate) fn wait_for_session(&self, waits: bool) {
-        self.inner().waits_for_session = waits;
+        self.0.lock().waits_for_session = waits;
     }
 
     /// Refuses all changes: the buckets are read-only.
     pub(crate) fn refuse_all(&self) {
-        self.inner().is_read_only = true;
+        self.0.lock().is_read_only = true;
     }
 
     /// Returns whether the session has not begun yet.
     pub(crate) fn has_no_session(&self) -> bool {
-        self.inner().waits_for_session
+        self.0.lock().waits_for_session
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.inner().is_closed
+        self.0.lock().is_closed
     }
 
     /// Returns whether no change is in progress and no file needs a check.
     pub(crate) fn is_done(&self) -> bool {
-        let inner = self.inner();
+        let inner = self.0.lock();
         let has_files = !inner.rechecks.is_empty() || inner.is_incomplete;
         inner.under_way == 0 && !has_files && inner.lost_parts_count == inner.lost_parts_swept
     }
 
     /// Files to check whose waiting time is over.
     pub(crate) fn rechecks(&self, is_due: impl Fn(Timestamp) -> bool) -> Vec<FileName> {
-        let inner = self.inner();
+        let inner = self.0.lock();
         inner.rechecks.iter().filter(|it| is_due(*it.1)).map(|it| *it.0).collect()
     }
 
     /// Adds files that may be orphans.
     pub(crate) fn recheck(&self, files: &[FileName], now: Timestamp) {
-        let mut inner = self.inner();
+        let mut inner = self.0.lock();
         for file in files {
             if RECHECKS_MAX <= inner.rechecks.len() && !inner.rechecks.contains_key(file) {
                 inner.is_incomplete = true;
@@ -350,24 +346,24 @@ impl FileChanges {
 
     /// Removes files that are deleted or referenced by a row.
     pub(crate) fn settle(&self, files: &[FileName]) {
-        let mut inner = self.inner();
+        let mut inner = self.0.lock();
         files.iter().for_each(|it| _ = inner.rechecks.remove(it));
     }
 
     /// Records that the rows of parts of a finished upload were not removed.
     pub(crate) fn note_lost_parts(&self) {
-        self.inner().lost_parts_count += 1;
+        self.0.lock().lost_parts_count += 1;
     }
 
     /// Number of such failures, if the sweep has not handled all of them.
     pub(crate) fn unswept_lost_parts(&self) -> Option<u64> {
-        let inner = self.inner();
+        let inner = self.0.lock();
         (inner.lost_parts_swept < inner.lost_parts_count).then_some(inner.lost_parts_count)
     }
 
     /// Records that the sweep has handled this many failures.
     pub(crate) fn mark_lost_parts_swept(&self, left: u64) {
-        self.inner().lost_parts_swept = left;
+        self.0.lock().lost_parts_swept = left;
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use steadfast_store::queue_address;
 
-use crate::{BLOB_BYTES_MAX, BlobAction, BucketError, KEY_BYTES_MAX};
+use crate::{BLOB_BYTES_MAX, BlobAction, BucketError, KEY_BYTES_MAX, error::wrong};
 
 /// The settings of a bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,8 +32,7 @@ impl BucketSettings {
     /// Checks the settings.
     pub fn check(&self) -> Result<(), BucketError> {
         if self.max_blob_bytes.is_some_and(|it| !(1..=BLOB_BYTES_MAX).contains(&it)) {
-            let rule = format!("must be 1 to {BLOB_BYTES_MAX}");
-            return Err(BucketError::Argument { field: "maxBlobBytes", rule });
+            return Err(wrong("maxBlobBytes", &format!("must be 1 to {BLOB_BYTES_MAX}")));
         }
         check_cors(&self.cors)
     }
@@ -65,12 +64,11 @@ impl LifecycleRule {
 
     fn check(&self) -> Result<(), BucketError> {
         check_id(&self.id)?;
-        let wrong = |field, rule: &str| Err(BucketError::Argument { field, rule: rule.into() });
         if KEY_BYTES_MAX < self.prefix.len() {
-            return wrong("prefix", "must have 1,024 bytes at most");
+            return Err(wrong("prefix", "must have 1,024 bytes at most"));
         }
         if self.delete_after_ms.is_none() && self.abort_uploads_after_ms.is_none() {
-            return wrong("deleteAfterMs", "or abortUploadsAfterMs is required");
+            return Err(wrong("deleteAfterMs", "or abortUploadsAfterMs is required"));
         }
         const CENTURY: u64 = 100 * 366 * 24 * 60 * 60 * 1_000;
         for (field, value) in [
@@ -78,7 +76,7 @@ impl LifecycleRule {
             ("abortUploadsAfterMs", self.abort_uploads_after_ms),
         ] {
             if value.is_some_and(|it| !(1_000..=CENTURY).contains(&it)) {
-                return wrong(field, "must be between 1 second and 100 years");
+                return Err(wrong(field, "must be between 1 second and 100 years"));
             }
         }
         Ok(())
@@ -91,14 +89,17 @@ pub(crate) fn put_lifecycle(
     rule: LifecycleRule,
 ) -> Result<(), BucketError> {
     rule.check()?;
-    const RULES_MAX: usize = 100;
-    rules.retain(|it| it.id != rule.id);
+    put(rules, rule, |it| &it.id)
+}
+
+/// Replaces the rule with the same id, or adds one. The rules are in the order of their ids.
+fn put<T>(rules: &mut Vec<T>, rule: T, id: fn(&T) -> &str) -> Result<(), BucketError> {
+    rules.retain(|it| id(it) != id(&rule));
     if RULES_MAX <= rules.len() {
-        let rule = format!("exceeds the limit of {RULES_MAX} rules");
-        return Err(BucketError::Argument { field: "id", rule });
+        return Err(too_many());
     }
     rules.push(rule);
-    rules.sort_by(|a, b| a.id.cmp(&b.id));
+    rules.sort_by(|a, b| id(a).cmp(id(b)));
     Ok(())
 }
 
@@ -159,18 +160,15 @@ impl Rule {
 
     pub(crate) fn check(&self) -> Result<(), BucketError> {
         check_id(&self.id)?;
-        let wrong = |field, rule: &str| Err(BucketError::Argument { field, rule: rule.into() });
         if self.events.is_empty() {
-            return wrong("events", "must list object-create, object-delete or both");
+            return Err(wrong("events", "must list object-create, object-delete or both"));
         }
         if KEY_BYTES_MAX < self.prefix.len() || KEY_BYTES_MAX < self.suffix.len() {
-            return wrong("prefix", "and suffix must have 1,024 bytes at most");
+            return Err(wrong("prefix", "and suffix must have 1,024 bytes at most"));
         }
         if queue_address(&self.queue).is_err() {
-            return wrong(
-                "queue",
-                "must be the name of a queue: 1 to 64 letters, digits, `-`, `_`, `.`",
-            );
+            let rule = "must be the name of a queue: 1 to 64 letters, digits, `-`, `_`, `.`";
+            return Err(wrong("queue", rule));
         }
         Ok(())
     }
@@ -200,8 +198,7 @@ fn check_id(id: &str) -> Result<(), BucketError> {
     if (1..=64).contains(&id.len()) && id.bytes().all(fits) {
         return Ok(());
     }
-    let rule = "must have 1 to 64 letters, digits, `-`, `_` or `.`".into();
-    Err(BucketError::Argument { field: "id", rule })
+    Err(wrong("id", "must have 1 to 64 letters, digits, `-`, `_` or `.`"))
 }
 
 /// Adds a rule, or replaces the rule with its id. Overlapping rules are refused: each change sends
@@ -210,22 +207,15 @@ pub(crate) fn put_rule(rules: &mut Vec<Rule>, mut rule: Rule) -> Result<(), Buck
     rule.check()?;
     rule.events.sort();
     rule.events.dedup();
-    let others = rules.iter().filter(|it| it.id != rule.id);
-    if let Some((other, action)) = others.clone().find_map(|it| Some((it, rule.overlaps(it)?))) {
+    let mut others = rules.iter().filter(|it| it.id != rule.id);
+    if let Some((other, action)) = others.find_map(|it| Some((it, rule.overlaps(it)?))) {
         let (other, action) = (other.id.clone(), action.name());
         return Err(BucketError::Overlap { rule: rule.id, other, action });
     }
-    const RULES_MAX: usize = 100;
-    if RULES_MAX <= others.count() {
-        let rule = format!("exceeds the limit of {RULES_MAX} rules");
-        return Err(BucketError::Argument { field: "id", rule });
-    }
-    rules.retain(|it| it.id != rule.id);
-    rules.push(rule);
-    rules.sort_by(|a, b| a.id.cmp(&b.id));
-    Ok(())
+    put(rules, rule, |it| &it.id)
 }
 
+/// Maximum number of rules of one kind.
 const RULES_MAX: usize = 100;
 /// Maximum number of origins, headers or exposed headers of one rule.
 const ITEMS_MAX: usize = 100;
@@ -292,7 +282,7 @@ impl CorsRule {
 /// Checks the rules of a bucket.
 pub(crate) fn check_cors(rules: &[CorsRule]) -> Result<(), BucketError> {
     if RULES_MAX < rules.len() {
-        return Err(wrong("id", &format!("exceeds the limit of {RULES_MAX} rules")));
+        return Err(too_many());
     }
     for (index, rule) in rules.iter().enumerate() {
         rule.check()?;
@@ -308,15 +298,16 @@ pub(crate) fn check_cors(rules: &[CorsRule]) -> Result<(), BucketError> {
 
 /// Adds a rule behind the others, or replaces the rule with its id. The first rule that fits a
 /// request counts.
-pub(crate) fn put_cors(rules: &mut Vec<CorsRule>, rule: CorsRule) {
+pub(crate) fn put_cors(rules: &mut Vec<CorsRule>, rule: CorsRule) -> Result<(), BucketError> {
     match rules.iter_mut().find(|it| it.id == rule.id) {
         Some(old) => *old = rule,
         None => rules.push(rule),
     }
+    Ok(())
 }
 
-fn wrong(field: &'static str, rule: &str) -> BucketError {
-    BucketError::Argument { field, rule: rule.into() }
+fn too_many() -> BucketError {
+    wrong("id", &format!("exceeds the limit of {RULES_MAX} rules"))
 }
 
 /// Whether a text may match the `Origin` header of a browser.

@@ -8,14 +8,14 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use steadfast_store::{
-    AgeCursor, Commit, Entry, EntryKey, EntryRange, Json, Put, StoreError, Timestamp, Write,
-    behind, crash,
+    AgeCursor, Commit, Entry, EntryKey, EntryRange, Put, StoreError, Timestamp, Write, behind,
+    crash,
 };
 
 use crate::{
     Blob, BlobAction, BucketError, BucketInfo, BucketName, Buckets, Condition, LifecycleRule, Part,
     Upload,
-    buckets::{Shared, removal},
+    buckets::{PAGE, Shared, removal},
     content::{Blobs, ContentId},
 };
 
@@ -175,11 +175,8 @@ impl Buckets {
         }
         // Read after the parts, so that no upload of these parts began later.
         let mut open: HashSet<ContentId> = HashSet::new();
-        let mut last: Option<Vec<u8>> = None;
-        loop {
-            let page = self.shared.page(&bucket.uploads(), b"", last.as_deref()).await?;
-            let Some(end) = page.last() else { break };
-            last = Some(end.entry.key().to_vec());
+        let mut pages = self.shared.pages(bucket.uploads(), b"");
+        while let Some(page) = pages.next().await? {
             open.extend(page.iter().filter_map(|it| it.reference).map(|it| ContentId(it.0)));
         }
         for content in lost.into_iter().filter(|it| !open.contains(it)) {
@@ -195,14 +192,12 @@ impl Buckets {
         bucket: &BucketName,
         content: ContentId,
     ) -> Result<(), BucketError> {
-        let mut last: Option<Vec<u8>> = None;
-        loop {
-            let page = self.shared.page(&bucket.parts(), &content.0, last.as_deref()).await?;
-            let Some(end) = page.last() else { return Ok(()) };
-            last = Some(end.entry.key().to_vec());
+        let mut pages = self.shared.pages(bucket.parts(), &content.0);
+        while let Some(page) = pages.next().await? {
             let parts = page.iter().filter_map(|it| Part::read(it).ok().flatten());
             self.shared.recheck(&parts.map(|it| it.name(content)).collect::<Vec<_>>());
         }
+        Ok(())
     }
 
     /// Uploads that have parts, with one read per upload.
@@ -244,9 +239,6 @@ impl Buckets {
         self.shared.clock.deletion_time().is_some_and(|now| at.after(age) <= now)
     }
 }
-
-/// Number of blobs per read.
-const PAGE: usize = 1_000;
 
 /// A cursor does not pass entries younger than this: an entry with the same time may still be in
 /// flight to the store.
@@ -299,8 +291,7 @@ impl Buckets {
         let (mut found, mut stale) = (HashMap::new(), Vec::new());
         for entry in self.shared.store.entries(&space, all, PAGE).await? {
             let id = String::from_utf8_lossy(entry.entry.key()).into_owned();
-            let cursor =
-                entry.value.and_then(|it| serde_json::from_str::<RuleCursor>(it.as_str()).ok());
+            let cursor = entry.parse::<RuleCursor>().ok().flatten();
             let rule = bucket.lifecycle.iter().find(|it| it.id == id);
             match (rule, cursor) {
                 (Some(rule), Some(cursor)) if rule.prefix == cursor.prefix => {
@@ -350,9 +341,9 @@ impl Buckets {
             }
             let settled = page.iter().rfind(|it| self.is_older(it.changed_at, SETTLED_AFTER));
             let next = settled.and_then(|it| next_of(it, &rule.prefix));
-            if next.is_some() && next != cursor {
-                self.save_cursor(bucket, rule, next.as_ref()).await?;
-                cursor = next;
+            if let Some(next) = next.filter(|it| Some(it) != cursor.as_ref()) {
+                self.save_cursor(bucket, rule, &next).await?;
+                cursor = Some(next);
             }
             if page.len() < PAGE {
                 return Ok(count);
@@ -365,17 +356,15 @@ impl Buckets {
         &self,
         bucket: &BucketName,
         rule: &LifecycleRule,
-        cursor: Option<&RuleCursor>,
+        cursor: &RuleCursor,
     ) -> Result<(), BucketError> {
         let known = match self.shared.bucket(bucket).await {
             Ok(known) => known,
             Err(BucketError::UnknownBucket { .. }) => return Ok(()),
             Err(error) => return Err(error),
         };
-        let entry = EntryKey::new(&bucket.cursors(), rule.id.as_bytes())?;
-        let (value, reference, expires) = (cursor.map(Json::of).transpose()?, None, None);
-        let put = Write::Put(Put { entry, value, reference, expires });
-        let commit = Commit::of(put).expect(Shared::expect_bucket(bucket, &known)?);
+        let put = Put::of(EntryKey::new(&bucket.cursors(), rule.id.as_bytes())?, cursor)?;
+        let commit = Commit::of(Write::Put(put)).expect(Shared::expect_bucket(bucket, &known)?);
         // If the bucket changed, the rule visits the same blobs again.
         self.shared.commit(commit).await?.ok();
         Ok(())

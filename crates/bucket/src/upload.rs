@@ -4,7 +4,7 @@ use std::{collections::HashSet, time::Duration};
 
 use crc_fast::{
     CrcAlgorithm::{self, Crc32Iscsi, Crc32IsoHdlc, Crc64Nvme},
-    checksum_combine,
+    checksum, checksum_combine,
 };
 use data_encoding::HEXLOWER;
 use md5::{Digest, Md5};
@@ -12,18 +12,17 @@ use serde::{Deserialize, Serialize};
 use sha1::Sha1;
 use sha2::Sha256;
 use steadfast_store::{
-    Commit, Entry, EntryKey, Expect, Json, Put, Receipt, Rejection, StoreError, Timestamp, Write,
-    crash,
+    Commit, Entry, EntryKey, Expect, Put, Receipt, Rejection, Timestamp, Write, crash,
 };
 
 use crate::{
-    Attributes, Blob, BlobAction, BlobKey, BucketError, BucketName, Buckets, Condition,
-    ExpectedContent, ExtraChecksums, PART_BYTES_MIN, Part, PartError,
-    blob::BlobRow,
+    Attributes, Blob, BlobAction, BlobKey, BucketError, BucketName, Buckets, ChecksumKind,
+    Checksums, Condition, ExpectedContent, PART_BYTES_MIN, Part, PartError,
+    blob::{BlobRow, damaged},
     buckets::{Hold, Shared},
     change::Change,
     content::ContentId,
-    digest::{Checksums, unhex},
+    digest::{ContentSums, first_mismatch, unhex},
     quota::{Place, UsageChange},
 };
 
@@ -39,39 +38,19 @@ pub struct Upload {
     /// Attributes of the blob.
     pub attributes: Attributes,
     /// The checksum that the sender announced.
-    pub checksum: Option<UploadChecksum>,
+    pub checksum: Option<ChecksumKind>,
     pub(crate) content: ContentId,
     /// Changes when a part is replaced.
     pub(crate) revision: i64,
-}
-
-/// The checksum of a multipart upload. Composite ones, SHA-1 and SHA-256 are those of the checksums
-/// of the parts; the others are those of the whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum UploadChecksum {
-    /// CRC-32.
-    Crc32,
-    /// CRC-32 of the CRC-32s of the parts.
-    Crc32Composite,
-    /// CRC-32C.
-    Crc32c,
-    /// CRC-32C of the CRC-32Cs of the parts.
-    Crc32cComposite,
-    /// CRC-64/NVME.
-    Crc64Nvme,
-    /// SHA-1.
-    Sha1,
-    /// SHA-256.
-    Sha256,
 }
 
 #[derive(Serialize, Deserialize)]
 struct UploadRow {
     #[serde(flatten)]
     attributes: Attributes,
+    /// The name of its kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    checksum: Option<UploadChecksum>,
+    checksum: Option<String>,
 }
 
 impl Upload {
@@ -87,16 +66,13 @@ impl Upload {
     }
 
     pub(crate) fn read(entry: &Entry) -> Result<Option<Self>, BucketError> {
-        let Some(value) = &entry.value else { return Ok(None) };
-        let damaged = || {
-            let reason = format!("entry {:?} is not an upload", entry.entry);
-            BucketError::Store(StoreError::Corrupt { reason })
-        };
+        let Some(row) = entry.parse::<UploadRow>()? else { return Ok(None) };
+        let damaged = || damaged(entry, "is not an upload");
         let (key, id) = entry.entry.key().split_last_chunk::<16>().ok_or_else(damaged)?;
         let key = key.split_last().ok_or_else(damaged)?.1;
         let key = BlobKey::new(std::str::from_utf8(key).map_err(|_| damaged())?)?;
-        let row: UploadRow = serde_json::from_str(value.as_str()).map_err(|_| damaged())?;
         let UploadRow { attributes, checksum } = row;
+        let checksum = checksum.map(|it| it.parse()).transpose().map_err(|_| damaged())?;
         let content = ContentId(*id);
         let (id, began_at, revision) = (content.to_string(), content.created_at(), entry.revision);
         Ok(Some(Self { id, key, began_at, attributes, checksum, content, revision }))
@@ -115,7 +91,7 @@ pub struct PartTag {
     /// SHA-256 to verify.
     pub sha256: Option<[u8; 32]>,
     /// Other checksums to verify.
-    pub more: ExtraChecksums,
+    pub more: Checksums,
 }
 
 impl Buckets {
@@ -137,17 +113,17 @@ impl Buckets {
         bucket: &BucketName,
         key: &BlobKey,
         attributes: Attributes,
-        checksum: Option<UploadChecksum>,
+        checksum: Option<ChecksumKind>,
     ) -> Result<Upload, BucketError> {
         attributes.check()?;
-        let row = UploadRow { attributes, checksum };
+        let name = checksum.map(|it| <&str>::from(it).to_owned());
+        let row = UploadRow { attributes, checksum: name };
         loop {
             let known = self.shared.bucket(bucket).await?;
             let content = self.shared.new_content();
             let entry = Upload::entry(bucket, key, content)?;
-            let (value, reference) = (Some(Json::of(&row)?), Some(content.reference()));
             let place = Place::of_upload(bucket, &entry);
-            let put = Put { entry, value, reference, expires: None };
+            let put = Put { reference: Some(content.reference()), ..Put::of(entry, &row)? };
             let expect = Shared::expect_bucket(bucket, &known)?;
             let commit = Commit::of(Write::Put(put)).expect(expect);
             // An upload counts as an object until it ends: it takes a row, and files for its parts.
@@ -273,26 +249,16 @@ impl Buckets {
                 }
                 Err(error) => return Err(error),
             };
-            match self.complete(bucket, &upload, tags, condition.clone(), expected).await {
+            match self.complete(bucket, &upload, tags, condition.clone(), &expected).await {
                 // The upload has ended, or a part was replaced after it was read.
                 Err(BucketError::UnknownUpload { .. }) => {}
-                // The upload ended before its parts were read, and their rows were removed.
-                Err(BucketError::Part { .. }) if !self.is_open(bucket, key, id).await? => {}
+                Err(error @ BucketError::Part { .. }) => match self.upload(bucket, key, id).await {
+                    // It ended before its parts were read, and their rows were removed.
+                    Err(BucketError::UnknownUpload { .. }) => {}
+                    now => return Err(now.err().unwrap_or(error)),
+                },
                 done => return done,
             }
-        }
-    }
-
-    async fn is_open(
-        &self,
-        bucket: &BucketName,
-        key: &BlobKey,
-        id: &str,
-    ) -> Result<bool, BucketError> {
-        match self.upload(bucket, key, id).await {
-            Ok(_) => Ok(true),
-            Err(BucketError::UnknownUpload { .. }) => Ok(false),
-            Err(error) => Err(error),
         }
     }
 
@@ -302,31 +268,22 @@ impl Buckets {
         upload: &Upload,
         tags: &[PartTag],
         condition: Condition,
-        expected: ExpectedContent,
+        expected: &ExpectedContent,
     ) -> Result<Blob, BucketError> {
-        let all = self.all_parts(bucket, upload).await?;
+        let all = self.shared.all_parts(bucket, upload.content).await?;
         let chosen = choose(&all, tags)?;
-        let size = chosen.iter().map(|it| it.size).sum();
         let parts = chosen.iter().map(|it| (it.file, it.size)).collect();
-        let (crc32, sha256) = (crc32_of(&chosen), sha256_of(&chosen));
-        let more = with_composite(more_of(&chosen), upload.checksum, &chosen);
-        // The MD5 of the whole is unknown; the other hashes are hashes of the parts' hashes.
-        let sums = Checksums { size, md5: None, crc32, sha256, more };
+        let sums = sums_of(&chosen, upload.checksum);
         expected.check(&sums)?;
         let (etag, attributes) = (etag_of(&chosen), upload.attributes.clone());
-        let stored = BlobRow::of_parts(upload.content, etag, &sums, attributes, parts);
+        let stored = BlobRow::of_parts(upload.content, etag, sums, attributes, parts);
         let entry = Upload::entry(bucket, &upload.key, upload.content)?;
+        let (action, content) = (BlobAction::CompleteMultipartUpload, (upload.content, stored));
         let change = Change {
-            key: upload.key.clone(),
-            action: BlobAction::CompleteMultipartUpload,
-            content: Some((upload.content, stored)),
-            condition,
-            copy_source: None,
             upload: Some((entry, upload.revision)),
-            once: None,
+            ..Change::new(&upload.key, action, Some(content), condition)
         };
         let chosen: HashSet<u64> = chosen.iter().map(|it| it.file).collect();
-        let (buckets, upload) = (self.clone(), upload.clone());
         let (shared, bucket, content) = (self.shared.clone(), bucket.clone(), upload.content);
         Shared::run_to_completion(async move {
             let _changing = shared.changes.begin()?;
@@ -335,7 +292,7 @@ impl Buckets {
             let replaced = shared.replace(&bucket, change, Vec::new(), hold).await;
             let blob = replaced.inspect_err(|it| shared.note_lost_parts(it))?;
             // Read after the end: a new part does not change the revision of the upload.
-            let Ok(all) = buckets.all_parts(&bucket, &upload).await else {
+            let Ok(all) = shared.all_parts(&bucket, content).await else {
                 shared.changes.note_lost_parts();
                 return Ok(blob);
             };
@@ -348,22 +305,6 @@ impl Buckets {
             Ok(blob)
         })
         .await
-    }
-
-    async fn all_parts(
-        &self,
-        bucket: &BucketName,
-        upload: &Upload,
-    ) -> Result<Vec<Part>, BucketError> {
-        let mut all: Vec<Part> = Vec::new();
-        loop {
-            let after = all.last().map_or(0, |it| it.number);
-            let page = self.parts(bucket, upload, after, 1_000).await?;
-            if page.is_empty() {
-                return Ok(all);
-            }
-            all.extend(page);
-        }
     }
 
     /// Aborts an upload and removes its parts.
@@ -392,7 +333,7 @@ impl Buckets {
             }
         };
         crash::point("upload.aborted");
-        let parts = self.all_parts(bucket, &upload).await;
+        let parts = self.shared.all_parts(bucket, upload.content).await;
         let parts = parts.inspect_err(|_| self.shared.changes.note_lost_parts())?;
         self.shared.discard(parts.iter().map(|it| it.name(upload.content)).collect()).await;
         self.shared.remove_part_rows(bucket, upload.content).await
@@ -441,7 +382,7 @@ fn choose<'a>(all: &'a [Part], tags: &[PartTag]) -> Result<Vec<&'a Part>, Bucket
             tag.etag.as_ref().is_none_or(|etag| *etag == it.etag)
                 && tag.crc32.is_none_or(|crc32| crc32 == it.crc32)
                 && (tag.sha256.is_none() || tag.sha256 == it.sha256)
-                && tag.more.first_mismatch(&it.more).is_none()
+                && first_mismatch(&tag.more, &it.more).is_none()
         };
         let Some(part) = found.filter(fits) else {
             return wrong(tag.number, PartError::Unknown);
@@ -463,85 +404,39 @@ fn etag_of(parts: &[&Part]) -> String {
     format!("{}-{}", HEXLOWER.encode(&md5.finalize()), parts.len())
 }
 
-/// As in S3: the SHA-256 of the SHA-256s, if every part has one.
-fn sha256_of(parts: &[&Part]) -> Option<[u8; 32]> {
-    let mut sha256 = Sha256::new();
-    for part in parts {
-        sha256.update(part.sha256?);
-    }
-    Some(sha256.finalize().into())
-}
-
-/// The CRC-32 of the whole, combined from those of the parts.
-fn crc32_of(parts: &[&Part]) -> u32 {
-    let mut whole = crc32fast::Hasher::new();
-    for part in parts {
-        whole.combine(&crc32fast::Hasher::new_with_initial_len(part.crc32, part.size));
-    }
-    whole.finalize()
-}
-
-/// The other checksums of the whole, if every part has them.
-fn more_of(parts: &[&Part]) -> ExtraChecksums {
-    let crc32c = combined(Crc32Iscsi, parts, |it| it.more.crc32c.map(u64::from));
-    let mut sha1 = Some(Sha1::new());
-    for part in parts {
-        sha1 = sha1.zip(part.more.sha1).map(|(it, next)| it.chain_update(next));
-    }
-    ExtraChecksums {
-        crc32c: crc32c.and_then(|it| u32::try_from(it).ok()),
-        crc64nvme: combined(Crc64Nvme, parts, |it| it.more.crc64nvme),
-        sha1: sha1.map(|it| it.finalize().into()),
-        ..ExtraChecksums::default()
+/// The checksums of the whole that can be made of those of the parts, and the announced one.
+fn sums_of(parts: &[&Part], announced: Option<ChecksumKind>) -> ContentSums {
+    use ChecksumKind::{CompositeCrc32, CompositeCrc32c, Crc32c, Crc64nvme, Sha1};
+    let composite = announced.filter(|it| [CompositeCrc32, CompositeCrc32c].contains(it));
+    let kinds = [Crc32c, Crc64nvme, Sha1].into_iter().chain(composite);
+    let crc32 = whole(ChecksumKind::Crc32, parts).and_then(|it| it.try_into().ok());
+    ContentSums {
+        size: parts.iter().map(|it| it.size).sum(),
+        // That of the whole is unknown.
+        md5: None,
+        crc32: crc32.map_or(0, u32::from_be_bytes),
+        sha256: whole(ChecksumKind::Sha256, parts).and_then(|it| it.try_into().ok()),
+        more: kinds.filter_map(|it| Some((it, HEXLOWER.encode(&whole(it, parts)?)))).collect(),
     }
 }
 
-/// Adds the composite checksum that was announced.
-fn with_composite(
-    more: ExtraChecksums,
-    announced: Option<UploadChecksum>,
-    parts: &[&Part],
-) -> ExtraChecksums {
-    match announced {
-        Some(UploadChecksum::Crc32Composite) => {
-            let composite_crc32 = composite(Crc32IsoHdlc, parts, |it| Some(it.crc32));
-            ExtraChecksums { composite_crc32, ..more }
-        }
-        Some(UploadChecksum::Crc32cComposite) => {
-            let composite_crc32c = composite(Crc32Iscsi, parts, |it| it.more.crc32c);
-            ExtraChecksums { composite_crc32c, ..more }
-        }
-        Some(
-            UploadChecksum::Crc32
-            | UploadChecksum::Crc32c
-            | UploadChecksum::Crc64Nvme
-            | UploadChecksum::Sha1
-            | UploadChecksum::Sha256,
-        )
-        | None => more,
-    }
-}
-
-/// As in S3: the CRC of the CRCs of the parts, if every part has one.
-fn composite(
-    algorithm: CrcAlgorithm,
-    parts: &[&Part],
-    of: impl Fn(&Part) -> Option<u32>,
-) -> Option<u32> {
-    let mut digest = crc_fast::Digest::new(algorithm);
-    for part in parts {
-        digest.update(&of(part)?.to_be_bytes());
-    }
-    u32::try_from(digest.finalize()).ok()
-}
-
-fn combined(
-    algorithm: CrcAlgorithm,
-    parts: &[&Part],
-    of: impl Fn(&Part) -> Option<u64>,
-) -> Option<u64> {
-    let (first, rest) = parts.split_first()?;
-    rest.iter().try_fold(of(first)?, |whole, part| {
-        Some(checksum_combine(algorithm, whole, of(part)?, part.size))
+/// A checksum of the whole, if every part has one. CRCs of the whole are combined from those of the
+/// parts; hashes and composite CRCs are those of the parts' checksums, as in S3.
+fn whole(kind: ChecksumKind, parts: &[&Part]) -> Option<Vec<u8>> {
+    let sums = parts.iter().map(|it| it.sum(kind)).collect::<Option<Vec<_>>>()?;
+    let combined = |algorithm: CrcAlgorithm| {
+        let number = |sum: &Vec<u8>| sum.iter().fold(0, |it, byte| it << 8 | u64::from(*byte));
+        let each = sums.iter().zip(parts);
+        each.fold(0, |it, (sum, part)| checksum_combine(algorithm, it, number(sum), part.size))
+    };
+    let all = sums.concat();
+    Some(match kind {
+        ChecksumKind::Crc32 => combined(Crc32IsoHdlc).to_be_bytes()[4..].to_vec(),
+        ChecksumKind::Crc32c => combined(Crc32Iscsi).to_be_bytes()[4..].to_vec(),
+        ChecksumKind::Crc64nvme => combined(Crc64Nvme).to_be_bytes().to_vec(),
+        ChecksumKind::Sha1 => Sha1::digest(all).to_vec(),
+        ChecksumKind::Sha256 => Sha256::digest(all).to_vec(),
+        ChecksumKind::CompositeCrc32 => checksum(Crc32IsoHdlc, &all).to_be_bytes()[4..].to_vec(),
+        ChecksumKind::CompositeCrc32c => checksum(Crc32Iscsi, &all).to_be_bytes()[4..].to_vec(),
     })
 }

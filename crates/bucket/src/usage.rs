@@ -7,8 +7,8 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use steadfast_store::{
-    Address, Commit, Count, DateTime, EntityKind, EntryKey, EntryRange, Expect, Outcome, Receipt,
-    Record, Rejection, Remember, StoreError, Timestamp, Write,
+    Address, Commit, Count, DateTime, EntityKind, EntryKey, Expect, Outcome, Receipt, Record,
+    Rejection, Remember, StoreError, Timestamp, Write,
 };
 use tokio::sync::OwnedRwLockReadGuard;
 
@@ -21,9 +21,6 @@ use crate::{
         organization_of, signed, sum_of, version_entry,
     },
 };
-
-/// Quotas per read.
-const PAGE: usize = 1_000;
 
 /// Counts the changes of one commit.
 pub(crate) struct UsageCounter {
@@ -51,18 +48,11 @@ impl Shared {
         };
         // The version first: commits that expect it fail if the list changed while it was read.
         let version = self.store.entry(&version_entry()?).await?.map_or(0, |it| it.revision);
-        let (mut organizations, mut range) = (HashMap::new(), EntryRange::prefix(b""));
-        loop {
-            let page = self.store.entries(QUOTAS, range.clone(), PAGE).await?;
-            let last = page.last().filter(|_| page.len() == PAGE);
-            let next = last.map(|it| range.clone().after(it.entry.key()));
+        let (mut organizations, mut pages) = (HashMap::new(), self.pages(QUOTAS.into(), b""));
+        while let Some(page) = pages.next().await? {
             for entry in page {
                 let organization = String::from_utf8_lossy(entry.entry.key()).into_owned();
                 organizations.insert(organization, entry);
-            }
-            match next {
-                Some(next) => range = next,
-                None => break,
             }
         }
         let known = Arc::new(KnownQuotas { version, organizations });
@@ -73,8 +63,7 @@ impl Shared {
     /// The bytes and objects that are counted for an organization.
     pub(crate) async fn stored_usage(&self, organization: &str) -> Result<Usage, BucketError> {
         let (mut usage, prefix) = (Usage::default(), format!("{organization}/"));
-        let range = EntryRange::prefix(prefix.as_bytes());
-        for entry in self.store.entries(USAGE, range, PAGE).await? {
+        for entry in self.page(USAGE, prefix.as_bytes(), b"").await? {
             let number = u64::try_from(entry.parse::<i64>()?.unwrap_or(0)).unwrap_or(0);
             match entry.entry.key().strip_prefix(prefix.as_bytes()) {
                 Some(b"bytes") => usage.bytes = number,

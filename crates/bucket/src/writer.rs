@@ -5,13 +5,13 @@ use std::sync::Arc;
 use steadfast_store::{Rejection, Remember};
 
 use crate::{
-    Attributes, Blob, BlobAction, BlobKey, BucketError, BucketName, Buckets, Condition,
-    ExpectedContent, ExtraHashes,
+    Attributes, Blob, BlobAction, BlobKey, BucketError, BucketName, Buckets, ChecksumKind,
+    Condition, ExpectedContent, Hashes,
     blob::BlobRow,
     buckets::{Hold, Shared},
     change::Change,
     content::{Draft, FileName},
-    digest::{Checksums, Digests, Hashes},
+    digest::{ContentSums, Digests},
     quota::Room,
     session::ChangeGuard,
 };
@@ -42,21 +42,10 @@ pub struct BlobWriter {
 }
 
 impl BlobWriter {
-    /// Uses the MD5 as the ETag, as S3 does. Call it before the first write.
-    pub fn with_md5(mut self) -> Self {
-        self.bytes = self.bytes.with(Hashes::Md5);
-        self
-    }
-
-    /// Uses the MD5 as the ETag, and also computes the SHA-256. Call it before the first write.
-    pub fn with_md5_and_sha256(mut self) -> Self {
-        self.bytes = self.bytes.with(Hashes::Both);
-        self
-    }
-
-    /// Also computes these checksums. Call it before the first write and after the other options.
-    pub fn with_more(mut self, more: ExtraHashes) -> Self {
-        self.bytes = self.bytes.and(more);
+    /// Computes these hashes instead of the SHA-256. The ETag is the MD5 if that is one of them.
+    /// Call it before the first write.
+    pub fn with(mut self, hashes: Hashes) -> Self {
+        self.bytes = self.bytes.with(hashes);
         self
     }
 
@@ -91,16 +80,9 @@ impl BlobWriter {
         let name = bytes.name;
         let hold = Hold::new(&shared, name.content);
         let (sums, _changing) = bytes.seal(put.expected).await?;
-        let stored = BlobRow::whole(name.content, &sums, put.attributes);
-        let change = Change {
-            key,
-            action: BlobAction::PutObject,
-            content: Some((name.content, stored)),
-            condition: put.condition,
-            copy_source: None,
-            upload: None,
-            once: put.once,
-        };
+        let stored = BlobRow::whole(name.content, sums, put.attributes);
+        let (action, content) = (BlobAction::PutObject, Some((name.content, stored)));
+        let change = Change { once: put.once, ..Change::new(&key, action, content, put.condition) };
         shared.replace(&bucket, change, vec![name], hold).await
     }
 }
@@ -172,7 +154,8 @@ impl Buckets {
             Ok(found.as_ref().map(Blob::read).transpose()?.flatten().map(|it| it.size))
         };
         let room = self.shared.room(key, false, before).await?;
-        let bytes = BytesWriter::new(&self.shared, name, (max, room), Hashes::Sha256)?;
+        let hashes = Hashes::default().and(ChecksumKind::Sha256);
+        let bytes = BytesWriter::new(&self.shared, name, (max, room), hashes)?;
         let shared = self.shared.clone();
         Ok(BlobWriter { shared, bucket: bucket.clone(), key: key.clone(), bytes })
     }
@@ -190,7 +173,7 @@ impl Buckets {
         let work = async {
             let mut writer = self.writer(bucket, key).await?;
             if put.expected.md5.is_some() {
-                writer = writer.with_md5_and_sha256();
+                writer = writer.with(Hashes { md5: true, sha256: true, ..Hashes::default() });
             }
             writer.write(bytes).await?;
             Shared::run_to_completion(writer.seal_and_put(put)).await
@@ -240,15 +223,6 @@ impl BytesWriter {
         self
     }
 
-    pub(crate) fn and(mut self, more: ExtraHashes) -> Self {
-        if self.size == 0
-            && let Some(state) = &mut self.state
-        {
-            state.digests.and(more);
-        }
-        self
-    }
-
     pub(crate) async fn write(&mut self, bytes: &[u8]) -> Result<(), BucketError> {
         self.size += bytes.len() as u64;
         if let Err(error) = self.check_size(self.size).await {
@@ -294,8 +268,8 @@ impl BytesWriter {
     /// Verifies the checksums and makes the file durable.
     pub(crate) async fn seal(
         mut self,
-        expected: crate::ExpectedContent,
-    ) -> Result<(Checksums, ChangeGuard), BucketError> {
+        expected: ExpectedContent,
+    ) -> Result<(ContentSums, ChangeGuard), BucketError> {
         let (mut state, buffer, name) = (self.take()?, self.buffer, self.name);
         let shared = self.shared.clone();
         self.shared

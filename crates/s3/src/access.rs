@@ -22,6 +22,7 @@ use steadfast_bucket::{AccessKey, BucketError, KeyScope, find_key};
 use steadfast_store::{Seal, Store};
 
 use crate::{
+    convert,
     errors::s3_error_of,
     operations::{Permission, ServedOperation, operation},
     presign::URL_KEY_PREFIX,
@@ -260,13 +261,9 @@ fn may_list(scope: &KeyScope, bucket: &str, prefix: Option<&str>) -> S3Result<()
 }
 
 fn may_copy(scope: &KeyScope, source: &CopySource) -> S3Result<()> {
-    match source {
-        CopySource::Bucket { bucket, key, .. } if scope.covers_blob(bucket, key) => Ok(()),
-        CopySource::Bucket { .. } => Err(denied(scope)),
-        CopySource::AccessPoint { .. } | CopySource::Outpost { .. } => {
-            Err(s3_error!(NotImplemented, "copy from bucket/key; access points do not exist"))
-        }
-    }
+    let (bucket, key) = convert::source(source)?;
+    let fits = scope.covers_blob(bucket.as_str(), key.as_str());
+    if fits { Ok(()) } else { Err(denied(scope)) }
 }
 
 #[cfg(test)]

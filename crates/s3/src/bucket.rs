@@ -1,27 +1,24 @@
-//! Operations on buckets: list, create, head, delete, their event rules as S3 notifications, and
+//! Operations on buckets: list, create, delete, their event rules as S3 notifications, and
 //! lists of versions. Buckets keep one version of each blob, which S3 calls `null`.
 
 use s3s::{
     S3Request, S3Response, S3Result,
     dto::{
-        Bucket, CommonPrefix, CreateBucketInput, CreateBucketOutput, DeleteBucketInput,
-        DeleteBucketOutput, Event, FilterRule, FilterRuleName, GetBucketLocationInput,
-        GetBucketLocationOutput, GetBucketNotificationConfigurationInput,
-        GetBucketNotificationConfigurationOutput, GetBucketVersioningInput,
-        GetBucketVersioningOutput, HeadBucketInput, HeadBucketOutput, ListBucketsInput,
-        ListBucketsOutput, ListObjectVersionsInput, ListObjectVersionsOutput,
-        NotificationConfigurationFilter, ObjectVersion, ObjectVersionStorageClass, Owner,
-        QueueConfiguration, S3KeyFilter,
+        Bucket, CreateBucketInput, CreateBucketOutput, DeleteBucketInput, DeleteBucketOutput,
+        Event, FilterRule, FilterRuleName, GetBucketNotificationConfigurationInput,
+        GetBucketNotificationConfigurationOutput, ListBucketsInput, ListBucketsOutput,
+        ListObjectVersionsInput, ListObjectVersionsOutput, NotificationConfigurationFilter,
+        ObjectVersion, ObjectVersionStorageClass, Owner, QueueConfiguration, S3KeyFilter,
     },
     s3_error,
 };
-use steadfast_bucket::{Blob, BucketInfo, BucketName, EventType, Rule};
+use steadfast_bucket::{Blob, BucketInfo, EventType, Rule};
 
 use crate::{
     access::{scope_of, sees},
     convert::{self, etag, s3_time, signed},
     errors::s3_error_of,
-    list::{Encoding, limit},
+    list::{list_request, list_response},
     operations::S3Operations,
     presign::REGION,
 };
@@ -96,33 +93,6 @@ impl S3Operations {
         Ok(S3Response::new(CreateBucketOutput { location }))
     }
 
-    pub(crate) async fn bucket_head(
-        &self,
-        req: S3Request<HeadBucketInput>,
-    ) -> S3Result<S3Response<HeadBucketOutput>> {
-        self.existing_bucket(&req.input.bucket).await?;
-        let bucket_region = Some(REGION.into());
-        Ok(S3Response::new(HeadBucketOutput { bucket_region, ..HeadBucketOutput::default() }))
-    }
-
-    pub(crate) async fn bucket_location(
-        &self,
-        req: S3Request<GetBucketLocationInput>,
-    ) -> S3Result<S3Response<GetBucketLocationOutput>> {
-        self.existing_bucket(&req.input.bucket).await?;
-        // S3 has no location for us-east-1.
-        Ok(S3Response::new(GetBucketLocationOutput::default()))
-    }
-
-    pub(crate) async fn bucket_versioning(
-        &self,
-        req: S3Request<GetBucketVersioningInput>,
-    ) -> S3Result<S3Response<GetBucketVersioningOutput>> {
-        self.existing_bucket(&req.input.bucket).await?;
-        // S3 answers with an empty document if versioning was never enabled.
-        Ok(S3Response::new(GetBucketVersioningOutput::default()))
-    }
-
     pub(crate) async fn bucket_delete(
         &self,
         req: S3Request<DeleteBucketInput>,
@@ -133,9 +103,8 @@ impl S3Operations {
     }
 
     /// The bucket; an error if it does not exist.
-    pub(crate) async fn existing_bucket(&self, name: &str) -> S3Result<BucketName> {
-        let bucket = convert::bucket(name)?;
-        Ok(self.buckets.bucket(&bucket).await.map_err(s3_error_of)?.name)
+    pub(crate) async fn existing_bucket(&self, name: &str) -> S3Result<BucketInfo> {
+        self.buckets.bucket(&convert::bucket(name)?).await.map_err(s3_error_of)
     }
 }
 
@@ -144,11 +113,10 @@ impl S3Operations {
         &self,
         req: S3Request<GetBucketNotificationConfigurationInput>,
     ) -> S3Result<S3Response<GetBucketNotificationConfigurationOutput>> {
-        let bucket = convert::bucket(&req.input.bucket)?;
-        let found = self.buckets.bucket(&bucket).await.map_err(s3_error_of)?;
+        let found = self.existing_bucket(&req.input.bucket).await?;
         let (account, scope) = (self.buckets.account(), scope_of(&req)?);
         // Rules of other prefixes may be those of other organizations.
-        let own = |it: &&Rule| scope.covers_list(bucket.as_str(), &it.prefix);
+        let own = |it: &&Rule| scope.covers_list(found.name.as_str(), &it.prefix);
         let rules = found.rules.iter().filter(own);
         let shown: Vec<_> = rules.map(|it| shown(it, account)).collect();
         Ok(S3Response::new(GetBucketNotificationConfigurationOutput {
@@ -193,11 +161,10 @@ impl S3Operations {
         req: S3Request<ListObjectVersionsInput>,
     ) -> S3Result<S3Response<ListObjectVersionsOutput>> {
         let input = req.input;
-        let encoding = Encoding::of(input.encoding_type)?;
-        let limit = limit("max-keys", input.max_keys)?;
         let after = input.key_marker.clone().filter(|it| !it.is_empty());
-        let (prefix, delimiter) = (input.prefix.as_deref(), input.delimiter.as_deref());
-        let found = self.listing(&input.bucket, prefix, delimiter, after, limit).await?;
+        let asked = list_request!(input);
+        let found = self.listing(&asked, after).await?;
+        let encoding = &asked.encoding;
         let shown = |it: &Blob| ObjectVersion {
             key: Some(encoding.text(it.key.as_str())),
             version_id: Some("null".into()),
@@ -211,23 +178,13 @@ impl S3Operations {
             )),
             ..ObjectVersion::default()
         };
-        let prefixes = found.prefixes.iter();
-        let prefixes = prefixes.map(|it| CommonPrefix { prefix: Some(encoding.text(it)) });
         Ok(S3Response::new(ListObjectVersionsOutput {
-            name: Some(input.bucket),
-            prefix: encoding.option(Some(prefix.unwrap_or_default())),
             key_marker: encoding.option(Some(input.key_marker.as_deref().unwrap_or_default())),
             version_id_marker: Some(input.version_id_marker.unwrap_or_default()),
-            max_keys: i32::try_from(limit).ok(),
-            is_truncated: Some(found.next.is_some()),
             next_key_marker: encoding.option(found.next.as_deref()),
             next_version_id_marker: found.next.as_ref().map(|_| "null".into()),
-            delimiter: encoding.option(delimiter.filter(|it| !it.is_empty())),
-            common_prefixes: Some(prefixes.collect()),
             versions: Some(found.blobs.iter().map(shown).collect()),
-            encoding_type: encoding.0.clone(),
-            delete_markers: None,
-            request_charged: None,
+            ..list_response!(ListObjectVersionsOutput, asked, found)
         }))
     }
 }

@@ -1,95 +1,94 @@
 //! Checksums that a client declares, in headers or in a trailer after the body.
 
-use http::HeaderMap;
+use data_encoding::{BASE64, HEXLOWER};
+use http::{HeaderMap, StatusCode};
 use s3s::{
-    S3Error, S3ErrorCode, S3Result,
+    S3Result,
     dto::{ChecksumAlgorithm, ChecksumType},
     s3_error,
 };
-use steadfast_bucket::{Blob, ExpectedContent, ExtraChecksums, ExtraHashes, Part, UploadChecksum};
+use steadfast_bucket::{Blob, ChecksumKind, Checksums, ExpectedContent, Hashes, Part};
 
-use crate::convert::{base64, decode_base64};
+use crate::errors::coded;
 
-/// Checksum algorithms of S3.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Algorithm {
-    Crc32,
-    Crc32c,
-    Crc64Nvme,
-    Sha1,
-    Sha256,
+/// A checksum algorithm of S3.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Algorithm {
+    name: &'static str,
+    /// Length of a checksum.
+    bytes: usize,
+    /// The kind of a body, or of the whole of a multipart upload; `None` if S3 has only that of the
+    /// checksums of the parts for an upload.
+    full: Option<ChecksumKind>,
+    composite: Option<ChecksumKind>,
 }
+
+/// The algorithms, in the order of the fields of inputs.
+pub(crate) static ALGORITHMS: [Algorithm; 5] = [
+    Algorithm {
+        name: "CRC32",
+        bytes: 4,
+        full: Some(ChecksumKind::Crc32),
+        composite: Some(ChecksumKind::CompositeCrc32),
+    },
+    Algorithm {
+        name: "CRC32C",
+        bytes: 4,
+        full: Some(ChecksumKind::Crc32c),
+        composite: Some(ChecksumKind::CompositeCrc32c),
+    },
+    Algorithm { name: "CRC64NVME", bytes: 8, full: Some(ChecksumKind::Crc64nvme), composite: None },
+    Algorithm { name: "SHA1", bytes: 20, full: None, composite: Some(ChecksumKind::Sha1) },
+    Algorithm { name: "SHA256", bytes: 32, full: None, composite: Some(ChecksumKind::Sha256) },
+];
 
 impl Algorithm {
     /// The algorithm of this name in S3.
-    pub(crate) fn of(name: &str) -> S3Result<Self> {
-        match name.to_ascii_uppercase().as_str() {
-            "CRC32" => Ok(Algorithm::Crc32),
-            "CRC32C" => Ok(Algorithm::Crc32c),
-            "CRC64NVME" => Ok(Algorithm::Crc64Nvme),
-            "SHA1" => Ok(Algorithm::Sha1),
-            "SHA256" => Ok(Algorithm::Sha256),
-            other => Err(s3_error!(
+    pub(crate) fn of(name: &str) -> S3Result<&'static Self> {
+        let name = name.to_ascii_uppercase();
+        ALGORITHMS.iter().find(|it| it.name == name).ok_or_else(|| {
+            s3_error!(
                 InvalidRequest,
-                "the checksum {other} is not supported; use CRC64NVME, CRC32, CRC32C, SHA1 or \
+                "the checksum {name} is not supported; use CRC64NVME, CRC32, CRC32C, SHA1 or \
                  SHA256"
-            )),
-        }
+            )
+        })
     }
 
-    fn header(self) -> &'static str {
-        match self {
-            Algorithm::Crc32 => "x-amz-checksum-crc32",
-            Algorithm::Crc32c => "x-amz-checksum-crc32c",
-            Algorithm::Crc64Nvme => "x-amz-checksum-crc64nvme",
-            Algorithm::Sha1 => "x-amz-checksum-sha1",
-            Algorithm::Sha256 => "x-amz-checksum-sha256",
-        }
+    /// Whether a multipart upload can have a checksum of the checksums of its parts.
+    pub(crate) fn has_composite(&self) -> bool {
+        self.composite.is_some()
     }
 
     /// The checksum of a multipart upload that announces this algorithm, and maybe a type. Without
     /// a type it is composite if the algorithm allows that, as in S3.
-    pub(crate) fn of_upload(self, type_: Option<&ChecksumType>) -> S3Result<UploadChecksum> {
-        let type_ = type_.map(ChecksumType::as_str);
-        let is_full = type_.is_none_or(|it| it == ChecksumType::FULL_OBJECT);
-        let is_composite = type_.is_none_or(|it| it == ChecksumType::COMPOSITE);
-        match self {
-            Algorithm::Crc32 if is_composite => Ok(UploadChecksum::Crc32Composite),
-            Algorithm::Crc32 if is_full => Ok(UploadChecksum::Crc32),
-            Algorithm::Crc32c if is_composite => Ok(UploadChecksum::Crc32cComposite),
-            Algorithm::Crc32c if is_full => Ok(UploadChecksum::Crc32c),
-            Algorithm::Crc64Nvme if is_full => Ok(UploadChecksum::Crc64Nvme),
-            Algorithm::Sha1 if is_composite => Ok(UploadChecksum::Sha1),
-            Algorithm::Sha256 if is_composite => Ok(UploadChecksum::Sha256),
-            Algorithm::Crc32
-            | Algorithm::Crc32c
-            | Algorithm::Crc64Nvme
-            | Algorithm::Sha1
-            | Algorithm::Sha256 => Err(s3_error!(
+    pub(crate) fn of_upload(&self, type_: Option<&ChecksumType>) -> S3Result<ChecksumKind> {
+        let kind = match type_.map(ChecksumType::as_str) {
+            None => self.composite.or(self.full),
+            Some(ChecksumType::COMPOSITE) => self.composite,
+            Some(ChecksumType::FULL_OBJECT) => self.full,
+            Some(_) => None,
+        };
+        kind.ok_or_else(|| {
+            s3_error!(
                 InvalidRequest,
                 "x-amz-checksum-type is FULL_OBJECT with CRC64NVME, COMPOSITE with SHA1 and \
                  SHA256, and either with CRC32 and CRC32C"
-            )),
-        }
+            )
+        })
     }
 }
 
 /// The announced checksum of an upload, as outputs have it.
 pub(crate) fn announced(
-    checksum: Option<UploadChecksum>,
+    checksum: Option<ChecksumKind>,
 ) -> (Option<ChecksumAlgorithm>, Option<ChecksumType>) {
-    let (full, composite) = (ChecksumType::FULL_OBJECT, ChecksumType::COMPOSITE);
-    let shown = checksum.map(|it| match it {
-        UploadChecksum::Crc32 => (ChecksumAlgorithm::CRC32, full),
-        UploadChecksum::Crc32Composite => (ChecksumAlgorithm::CRC32, composite),
-        UploadChecksum::Crc32c => (ChecksumAlgorithm::CRC32C, full),
-        UploadChecksum::Crc32cComposite => (ChecksumAlgorithm::CRC32C, composite),
-        UploadChecksum::Crc64Nvme => (ChecksumAlgorithm::CRC64NVME, full),
-        UploadChecksum::Sha1 => (ChecksumAlgorithm::SHA1, composite),
-        UploadChecksum::Sha256 => (ChecksumAlgorithm::SHA256, composite),
-    });
-    let algorithm = shown.map(|it| ChecksumAlgorithm::from_static(it.0));
-    (algorithm, shown.map(|it| ChecksumType::from_static(it.1)))
+    let has = |it: &&Algorithm| checksum.is_some() && [it.full, it.composite].contains(&checksum);
+    let Some(algorithm) = ALGORITHMS.iter().find(has) else { return (None, None) };
+    let is_full = algorithm.full == checksum;
+    let type_ = if is_full { ChecksumType::FULL_OBJECT } else { ChecksumType::COMPOSITE };
+    let algorithm = ChecksumAlgorithm::from_static(algorithm.name);
+    (Some(algorithm), Some(ChecksumType::from_static(type_)))
 }
 
 const HEADER: &str = "x-amz-checksum-";
@@ -100,7 +99,7 @@ pub(crate) struct DeclaredChecksums {
     /// Checksums in the headers.
     pub(crate) expected: ExpectedContent,
     /// The checksum that a trailer will contain.
-    pub(crate) trailer: Option<Algorithm>,
+    pub(crate) trailer: Option<&'static Algorithm>,
 }
 
 impl DeclaredChecksums {
@@ -108,8 +107,9 @@ impl DeclaredChecksums {
     pub(crate) fn of(headers: &HeaderMap) -> S3Result<Self> {
         let mut expected = ExpectedContent::default();
         if let Some(value) = headers.get("content-md5") {
-            let md5 = value.to_str().ok().and_then(decode_base64);
+            let md5 = decode_base64(value.to_str().unwrap_or_default());
             let text = "Content-MD5 must be the base64 of 16 bytes";
+            let md5 = md5.and_then(|it| it.try_into().ok());
             expected.md5 = Some(md5.ok_or_else(|| s3_error!(InvalidDigest, "{text}"))?);
         }
         let mut count = 0;
@@ -119,11 +119,8 @@ impl DeclaredChecksums {
                 continue;
             }
             count += 1;
-            declare_checksum(
-                &mut expected,
-                Algorithm::of(name)?,
-                value.to_str().unwrap_or_default(),
-            )?;
+            let value = value.to_str().unwrap_or_default();
+            declare_checksum(&mut expected, Algorithm::of(name)?, value)?;
         }
         let trailer = headers.get("x-amz-trailer").map(|it| it.to_str().unwrap_or_default());
         let trailer = trailer.map(|it| it.trim().to_ascii_lowercase());
@@ -138,33 +135,25 @@ impl DeclaredChecksums {
         Ok(Self { expected, trailer })
     }
 
-    /// Whether the SHA-256 must be computed.
-    pub(crate) fn needs_sha256(&self) -> bool {
-        self.expected.sha256.is_some() || self.trailer == Some(Algorithm::Sha256)
-    }
-
-    /// Other checksums that must be computed.
-    pub(crate) fn more(&self) -> ExtraHashes {
-        let (more, trailer) = (self.expected.more, self.trailer);
-        ExtraHashes {
-            crc32c: more.crc32c.is_some() || trailer == Some(Algorithm::Crc32c),
-            crc64nvme: more.crc64nvme.is_some() || trailer == Some(Algorithm::Crc64Nvme),
-            sha1: more.sha1.is_some() || trailer == Some(Algorithm::Sha1),
-        }
+    /// The hashes to compute: the MD5, which is the ETag, and those of the declared checksums.
+    pub(crate) fn hashes(&self) -> Hashes {
+        let expected = &self.expected;
+        let declared = expected.more.keys().copied();
+        let declared = declared.chain(expected.sha256.map(|_| ChecksumKind::Sha256));
+        let trailer = self.trailer.and_then(|it| it.full.or(it.composite));
+        let md5 = Hashes { md5: true, ..Hashes::default() };
+        declared.chain(trailer).fold(md5, Hashes::and)
     }
 
     /// Adds the checksum in the trailer.
     pub(crate) fn with_trailer(self, trailers: Option<&HeaderMap>) -> S3Result<ExpectedContent> {
         let Self { mut expected, trailer } = self;
         let Some(algorithm) = trailer else { return Ok(expected) };
-        let name = algorithm.header();
-        let value = trailers.and_then(|it| it.get(name)).and_then(|it| it.to_str().ok());
+        let name = format!("{HEADER}{}", algorithm.name.to_ascii_lowercase());
+        let value = trailers.and_then(|it| it.get(&name)).and_then(|it| it.to_str().ok());
         let Some(value) = value else {
             let text = "the trailer that x-amz-trailer declares is missing; nothing was stored";
-            let mut error =
-                S3Error::with_message(S3ErrorCode::Custom("MalformedTrailerError".into()), text);
-            error.set_status_code(http::StatusCode::BAD_REQUEST);
-            return Err(error);
+            return Err(coded("MalformedTrailerError", StatusCode::BAD_REQUEST, text));
         };
         declare_checksum(&mut expected, algorithm, value)?;
         Ok(expected)
@@ -174,51 +163,46 @@ impl DeclaredChecksums {
 /// Adds a checksum, in base64, to the expected ones.
 pub(crate) fn declare_checksum(
     expected: &mut ExpectedContent,
-    algorithm: Algorithm,
+    algorithm: &Algorithm,
     value: &str,
 ) -> S3Result<()> {
-    let bad = |name, len| s3_error!(InvalidRequest, "{name} must be the base64 of {len} bytes");
-    let more = &mut expected.more;
-    match algorithm {
-        Algorithm::Crc32 => {
-            let it = decode_base64(value).map(u32::from_be_bytes);
-            expected.crc32 = Some(it.ok_or_else(|| bad("CRC32", 4))?);
-        }
-        Algorithm::Crc32c => {
-            let it = decode_base64(value).map(u32::from_be_bytes);
-            more.crc32c = Some(it.ok_or_else(|| bad("CRC32C", 4))?);
-        }
-        Algorithm::Crc64Nvme => {
-            let it = decode_base64(value).map(u64::from_be_bytes);
-            more.crc64nvme = Some(it.ok_or_else(|| bad("CRC64NVME", 8))?);
-        }
-        Algorithm::Sha1 => more.sha1 = Some(decode_base64(value).ok_or_else(|| bad("SHA1", 20))?),
-        Algorithm::Sha256 => {
-            expected.sha256 = Some(decode_base64(value).ok_or_else(|| bad("SHA256", 32))?);
-        }
-    }
-    Ok(())
+    declare(expected, algorithm, algorithm.full.or(algorithm.composite), value)
 }
 
 /// Adds a checksum of the checksums of the parts, in base64, to the expected ones.
 pub(crate) fn declare_composite(
     expected: &mut ExpectedContent,
-    algorithm: Algorithm,
+    algorithm: &Algorithm,
     value: &str,
 ) -> S3Result<()> {
-    let mut declared = ExpectedContent::default();
-    declare_checksum(&mut declared, algorithm, value)?;
-    match algorithm {
-        Algorithm::Crc32 => expected.more.composite_crc32 = declared.crc32,
-        Algorithm::Crc32c => expected.more.composite_crc32c = declared.more.crc32c,
-        Algorithm::Crc64Nvme => {
-            let text = "CRC64NVME is a checksum of the whole; send it without a number of parts";
-            return Err(s3_error!(InvalidRequest, "{text}"));
+    declare(expected, algorithm, algorithm.composite, value)
+}
+
+fn declare(
+    expected: &mut ExpectedContent,
+    Algorithm { name, bytes, .. }: &Algorithm,
+    kind: Option<ChecksumKind>,
+    value: &str,
+) -> S3Result<()> {
+    let sum = decode_base64(value)
+        .filter(|it| it.len() == *bytes)
+        .ok_or_else(|| s3_error!(InvalidRequest, "{name} must be the base64 of {bytes} bytes"))?;
+    match kind {
+        Some(ChecksumKind::Crc32) => {
+            expected.crc32 = sum.try_into().ok().map(u32::from_be_bytes);
         }
-        Algorithm::Sha1 => expected.more.sha1 = declared.more.sha1,
-        Algorithm::Sha256 => expected.sha256 = declared.sha256,
+        Some(ChecksumKind::Sha256) => expected.sha256 = sum.try_into().ok(),
+        Some(kind) => _ = expected.more.insert(kind, HEXLOWER.encode(&sum)),
+        None => {
+            let text = "is a checksum of the whole; send it without a number of parts";
+            return Err(s3_error!(InvalidRequest, "{name} {text}"));
+        }
     }
     Ok(())
+}
+
+fn decode_base64(text: &str) -> Option<Vec<u8>> {
+    BASE64.decode(text.trim().as_bytes()).ok()
 }
 
 /// Checksums of a blob or part as S3 reports them: a composite CRC, a hash, or else CRCs of the
@@ -235,29 +219,28 @@ pub(crate) struct ChecksumFields {
 }
 
 impl ChecksumFields {
-    fn of(crc32: u32, sha256: Option<[u8; 32]>, more: ExtraChecksums) -> Self {
-        let (sha1, sha256) = (more.sha1.map(|it| base64(&it)), sha256.map(|it| base64(&it)));
+    fn of(crc32: u32, sha256: Option<[u8; 32]>, more: &Checksums) -> Self {
+        let (sha1, sha256) = (shown(more, ChecksumKind::Sha1), sha256.map(|it| BASE64.encode(&it)));
         if sha1.is_some() || sha256.is_some() {
             return Self { sha1, sha256, ..Self::default() };
         }
         Self {
-            crc32: Some(base64(&crc32.to_be_bytes())),
-            crc32c: more.crc32c.map(|it| base64(&it.to_be_bytes())),
-            crc64nvme: more.crc64nvme.map(|it| base64(&it.to_be_bytes())),
+            crc32: Some(BASE64.encode(&crc32.to_be_bytes())),
+            crc32c: shown(more, ChecksumKind::Crc32c),
+            crc64nvme: shown(more, ChecksumKind::Crc64nvme),
             ..Self::default()
         }
     }
 
     pub(crate) fn of_part(part: &Part) -> Self {
-        Self::of(part.crc32, part.sha256, part.more)
+        Self::of(part.crc32, part.sha256, &part.more)
     }
 
     pub(crate) fn of_blob(blob: &Blob) -> Self {
-        let mut sums = Self::of(blob.crc32, blob.sha256, blob.more);
+        let mut sums = Self::of(blob.crc32, blob.sha256, &blob.more);
         let parts @ 1.. = blob.parts() else { return sums };
-        let composite = |it: Option<u32>| it.map(|it| base64(&it.to_be_bytes()));
-        let crc32 = composite(blob.more.composite_crc32);
-        let crc32c = composite(blob.more.composite_crc32c);
+        let crc32 = shown(&blob.more, ChecksumKind::CompositeCrc32);
+        let crc32c = shown(&blob.more, ChecksumKind::CompositeCrc32c);
         if crc32.is_some() || crc32c.is_some() {
             sums = Self { crc32, crc32c, is_composite: true, ..Self::default() };
         }
@@ -276,6 +259,11 @@ impl ChecksumFields {
         let name = if is_composite { ChecksumType::COMPOSITE } else { ChecksumType::FULL_OBJECT };
         ChecksumType::from_static(name)
     }
+}
+
+/// A stored checksum in base64.
+fn shown(sums: &Checksums, kind: ChecksumKind) -> Option<String> {
+    HEXLOWER.decode(sums.get(&kind)?.as_bytes()).ok().map(|it| BASE64.encode(&it))
 }
 
 /// Sets the checksum fields of an output. The outputs have these fields in common, but no trait.
@@ -312,7 +300,7 @@ mod tests {
         let found = promised(&[("x-amz-checksum-crc32", "AAAAAQ==")]).unwrap();
         assert_eq!(found.expected.crc32, Some(1));
         let found = promised(&[("x-amz-trailer", "x-amz-checksum-sha256")]).unwrap();
-        assert!(found.needs_sha256());
+        assert!(found.hashes().sha256);
         assert_eq!(found.with_trailer(None).unwrap_err().code().as_str(), "MalformedTrailerError");
         let found = promised(&[("x-amz-trailer", "x-amz-checksum-crc32")]).unwrap();
         let trailers = HeaderMap::from_iter([(
@@ -327,6 +315,7 @@ mod tests {
         for (headers, code) in [
             (&[("content-md5", "AAAA")][..], "InvalidDigest"),
             (&[("x-amz-checksum-crc32", "AAAA")], "InvalidRequest"),
+            (&[("x-amz-checksum-crc32", "not base64")], "InvalidRequest"),
             (&[("x-amz-checksum-crc32c", "AAAA")], "InvalidRequest"),
             (&[("x-amz-checksum-crc64nvme", "AAAAAA==")], "InvalidRequest"),
             (&[("x-amz-checksum-md5", "AAAA")], "InvalidRequest"),

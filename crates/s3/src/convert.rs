@@ -6,7 +6,6 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-use base64::{Engine, prelude::BASE64_STANDARD};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use s3s::{
     S3Result,
@@ -74,16 +73,6 @@ pub(crate) fn http_date(at: &S3Time) -> Option<String> {
     let mut text = Vec::new();
     at.format(TimestampFormat::HttpDate, &mut text).ok()?;
     String::from_utf8(text).ok()
-}
-
-/// Encodes a checksum in base64.
-pub(crate) fn base64(bytes: &[u8]) -> String {
-    BASE64_STANDARD.encode(bytes)
-}
-
-/// Decodes a checksum; `None` if its length is not `N`.
-pub(crate) fn decode_base64<const N: usize>(text: &str) -> Option<[u8; N]> {
-    BASE64_STANDARD.decode(text.trim()).ok()?.try_into().ok()
 }
 
 /// Converts a size or count.
@@ -242,14 +231,6 @@ mod tests {
         let at = Timestamp(1_700_000_000_123);
         assert_eq!(store_time(&s3_time(at)).unwrap(), Timestamp(1_700_000_000_000));
         assert_eq!(http_date(&s3_time(at)).unwrap(), "Tue, 14 Nov 2023 22:13:20 GMT");
-    }
-
-    #[test]
-    fn a_checksum_has_its_length() {
-        assert_eq!(decode_base64::<4>("AAAAAQ=="), Some([0, 0, 0, 1]));
-        assert_eq!(decode_base64::<4>("AAAA"), None);
-        assert_eq!(decode_base64::<4>("not base64"), None);
-        assert_eq!(base64(&[0, 0, 0, 1]), "AAAAAQ==");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri, header};
 use s3s::{
-    Body, S3Error, S3ErrorCode, S3Request, S3Response, S3Result,
+    Body, S3Error, S3Request, S3Response, S3Result,
     dto::{
         CORSRule, DeleteBucketCorsInput, DeleteBucketCorsOutput, GetBucketCorsInput,
         GetBucketCorsOutput, PutBucketCorsInput, PutBucketCorsOutput,
@@ -14,7 +14,7 @@ use steadfast_bucket::{BucketName, Buckets, CorsRule};
 
 use crate::{
     convert,
-    errors::{self, s3_error_of},
+    errors::{self, coded, s3_error_of},
     operations::S3Operations,
 };
 
@@ -119,12 +119,9 @@ impl CorsRequest {
 }
 
 fn refused() -> S3Error {
-    let code = S3ErrorCode::Custom("AccessForbidden".into());
     let text = "no CORS rule of the bucket allows the origin, method and headers of the request; \
                 PutBucketCors or `steadfast buckets cors put` sets one";
-    let mut error = S3Error::with_message(code, text);
-    error.set_status_code(StatusCode::FORBIDDEN);
-    error
+    coded("AccessForbidden", StatusCode::FORBIDDEN, text)
 }
 
 /// Whether a rule allows all of these headers.

@@ -1,5 +1,7 @@
 //! Errors of S3: the code that clients know, its status, and a text with the next step.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use futures_util::StreamExt;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
@@ -109,18 +111,26 @@ fn code_of(error: &BucketError) -> (S3ErrorCode, Option<StatusCode>) {
     (code, status)
 }
 
+/// An error with a code and a status that the library may not know.
+pub(crate) fn coded(
+    code: &'static str,
+    status: StatusCode,
+    text: impl Into<Cow<'static, str>>,
+) -> S3Error {
+    let known = S3ErrorCode::from_bytes(code.as_bytes());
+    let code = known.unwrap_or_else(|| S3ErrorCode::Custom(code.into()));
+    let mut error = S3Error::with_message(code, text);
+    error.set_status_code(status);
+    error
+}
+
 /// The error of an incomplete or wrong body. The types of the library are private, so their text
 /// distinguishes them.
 pub(crate) fn body_error(error: &StdError) -> S3Error {
     let text = error.to_string();
-    let custom = |code: &'static str, text: &'static str| {
-        let mut error = S3Error::with_message(S3ErrorCode::Custom(code.into()), text);
-        error.set_status_code(StatusCode::BAD_REQUEST);
-        error
-    };
     if text.contains("Sha256Mismatch") {
         let text = "the body differs from x-amz-content-sha256; nothing was stored, send it again";
-        return custom("XAmzContentSHA256Mismatch", text);
+        return coded("XAmzContentSHA256Mismatch", StatusCode::BAD_REQUEST, text);
     }
     if text.contains("SignatureMismatch") {
         let text = "the signature of a chunk of the body is wrong; nothing was stored";

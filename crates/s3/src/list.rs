@@ -1,6 +1,6 @@
 //! Lists of blobs, in both versions of the request.
 
-use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
+use data_encoding::BASE64URL_NOPAD;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use s3s::{
     S3Request, S3Response, S3Result,
@@ -46,6 +46,24 @@ impl Encoding {
     pub(crate) fn option(&self, text: Option<&str>) -> Option<String> {
         text.map(|it| self.text(it))
     }
+
+    pub(crate) fn prefixes(&self, found: &Listing) -> Vec<CommonPrefix> {
+        let prefix = |it: &String| CommonPrefix { prefix: Some(self.text(it)) };
+        found.prefixes.iter().map(prefix).collect()
+    }
+
+    fn objects(&self, found: &Listing, owner: Option<&Owner>) -> Vec<Object> {
+        let object = |it: &Blob| Object {
+            key: Some(self.text(it.key.as_str())),
+            e_tag: Some(etag(&it.etag)),
+            size: Some(signed(it.size)),
+            last_modified: Some(s3_time(it.modified_at)),
+            owner: owner.cloned(),
+            storage_class: Some(ObjectStorageClass::from_static(ObjectStorageClass::STANDARD)),
+            ..Object::default()
+        };
+        found.blobs.iter().map(object).collect()
+    }
 }
 
 /// The requested number of entries.
@@ -57,38 +75,61 @@ pub(crate) fn limit(name: &str, asked: Option<i32>) -> S3Result<usize> {
     }
 }
 
+/// The fields that all requests for lists of blobs have, and that their responses repeat.
+pub(crate) struct ListRequest {
+    pub(crate) bucket: String,
+    pub(crate) prefix: String,
+    pub(crate) delimiter: Option<String>,
+    pub(crate) limit: usize,
+    pub(crate) encoding: Encoding,
+}
+
+/// The common fields of an input for a list. The inputs have no trait for them.
+macro_rules! list_request {
+    ($input:ident) => {
+        $crate::list::ListRequest {
+            encoding: $crate::list::Encoding::of($input.encoding_type)?,
+            limit: $crate::list::limit("max-keys", $input.max_keys)?,
+            bucket: $input.bucket,
+            prefix: $input.prefix.unwrap_or_default(),
+            delimiter: $input.delimiter.filter(|it| !it.is_empty()),
+        }
+    };
+}
+pub(crate) use list_request;
+
+/// Sets the common fields of an output with a list.
+macro_rules! list_response {
+    ($output:ident, $asked:ident, $found:ident) => {
+        $output {
+            prefix: Some($asked.encoding.text(&$asked.prefix)),
+            delimiter: $asked.encoding.option($asked.delimiter.as_deref()),
+            max_keys: i32::try_from($asked.limit).ok(),
+            is_truncated: Some($found.next.is_some()),
+            common_prefixes: Some($asked.encoding.prefixes(&$found)),
+            encoding_type: $asked.encoding.0,
+            name: Some($asked.bucket),
+            ..$output::default()
+        }
+    };
+}
+pub(crate) use list_response;
+
 impl S3Operations {
     pub(crate) async fn objects_list(
         &self,
         req: S3Request<ListObjectsInput>,
     ) -> S3Result<S3Response<ListObjectsOutput>> {
         let input = req.input;
-        let encoding = Encoding::of(input.encoding_type)?;
-        let limit = limit("max-keys", input.max_keys)?;
         let after = input.marker.clone().filter(|it| !it.is_empty());
-        let listing = self
-            .listing(
-                &input.bucket,
-                input.prefix.as_deref(),
-                input.delimiter.as_deref(),
-                after,
-                limit,
-            )
-            .await?;
-        let Page { contents, prefixes, next, .. } =
-            Page::of(listing, &encoding, Some(&self.owner()));
+        let asked = list_request!(input);
+        let found = self.listing(&asked, after).await?;
+        let encoding = &asked.encoding;
         Ok(S3Response::new(ListObjectsOutput {
-            name: Some(input.bucket),
-            prefix: encoding.option(Some(input.prefix.as_deref().unwrap_or_default())),
             marker: encoding.option(Some(input.marker.as_deref().unwrap_or_default())),
-            max_keys: i32::try_from(limit).ok(),
-            is_truncated: Some(next.is_some()),
-            contents: Some(contents),
-            common_prefixes: Some(prefixes),
-            delimiter: encoding.option(input.delimiter.as_deref().filter(|it| !it.is_empty())),
-            next_marker: encoding.option(next.as_deref()),
-            encoding_type: encoding.0,
-            request_charged: None,
+            next_marker: encoding.option(found.next.as_deref()),
+            contents: Some(encoding.objects(&found, Some(&self.owner()))),
+            ..list_response!(ListObjectsOutput, asked, found)
         }))
     }
 
@@ -97,91 +138,45 @@ impl S3Operations {
         req: S3Request<ListObjectsV2Input>,
     ) -> S3Result<S3Response<ListObjectsV2Output>> {
         let input = req.input;
-        let encoding = Encoding::of(input.encoding_type)?;
-        let limit = limit("max-keys", input.max_keys)?;
+        let asked = list_request!(input);
         let after = match &input.continuation_token {
             Some(token) => Some(decode_token(token)?),
             None => input.start_after.clone().filter(|it| !it.is_empty()),
         };
-        let listing = self
-            .listing(
-                &input.bucket,
-                input.prefix.as_deref(),
-                input.delimiter.as_deref(),
-                after,
-                limit,
-            )
-            .await?;
+        let found = self.listing(&asked, after).await?;
         let owner = input.fetch_owner.unwrap_or(false).then(|| self.owner());
-        let Page { contents, prefixes, next, count } = Page::of(listing, &encoding, owner.as_ref());
         Ok(S3Response::new(ListObjectsV2Output {
-            name: Some(input.bucket),
-            prefix: encoding.option(Some(input.prefix.as_deref().unwrap_or_default())),
-            max_keys: i32::try_from(limit).ok(),
-            key_count: i32::try_from(count).ok(),
+            key_count: i32::try_from(found.blobs.len() + found.prefixes.len()).ok(),
             continuation_token: input.continuation_token,
-            is_truncated: Some(next.is_some()),
-            next_continuation_token: next.as_deref().map(token),
-            contents: Some(contents),
-            common_prefixes: Some(prefixes),
-            delimiter: encoding.option(input.delimiter.as_deref().filter(|it| !it.is_empty())),
-            encoding_type: encoding.0.clone(),
-            start_after: encoding.option(input.start_after.as_deref()),
-            request_charged: None,
+            next_continuation_token: found.next.as_deref().map(token),
+            start_after: asked.encoding.option(input.start_after.as_deref()),
+            contents: Some(asked.encoding.objects(&found, owner.as_ref())),
+            ..list_response!(ListObjectsV2Output, asked, found)
         }))
     }
 
     pub(crate) async fn listing(
         &self,
-        bucket: &str,
-        prefix: Option<&str>,
-        delimiter: Option<&str>,
+        asked: &ListRequest,
         after: Option<String>,
-        limit: usize,
     ) -> S3Result<Listing> {
         let list = ListOptions {
-            prefix: prefix.unwrap_or_default().into(),
-            delimiter: delimiter.unwrap_or_default().into(),
+            prefix: asked.prefix.clone(),
+            delimiter: asked.delimiter.clone().unwrap_or_default(),
             after,
-            limit: Some(limit),
+            limit: Some(asked.limit),
         };
-        self.buckets.list(&convert::bucket(bucket)?, &list).await.map_err(s3_error_of)
-    }
-}
-
-struct Page {
-    contents: Vec<Object>,
-    prefixes: Vec<CommonPrefix>,
-    next: Option<String>,
-    count: usize,
-}
-
-impl Page {
-    fn of(listing: Listing, encoding: &Encoding, owner: Option<&Owner>) -> Self {
-        let Listing { blobs, prefixes, next } = listing;
-        let count = blobs.len() + prefixes.len();
-        let object = |it: &Blob| Object {
-            key: Some(encoding.text(it.key.as_str())),
-            e_tag: Some(etag(&it.etag)),
-            size: Some(signed(it.size)),
-            last_modified: Some(s3_time(it.modified_at)),
-            owner: owner.cloned(),
-            storage_class: Some(ObjectStorageClass::from_static(ObjectStorageClass::STANDARD)),
-            ..Object::default()
-        };
-        let prefix = |it: &String| CommonPrefix { prefix: Some(encoding.text(it)) };
-        let contents = blobs.iter().map(object).collect();
-        Self { contents, prefixes: prefixes.iter().map(prefix).collect(), next, count }
+        self.buckets.list(&convert::bucket(&asked.bucket)?, &list).await.map_err(s3_error_of)
     }
 }
 
 /// The continuation token: clients send it back unchanged.
 pub(crate) fn token(after: &str) -> String {
-    BASE64_URL_SAFE_NO_PAD.encode(after)
+    BASE64URL_NOPAD.encode(after.as_bytes())
 }
 
 pub(crate) fn decode_token(token: &str) -> S3Result<String> {
-    let bytes = BASE64_URL_SAFE_NO_PAD.decode(token).ok();
+    let bytes = BASE64URL_NOPAD.decode(token.as_bytes()).ok();
     bytes.and_then(|it| String::from_utf8(it).ok()).ok_or_else(|| {
         let text = "continuation-token is not that of an earlier page; leave it out to begin";
         s3_error!(InvalidArgument, "{text}")

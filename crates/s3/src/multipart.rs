@@ -14,13 +14,14 @@ use s3s::{
     s3_error,
 };
 use steadfast_bucket::{
-    BlobKey, BucketError, BucketName, ByteRange, ExpectedContent, ExtraHashes, GetOptions,
-    PART_BYTES_MAX, Part, PartError, PartTag, Upload, UploadChecksum,
+    BlobKey, BucketError, BucketName, ByteRange, ChecksumKind, ExpectedContent, GetOptions, Hashes,
+    Part, PartError, PartTag, Upload,
 };
 
 use crate::{
     checksum::{
-        Algorithm, ChecksumFields, announced, declare_checksum, declare_composite, with_checksums,
+        ALGORITHMS, Algorithm, ChecksumFields, announced, declare_checksum, declare_composite,
+        with_checksums,
     },
     convert::{self, etag, read_condition, request_attributes, s3_time, signed, write_condition},
     errors::s3_error_of,
@@ -28,6 +29,19 @@ use crate::{
     operations::S3Operations,
     receive::Incoming,
 };
+
+/// The checksums of an input, in the order of [`ALGORITHMS`].
+macro_rules! checksums_of {
+    ($input:ident) => {
+        [
+            $input.checksum_crc32,
+            $input.checksum_crc32c,
+            $input.checksum_crc64nvme,
+            $input.checksum_sha1,
+            $input.checksum_sha256,
+        ]
+    };
+}
 
 impl S3Operations {
     pub(crate) async fn upload_begin(
@@ -72,18 +86,12 @@ impl S3Operations {
         };
         let begun = self.checksum_of_upload(&bucket, &key, &input.upload_id).await?;
         let type_ = type_of_whole(begun, input.checksum_type.as_ref())?;
-        for (algorithm, value) in [
-            (Algorithm::Crc32, &input.checksum_crc32),
-            (Algorithm::Crc32c, &input.checksum_crc32c),
-            (Algorithm::Crc64Nvme, &input.checksum_crc64nvme),
-            (Algorithm::Sha1, &input.checksum_sha1),
-            (Algorithm::Sha256, &input.checksum_sha256),
-        ] {
+        for (algorithm, value) in ALGORITHMS.iter().zip(checksums_of!(input)) {
             // CRC64NVME of the whole is known for every upload.
-            let of_upload = type_.as_ref().filter(|_| algorithm != Algorithm::Crc64Nvme);
+            let of_upload = type_.as_ref().filter(|_| algorithm.has_composite());
             let type_ = input.checksum_type.as_ref().or(of_upload);
             let is_composite = type_.is_some_and(|it| it.as_str() == ChecksumType::COMPOSITE);
-            if let Some(value) = value {
+            if let Some(value) = &value {
                 declare_whole(&mut expected, algorithm, value, (parts.len(), is_composite))?;
             }
         }
@@ -111,16 +119,17 @@ impl S3Operations {
         bucket: &BucketName,
         key: &BlobKey,
         id: &str,
-    ) -> S3Result<Option<UploadChecksum>> {
+    ) -> S3Result<Option<ChecksumKind>> {
         match self.buckets.upload(bucket, key, id).await {
             Ok(upload) => Ok(upload.checksum),
             Err(BucketError::UnknownUpload { .. }) => {
                 let found = self.buckets.head(bucket, key).await.ok();
-                let found = found.filter(|it| it.version() == id).map(|it| it.more);
-                let crc32 = found.and_then(|it| it.composite_crc32);
-                let crc32c = found.and_then(|it| it.composite_crc32c);
-                let crc32c = crc32c.map(|_| UploadChecksum::Crc32cComposite);
-                Ok(crc32.map(|_| UploadChecksum::Crc32Composite).or(crc32c))
+                let found = found.filter(|it| it.version() == id);
+                let composite = [ChecksumKind::CompositeCrc32, ChecksumKind::CompositeCrc32c];
+                let has = |kind: &ChecksumKind| {
+                    found.as_ref().is_some_and(|it| it.more.contains_key(kind))
+                };
+                Ok(composite.into_iter().find(has))
             }
             Err(error) => Err(s3_error_of(error)),
         }
@@ -194,7 +203,7 @@ impl S3Operations {
 
 /// The type that the upload announced. A request with a different one is refused.
 fn type_of_whole(
-    begun: Option<UploadChecksum>,
+    begun: Option<ChecksumKind>,
     type_: Option<&ChecksumType>,
 ) -> S3Result<Option<ChecksumType>> {
     let begun = announced(begun).1;
@@ -214,7 +223,7 @@ fn type_of_whole(
 /// Adds the checksum of a multipart upload. S3 appends the number of parts to a composite one.
 fn declare_whole(
     expected: &mut ExpectedContent,
-    algorithm: Algorithm,
+    algorithm: &Algorithm,
     value: &str,
     (parts, is_composite): (usize, bool),
 ) -> S3Result<()> {
@@ -241,13 +250,7 @@ fn tag(part: CompletedPart) -> S3Result<PartTag> {
     let number = part.part_number.and_then(|it| u32::try_from(it).ok());
     let number = number.ok_or_else(|| s3_error!(MalformedXML, "a part has no PartNumber"))?;
     let mut expected = ExpectedContent::default();
-    for (algorithm, value) in [
-        (Algorithm::Crc32, part.checksum_crc32),
-        (Algorithm::Crc32c, part.checksum_crc32c),
-        (Algorithm::Crc64Nvme, part.checksum_crc64nvme),
-        (Algorithm::Sha1, part.checksum_sha1),
-        (Algorithm::Sha256, part.checksum_sha256),
-    ] {
+    for (algorithm, value) in ALGORITHMS.iter().zip(checksums_of!(part)) {
         if let Some(value) = value {
             declare_checksum(&mut expected, algorithm, &value)?;
         }
@@ -265,16 +268,16 @@ impl S3Operations {
         let (bucket, key) = convert::blob_path(&req.input.bucket, &req.input.key)?;
         let number = number(req.input.part_number)?;
         let (body, length) = (req.input.body.take(), req.input.content_length);
-        let incoming = Incoming::of(&mut req, body, length)?;
-        incoming.check_size(&self.buckets, &bucket, PART_BYTES_MAX).await?;
+        let mut incoming = Incoming::of(&mut req, body, length)?;
         let writer = self.buckets.part_writer(&bucket, &key, &req.input.upload_id, number).await;
-        let mut writer = writer.map_err(s3_error_of)?;
-        if incoming.needs_sha256() {
-            writer = writer.with_sha256();
-        }
         // Completing the upload may verify the checksum of the whole, as S3 does by default.
-        writer = writer.with_more(ExtraHashes { crc64nvme: true, ..incoming.more() });
-        let expected = incoming.write_to(&mut writer).await?;
+        let hashes = incoming.hashes().and(ChecksumKind::Crc64nvme);
+        let mut writer = writer.map_err(s3_error_of)?.with(hashes);
+        writer.expect_size(incoming.length).await.map_err(s3_error_of)?;
+        while let Some(bytes) = incoming.next().await? {
+            writer.write(&bytes).await.map_err(s3_error_of)?;
+        }
+        let expected = incoming.expected()?;
         let part = writer.finish(expected).await.map_err(s3_error_of)?;
         Ok(S3Response::new(UploadPartOutput {
             e_tag: Some(etag(&part.etag)),
@@ -298,11 +301,11 @@ impl S3Operations {
         )?;
         let range = input.copy_source_range.as_deref().map(copy_range).transpose()?;
         let writer = self.buckets.part_writer(&bucket, &key, &input.upload_id, number).await;
-        let more = ExtraHashes { crc64nvme: true, ..ExtraHashes::default() };
-        let mut writer = writer.map_err(s3_error_of)?.with_more(more);
+        let hashes = Hashes::default().and(ChecksumKind::Crc64nvme);
+        let mut writer = writer.map_err(s3_error_of)?.with(hashes);
         let get = GetOptions { range, condition };
         let reading = self.buckets.get(&from.0, &from.1, get).await;
-        let mut reading = reading.map_err(|error| s3_error_of(not_modified_fails(error)))?;
+        let mut reading = reading.map_err(|it| s3_error_of(it.of_copy_source()))?;
         if let Some(ByteRange::Between(_, last)) = range
             && reading.blob.size <= last
         {
@@ -386,12 +389,6 @@ fn copy_range(text: &str) -> S3Result<ByteRange> {
             Err(s3_error!(InvalidArgument, "{text}"))
         }
     }
-}
-
-/// In a copy, an unmet condition is never "not modified".
-fn not_modified_fails(error: BucketError) -> BucketError {
-    let BucketError::NotModified { key, .. } = error else { return error };
-    BucketError::Condition { key, reason: "it has not changed" }
 }
 
 #[cfg(test)]

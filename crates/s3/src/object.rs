@@ -1,9 +1,9 @@
 //! Operations on blobs: put, get, head, copy, delete.
 
 use futures_util::{StreamExt, stream};
-use http::{HeaderMap, HeaderName, StatusCode, header};
+use http::{StatusCode, header};
 use s3s::{
-    Body, S3Error, S3ErrorCode, S3Request, S3Response, S3Result, StdError,
+    Body, S3Error, S3Request, S3Response, S3Result, StdError,
     dto::{
         ChecksumMode, CopyObjectInput, CopyObjectOutput, CopyObjectResult, DeleteObjectInput,
         DeleteObjectOutput, DeleteObjectsInput, DeleteObjectsOutput, DeletedObject, ETagCondition,
@@ -13,8 +13,8 @@ use s3s::{
     s3_error,
 };
 use steadfast_bucket::{
-    BLOB_BYTES_MAX, Blob, BlobKey, BlobReader, BucketName, ByteRange, CopyOptions, GetOptions,
-    KeyScope, PARTS_MAX, PutOptions,
+    Blob, BlobKey, BlobReader, BucketName, ByteRange, CopyOptions, GetOptions, KeyScope, PARTS_MAX,
+    PutOptions,
 };
 
 use crate::{
@@ -24,7 +24,7 @@ use crate::{
         self, etag, http_date, read_condition, request_attributes, response_headers, s3_time,
         signed, write_condition, write_condition_by_headers,
     },
-    errors::s3_error_of,
+    errors::{coded, s3_error_of},
     operations::S3Operations,
     receive::Incoming,
 };
@@ -63,15 +63,14 @@ impl S3Operations {
         let (bucket, key) = convert::blob_path(&req.input.bucket, &req.input.key)?;
         let condition = write_condition(req.input.if_match.take(), req.input.if_none_match.take())?;
         let (body, length) = (req.input.body.take(), req.input.content_length);
-        let incoming = Incoming::of(&mut req, body, length)?;
-        incoming.check_size(&self.buckets, &bucket, BLOB_BYTES_MAX).await?;
-        let mut writer = self.buckets.writer(&bucket, &key).await.map_err(s3_error_of)?;
-        writer = match incoming.needs_sha256() {
-            true => writer.with_md5_and_sha256(),
-            false => writer.with_md5(),
-        };
-        writer = writer.with_more(incoming.more());
-        let expected = incoming.write_to(&mut writer).await?;
+        let mut incoming = Incoming::of(&mut req, body, length)?;
+        let writer = self.buckets.writer(&bucket, &key).await.map_err(s3_error_of)?;
+        let mut writer = writer.with(incoming.hashes());
+        writer.expect_size(incoming.length).await.map_err(s3_error_of)?;
+        while let Some(bytes) = incoming.next().await? {
+            writer.write(&bytes).await.map_err(s3_error_of)?;
+        }
+        let expected = incoming.expected()?;
         let attributes = request_attributes(&req.headers);
         let put = PutOptions { attributes, expected, condition, once: None };
         let blob = writer.finish(put).await.map_err(s3_error_of)?;
@@ -119,7 +118,7 @@ impl S3Operations {
             body: Some(body_of(reading)),
             ..with_checksums!(GetObjectOutput, sums.unwrap_or_default())
         };
-        Ok(S3Response::with_headers(output, described(&blob, &overrides)))
+        Ok(S3Response::with_headers(output, response_headers(&blob.attributes, &overrides)))
     }
 
     pub(crate) async fn object_head(
@@ -143,12 +142,8 @@ impl S3Operations {
             checksum_type: sums.as_ref().map(ChecksumFields::type_of),
             ..with_checksums!(HeadObjectOutput, sums.unwrap_or_default())
         };
-        Ok(S3Response::with_headers(output, described(&blob, &overrides)))
+        Ok(S3Response::with_headers(output, response_headers(&blob.attributes, &overrides)))
     }
-}
-
-fn described(blob: &Blob, overrides: &[(HeaderName, Option<String>)]) -> HeaderMap {
-    response_headers(&blob.attributes, overrides)
 }
 
 fn our_range(range: Range) -> ByteRange {
@@ -172,10 +167,7 @@ fn part_of(blob: &Blob, number: i32) -> S3Result<ByteRange> {
         None => {
             let count = blob.parts().max(1);
             let text = format!("the blob has no part {number}; the last one is {count}");
-            let code = S3ErrorCode::Custom("InvalidPartNumber".into());
-            let mut error = S3Error::with_message(code, text);
-            error.set_status_code(StatusCode::RANGE_NOT_SATISFIABLE);
-            Err(error)
+            Err(coded("InvalidPartNumber", StatusCode::RANGE_NOT_SATISFIABLE, text))
         }
     }
 }

@@ -3,28 +3,27 @@
 use s3s::{S3, S3Request, S3Response, S3Result, dto};
 use steadfast_bucket::Buckets;
 
+use crate::presign::REGION;
+
 /// Implements the operations of S3 with buckets.
 pub(crate) struct S3Operations {
     pub(crate) buckets: Buckets,
 }
 
-impl S3Operations {
-    pub(crate) fn new(buckets: Buckets) -> Self {
-        Self { buckets }
-    }
-}
-
-/// Writes the table, and the methods of the trait, which only forward to the operations. Operations
-/// that are not set, and empty lists, need access to the bucket. To delete a setting that no bucket
-/// has, a key needs the permission to change buckets.
+/// Writes the table, and the methods of the trait, which only forward to the operations. The others
+/// need only that the bucket exists: those of `@unset` say that it lacks a setting, and those of
+/// `@bucket` have a fixed output.
 macro_rules! operations {
     (
         $($needs:ident: $name:ident => $method:ident($input:ident) -> $output:ident;)*
         @unset $(
             $unset:ident($unset_input:ident) -> $unset_output:ident = $code:literal, $lacks:literal;
         )*
-        @empty $($empty:ident($empty_input:ident) -> $empty_output:ident;)*
-        @delete $($delete:ident($delete_input:ident) -> $delete_output:ident;)*
+        @bucket $(
+            $fixed_needs:ident: $fixed:ident($fixed_input:ident) -> $fixed_output:ident {
+                $($field:ident: $value:expr)?
+            }
+        )*
     ) => {
         /// The served operations. All others are refused.
         pub const OPERATIONS: &[ServedOperation] = &[
@@ -34,12 +33,8 @@ macro_rules! operations {
                 needs: Permission::Bucket,
             },)*
             $(ServedOperation {
-                name: name_of(stringify!($empty_input)),
-                needs: Permission::Bucket,
-            },)*
-            $(ServedOperation {
-                name: name_of(stringify!($delete_input)),
-                needs: Permission::Everything,
+                name: name_of(stringify!($fixed_input)),
+                needs: Permission::$fixed_needs,
             },)*
         ];
 
@@ -64,24 +59,17 @@ macro_rules! operations {
             )*
 
             $(
-                async fn $empty(
+                async fn $fixed(
                     &self,
-                    req: S3Request<dto::$empty_input>,
-                ) -> S3Result<S3Response<dto::$empty_output>> {
+                    req: S3Request<dto::$fixed_input>,
+                ) -> S3Result<S3Response<dto::$fixed_output>> {
                     self.existing_bucket(&req.input.bucket).await?;
-                    let is_truncated = Some(false);
-                    let output = dto::$empty_output { is_truncated, ..Default::default() };
-                    Ok(S3Response::new(output))
-                }
-            )*
-
-            $(
-                async fn $delete(
-                    &self,
-                    req: S3Request<dto::$delete_input>,
-                ) -> S3Result<S3Response<dto::$delete_output>> {
-                    self.existing_bucket(&req.input.bucket).await?;
-                    Ok(S3Response::new(dto::$delete_output::default()))
+                    let output = S3Response::new(dto::$fixed_output::default());
+                    $(
+                        let mut output = output;
+                        output.output.$field = Some($value);
+                    )?
+                    Ok(output)
                 }
             )*
         }
@@ -91,12 +79,7 @@ macro_rules! operations {
 operations! {
     Key: list_buckets => buckets_list(ListBucketsInput) -> ListBucketsOutput;
     Everything: create_bucket => bucket_create(CreateBucketInput) -> CreateBucketOutput;
-    Bucket: head_bucket => bucket_head(HeadBucketInput) -> HeadBucketOutput;
     Everything: delete_bucket => bucket_delete(DeleteBucketInput) -> DeleteBucketOutput;
-    Bucket: get_bucket_location => bucket_location(GetBucketLocationInput)
-        -> GetBucketLocationOutput;
-    Bucket: get_bucket_versioning => bucket_versioning(GetBucketVersioningInput)
-        -> GetBucketVersioningOutput;
     Write: put_object => object_put(PutObjectInput) -> PutObjectOutput;
     Read: get_object => object_get(GetObjectInput) -> GetObjectOutput;
     Read: head_object => object_head(HeadObjectInput) -> HeadObjectOutput;
@@ -138,15 +121,9 @@ operations! {
     Everything: put_bucket_cors => cors_put(PutBucketCorsInput) -> PutBucketCorsOutput;
     Everything: delete_bucket_cors => cors_delete(DeleteBucketCorsInput)
         -> DeleteBucketCorsOutput;
-    Bucket: get_bucket_logging => logging_get(GetBucketLoggingInput) -> GetBucketLoggingOutput;
-    Bucket: get_bucket_accelerate_configuration => accelerate_get(
-        GetBucketAccelerateConfigurationInput
-    ) -> GetBucketAccelerateConfigurationOutput;
     Bucket: get_bucket_notification_configuration => notification_get(
         GetBucketNotificationConfigurationInput
     ) -> GetBucketNotificationConfigurationOutput;
-    Bucket: get_bucket_request_payment => payment_get(GetBucketRequestPaymentInput)
-        -> GetBucketRequestPaymentOutput;
     @unset
     get_bucket_policy(GetBucketPolicyInput) -> GetBucketPolicyOutput = "NoSuchBucketPolicy",
         "policy: all is private; `steadfast keys create` gives access";
@@ -182,33 +159,49 @@ operations! {
     get_bucket_metrics_configuration(GetBucketMetricsConfigurationInput)
         -> GetBucketMetricsConfigurationOutput = "NoSuchConfiguration",
         "metrics of its own; the server has them at /metrics";
-    @empty
-    list_bucket_analytics_configurations(ListBucketAnalyticsConfigurationsInput)
-        -> ListBucketAnalyticsConfigurationsOutput;
-    list_bucket_intelligent_tiering_configurations(ListBucketIntelligentTieringConfigurationsInput)
-        -> ListBucketIntelligentTieringConfigurationsOutput;
-    list_bucket_inventory_configurations(ListBucketInventoryConfigurationsInput)
-        -> ListBucketInventoryConfigurationsOutput;
-    list_bucket_metrics_configurations(ListBucketMetricsConfigurationsInput)
-        -> ListBucketMetricsConfigurationsOutput;
-    @delete
-    delete_bucket_policy(DeleteBucketPolicyInput) -> DeleteBucketPolicyOutput;
-    delete_bucket_tagging(DeleteBucketTaggingInput) -> DeleteBucketTaggingOutput;
-    delete_bucket_website(DeleteBucketWebsiteInput) -> DeleteBucketWebsiteOutput;
-    delete_bucket_encryption(DeleteBucketEncryptionInput) -> DeleteBucketEncryptionOutput;
-    delete_bucket_replication(DeleteBucketReplicationInput) -> DeleteBucketReplicationOutput;
-    delete_bucket_ownership_controls(DeleteBucketOwnershipControlsInput)
-        -> DeleteBucketOwnershipControlsOutput;
-    delete_public_access_block(DeletePublicAccessBlockInput) -> DeletePublicAccessBlockOutput;
-    delete_bucket_analytics_configuration(DeleteBucketAnalyticsConfigurationInput)
-        -> DeleteBucketAnalyticsConfigurationOutput;
-    delete_bucket_intelligent_tiering_configuration(
+    @bucket
+    Bucket: head_bucket(HeadBucketInput) -> HeadBucketOutput { bucket_region: REGION.into() }
+    // S3 has no location for us-east-1.
+    Bucket: get_bucket_location(GetBucketLocationInput) -> GetBucketLocationOutput {}
+    // S3 answers with an empty document if versioning was never enabled.
+    Bucket: get_bucket_versioning(GetBucketVersioningInput) -> GetBucketVersioningOutput {}
+    Bucket: get_bucket_logging(GetBucketLoggingInput) -> GetBucketLoggingOutput {}
+    Bucket: get_bucket_accelerate_configuration(GetBucketAccelerateConfigurationInput)
+        -> GetBucketAccelerateConfigurationOutput {}
+    Bucket: get_bucket_request_payment(GetBucketRequestPaymentInput)
+        -> GetBucketRequestPaymentOutput {
+            payer: dto::Payer::from_static(dto::Payer::BUCKET_OWNER)
+        }
+    Bucket: list_bucket_analytics_configurations(ListBucketAnalyticsConfigurationsInput)
+        -> ListBucketAnalyticsConfigurationsOutput { is_truncated: false }
+    Bucket: list_bucket_intelligent_tiering_configurations(
+        ListBucketIntelligentTieringConfigurationsInput
+    ) -> ListBucketIntelligentTieringConfigurationsOutput { is_truncated: false }
+    Bucket: list_bucket_inventory_configurations(ListBucketInventoryConfigurationsInput)
+        -> ListBucketInventoryConfigurationsOutput { is_truncated: false }
+    Bucket: list_bucket_metrics_configurations(ListBucketMetricsConfigurationsInput)
+        -> ListBucketMetricsConfigurationsOutput { is_truncated: false }
+    // To delete a setting that no bucket has, a key needs the permission to change buckets.
+    Everything: delete_bucket_policy(DeleteBucketPolicyInput) -> DeleteBucketPolicyOutput {}
+    Everything: delete_bucket_tagging(DeleteBucketTaggingInput) -> DeleteBucketTaggingOutput {}
+    Everything: delete_bucket_website(DeleteBucketWebsiteInput) -> DeleteBucketWebsiteOutput {}
+    Everything: delete_bucket_encryption(DeleteBucketEncryptionInput)
+        -> DeleteBucketEncryptionOutput {}
+    Everything: delete_bucket_replication(DeleteBucketReplicationInput)
+        -> DeleteBucketReplicationOutput {}
+    Everything: delete_bucket_ownership_controls(DeleteBucketOwnershipControlsInput)
+        -> DeleteBucketOwnershipControlsOutput {}
+    Everything: delete_public_access_block(DeletePublicAccessBlockInput)
+        -> DeletePublicAccessBlockOutput {}
+    Everything: delete_bucket_analytics_configuration(DeleteBucketAnalyticsConfigurationInput)
+        -> DeleteBucketAnalyticsConfigurationOutput {}
+    Everything: delete_bucket_intelligent_tiering_configuration(
         DeleteBucketIntelligentTieringConfigurationInput
-    ) -> DeleteBucketIntelligentTieringConfigurationOutput;
-    delete_bucket_inventory_configuration(DeleteBucketInventoryConfigurationInput)
-        -> DeleteBucketInventoryConfigurationOutput;
-    delete_bucket_metrics_configuration(DeleteBucketMetricsConfigurationInput)
-        -> DeleteBucketMetricsConfigurationOutput;
+    ) -> DeleteBucketIntelligentTieringConfigurationOutput {}
+    Everything: delete_bucket_inventory_configuration(DeleteBucketInventoryConfigurationInput)
+        -> DeleteBucketInventoryConfigurationOutput {}
+    Everything: delete_bucket_metrics_configuration(DeleteBucketMetricsConfigurationInput)
+        -> DeleteBucketMetricsConfigurationOutput {}
 }
 
 /// The name of an operation, from the name of its input.

@@ -1,11 +1,10 @@
 //! Receives a body in pieces, checks its length and reads its trailer.
 
+use bytes::Bytes;
 use futures_util::StreamExt;
 use http::HeaderMap;
 use s3s::{S3Request, S3Result, TrailingHeaders, dto::StreamingBlob, s3_error};
-use steadfast_bucket::{
-    BlobWriter, BucketError, BucketName, Buckets, ExpectedContent, ExtraHashes, PartWriter,
-};
+use steadfast_bucket::{BucketError, ExpectedContent, Hashes};
 
 use crate::{
     checksum::DeclaredChecksums,
@@ -16,7 +15,8 @@ use crate::{
 /// The body of a request, before it is read.
 pub(crate) struct Incoming {
     body: StreamingBlob,
-    length: u64,
+    pub(crate) length: u64,
+    received: u64,
     declared: DeclaredChecksums,
     trailers: Option<TrailingHeaders>,
 }
@@ -31,53 +31,31 @@ impl Incoming {
         let length = declared(&req.headers, length)?;
         let declared = DeclaredChecksums::of(&req.headers)?;
         let body = body.unwrap_or_else(|| StreamingBlob::from(s3s::Body::empty()));
-        Ok(Self { body, length, declared, trailers: req.trailing_headers.take() })
+        let trailers = req.trailing_headers.take();
+        Ok(Self { body, length, received: 0, declared, trailers })
     }
 
-    /// Refuses a body that is too large before it is read.
-    pub(crate) async fn check_size(
-        &self,
-        buckets: &Buckets,
-        bucket: &BucketName,
-        max: u64,
-    ) -> S3Result<()> {
-        let found = buckets.bucket(bucket).await.map_err(s3_error_of)?;
-        let max = found.max_blob_bytes.unwrap_or(max).min(max);
-        if max < self.length {
-            return Err(s3_error_of(BucketError::TooLarge { max }));
-        }
-        Ok(())
+    /// The hashes to compute.
+    pub(crate) fn hashes(&self) -> Hashes {
+        self.declared.hashes()
     }
 
-    /// Whether the SHA-256 must be computed.
-    pub(crate) fn needs_sha256(&self) -> bool {
-        self.declared.needs_sha256()
-    }
-
-    /// Other checksums that must be computed.
-    pub(crate) fn more(&self) -> ExtraHashes {
-        self.declared.more()
-    }
-
-    /// Writes the body, and returns its declared checksums.
-    pub(crate) async fn write_to(mut self, sink: &mut impl Sink) -> S3Result<ExpectedContent> {
-        let mut actual = 0;
-        let expected = self.length;
-        sink.expect(expected).await.map_err(s3_error_of)?;
-        while let Some(bytes) = self.body.next().await {
-            let bytes = bytes.map_err(|error| body_error(&error))?;
-            actual += bytes.len() as u64;
-            if expected < actual {
-                return Err(s3_error_of(BucketError::Length { expected, actual }));
-            }
-            sink.take(&bytes).await.map_err(s3_error_of)?;
-        }
-        if actual != expected {
+    /// The next bytes; `None` at the end. Refuses a body of another length than it declares.
+    pub(crate) async fn next(&mut self) -> S3Result<Option<Bytes>> {
+        let bytes = self.body.next().await.transpose().map_err(|error| body_error(&error))?;
+        self.received += bytes.as_ref().map_or(0, |it| it.len() as u64);
+        let (expected, actual) = (self.length, self.received);
+        if expected < actual || (bytes.is_none() && actual < expected) {
             return Err(s3_error_of(BucketError::Length { expected, actual }));
         }
+        Ok(bytes)
+    }
+
+    /// The declared size and checksums, after the body: one may be in its trailer.
+    pub(crate) fn expected(self) -> S3Result<ExpectedContent> {
         let trailers = self.trailers.and_then(|it| it.take());
-        let promised = self.declared.with_trailer(trailers.as_ref())?;
-        Ok(ExpectedContent { size: Some(expected), ..promised })
+        let declared = self.declared.with_trailer(trailers.as_ref())?;
+        Ok(ExpectedContent { size: Some(self.length), ..declared })
     }
 }
 
@@ -91,33 +69,5 @@ fn declared(headers: &HeaderMap, length: Option<i64>) -> S3Result<u64> {
         None => decoded().ok_or_else(|| {
             s3_error!(MissingContentLength, "say how long the body is, in Content-Length")
         }),
-    }
-}
-
-/// A writer of bytes.
-pub(crate) trait Sink {
-    /// Refuses a body of this size before it is read, if there is no space for it.
-    fn expect(&mut self, size: u64) -> impl Future<Output = Result<(), BucketError>> + Send;
-
-    fn take(&mut self, bytes: &[u8]) -> impl Future<Output = Result<(), BucketError>> + Send;
-}
-
-impl Sink for BlobWriter {
-    fn expect(&mut self, size: u64) -> impl Future<Output = Result<(), BucketError>> + Send {
-        self.expect_size(size)
-    }
-
-    async fn take(&mut self, bytes: &[u8]) -> Result<(), BucketError> {
-        self.write(bytes).await
-    }
-}
-
-impl Sink for PartWriter {
-    fn expect(&mut self, size: u64) -> impl Future<Output = Result<(), BucketError>> + Send {
-        self.expect_size(size)
-    }
-
-    async fn take(&mut self, bytes: &[u8]) -> Result<(), BucketError> {
-        self.write(bytes).await
     }
 }

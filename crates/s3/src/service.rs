@@ -70,7 +70,7 @@ impl S3Api {
         config.form_max_fields_size = 1;
         config.form_max_parts = 1;
         let account = buckets.account().to_owned();
-        let mut builder = S3ServiceBuilder::new(S3Operations::new(buckets.clone()));
+        let mut builder = S3ServiceBuilder::new(S3Operations { buckets: buckets.clone() });
         builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
         builder.set_auth(Keys::new(store, seal, host.clone()));
         builder.set_access(Permissions { account, host });

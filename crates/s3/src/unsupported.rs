@@ -2,25 +2,26 @@
 //! promise. Where it asks for a setting, it gets the answer of S3 for "not set", so that clients
 //! that check first can continue.
 
-use http::{HeaderMap, HeaderValue, Uri};
+use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use s3s::{
-    S3Error, S3ErrorCode, S3Request, S3Response, S3Result,
+    S3Error, S3Request, S3Response, S3Result,
     dto::{
         AccessControlPolicy, DeleteBucketLifecycleInput, DeleteBucketLifecycleOutput,
-        DeleteObjectTaggingInput, DeleteObjectTaggingOutput, GetBucketAccelerateConfigurationInput,
-        GetBucketAccelerateConfigurationOutput, GetBucketAclInput, GetBucketAclOutput,
+        DeleteObjectTaggingInput, DeleteObjectTaggingOutput, GetBucketAclInput, GetBucketAclOutput,
         GetBucketLifecycleConfigurationInput, GetBucketLifecycleConfigurationOutput,
-        GetBucketLoggingInput, GetBucketLoggingOutput, GetBucketRequestPaymentInput,
-        GetBucketRequestPaymentOutput, GetObjectAclInput, GetObjectAclOutput,
-        GetObjectLegalHoldInput, GetObjectLegalHoldOutput, GetObjectRetentionInput,
-        GetObjectRetentionOutput, GetObjectTaggingInput, GetObjectTaggingOutput, Grant, Grantee,
-        Payer, Permission, PutBucketAclInput, PutBucketAclOutput, PutObjectAclInput,
-        PutObjectAclOutput, Type,
+        GetObjectAclInput, GetObjectAclOutput, GetObjectLegalHoldInput, GetObjectLegalHoldOutput,
+        GetObjectRetentionInput, GetObjectRetentionOutput, GetObjectTaggingInput,
+        GetObjectTaggingOutput, Grant, Grantee, Permission, PutBucketAclInput, PutBucketAclOutput,
+        PutObjectAclInput, PutObjectAclOutput, Type,
     },
     s3_error,
 };
 
-use crate::{convert, errors::s3_error_of, operations::S3Operations};
+use crate::{
+    convert,
+    errors::{coded, s3_error_of},
+    operations::S3Operations,
+};
 
 const UNSEALED: &str = "the server does not seal blobs at rest: use an encrypted disk";
 const NO_LOCK: &str = "object lock is not supported";
@@ -127,19 +128,14 @@ impl S3Operations {
         lacks: &str,
     ) -> S3Result<T> {
         self.existing_bucket(bucket).await?;
-        let code = S3ErrorCode::from_bytes(code.as_bytes())
-            .unwrap_or_else(|| S3ErrorCode::Custom(code.into()));
-        let mut error = S3Error::with_message(code, format!("bucket {bucket} has no {lacks}"));
-        error.set_status_code(http::StatusCode::NOT_FOUND);
-        Err(error)
+        Err(coded(code, StatusCode::NOT_FOUND, format!("bucket {bucket} has no {lacks}")))
     }
 
     pub(crate) async fn lifecycle_get(
         &self,
         req: S3Request<GetBucketLifecycleConfigurationInput>,
     ) -> S3Result<S3Response<GetBucketLifecycleConfigurationOutput>> {
-        let bucket = convert::bucket(&req.input.bucket)?;
-        let found = self.buckets.bucket(&bucket).await.map_err(s3_error_of)?;
+        let found = self.existing_bucket(&req.input.bucket).await?;
         if found.lifecycle.is_empty() {
             let lacks = "lifecycle rules; `steadfast buckets lifecycle put` sets one";
             return self.unset(&req.input.bucket, "NoSuchLifecycleConfiguration", lacks).await;
@@ -152,39 +148,13 @@ impl S3Operations {
         &self,
         req: S3Request<DeleteBucketLifecycleInput>,
     ) -> S3Result<S3Response<DeleteBucketLifecycleOutput>> {
-        let bucket = convert::bucket(&req.input.bucket)?;
-        let found = self.buckets.bucket(&bucket).await.map_err(s3_error_of)?;
+        let found = self.existing_bucket(&req.input.bucket).await?;
         if found.lifecycle.is_empty() {
             return Ok(S3Response::new(DeleteBucketLifecycleOutput::default()));
         }
         let text = "the bucket has lifecycle rules; `steadfast buckets lifecycle delete` deletes \
                     one";
         Err(s3_error!(NotImplemented, "{text}"))
-    }
-
-    pub(crate) async fn logging_get(
-        &self,
-        req: S3Request<GetBucketLoggingInput>,
-    ) -> S3Result<S3Response<GetBucketLoggingOutput>> {
-        self.existing_bucket(&req.input.bucket).await?;
-        Ok(S3Response::new(GetBucketLoggingOutput::default()))
-    }
-
-    pub(crate) async fn accelerate_get(
-        &self,
-        req: S3Request<GetBucketAccelerateConfigurationInput>,
-    ) -> S3Result<S3Response<GetBucketAccelerateConfigurationOutput>> {
-        self.existing_bucket(&req.input.bucket).await?;
-        Ok(S3Response::new(GetBucketAccelerateConfigurationOutput::default()))
-    }
-
-    pub(crate) async fn payment_get(
-        &self,
-        req: S3Request<GetBucketRequestPaymentInput>,
-    ) -> S3Result<S3Response<GetBucketRequestPaymentOutput>> {
-        self.existing_bucket(&req.input.bucket).await?;
-        let payer = Some(Payer::from_static(Payer::BUCKET_OWNER));
-        Ok(S3Response::new(GetBucketRequestPaymentOutput { payer }))
     }
 
     pub(crate) async fn tags_get(
@@ -280,12 +250,9 @@ impl S3Operations {
         if public.is_none() && policy.is_none_or(is_in_force) {
             return Ok(());
         }
-        let code = S3ErrorCode::Custom("AccessControlListNotSupported".into());
         let text = "buckets have no access control lists: all is private; give access with access \
                     keys (`steadfast keys create`) or presigned URLs";
-        let mut error = S3Error::with_message(code, text);
-        error.set_status_code(http::StatusCode::BAD_REQUEST);
-        Err(error)
+        Err(coded("AccessControlListNotSupported", StatusCode::BAD_REQUEST, text))
     }
 
     fn all_to_owner(&self) -> Grant {
@@ -309,6 +276,7 @@ fn no_lock() -> S3Error {
 #[cfg(test)]
 mod tests {
     use http::HeaderName;
+    use s3s::S3ErrorCode;
 
     use super::*;
 

@@ -88,26 +88,21 @@ impl<'a> Walk<'a> {
         Ok(Some((number, self.reader.checksum()?)))
     }
 
-    /// The new page, from the old one.
-    fn forward(&mut self, old: Page, number: u32, sum: u32) -> Result<Page, DeltaError> {
-        let mut page = old;
-        xor_runs(&mut self.reader, Arc::make_mut(&mut page))?;
-        if checksum(&page) == sum && (number <= self.after || *page == ZERO) {
-            Ok(page)
-        } else {
-            Err(DeltaError::Checksum { page: number })
-        }
-    }
-
-    /// The old page, from the new one.
-    fn backward(&mut self, new: Page, number: u32, sum: u32) -> Result<Page, DeltaError> {
-        if checksum(&new) != sum {
-            return Err(DeltaError::Checksum { page: number });
-        }
-        let mut page = new;
-        xor_runs(&mut self.reader, Arc::make_mut(&mut page))?;
-        if number <= self.before || *page == ZERO {
-            Ok(page)
+    /// The new page from the old one, or the old one from the new one.
+    fn turn(
+        &mut self,
+        page: Page,
+        (number, sum): (u32, u32),
+        is_forward: bool,
+    ) -> Result<Page, DeltaError> {
+        let mut turned = Arc::clone(&page);
+        xor_runs(&mut self.reader, Arc::make_mut(&mut turned))?;
+        let (new, pages) = match is_forward {
+            true => (&turned, self.after),
+            false => (&page, self.before),
+        };
+        if checksum(new) == sum && (number <= pages || *turned == ZERO) {
+            Ok(turned)
         } else {
             Err(DeltaError::Checksum { page: number })
         }
@@ -153,14 +148,10 @@ pub fn pages_after(delta: &[u8]) -> Result<u32, DeltaError> {
 
 /// Applies a delta to a database. On an error nothing is changed.
 pub fn apply(pages: &mut Vec<Page>, delta: &[u8]) -> Result<(), DeltaError> {
-    let mut walk = Walk::new(delta)?;
+    let walk = Walk::new(delta)?;
     expect_length(pages, walk.before)?;
-    let mut changed = Vec::new();
-    while let Some((number, sum)) = walk.next()? {
-        changed.push((number, walk.forward(at(pages, number), number, sum)?));
-    }
-    pages.resize_with(walk.after as usize, zero);
-    install(pages, changed);
+    apply_to(pages, delta, |_| true)?;
+    pages.truncate(walk.after as usize);
     Ok(())
 }
 
@@ -179,7 +170,7 @@ pub fn apply_to(
     let mut changed = Vec::new();
     while let Some((number, sum)) = walk.next()? {
         if wanted(number) {
-            changed.push((number, walk.forward(at(pages, number), number, sum)?));
+            changed.push((number, walk.turn(at(pages, number), (number, sum), true)?));
         } else {
             skip_runs(&mut walk.reader)?;
         }
@@ -195,7 +186,7 @@ pub fn revert(pages: &mut Vec<Page>, delta: &[u8]) -> Result<(), DeltaError> {
     expect_length(pages, walk.after)?;
     let mut changed = Vec::new();
     while let Some((number, sum)) = walk.next()? {
-        changed.push((number, walk.backward(at(pages, number), number, sum)?));
+        changed.push((number, walk.turn(at(pages, number), (number, sum), false)?));
     }
     pages.resize_with(walk.before as usize, zero);
     install(pages, changed);

@@ -6,7 +6,7 @@ use crate::{
     delta::{PAGES_MAX, Writer},
     source::{Bytes, Missing, NotLoaded, PAGE_SIZE, Page, Source, ZERO, zero},
 };
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 /// Maximum size of a database and of one turn. Beyond it SQLite returns `SQLITE_FULL`.
 #[derive(Debug, Clone, Copy)]
@@ -99,36 +99,32 @@ impl Image {
     /// A new database that has these pages already: all of them are part of its first delta.
     pub fn begun(pages: Vec<Page>, limits: Limits) -> Arc<Self> {
         let image = Self::new(pages, limits);
-        let mut state = image.lock();
+        let mut state = image.state.lock();
         state.accepted = 0;
         state.before = (1..=state.pages.len() as u32).map(|number| (number, None)).collect();
         drop(state);
         image
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
-
     /// The number of pages.
     pub fn page_count(&self) -> u32 {
-        self.lock().pages.len() as u32
+        self.state.lock().pages.len() as u32
     }
 
     /// The number of pages in memory.
     pub fn loaded(&self) -> usize {
-        let state = self.lock();
+        let state = self.state.lock();
         state.pages.len() - state.missing.as_ref().map_or(0, Missing::count)
     }
 
     /// Why a page could not be read, if one could not. Then the image is not valid any more.
     pub fn fault(&self) -> Option<NotLoaded> {
-        self.lock().missing.as_ref().and_then(|it| it.fault().cloned())
+        self.state.lock().missing.as_ref().and_then(|it| it.fault().cloned())
     }
 
     /// All current pages, shared, not copied.
     pub fn pages(&self) -> Result<Vec<Page>, NotLoaded> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.need_from(0)?;
         Ok(state.pages.iter().flatten().cloned().collect())
     }
@@ -136,18 +132,18 @@ impl Image {
     /// The page with this number, from 1.
     pub fn page(&self, number: u32) -> Result<Option<Page>, NotLoaded> {
         let Some(index) = (number as usize).checked_sub(1) else { return Ok(None) };
-        Ok(self.lock().at(index)?.cloned())
+        Ok(self.state.lock().at(index)?.cloned())
     }
 
     /// Increases with every page changed or removed: while it is the same, so are the pages.
     pub fn writes(&self) -> u64 {
-        self.lock().writes
+        self.state.lock().writes
     }
 
     /// The changes since the last [`accept`](Image::accept), or `None` if the pages are equal, byte
     /// for byte.
     pub fn changes(&self) -> Option<ImageChanges> {
-        let state = self.lock();
+        let state = self.state.lock();
         let pages = state.pages.len() as u32;
         if state.before.is_empty() && state.accepted == state.pages.len() {
             return None;
@@ -165,7 +161,7 @@ impl Image {
 
     /// Makes the current state the base of the next delta.
     pub fn accept(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.before.clear();
         state.accepted = state.pages.len();
     }
@@ -176,7 +172,7 @@ impl Image {
     /// case the connection stays usable: its cache differs from the image at most in free pages,
     /// whose content SQLite never reads before it has overwritten it.
     pub fn rollback(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let state = &mut *state;
         if state.before.is_empty() && state.accepted == state.pages.len() {
             return;
@@ -192,20 +188,20 @@ impl Image {
 
     /// Takes the only slot for a connection.
     pub(crate) fn occupy(&self) -> bool {
-        !mem::replace(&mut self.lock().connected, true)
+        !mem::replace(&mut self.state.lock().connected, true)
     }
 
     pub(crate) fn vacate(&self) {
-        self.lock().connected = false;
+        self.state.lock().connected = false;
     }
 
     pub(crate) fn size(&self) -> u64 {
-        (self.lock().pages.len() * PAGE_SIZE) as u64
+        (self.state.lock().pages.len() * PAGE_SIZE) as u64
     }
 
     /// Fills `out`, with zeros beyond the end. Returns whether the database had all of it.
     pub(crate) fn read(&self, offset: u64, mut out: &mut [u8]) -> Result<bool, Refusal> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let (mut index, mut within) = (offset / PAGE_SIZE as u64, offset as usize % PAGE_SIZE);
         while !out.is_empty() {
             let Some(page) = state.at(usize::try_from(index).unwrap_or(usize::MAX))? else {
@@ -222,11 +218,11 @@ impl Image {
 
     pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Refusal> {
         let bytes: &Bytes = bytes.try_into().map_err(|_| Refusal::Unaligned)?;
-        self.lock().write(number_after(offset)?, bytes, &self.limits)
+        self.state.lock().write(number_after(offset)?, bytes, &self.limits)
     }
 
     pub(crate) fn truncate(&self, size: u64) -> Result<(), Refusal> {
-        self.lock().truncate(number_after(size)? - 1, &self.limits)
+        self.state.lock().truncate(number_after(size)? - 1, &self.limits)
     }
 }
 

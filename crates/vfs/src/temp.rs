@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use crate::image::Refusal;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 const CHUNK: usize = 4096;
 
@@ -50,25 +50,26 @@ impl TempFile {
         Self { content: Mutex::default(), budget }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Content> {
-        self.content.lock()
-    }
-
     pub(crate) fn size(&self) -> u64 {
-        self.lock().size as u64
+        self.content.lock().size as u64
     }
 
     /// Fills `out`, with zeros beyond the end. Returns whether the file had all of it.
     pub(crate) fn read(&self, offset: u64, out: &mut [u8]) -> bool {
-        let content = self.lock();
+        let content = self.content.lock();
         let there = (content.size as u64).saturating_sub(offset);
         let (filled, beyond) = out.split_at_mut(out.len().min(there as usize));
         beyond.fill(0);
-        for (chunk, within, part) in parts_mut(offset as usize, filled) {
-            match content.chunks.get(chunk).and_then(Option::as_ref) {
+        let (mut at, mut out) = (offset as usize, filled);
+        while !out.is_empty() {
+            let (within, room) = (at % CHUNK, CHUNK - at % CHUNK);
+            let (part, rest) = out.split_at_mut(out.len().min(room));
+            match content.chunks.get(at / CHUNK).and_then(Option::as_ref) {
                 Some(chunk) => part.copy_from_slice(&chunk[within..within + part.len()]),
                 None => part.fill(0),
             }
+            at += part.len();
+            out = rest;
         }
         beyond.is_empty()
     }
@@ -80,7 +81,7 @@ impl TempFile {
         if end > self.budget.max {
             return Err(Refusal::Full);
         }
-        let mut content = self.lock();
+        let mut content = self.content.lock();
         let chunks = content.chunks.len().max(end.div_ceil(CHUNK));
         content.chunks.resize_with(chunks, || None);
         let mut bytes = bytes;
@@ -102,7 +103,7 @@ impl TempFile {
     }
 
     pub(crate) fn truncate(&self, size: u64) {
-        let mut content = self.lock();
+        let mut content = self.content.lock();
         let size = (content.size as u64).min(size) as usize;
         let kept = size.div_ceil(CHUNK).min(content.chunks.len());
         let dropped = content.chunks.split_off(kept);
@@ -118,16 +119,6 @@ impl Drop for TempFile {
     fn drop(&mut self) {
         self.truncate(0);
     }
-}
-
-/// Splits a buffer at the ends of chunks: the chunk, the offset in it, the part of the buffer.
-fn parts_mut(offset: usize, out: &mut [u8]) -> impl Iterator<Item = (usize, usize, &mut [u8])> {
-    let first = out.len().min((CHUNK - offset % CHUNK) % CHUNK);
-    let (head, tail) = out.split_at_mut(first);
-    let head = (!head.is_empty()).then_some((offset / CHUNK, offset % CHUNK, head));
-    let next = offset.div_ceil(CHUNK);
-    let tail = tail.chunks_mut(CHUNK).enumerate().map(move |(at, part)| (next + at, 0, part));
-    head.into_iter().chain(tail)
 }
 
 #[cfg(test)]

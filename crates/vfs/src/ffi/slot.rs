@@ -13,7 +13,7 @@ use std::{
     },
 };
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags, ffi as sqlite};
 
 use crate::{
@@ -113,19 +113,15 @@ impl Slot {
         unsafe { &*(*vfs).pAppData.cast::<Self>() }
     }
 
-    fn owner(&self) -> MutexGuard<'_, Owner> {
-        self.owner.lock()
-    }
-
     /// The database that this slot's connection is being opened for.
     pub(super) fn take_pending(&self) -> Option<(Arc<Image>, Arc<Lease>)> {
-        self.owner().pending.take()
+        self.owner.lock().pending.take()
     }
 
     /// The budget of a new temporary file.
     pub(super) fn budget(&self) -> Arc<Budget> {
-        let of_attached = || ATTACHING.get().and_then(|slot| slot.owner().budget.clone());
-        let own = self.owner().budget.clone();
+        let of_attached = || ATTACHING.get().and_then(|slot| slot.owner.lock().budget.clone());
+        let own = self.owner.lock().budget.clone();
         own.or_else(of_attached).unwrap_or_else(|| Budget::new(Limits::default().temp_bytes_max))
     }
 }
@@ -169,7 +165,7 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         self.slot.settings_are_fixed.store(false, Ordering::Release);
-        *self.slot.owner() = Owner::default();
+        *self.slot.owner.lock() = Owner::default();
         FREE.lock().push(self.slot);
     }
 }
@@ -183,7 +179,7 @@ pub(super) fn open(
     register_shared(methods)?;
     let lease = Lease::take(methods);
     let slot = lease.slot;
-    *slot.owner() = Owner {
+    *slot.owner.lock() = Owner {
         pending: Some((Arc::clone(image), Arc::clone(&lease))),
         budget: Some(Budget::new(image.limits.temp_bytes_max)),
     };
@@ -206,7 +202,7 @@ pub(super) fn open(
         sqlite::sqlite3_vfs_unregister(vfs);
         (*vfs).zName = SHARED_NAME.as_ptr();
     }
-    slot.owner().pending = None;
+    slot.owner.lock().pending = None;
     Ok((opened?, lease))
 }
 
