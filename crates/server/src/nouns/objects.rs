@@ -4,7 +4,7 @@ pub(crate) mod connect;
 pub(crate) mod page;
 #[cfg(test)]
 mod tests;
-pub(crate) mod verbs;
+mod verbs;
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -34,6 +34,7 @@ use steadfast_web::{Cursor, PageRequest, Params, Problem, Role, bad_cursor, need
 use utoipa_axum::routes;
 
 use crate::{
+    cli::noun::Noun,
     operation::{ApiRoutes, fails_with},
     pages::{PageRoute, get, post},
     path,
@@ -76,6 +77,62 @@ pub(crate) fn pages() -> Vec<PageRoute> {
         get("/objects/{class}/{name}/turns", turns::turns),
         get("/objects/{class}/{name}/turns/{turn}", turns::turn),
     ]
+}
+
+/// The verbs of the command line.
+pub(crate) fn verbs() -> Noun {
+    Noun::new("objects", "List and call objects, query them in SQL, show their turns")
+        .verb::<ListClasses>("classes", &["objects classes"], |_, page| {
+            page::class_columns().write(&page.items)
+        })
+        .verb::<ListObjects>("list", &["objects list counter --prefix visits/"], |_, page| {
+            verbs::list(page)
+        })
+        .verb::<ShowObject>("show", &["objects show counter visits"], |_, it| verbs::show(it))
+        .verb::<CallObject>(
+            "call",
+            &["objects call counter visits increment --body '{\"by\": 2}'"],
+            |_, reply| format!("{}\n", reply.get()),
+        )
+        .verb::<QueryObject>(
+            "sql",
+            &[
+                "objects sql counter visits 'SELECT * FROM counter'",
+                "objects sql counter visits 'SELECT n FROM counter WHERE n > ?' --params '[1]' \
+                 --turn 2",
+            ],
+            |_, found| verbs::rows(found),
+        )
+        .custom(
+            "turns",
+            (
+                "List the turns of an object, newest first, or show the rows that one changed",
+                &[
+                    "objects turns counter visits --limit 10",
+                    "objects turns counter visits --turn 2",
+                ],
+            ),
+            verbs::turns,
+        )
+        .custom(
+            "export",
+            (
+                "Write an object as it is, or was after a turn, to a SQLite file",
+                &[
+                    "objects export counter visits",
+                    "objects export counter visits --turn 2 --output before.sqlite",
+                ],
+            ),
+            verbs::export,
+        )
+        .destroys::<DeleteObject>(
+            "delete",
+            &["objects delete counter visits --yes"],
+            (
+                |it| format!("Delete object {}/{}?", it.class, it.name),
+                |it, _| format!("deleted object {}/{}\n", it.class, it.name),
+            ),
+        )
 }
 
 pub(crate) async fn classes(

@@ -1,7 +1,7 @@
 //! Queues and their messages.
 
 pub(crate) mod page;
-pub(crate) mod verbs;
+mod verbs;
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,6 +22,7 @@ use steadfast_store::{Position, StoreError, Timestamp};
 use steadfast_web::{Cursor, PageRequest, Problem, bad_cursor};
 
 use crate::{
+    cli::noun::Noun,
     nouns::streams::{MessagePage, collect},
     operation::{ApiRoutes, request_key},
     pages::{PageRoute, form, get, links::queue_path, post},
@@ -56,6 +57,55 @@ pub(crate) fn pages() -> Vec<PageRoute> {
         post("/queues/{q}/redrive", RedriveQueue::NEEDS, page::redrive),
         post("/queues/{q}/messages/{id}/edit", EditMessage::NEEDS, page::edit),
     ]
+}
+
+/// The verbs of the command line.
+pub(crate) fn verbs() -> Noun {
+    Noun::new("queues", "List queues, send messages, handle dead letters")
+        .verb::<ListQueues>("list", &["queues list"], |_, page| verbs::list(page))
+        .verb::<ShowQueue>("show", &["queues show mail"], |_, queue| verbs::show(queue))
+        .verb::<PeekQueue>(
+            "peek",
+            &["queues peek mail", "queues peek mail --state in-flight --limit 10"],
+            verbs::peek,
+        )
+        .verb::<SendMessages>(
+            "send",
+            &[
+                "queues send mail --body '{\"to\": \"ada@example.org\", \"subject\": \"Hello\"}'",
+                "queues send photos --body @photo.json --delay-ms 60000",
+            ],
+            |it, Sent { ids }| format!("sent {} to {}\n", ids.join(" "), it.queue),
+        )
+        .verb::<PauseQueue>("pause", &["queues pause mail"], |_, queue| verbs::control(queue))
+        .verb::<ResumeQueue>("resume", &["queues resume mail"], |_, queue| verbs::control(queue))
+        .destroys::<PurgeQueue>(
+            "purge",
+            &["queues purge mail --yes", "queues purge mail-dead --id 17 --id 18"],
+            (
+                |it| format!("Remove messages from queue {}?", it.queue),
+                |it, Purged { purged }| {
+                    format!("removed {} from {}\n", verbs::counted(*purged), it.queue)
+                },
+            ),
+        )
+        .custom(
+            "dlq",
+            ("List the dead letters of a queue with their errors", &["queues dlq mail"]),
+            verbs::dead_letters,
+        )
+        .custom(
+            "redrive",
+            (
+                "Move messages of a dead-letter queue back to the queues that they were sent to, \
+                 with new attempts",
+                &[
+                    "queues redrive mail-dead --dry-run",
+                    "queues redrive mail-dead --error-contains \"does not answer\" --rate 10",
+                ],
+            ),
+            verbs::redrive,
+        )
 }
 
 pub(crate) async fn list(server: Arc<Server>, it: ListQueues) -> Result<Page<Queue>, Problem> {
