@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 
 use crate::{
     JsonText, Page,
-    json::json_value,
+    json::{json_text, json_value},
     operation::{like, operation, requests},
     rfc3339,
 };
@@ -72,7 +72,7 @@ pub struct CallObject {
     #[serde(skip)]
     pub message: String,
     /// Message body: JSON, or @FILE
-    #[arg(long, env = "STEADFAST_BODY", value_name = "JSON")]
+    #[arg(long, env = "STEADFAST_BODY", value_name = "JSON", value_parser = json_text)]
     pub body: Option<JsonText>,
     /// Idempotency key: a repetition within 24 hours changes nothing and gets the first reply
     #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]

@@ -15,6 +15,7 @@ use utoipa::ToSchema;
 
 use crate::{
     JsonText, Page,
+    json::json_text,
     operation::{like, operation, requests},
 };
 
@@ -63,7 +64,7 @@ pub struct StartRun {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// Input of the workflow: JSON, or @FILE
-    #[arg(long, env = "STEADFAST_INPUT", value_name = "JSON")]
+    #[arg(long, env = "STEADFAST_INPUT", value_name = "JSON", value_parser = json_text)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<JsonText>,
     /// Seconds to wait for the end, at most 60
@@ -190,7 +191,8 @@ pub struct SendEvent {
     #[arg(value_name = "TYPE")]
     pub event: String,
     /// Payload: JSON, or @FILE
-    #[arg(long, env = "STEADFAST_PAYLOAD", value_name = "JSON", default_value = "null")]
+    #[arg(long, env = "STEADFAST_PAYLOAD", value_name = "JSON", default_value = "null",
+        value_parser = json_text)]
     pub payload: JsonText,
     /// Idempotency key: a repetition within 24 hours changes nothing and gets the first answer
     #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]

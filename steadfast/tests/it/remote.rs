@@ -237,7 +237,7 @@ impl Walk {
         let retry = json!({"retries": [{"leaseId": pulled.items[0].lease_id}]});
         self.send::<q::AckMessages>(&["jobs"], retry).await;
         let dead = json!({"state": "dead"});
-        let dead = self.send::<q::PeekQueue>(&["jobs"], dead).await.items[0].id.clone();
+        let dead = self.send::<q::PeekQueue>(&["jobs"], dead).await.items[0].id.to_string();
         self.send::<q::RedriveQueue>(&["jobs"], json!({"dryRun": true})).await;
         self.send::<q::EditMessage>(&["jobs", &dead], json!({"body": 2})).await;
         self.send::<q::PurgeQueue>(&["jobs"], json!({})).await;

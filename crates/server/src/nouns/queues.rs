@@ -16,7 +16,7 @@ use steadfast_api::{
 };
 use steadfast_core::{
     QueueError, RequestKey,
-    queue::{LeaseId, Outgoing, PeekState, QueueMessageView, Redrive},
+    queue::{LeaseId, Outgoing, Redrive},
 };
 use steadfast_store::{Position, StoreError, Timestamp};
 use steadfast_web::{Cursor, PageRequest, Problem, bad_cursor};
@@ -112,11 +112,11 @@ pub(crate) async fn list(server: Arc<Server>, it: ListQueues) -> Result<Page<Que
     let part = PageRequest::new(it.limit, it.cursor.as_deref())?;
     let page = server.runtime.queues().page(part.after_name()?, part.limit).await?;
     let next = page.next.map(|it| Cursor::Name(it).encode());
-    Ok(Page { items: page.queues.into_iter().map(Queue::from).collect(), next })
+    Ok(Page { items: page.queues, next })
 }
 
 pub(crate) async fn show(server: Arc<Server>, it: ShowQueue) -> Result<Queue, Problem> {
-    Ok(server.runtime.queues().show(&it.queue).await?.into())
+    Ok(server.runtime.queues().show(&it.queue).await?)
 }
 
 async fn configure(server: Arc<Server>, it: ConfigureQueue) -> Result<Queue, Problem> {
@@ -172,17 +172,17 @@ pub(crate) async fn peek(
         Some(_) => return Err(bad_cursor()),
     };
     let queues = server.runtime.queues();
-    let read = |after, rows| queues.peek(&it.queue, it.state.into(), after, rows);
-    let measure = |it: &QueueMessageView| (Some(row_key(it)), it.message.data.as_str().len());
+    let read = |after, rows| queues.peek(&it.queue, it.state, after, rows);
+    let measure = |it: &QueueMessage| (Some(row_key(it)), it.body.get().len());
     let MessagePage { items, more } = collect(it.limit.rows(), after, measure, read).await?;
     let last = items.last().filter(|_| more).map(row_key);
     let next = last.map(|(due_at, position)| Cursor::Due(due_at, position).encode());
-    Ok(Page { items: items.into_iter().map(QueueMessage::from).collect(), next })
+    Ok(Page { items, next })
 }
 
 /// The key of a row, after which the next page begins.
-fn row_key(it: &QueueMessageView) -> (Timestamp, Position) {
-    (it.due_at.unwrap_or(Timestamp(0)), it.message.position)
+fn row_key(it: &QueueMessage) -> (Timestamp, Position) {
+    (it.due_at.unwrap_or(Timestamp(0)), it.id)
 }
 
 async fn send(server: Arc<Server>, it: SendMessages) -> Result<Sent, Problem> {
@@ -233,19 +233,16 @@ async fn ack(server: Arc<Server>, it: AckMessages) -> Result<AckedMessages, Prob
 }
 
 pub(crate) async fn purge(server: Arc<Server>, it: PurgeQueue) -> Result<Purged, Problem> {
-    let state = match it.state {
-        None => None,
-        Some(state @ (MessageState::Pending | MessageState::Dead)) => Some(PeekState::from(state)),
-        Some(MessageState::InFlight) => {
-            let detail = "messages in flight cannot be purged: `state` must be pending or dead";
-            return Err(Problem::of(Code::InvalidInput, detail).at("state"));
-        }
-    };
+    if it.state == Some(MessageState::InFlight) {
+        let detail = "messages in flight cannot be purged: `state` must be pending or dead";
+        return Err(Problem::of(Code::InvalidInput, detail).at("state"));
+    }
     let queues = server.runtime.queues().keyed(request_key(&it)?);
     let ids = positions(it.ids)?;
     // The purge completes even if the client disconnects.
-    let all =
-        tokio::spawn(async move { queues.purge(&it.queue, state, ids.as_deref()).await }.boxed());
+    let all = tokio::spawn(
+        async move { queues.purge(&it.queue, it.state, ids.as_deref()).await }.boxed(),
+    );
     let purged = all.await.unwrap_or(Err(StoreError::Closed.into())).map_err(in_part)?;
     Ok(Purged { purged })
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use steadfast_api::{
     Page,
     queues::{MessageState, PeekQueue, Queue, QueueMessage, RedriveQueue, Redriven, ShowQueue},
+    rfc3339,
 };
 
 use crate::{
@@ -129,8 +130,8 @@ pub(super) fn dead_letters(
     let mut table = Table::new(&["ID", "IN", "SENT", "ATTEMPTS", "LAST ERROR", "BODY"]);
     for (holder, it) in &found {
         let error = or_dash(it.last_error.as_deref());
-        let sent = it.enqueued_at.clone();
-        table.row([it.id.clone(), holder.clone(), sent, attempts(it), error, short(it)]);
+        let sent = rfc3339(it.enqueued_at);
+        table.row([it.id.to_string(), holder.clone(), sent, attempts(it), error, short(it)]);
     }
     let holder = elsewhere.unwrap_or(&queue.name);
     let next = format!("move them back with `steadfast queues redrive {holder}`");
