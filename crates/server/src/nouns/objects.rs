@@ -29,7 +29,7 @@ use steadfast_core::{
     CallError,
     object::{Caller, SqlQuery},
 };
-use steadfast_store::{EntityKind, ObjectSummary};
+use steadfast_store::EntityKind;
 use steadfast_web::{Cursor, PageRequest, Params, Problem, Role, bad_cursor, needs};
 use utoipa_axum::routes;
 
@@ -158,8 +158,7 @@ pub(crate) async fn list(
     let (prefix, after) = (it.prefix.unwrap_or_default(), after.map(|it| it.name()));
     let objects = server.runtime.objects();
     let found = objects.look_at_class(&it.class, &prefix, after, page.limit + 1).await?;
-    let entry = |it: ObjectSummary| ObjectEntry::of(&it, objects.is_awake(&it.address));
-    Ok(page.page(found, |it| Cursor::Address(it.address.clone()), entry))
+    Ok(page.page(found, |it| Cursor::Address(it.address.clone()), |it| it))
 }
 
 pub(crate) async fn show(
@@ -167,7 +166,7 @@ pub(crate) async fn show(
     caller: Caller,
     it: ShowObject,
 ) -> Result<ObjectDetail, Problem> {
-    Ok(server.runtime.objects().look_at(token_of(&caller), &it.class, &it.name).await?.into())
+    Ok(server.runtime.objects().look_at(token_of(&caller), &it.class, &it.name).await?)
 }
 
 /// The token of a caller, which shares places with others.
@@ -230,7 +229,7 @@ pub(crate) async fn turns(server: Arc<Server>, it: ListTurns) -> Result<Page<Tur
     let objects = server.runtime.objects();
     let found = objects.look_at_turns(&it.class, &it.name, from, page.limit + 1).await?;
     let next = found.get(page.limit).map(|it| Cursor::Position(it.position).encode());
-    Ok(Page { items: found.iter().take(page.limit).map(TurnEntry::from).collect(), next })
+    Ok(Page { items: found.into_iter().take(page.limit).map(TurnEntry::from).collect(), next })
 }
 
 pub(crate) async fn turn(
@@ -239,7 +238,7 @@ pub(crate) async fn turn(
     it: ShowTurn,
 ) -> Result<TurnDetail, Problem> {
     let (objects, token) = (server.runtime.objects(), token_of(&caller));
-    Ok(objects.look_at_turn(token, &it.class, &it.name, it.turn).await?.into())
+    Ok(objects.look_at_turn(token, &it.class, &it.name, it.turn).await?)
 }
 
 /// The query of an export.

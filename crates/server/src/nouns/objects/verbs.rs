@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use steadfast_api::{
     Operation, Page,
     objects::{ListTurns, ObjectDetail, ObjectEntry, ShowObject, ShowTurn, SqlRows, TurnDetail},
+    rfc3339,
 };
 
 use crate::{
@@ -69,7 +70,7 @@ pub(super) fn show(it: &ObjectDetail) -> String {
 
 fn facts(it: &ObjectDetail) -> String {
     let entry = &it.entry;
-    let mut table = Table::new(&["address", &entry.address]);
+    let mut table = Table::new(&["address", &entry.address.to_string()]);
     let mut fact = |name: &str, text: String| table.row([name.into(), text]);
     fact("turns", format!("{}, kept from {}", entry.turns, it.oldest_turn));
     match &it.damage {
@@ -78,8 +79,8 @@ fn facts(it: &ObjectDetail) -> String {
     }
     fact("in memory", yes(entry.awake).into());
     fact("served", if it.served { "yes" } else { "no: the class of another program" }.into());
-    fact("updated", or_dash(entry.updated_at.as_deref()));
-    fact("created", entry.created_at.clone());
+    fact("updated", or_dash(entry.updated_at.map(rfc3339).as_deref()));
+    fact("created", rfc3339(entry.created_at));
     if let Some(error) = &it.last_error {
         let text = format!("{} of `{}`: {} ({})", error.at, error.input, error.message, error.code);
         fact("last error", text);
