@@ -8,7 +8,7 @@ use serde_json::Value;
 use steadfast_bucket::{Blob, ExpectedContent, ListOptions, Listing, Match, PutOptions};
 use steadfast_core::{
     Error, RemoteObjects, RemoteProgram, RunChange,
-    process::{Decided, Output},
+    process::Decided,
     workflow::{FailureView, Phase, RunView, StartOutcome, Status},
 };
 use steadfast_store::{Clock, StoreError, SystemClock};
@@ -145,18 +145,7 @@ impl RemoteProgram for Connection {
         let (name, id) = named(instance);
         let (type_, data, idempotency_key) = (message_type.into(), Some(data), None);
         let sent = SendInput { name, id, type_, data, idempotency_key };
-        let decision = Connection::send(self, &sent).await?;
-        let outputs = decision.outputs.into_iter().map(|it| Output {
-            action: it.action,
-            message_type: it.type_,
-            data: it.data,
-        });
-        Ok(Decided {
-            version: decision.position,
-            outputs: outputs.collect(),
-            ignored: decision.ignored,
-            repeated: false,
-        })
+        Ok(Connection::send(self, &sent).await?)
     }
 
     async fn put_blob(

@@ -8,8 +8,9 @@ use clap::{
 };
 use serde::{Deserialize, Deserializer, Serialize, de::Error};
 use serde_json::Value;
+pub use steadfast_core::workflow::RunOptions as WorkflowLimits;
 use steadfast_core::workflow::{
-    FailureView, HistoryEntry, Phase, RunItem, RunOptions, RunView, Status, WorkflowCounts,
+    FailureView, HistoryEntry, Phase, RunItem, RunView, Status, WorkflowCounts,
 };
 use utoipa::ToSchema;
 
@@ -257,32 +258,6 @@ pub struct WorkflowEntry {
     pub counts: WorkflowCounts,
     /// The limits of its runs.
     pub limits: WorkflowLimits,
-}
-
-/// Concurrency of the runs, and retention of ended runs in seconds.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct WorkflowLimits {
-    /// Maximum number of executing runs; sleeping runs do not count.
-    pub concurrency: usize,
-    /// Seconds that complete runs are kept.
-    pub keep_complete: u64,
-    /// Seconds that failed runs are kept.
-    pub keep_errored: u64,
-    /// Seconds that terminated runs are kept.
-    pub keep_terminated: u64,
-}
-
-impl From<RunOptions> for WorkflowLimits {
-    fn from(options: RunOptions) -> Self {
-        let RunOptions { concurrency, keep_complete, keep_errored, keep_terminated } = options;
-        Self {
-            concurrency,
-            keep_complete: keep_complete.as_secs(),
-            keep_errored: keep_errored.as_secs(),
-            keep_terminated: keep_terminated.as_secs(),
-        }
-    }
 }
 
 /// A run that was started or found.

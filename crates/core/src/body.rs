@@ -168,6 +168,21 @@ pub(crate) mod optional_millis {
     }
 }
 
+/// Writes a duration as seconds: for `#[serde(with)]`.
+pub(crate) mod seconds {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u64(duration.as_secs())
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        u64::deserialize(from).map(Duration::from_secs)
+    }
+}
+
 /// Writes a value as its text: for `#[serde(with)]`.
 pub(crate) mod text {
     use std::{fmt::Display, str::FromStr};

@@ -143,9 +143,9 @@ pub(crate) async fn workflows(
     _: ListWorkflows,
 ) -> Result<Page<WorkflowEntry>, Problem> {
     let counts = server.runtime.runs().counts().await?;
-    let limits = server.runtime.runs().workflows().map(|(_, options)| options.into());
-    let all = counts.into_iter().zip(limits);
-    Ok(Page::whole(all.map(|(counts, limits)| WorkflowEntry { counts, limits }).collect()))
+    let all = counts.into_iter().zip(server.runtime.runs().workflows());
+    let entry = |(counts, (_, limits))| WorkflowEntry { counts, limits };
+    Ok(Page::whole(all.map(entry).collect()))
 }
 
 pub(crate) async fn list(server: Arc<Server>, it: ListRuns) -> Result<Page<RunItem>, Problem> {
