@@ -308,7 +308,7 @@ impl Walk {
     }
 
     async fn rest(&mut self) {
-        let key = self.send::<k::CreateKey>(&[], json!({})).await.key.access_key_id;
+        let key = self.send::<k::CreateKey>(&[], json!({})).await.key.id;
         self.send::<k::ListKeys>(&[], json!({})).await;
         self.send::<k::RotateKey>(&[&key], json!({"overlapHours": 1})).await;
         self.send::<k::RevokeKey>(&[&key], json!({})).await;

@@ -200,12 +200,12 @@ fn keys_and_tokens_are_listed_without_secrets_and_revoked_once() {
     let one = ListKeys { limit: "1".parse().unwrap(), cursor: None };
     let first = client.send(&one, false).unwrap();
     let second = client.send(&ListKeys { cursor: first.next, ..one }, false).unwrap();
-    assert_ne!(first.items[0].access_key_id, second.items[0].access_key_id);
+    assert_ne!(first.items[0].id, second.items[0].id);
     assert_eq!(second.next, None);
     let listed = client.request(&ListKeys::default(), false).unwrap();
     assert!(!listed.contains(&new.secret_access_key), "{listed}");
-    let revoke = RevokeKey { id: new.key.access_key_id.clone() };
-    assert_eq!(client.send(&revoke, false).unwrap().access_key_id, new.key.access_key_id);
+    let revoke = RevokeKey { id: new.key.id.clone() };
+    assert_eq!(client.send(&revoke, false).unwrap().access_key_id, new.key.id);
     assert_fails(&client, &revoke, Code::KeyNotFound);
     let member = CreateToken {
         role: Role::Member,
