@@ -13,7 +13,7 @@ use std::{sync::Arc, time::Duration};
 use steadfast_api::{
     Code, Operation, Page, RouteScope,
     buckets::{
-        Blob, BlobPage, Bucket, BucketEvent, BucketRule, CorsRule, DeleteBlob, DeleteBucket,
+        BlobPage, Bucket, BucketEvent, BucketRule, CorsRule, DeleteBlob, DeleteBucket,
         DeleteBucketRule, DeleteCorsRule, DeleteLifecycleRule, Deleted, LifecycleRule, ListBlobs,
         ListBucketEvents, ListBucketRules, ListBuckets, ListCorsRules, ListLifecycleRules,
         PresignBlob, PresignMethod, PresignedUrl, PutBucket, PutBucketRule, PutCorsRule,
@@ -357,7 +357,7 @@ pub(crate) async fn list_blobs(server: Arc<Server>, it: ListBlobs) -> Result<Blo
     };
     let listing = server.buckets()?.list(&BucketName::new(&it.place.bucket)?, &options).await?;
     Ok(BlobPage {
-        items: listing.blobs.into_iter().map(Blob::from).collect(),
+        items: listing.blobs,
         prefixes: listing.prefixes,
         next: listing.next.map(|it| Cursor::Name(it).encode()),
     })

@@ -171,7 +171,7 @@ fn blobs_are_listed_by_level_and_their_events_are_listed_newest_first() {
         client.send(&list, false).unwrap()
     };
     let top = level("");
-    assert_eq!((&top.prefixes[..], &*top.items[0].key), (&["in/".to_owned()][..], "top"));
+    assert_eq!((&top.prefixes[..], top.items[0].key.as_str()), (&["in/".to_owned()][..], "top"));
     assert_eq!((level("in/").items[0].size, level("none").items.len()), (5, 0));
     let all = ListBlobs { place: place(""), ..ListBlobs::default() };
     assert_eq!(client.send(&all, false).unwrap().items.len(), 2);
