@@ -79,7 +79,8 @@ pub struct Blob {
     pub(crate) parts: Vec<(u64, u64)>,
 }
 
-/// A blob, without its parts and its other checksums.
+/// A blob.
+// Without its parts, its other checksums and the headers of its attributes.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
