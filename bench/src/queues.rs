@@ -193,7 +193,7 @@ async fn one_by_one(app: &Runtime, counter: &Counter) -> f64 {
 async fn drained<T>(app: &Runtime, queue: Queue<T>, counter: &Counter) {
     counter.all.notified().await;
     while let view = app.queues().show(queue.name()).await.expect("shown")
-        && (0 < view.depth.ready || 0 < view.running)
+        && (0 < view.ready || 0 < view.running)
     {
         tokio::task::yield_now().await;
     }

@@ -121,9 +121,7 @@ async fn a_message_that_crashes_the_process_is_buried(queue: &'static str) {
     let dead = program.queues().peek(&dead, PeekState::Pending, None, 10).await.unwrap();
     let told: Vec<_> = dead
         .iter()
-        .map(|it| {
-            (it.message.position, it.attempts_before, it.from.as_deref(), it.last_error.as_deref())
-        })
+        .map(|it| (it.id, it.attempts_before, it.from.as_deref(), it.last_error.as_deref()))
         .collect();
     assert_eq!(told, [(ids[3], 3, Some(queue), Some("the process ended during attempt 3"))]);
     program.stop().await;

@@ -2,14 +2,13 @@
 
 use clap::{Args, builder::FalseyValueParser};
 use serde::{Deserialize, Serialize};
-use steadfast_bucket::{AccessKey, KeyInfo, KeyScope};
-use steadfast_store::Timestamp;
+pub use steadfast_bucket::KeyInfo as Key;
+use steadfast_bucket::{AccessKey, KeyScope};
 use utoipa::ToSchema;
 
 use crate::{
     Page,
     operation::{operation, requests},
-    rfc3339,
 };
 
 /// Create an access key for the S3 API. Its secret is shown once.
@@ -67,33 +66,6 @@ requests! {
     } => RevokedKey, Delete "/v1/keys/{id}", Admin, scope None, errors [KeyNotFound];
 }
 
-/// An access key, without its secret.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Key {
-    /// Its id.
-    pub access_key_id: String,
-    /// Its name; null for none.
-    pub name: Option<String>,
-    /// The only bucket that it allows; null for all.
-    pub bucket: Option<String>,
-    /// Prefix of the keys that it allows; null for all.
-    pub prefix: Option<String>,
-    /// Whether it allows only reads.
-    pub read_only: bool,
-    /// The organization that it belongs to; null for none.
-    pub organization: Option<String>,
-    /// When it was created.
-    #[schema(format = DateTime)]
-    pub created_at: String,
-    /// When it expires; null for never.
-    #[schema(format = DateTime)]
-    pub expires_at: Option<String>,
-    /// When it was last used, to the minute; null for never, and for a new key.
-    #[schema(format = DateTime)]
-    pub last_used_at: Option<String>,
-}
-
 /// A new access key. The secret cannot be read again.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -131,34 +103,6 @@ impl From<CreateKey> for KeyScope {
 impl std::fmt::Debug for NewKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("NewKey").field("key", &self.key).finish_non_exhaustive()
-    }
-}
-
-impl From<KeyInfo> for Key {
-    fn from(key: KeyInfo) -> Self {
-        Self {
-            last_used_at: key.last_used_at.map(rfc3339),
-            ..Self::of(key.id, key.scope, key.created_at)
-        }
-    }
-}
-
-impl Key {
-    fn of(access_key_id: String, scope: KeyScope, created_at: Timestamp) -> Self {
-        let KeyScope { name, bucket, prefix, read_only, organization, expires_at } = scope;
-        let expires_at = expires_at.map(|it| rfc3339(Timestamp(it)));
-        let created_at = rfc3339(created_at);
-        Self {
-            access_key_id,
-            name,
-            bucket,
-            prefix,
-            read_only,
-            organization,
-            created_at,
-            expires_at,
-            last_used_at: None,
-        }
     }
 }
 

@@ -33,7 +33,6 @@ pub use self::{
         connect, payload,
     },
     delivery::DeliveryState,
-    json::JsonText,
     operation::{
         InvalidRequest, Method, Operation, OperationInfo, RawRequest, ReceivedRequest, RouteScope,
         TypeSchema,
@@ -43,5 +42,5 @@ pub use self::{
     problem::ProblemBody,
     time::{read_time, rfc3339},
 };
-pub use steadfast_core::Role;
+pub use steadfast_core::{JsonText, Role};
 pub use steadfast_store::Code;

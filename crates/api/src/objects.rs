@@ -2,24 +2,22 @@
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
-pub use steadfast_core::object::{
-    ClassView as ObjectClass, ConnectionView as ConnectionEntry, LastFailure as FailureEntry,
-    Rows as SqlRows, SchemaChange as SchemaEntry, SkippedTable as SkippedEntry,
-    TableView as TableEntry,
+use serde_json::Value;
+pub use steadfast_core::{
+    Alarm as AlarmEntry,
+    object::{
+        Changes as TurnDetail, ClassView as ObjectClass, ConnectionView as ConnectionEntry,
+        LastFailure as FailureEntry, ObjectItem as ObjectEntry, ObjectView as ObjectDetail,
+        RowChange as RowEntry, Rows as SqlRows, SchemaChange as SchemaEntry,
+        SkippedTable as SkippedEntry, TableView as TableEntry, TurnView as TurnEntry,
+    },
 };
-use steadfast_core::{
-    Alarm,
-    object::{Changes, ObjectView, RowChange},
-};
-use steadfast_store::{ObjectSummary, TurnSummary};
 use utoipa::ToSchema;
 
 use crate::{
     JsonText, Page,
-    json::json_value,
+    json::{json_text, json_value},
     operation::{like, operation, requests},
-    rfc3339,
 };
 
 requests! {
@@ -72,7 +70,7 @@ pub struct CallObject {
     #[serde(skip)]
     pub message: String,
     /// Message body: JSON, or @FILE
-    #[arg(long, env = "STEADFAST_BODY", value_name = "JSON")]
+    #[arg(long, env = "STEADFAST_BODY", value_name = "JSON", value_parser = json_text)]
     pub body: Option<JsonText>,
     /// Idempotency key: a repetition within 24 hours changes nothing and gets the first reply
     #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
@@ -140,231 +138,9 @@ requests! {
         errors [InvalidName, ClassNotFound, ObjectNotFound, TurnNotFound, SqlFailed];
 }
 
-/// An object in a list.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ObjectEntry {
-    /// 32 hexadecimal digits, computed from the address.
-    pub id: String,
-    /// `object/class/name`.
-    pub address: String,
-    /// The name within the class.
-    pub name: String,
-    /// Number of turns.
-    pub turns: i64,
-    /// Whether it is in memory.
-    pub awake: bool,
-    /// When its last turn was committed; null if that turn is no longer kept.
-    #[schema(format = DateTime)]
-    pub updated_at: Option<String>,
-    /// When its name was first used.
-    #[schema(format = DateTime)]
-    pub created_at: String,
-}
-
-impl ObjectEntry {
-    /// The wire form.
-    pub fn of(summary: &ObjectSummary, awake: bool) -> Self {
-        Self {
-            id: summary.address.id().to_string(),
-            address: summary.address.to_string(),
-            name: summary.address.name().into(),
-            turns: summary.head.seq,
-            awake,
-            updated_at: summary.updated_at.map(rfc3339),
-            created_at: rfc3339(summary.created_at),
-        }
-    }
-}
-
-/// An object, with all but its rows.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ObjectDetail {
-    /// Its entry in the list.
-    #[serde(flatten)]
-    pub entry: ObjectEntry,
-    /// Its class.
-    pub class: String,
-    /// Whether this server serves its class.
-    pub served: bool,
-    /// The oldest turn whose state can be read, within the last 2,000 turns.
-    pub oldest_turn: i64,
-    /// Bytes of its database.
-    pub bytes: usize,
-    /// Its tables, by name; the runtime's own come last.
-    pub tables: Vec<TableEntry>,
-    /// Its alarms in due order; failed ones last.
-    pub alarms: Vec<AlarmEntry>,
-    /// Its live connections.
-    pub connections: Vec<ConnectionEntry>,
-    /// The last failure of a turn since the server started. Alarms have their own error.
-    pub last_error: Option<FailureEntry>,
-    /// Damage of its stored data. Its size, tables and alarms are unknown then.
-    pub damage: Option<String>,
-}
-
-/// An alarm of an object.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AlarmEntry {
-    /// Its name.
-    pub name: String,
-    /// The time for which it was set.
-    #[schema(format = DateTime)]
-    pub due_at: String,
-    /// When it fires: at that time, or later if an attempt failed.
-    #[schema(format = DateTime)]
-    pub ring_at: String,
-    /// The message that it delivers.
-    pub message: String,
-    /// Its period in milliseconds, if it is repeated.
-    pub every_ms: Option<u64>,
-    /// How missed times are handled: once, each or skip.
-    pub catch_up: String,
-    /// Failed attempts.
-    pub attempts: u32,
-    /// Whether all attempts failed.
-    pub failed: bool,
-    /// The error of the last attempt.
-    pub error: Option<String>,
-}
-
 /// The result of a deletion.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Deleted {
     /// Always true.
     pub deleted: bool,
-}
-
-impl From<ObjectView> for ObjectDetail {
-    fn from(view: ObjectView) -> Self {
-        let ObjectView { summary, served, awake, oldest_turn, last_failure, inside } = view;
-        let (inside, damage) = match inside {
-            Ok(inside) => (inside, None),
-            Err(damage) => (Default::default(), Some(damage)),
-        };
-        Self {
-            entry: ObjectEntry::of(&summary, awake),
-            class: summary.address.class().into(),
-            served,
-            oldest_turn,
-            bytes: inside.bytes,
-            tables: inside.tables,
-            alarms: inside.alarms.into_iter().map(AlarmEntry::from).collect(),
-            connections: inside.connections,
-            last_error: last_failure,
-            damage,
-        }
-    }
-}
-
-impl From<Alarm> for AlarmEntry {
-    fn from(alarm: Alarm) -> Self {
-        Self {
-            due_at: rfc3339(alarm.due_at),
-            ring_at: rfc3339(alarm.ring_at),
-            every_ms: alarm.every.map(crate::time::millis),
-            catch_up: alarm.catch_up.tag().into(),
-            name: alarm.name,
-            message: alarm.message,
-            attempts: alarm.attempts,
-            failed: alarm.failed,
-            error: alarm.error,
-        }
-    }
-}
-
-/// A turn in a timeline.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct TurnEntry {
-    /// Its number, from 1.
-    pub turn: i64,
-    /// When it was committed.
-    #[schema(format = DateTime)]
-    pub at: String,
-    /// The name of the message.
-    pub input: String,
-    /// Stored bytes of its changes.
-    pub bytes: i64,
-    /// Messages that it sent.
-    pub sent: u32,
-    /// The `globalPosition` of the delivered message; null for a call.
-    pub cause: Option<i64>,
-}
-
-impl From<&TurnSummary> for TurnEntry {
-    fn from(turn: &TurnSummary) -> Self {
-        Self {
-            turn: turn.seq,
-            at: rfc3339(turn.at),
-            input: turn.input.to_string(),
-            bytes: turn.bytes,
-            sent: turn.sent,
-            cause: turn.cause,
-        }
-    }
-}
-
-/// The changes of one turn.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct TurnDetail {
-    /// Its entry in the timeline.
-    #[serde(flatten)]
-    pub entry: TurnEntry,
-    /// Tables, indexes, views and triggers that were created, changed or removed, without the
-    /// runtime's own.
-    pub schema: Vec<SchemaEntry>,
-    /// Rows that were added, changed or removed, at most 100; those of the runtime's own tables
-    /// come last.
-    pub changes: Vec<RowEntry>,
-    /// Whether more rows changed.
-    pub truncated: bool,
-    /// Tables that were not compared, such as those with more than 10,000 rows. Virtual tables
-    /// never are.
-    pub skipped: Vec<SkippedEntry>,
-}
-
-/// A row before and after a turn.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct RowEntry {
-    /// Its table.
-    pub table: String,
-    /// Whether the table is the runtime's own.
-    pub system: bool,
-    /// The primary key of the row, or its row id.
-    #[schema(value_type = Object)]
-    pub key: Map<String, Value>,
-    /// The columns, in the order of the table.
-    pub columns: Vec<String>,
-    /// The row before, by column; null if it was added.
-    #[schema(value_type = Option<Object>)]
-    pub before: Option<Map<String, Value>>,
-    /// The row after; null if it was removed.
-    #[schema(value_type = Option<Object>)]
-    pub after: Option<Map<String, Value>>,
-}
-
-impl From<Changes> for TurnDetail {
-    fn from(changes: Changes) -> Self {
-        let Changes { turn, schema, rows, skipped, truncated } = changes;
-        Self {
-            entry: TurnEntry::from(&turn),
-            schema,
-            changes: rows.into_iter().map(RowEntry::from).collect(),
-            truncated,
-            skipped,
-        }
-    }
-}
-
-impl From<RowChange> for RowEntry {
-    fn from(row: RowChange) -> Self {
-        let RowChange { table, system, columns, key, before, after } = row;
-        let named = |cells: Vec<Value>| columns.iter().cloned().zip(cells).collect();
-        let (before, after) = (before.map(named), after.map(named));
-        Self { table, system, key, columns, before, after }
-    }
 }

@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use steadfast_core::process::{Decided, Output};
+pub use steadfast_core::process::Decided as Decision;
 use steadfast_store::StreamSummary;
 use utoipa::ToSchema;
 
@@ -160,59 +160,4 @@ pub struct InstanceDetail {
     pub items: Vec<Message>,
     /// The cursor of the next page; null at the end.
     pub next: Option<String>,
-}
-
-/// A message of a process.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct Reply {
-    /// Its type.
-    #[serde(rename = "type")]
-    pub type_: String,
-    /// Its data.
-    pub data: Value,
-}
-
-/// The decision on an input. A repetition with the same key gets the same decision.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct Decision {
-    /// The position of the input in its stream.
-    pub position: i64,
-    /// The outputs of the decision, in order.
-    pub outputs: Vec<DecisionOutput>,
-    /// The answer, if the process gave one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reply: Option<Reply>,
-    /// Whether the input arrived after the end and was only recorded.
-    pub ignored: bool,
-}
-
-/// One output of a decision.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct DecisionOutput {
-    /// The action: reply, send, publish, schedule or complete.
-    pub action: String,
-    /// Its type.
-    #[serde(rename = "type")]
-    pub type_: String,
-    /// Its data.
-    pub data: Value,
-}
-
-impl From<&Decided> for Decision {
-    fn from(decided: &Decided) -> Self {
-        let reply = decided.reply();
-        let reply = reply.map(|it| Reply { type_: it.message_type.clone(), data: it.data.clone() });
-        let outputs =
-            decided.outputs.iter().map(|Output { action, message_type, data }| DecisionOutput {
-                action: action.clone(),
-                type_: message_type.clone(),
-                data: data.clone(),
-            });
-        Self {
-            position: decided.version,
-            outputs: outputs.collect(),
-            reply,
-            ignored: decided.ignored,
-        }
-    }
 }

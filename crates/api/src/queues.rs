@@ -1,20 +1,24 @@
 //! Queues: list, settings, pause, send, pull, dead letters.
 
-use clap::{Args, ValueEnum};
+use clap::{
+    Args,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
 use serde::{Deserialize, Serialize};
-pub use steadfast_core::queue::Sample as QueueSample;
+pub use steadfast_core::queue::{
+    PeekState as MessageState, QueueMessageView as QueueMessage, QueueView as Queue,
+    Sample as QueueSample,
+};
 use steadfast_core::{
     QueueSettings,
-    queue::{
-        AckResult, LeasedMessage, PeekState, QueueMessageView, QueueView, Rates,
-        RedriveResult as Moved,
-    },
+    queue::{AckResult, LeasedMessage, RedriveResult as Moved},
 };
 use steadfast_store::Position;
 use utoipa::ToSchema;
 
 use crate::{
     JsonText, Page,
+    json::json_text,
     operation::{like, operation, requests},
     rfc3339,
 };
@@ -67,10 +71,16 @@ requests! {
         queue: String,
     } with {
         /// Filter by state
-        #[arg(long, env = "STEADFAST_STATE", value_enum, default_value_t)]
+        #[arg(long, env = "STEADFAST_STATE", value_parser = states(), default_value = "pending")]
         pub state: MessageState,
     } => Page<QueueMessage>, Get "/v1/queues/{queue}/messages", Viewer, scope Queue(queue) Read,
         errors [InvalidName, QueueNotFound];
+}
+
+/// The states of a message, for the command line.
+fn states() -> impl TypedValueParser<Value = MessageState> {
+    let names = PossibleValuesParser::new(MessageState::ALL.map(MessageState::name));
+    names.try_map(|it| it.parse::<MessageState>())
 }
 
 /// Send one message, or up to 1,000 in one commit. They are durable when the response arrives. The
@@ -82,7 +92,8 @@ pub struct SendMessages {
     #[serde(skip)]
     pub queue: String,
     /// Message body: JSON, or @FILE
-    #[arg(long, env = "STEADFAST_BODY", value_name = "JSON", required = true)]
+    #[arg(long, env = "STEADFAST_BODY", value_name = "JSON", required = true,
+        value_parser = json_text)]
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub body: Option<JsonText>,
     /// Delay before the message may be delivered, at most a year
@@ -193,7 +204,7 @@ requests! {
         queue: String,
     } with {
         /// Filter by state: pending or dead
-        #[arg(long, env = "STEADFAST_STATE", value_enum)]
+        #[arg(long, env = "STEADFAST_STATE", value_parser = states())]
         #[serde(skip_serializing_if = "Option::is_none")]
         pub state: Option<MessageState>,
         /// Only the message with this id; may be repeated
@@ -253,7 +264,7 @@ pub struct EditMessage {
     #[serde(skip)]
     pub id: Position,
     /// New message body: JSON, or @FILE
-    #[arg(long, env = "STEADFAST_BODY", value_name = "JSON")]
+    #[arg(long, env = "STEADFAST_BODY", value_name = "JSON", value_parser = json_text)]
     pub body: JsonText,
     /// Target queue, instead of the one that the message was sent to
     #[arg(long, env = "STEADFAST_TO", value_name = "QUEUE")]
@@ -267,102 +278,6 @@ pub struct EditMessage {
 operation!(EditMessage => Edited, Post "/v1/queues/{queue}/messages/{id}/edit" (queue, id),
     Operator, scope None, key idempotency_key,
     errors [InvalidName, QueueNotFound, InvalidInput, MessageNotFound]);
-
-/// The state of a message in a queue.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize, ToSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-#[expect(missing_docs, reason = "each would take a line of the help")]
-pub enum MessageState {
-    #[default]
-    Pending,
-    InFlight,
-    Dead,
-}
-
-impl MessageState {
-    /// The state as text.
-    pub fn name(self) -> &'static str {
-        PeekState::from(self).name()
-    }
-}
-
-impl From<MessageState> for PeekState {
-    fn from(it: MessageState) -> Self {
-        match it {
-            MessageState::Pending => Self::Pending,
-            MessageState::InFlight => Self::InFlight,
-            MessageState::Dead => Self::Dead,
-        }
-    }
-}
-
-impl From<PeekState> for MessageState {
-    fn from(it: PeekState) -> Self {
-        match it {
-            PeekState::Pending => Self::Pending,
-            PeekState::InFlight => Self::InFlight,
-            PeekState::Dead => Self::Dead,
-        }
-    }
-}
-
-/// A queue.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Queue {
-    /// Its name.
-    pub name: String,
-    /// How its messages are delivered.
-    pub settings: QueueSettings,
-    /// Whether it is paused.
-    pub paused: bool,
-    /// Whether the program has a consumer for it.
-    pub consumed: bool,
-    /// Messages that are waiting or in flight.
-    pub depth: u64,
-    /// Messages that may be delivered now.
-    pub ready: u64,
-    /// Messages that may be delivered later.
-    pub delayed: u64,
-    /// Messages that a consumer holds.
-    pub in_flight: u64,
-    /// Dead letters of this queue.
-    pub dead: u64,
-    /// Age of the oldest message that is waiting or in flight; null if there is none.
-    pub oldest_age_ms: Option<u64>,
-    /// Messages per second over the last minute.
-    pub rates: Rates,
-    /// Earlier depths, oldest first.
-    pub history: Vec<QueueSample>,
-}
-
-/// A message in a queue.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct QueueMessage {
-    /// Its id.
-    pub id: String,
-    /// The body.
-    pub body: JsonText,
-    /// Attempts in this queue so far.
-    pub attempts: u32,
-    /// Attempts before it was moved to this queue.
-    pub attempts_before: u32,
-    /// When it was sent.
-    #[schema(format = DateTime)]
-    pub enqueued_at: String,
-    /// When it may be delivered, or when its lease ends; null if it is dead.
-    #[schema(format = DateTime)]
-    pub due_at: Option<String>,
-    /// Its state.
-    pub state: MessageState,
-    /// The queue that it was sent to, if it is another one.
-    pub from: Option<String>,
-    /// The error of the last attempt.
-    pub last_error: Option<String>,
-}
 
 /// The ids of messages that were sent.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -437,41 +352,6 @@ pub struct Redriven {
 pub struct Edited {
     /// The id of the new message.
     pub id: String,
-}
-
-impl From<QueueView> for Queue {
-    fn from(view: QueueView) -> Self {
-        Self {
-            depth: view.depth.waiting(),
-            ready: view.ready(),
-            delayed: view.depth.delayed,
-            in_flight: view.in_flight(),
-            dead: view.depth.dead,
-            oldest_age_ms: view.oldest_age.map(crate::time::millis),
-            name: view.name,
-            settings: view.settings,
-            paused: view.paused,
-            consumed: view.consumed,
-            rates: view.rates,
-            history: view.history,
-        }
-    }
-}
-
-impl From<QueueMessageView> for QueueMessage {
-    fn from(it: QueueMessageView) -> Self {
-        Self {
-            id: it.message.position.to_string(),
-            body: (&it.message.data).into(),
-            attempts: it.attempts,
-            attempts_before: it.attempts_before,
-            enqueued_at: rfc3339(it.message.created_at),
-            due_at: it.due_at.map(rfc3339),
-            state: it.state.into(),
-            from: it.from,
-            last_error: it.last_error,
-        }
-    }
 }
 
 impl From<&LeasedMessage> for PulledMessage {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use steadfast_bucket::{Blob, ExpectedContent, ListOptions, Listing, Match, PutOptions};
 use steadfast_core::{
     Error, RemoteObjects, RemoteProgram, RunChange,
-    process::{Decided, Output},
+    process::Decided,
     workflow::{FailureView, Phase, RunView, StartOutcome, Status},
 };
 use steadfast_store::{Clock, StoreError, SystemClock};
@@ -145,18 +145,7 @@ impl RemoteProgram for Connection {
         let (name, id) = named(instance);
         let (type_, data, idempotency_key) = (message_type.into(), Some(data), None);
         let sent = SendInput { name, id, type_, data, idempotency_key };
-        let decision = Connection::send(self, &sent).await?;
-        let outputs = decision.outputs.into_iter().map(|it| Output {
-            action: it.action,
-            message_type: it.type_,
-            data: it.data,
-        });
-        Ok(Decided {
-            version: decision.position,
-            outputs: outputs.collect(),
-            ignored: decision.ignored,
-            repeated: false,
-        })
+        Ok(Connection::send(self, &sent).await?)
     }
 
     async fn put_blob(
@@ -200,9 +189,8 @@ impl RemoteProgram for Connection {
         let request = request.body(payload(bytes.to_vec())).map_err(invalid)?;
         let answer = self.bytes(request).await?;
         let unreadable = |reason: String| ApiError::Unreadable { url: self.url(), reason };
-        let written: crate::buckets::Blob = serde_json::from_str(&String::from_utf8_lossy(&answer))
-            .map_err(|it| unreadable(it.to_string()))?;
-        Ok(written.try_into().map_err(unreadable)?)
+        let written = serde_json::from_str(&String::from_utf8_lossy(&answer));
+        Ok(written.map_err(|it| unreadable(it.to_string()))?)
     }
 
     async fn get_blob(&self, blob: (&str, &str)) -> Result<Option<Vec<u8>>, StoreError> {
@@ -232,9 +220,7 @@ impl RemoteProgram for Connection {
             cursor: list.after.clone(),
         };
         let page = Connection::send(self, &operation).await?;
-        let unreadable = |reason: String| ApiError::Unreadable { url: self.url(), reason };
-        let blobs: Result<Vec<Blob>, String> = page.items.into_iter().map(Blob::try_from).collect();
-        Ok(Listing { blobs: blobs.map_err(unreadable)?, prefixes: page.prefixes, next: page.next })
+        Ok(Listing { blobs: page.items, prefixes: page.prefixes, next: page.next })
     }
 }
 

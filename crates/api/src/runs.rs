@@ -8,13 +8,15 @@ use clap::{
 };
 use serde::{Deserialize, Deserializer, Serialize, de::Error};
 use serde_json::Value;
+pub use steadfast_core::workflow::RunOptions as WorkflowLimits;
 use steadfast_core::workflow::{
-    FailureView, HistoryEntry, Phase, RunItem, RunOptions, RunView, Status, WorkflowCounts,
+    FailureView, HistoryEntry, Phase, RunItem, RunView, Status, WorkflowCounts,
 };
 use utoipa::ToSchema;
 
 use crate::{
     JsonText, Page,
+    json::json_text,
     operation::{like, operation, requests},
 };
 
@@ -63,7 +65,7 @@ pub struct StartRun {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// Input of the workflow: JSON, or @FILE
-    #[arg(long, env = "STEADFAST_INPUT", value_name = "JSON")]
+    #[arg(long, env = "STEADFAST_INPUT", value_name = "JSON", value_parser = json_text)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<JsonText>,
     /// Seconds to wait for the end, at most 60
@@ -190,7 +192,8 @@ pub struct SendEvent {
     #[arg(value_name = "TYPE")]
     pub event: String,
     /// Payload: JSON, or @FILE
-    #[arg(long, env = "STEADFAST_PAYLOAD", value_name = "JSON", default_value = "null")]
+    #[arg(long, env = "STEADFAST_PAYLOAD", value_name = "JSON", default_value = "null",
+        value_parser = json_text)]
     pub payload: JsonText,
     /// Idempotency key: a repetition within 24 hours changes nothing and gets the first answer
     #[arg(long, env = "STEADFAST_IDEMPOTENCY_KEY", value_name = "KEY")]
@@ -255,32 +258,6 @@ pub struct WorkflowEntry {
     pub counts: WorkflowCounts,
     /// The limits of its runs.
     pub limits: WorkflowLimits,
-}
-
-/// Concurrency of the runs, and retention of ended runs in seconds.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct WorkflowLimits {
-    /// Maximum number of executing runs; sleeping runs do not count.
-    pub concurrency: usize,
-    /// Seconds that complete runs are kept.
-    pub keep_complete: u64,
-    /// Seconds that failed runs are kept.
-    pub keep_errored: u64,
-    /// Seconds that terminated runs are kept.
-    pub keep_terminated: u64,
-}
-
-impl From<RunOptions> for WorkflowLimits {
-    fn from(options: RunOptions) -> Self {
-        let RunOptions { concurrency, keep_complete, keep_errored, keep_terminated } = options;
-        Self {
-            concurrency,
-            keep_complete: keep_complete.as_secs(),
-            keep_errored: keep_errored.as_secs(),
-            keep_terminated: keep_terminated.as_secs(),
-        }
-    }
 }
 
 /// A run that was started or found.

@@ -51,8 +51,9 @@ impl Attributes {
     }
 }
 
-/// A blob in a bucket.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A blob in a bucket. In the API it is a `BlobJson`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "BlobJson", try_from = "BlobJson")]
 pub struct Blob {
     /// Its key.
     pub key: BlobKey,
@@ -78,34 +79,89 @@ pub struct Blob {
     pub(crate) parts: Vec<(u64, u64)>,
 }
 
-impl Blob {
-    /// A blob that a remote server describes, without its parts and other checksums; `None` if
-    /// `version` is not a version.
-    pub fn from_remote(
-        key: BlobKey,
-        (size, sequence, modified_at): (u64, i64, Timestamp),
-        (etag, version): (String, &str),
-        attributes: Attributes,
-        (crc32, sha256): (u32, Option<[u8; 32]>),
-    ) -> Option<Self> {
-        let content = ContentId::from_hex(version)?;
-        let (more, parts) = (Checksums::default(), Vec::new());
-        let blob = Self {
-            key,
-            size,
-            etag,
-            sequence,
-            modified_at,
-            attributes,
-            crc32,
-            sha256,
-            more,
-            content,
-            parts,
-        };
-        Some(blob)
-    }
+/// A blob.
+// Without its parts, its other checksums and the headers of its attributes.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+struct BlobJson {
+    /// Its key.
+    key: String,
+    /// Size in bytes.
+    size: u64,
+    /// The ETag of its content.
+    etag: String,
+    /// When it was written.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    modified_at: Timestamp,
+    /// Its media type, if the writer sent one.
+    content_type: Option<String>,
+    /// The number of the write in the sequence of its key.
+    sequence: i64,
+    /// Identifies this write of the key.
+    version: String,
+    /// User metadata.
+    metadata: BTreeMap<String, String>,
+    /// The CRC-32 of its bytes, 8 hexadecimal digits.
+    crc32: String,
+    /// The SHA-256 of its bytes, 64 hexadecimal digits; null if it was not computed.
+    sha256: Option<String>,
+}
 
+impl From<Blob> for BlobJson {
+    fn from(it: Blob) -> Self {
+        Self {
+            key: it.key.to_string(),
+            size: it.size,
+            modified_at: it.modified_at,
+            sequence: it.sequence,
+            version: it.version(),
+            etag: it.etag,
+            content_type: it.attributes.content_type,
+            metadata: it.attributes.metadata,
+            crc32: format!("{:08x}", it.crc32),
+            sha256: it.sha256.map(|it| HEXLOWER.encode(&it)),
+        }
+    }
+}
+
+/// Fails with the name of the field that cannot be parsed.
+impl TryFrom<BlobJson> for Blob {
+    type Error = String;
+
+    fn try_from(it: BlobJson) -> Result<Self, String> {
+        let wrong =
+            |field: &str, value: &str| format!("`{value}` is not a valid {field} of a blob");
+        let sha256 = it.sha256.map(|text| unhex(&text).ok_or_else(|| wrong("sha256", &text)));
+        let (content_type, metadata) = (it.content_type, it.metadata);
+        Ok(Self {
+            key: BlobKey::new(&it.key).map_err(|error| error.to_string())?,
+            size: it.size,
+            etag: it.etag,
+            sequence: it.sequence,
+            modified_at: it.modified_at,
+            attributes: Attributes { content_type, metadata, ..Attributes::default() },
+            crc32: u32::from_str_radix(&it.crc32, 16).map_err(|_| wrong("crc32", &it.crc32))?,
+            sha256: sha256.transpose()?,
+            more: Checksums::default(),
+            content: ContentId::from_hex(&it.version)
+                .ok_or_else(|| wrong("version", &it.version))?,
+            parts: Vec::new(),
+        })
+    }
+}
+
+#[cfg(feature = "openapi")]
+impl utoipa::PartialSchema for Blob {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+        BlobJson::schema()
+    }
+}
+
+#[cfg(feature = "openapi")]
+impl utoipa::ToSchema for Blob {}
+
+impl Blob {
     /// Identifies this write of the key.
     pub fn version(&self) -> String {
         self.content.to_string()

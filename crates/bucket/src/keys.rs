@@ -115,17 +115,53 @@ pub struct AccessKey {
     pub created_at: Timestamp,
 }
 
-/// An access key without its secret.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An access key, without its secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = Key))]
 pub struct KeyInfo {
-    /// Public id.
+    /// Its id.
+    #[serde(rename = "accessKeyId")]
     pub id: String,
-    /// Permissions.
-    pub scope: KeyScope,
-    /// Time of creation.
+    /// Its name; null for none.
+    pub name: Option<String>,
+    /// The only bucket that it allows; null for all.
+    pub bucket: Option<String>,
+    /// Prefix of the keys that it allows; null for all.
+    pub prefix: Option<String>,
+    /// Whether it allows only reads.
+    pub read_only: bool,
+    /// The organization that it belongs to; null for none.
+    pub organization: Option<String>,
+    /// When it was created.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub created_at: Timestamp,
-    /// When it was last used, if that is listed.
+    /// When it expires; null for never.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
+    pub expires_at: Option<Timestamp>,
+    /// When it was last used, to the minute; null for never, and for a new key.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub last_used_at: Option<Timestamp>,
+}
+
+impl KeyInfo {
+    /// A key that was not used yet.
+    pub fn of(id: String, scope: KeyScope, created_at: Timestamp) -> Self {
+        let KeyScope { name, bucket, prefix, read_only, organization, expires_at } = scope;
+        let (expires_at, last_used_at) = (expires_at.map(Timestamp), None);
+        Self {
+            id,
+            name,
+            bucket,
+            prefix,
+            read_only,
+            organization,
+            created_at,
+            expires_at,
+            last_used_at,
+        }
+    }
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -259,8 +295,8 @@ pub async fn find_key(
         return Ok(None);
     }
     let secret = seal.open(&identity_of(&entry), &row.secret)?;
-    let KeyInfo { id, scope, created_at, .. } = info_of(&found, row);
-    Ok(Some(AccessKey { id, secret, scope, created_at }))
+    let (id, created_at) = origin_of(&found, &row);
+    Ok(Some(AccessKey { id, secret, scope: row.scope, created_at }))
 }
 
 /// Access keys in the order of their ids, after one of them, with their last uses.
@@ -276,7 +312,8 @@ pub async fn list_keys(
         let Some(row) = found.parse()? else { continue };
         let used = store.entry(&EntryKey::new(USED, found.entry.key())?).await?;
         let last_used_at = used.map(|it| it.changed_at);
-        listed.push(KeyInfo { last_used_at, ..info_of(&found, row) });
+        let (id, created_at) = origin_of(&found, &row);
+        listed.push(KeyInfo { last_used_at, ..KeyInfo::of(id, row.scope, created_at) });
     }
     Ok(listed)
 }
@@ -301,8 +338,8 @@ pub async fn older_keys(store: &dyn Store, before: Timestamp) -> Result<Vec<Stri
         for found in &page {
             match found.parse() {
                 Ok(row) => {
-                    let key = row.map(|it| info_of(found, it));
-                    older.extend(key.filter(|it| it.created_at < before).map(|it| it.id));
+                    let key = row.map(|it| origin_of(found, &it));
+                    older.extend(key.filter(|it| it.1 < before).map(|it| it.0));
                 }
                 Err(error) => tracing::warn!(%error, "an access key cannot be read"),
             }
@@ -366,11 +403,8 @@ fn pages(store: &dyn Store) -> Pages<'_> {
     Pages::new(store, KEYS.to_owned(), EntryRange::prefix(b""))
 }
 
-fn info_of(entry: &Entry, row: KeyRow) -> KeyInfo {
-    KeyInfo {
-        id: String::from_utf8_lossy(entry.entry.key()).into_owned(),
-        created_at: row.created_at.map_or(entry.changed_at, Timestamp),
-        scope: row.scope,
-        last_used_at: None,
-    }
+/// The id of a key, and the time of its creation.
+fn origin_of(entry: &Entry, row: &KeyRow) -> (String, Timestamp) {
+    let id = String::from_utf8_lossy(entry.entry.key()).into_owned();
+    (id, row.created_at.map_or(entry.changed_at, Timestamp))
 }

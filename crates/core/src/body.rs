@@ -5,11 +5,11 @@
 //!
 //! Times in the API: RFC 3339, UTC, milliseconds.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use serde_json::Value;
-use steadfast_store::{StoreError, Timestamp};
+use serde_json::{Value, value::RawValue};
+use steadfast_store::{InvalidInput, Json, StoreError, Timestamp};
 
 /// A type that can be serialized and read back: any owned serde type.
 #[diagnostic::on_unimplemented(
@@ -114,6 +114,97 @@ fn skip_scalar(json: &[u8], at: &mut usize) {
         *at += 1;
     }
     *at = (*at).min(json.len());
+}
+
+/// JSON text. It is stored and sent unchanged: numbers keep their digits.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(value_type = serde_json::Value))]
+pub struct JsonText(Box<RawValue>);
+
+impl JsonText {
+    /// The text.
+    pub fn get(&self) -> &str {
+        self.0.get()
+    }
+
+    /// JSON text of any depth.
+    pub fn parse(text: String) -> Result<Self, serde_json::Error> {
+        RawValue::from_string(text).map(Self)
+    }
+
+    /// The value for the store.
+    pub fn stored(&self) -> Result<Json, InvalidInput> {
+        Json::raw(&self.0)
+    }
+}
+
+impl From<&Json> for JsonText {
+    fn from(json: &Json) -> Self {
+        let text = json.as_str();
+        let raw = RawValue::from_string(text.to_owned());
+        Self(raw.or_else(|_| serde_json::value::to_raw_value(text)).unwrap_or_default())
+    }
+}
+
+/// Milliseconds of a duration.
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Writes a duration as milliseconds: for `#[serde(with)]`.
+pub(crate) mod optional_millis {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(
+        duration: &Option<Duration>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        duration.map(super::millis).serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        Ok(Option::deserialize(from)?.map(Duration::from_millis))
+    }
+}
+
+/// Writes a duration as seconds: for `#[serde(with)]`.
+pub(crate) mod seconds {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u64(duration.as_secs())
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        u64::deserialize(from).map(Duration::from_secs)
+    }
+}
+
+/// Writes a value as its text: for `#[serde(with)]`.
+pub(crate) mod text {
+    use std::{fmt::Display, str::FromStr};
+
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(crate) fn serialize<S: Serializer>(value: impl Display, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&value)
+    }
+
+    pub(crate) fn deserialize<'de, T, D>(from: D) -> Result<T, D::Error>
+    where
+        T: FromStr<Err: Display>,
+        D: Deserializer<'de>,
+    {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
 }
 
 /// A time, written as RFC 3339.

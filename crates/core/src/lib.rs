@@ -41,7 +41,7 @@ pub use self::{
     },
     app::{App, Owner},
     background::background_threads,
-    body::Body,
+    body::{Body, JsonText},
     bucket::{BlobAction, BlobEvent, Bucket, BucketError, BucketHandle, BucketSpec, Buckets},
     client::{Client, Receive, RemoteProgram, RunChange},
     dispatch::{

@@ -58,8 +58,8 @@ pub use self::{
     history::{HistoryError, HistoryRetention, Past, pages_at, sweep_history},
     inspect::{
         ClassList, ClassView,
-        changes::{Changes, RowChange, SchemaChange, SkippedTable},
-        contents::{ConnectionView, ObjectContents, ObjectView, Rows, SqlQuery, TableView},
+        changes::{Changes, RowChange, SchemaChange, SkippedTable, TurnView},
+        contents::{ConnectionView, ObjectItem, ObjectView, Rows, SqlQuery, TableView},
         reader::InspectError,
     },
     live::{LiveSocket, NumberedEvents},

@@ -14,6 +14,6 @@ pub use self::{
     },
     record::Published,
     registry::{InstanceView, Processes},
-    runner::{Decided, Output},
+    runner::{Decided, Output, Reply},
 };
 pub use crate::Body;

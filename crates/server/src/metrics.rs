@@ -130,13 +130,11 @@ impl Figures {
             "1 if some queues have no metrics: consumed queues and those with messages come first";
         registry.register("queues_truncated", help, ConstGauge::new(i64::from(*is_truncated)));
         let figures: [QueueFigure; 5] = [
-            ("queue_depth", "Messages that are waiting or in flight", |it| it.depth.waiting()),
-            ("queue_in_flight", "Messages held by a consumer", |it| {
-                it.depth.leased + it.running as u64
-            }),
-            ("queue_dead", "Dead messages in the queue", |it| it.depth.dead),
+            ("queue_depth", "Messages that are waiting or in flight", |it| it.depth),
+            ("queue_in_flight", "Messages held by a consumer", |it| it.in_flight),
+            ("queue_dead", "Dead messages in the queue", |it| it.dead),
             ("queue_oldest_age_seconds", "Age of the oldest message", |it| {
-                it.oldest_age.map_or(0, |it| it.as_secs())
+                it.oldest_age_ms.unwrap_or(0) / 1_000
             }),
             ("queue_paused", "1 if nothing is delivered", |it| u64::from(it.paused)),
         ];

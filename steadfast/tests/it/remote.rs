@@ -237,7 +237,7 @@ impl Walk {
         let retry = json!({"retries": [{"leaseId": pulled.items[0].lease_id}]});
         self.send::<q::AckMessages>(&["jobs"], retry).await;
         let dead = json!({"state": "dead"});
-        let dead = self.send::<q::PeekQueue>(&["jobs"], dead).await.items[0].id.clone();
+        let dead = self.send::<q::PeekQueue>(&["jobs"], dead).await.items[0].id.to_string();
         self.send::<q::RedriveQueue>(&["jobs"], json!({"dryRun": true})).await;
         self.send::<q::EditMessage>(&["jobs", &dead], json!({"body": 2})).await;
         self.send::<q::PurgeQueue>(&["jobs"], json!({})).await;
@@ -308,7 +308,7 @@ impl Walk {
     }
 
     async fn rest(&mut self) {
-        let key = self.send::<k::CreateKey>(&[], json!({})).await.key.access_key_id;
+        let key = self.send::<k::CreateKey>(&[], json!({})).await.key.id;
         self.send::<k::ListKeys>(&[], json!({})).await;
         self.send::<k::RotateKey>(&[&key], json!({"overlapHours": 1})).await;
         self.send::<k::RevokeKey>(&[&key], json!({})).await;

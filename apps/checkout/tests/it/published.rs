@@ -40,9 +40,9 @@ async fn what_a_group_publishes_is_on_the_board_and_a_second_clerk_gets_a_reply(
         .object(NoticeBoard);
     let app = program.test().await.unwrap();
     let first = app.processes().input::<GroupCheckout>(&initiate(&["ann"]), None).await.unwrap();
-    assert!(first.reply().is_none());
+    assert!(first.reply.is_none());
     let second = app.processes().input::<GroupCheckout>(&initiate(&["ann"]), None).await.unwrap();
-    let reply = second.reply().expect("the second clerk gets an answer");
+    let reply = second.reply.expect("the second clerk gets an answer");
     assert_eq!(reply.message_type, "GroupCheckoutRejected");
     assert_eq!(reply.data["reason"], serde_json::to_value(Rejection::AlreadyInitiated).unwrap());
     assert_eq!(reply.data["groupCheckoutId"], GROUP);

@@ -17,8 +17,7 @@ laws!(also on postgres: a_hard_delete_is_done_when_the_bucket_is_back_after_days
 /// When the alarm rings that asks the library again.
 async fn alarm(app: &TestApp) -> Option<Timestamp> {
     let view = app.objects().look_at(None, GenerationManager::CLASS, ID).await.unwrap();
-    let alarms = view.inside.unwrap().alarms;
-    alarms.iter().find(|it| it.name == "confirm").map(|it| it.due_at)
+    view.alarms.iter().find(|it| it.name == "confirm").map(|it| it.due_at)
 }
 
 async fn one_alarm_is_enough_for_all_that_the_library_has_to_confirm(app: &TestApp, fake: &Fake) {

@@ -43,7 +43,7 @@ async fn mail_is_in_the_mailbox_of_its_address() -> Result<()> {
     let letters = app.call(Mailbox::at("ada@example.org"), Letters {}).await?;
     assert_eq!((letters.len(), &letters[0].id), (1, &id.to_string()));
     assert_eq!(subjects(&app, "grace@example.org").await?, ["Hello"]);
-    assert_eq!(app.queues().show("mail").await?.depth.ready, 0);
+    assert_eq!(app.queues().show("mail").await?.depth, 0);
     Ok(())
 }
 

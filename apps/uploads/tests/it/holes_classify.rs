@@ -161,7 +161,7 @@ async fn hole_6_whether_a_run_was_there_is_an_answer_and_no_text_of_an_error() {
     let shown = row(&app, "cat.png").await.unwrap();
     assert_eq!((shown.status, runs(&app).await), (Status::Running, 1));
     let dead = app.queues().show(UPLOAD_EVENTS_DLQ.name()).await.unwrap();
-    assert_eq!(dead.depth.ready + dead.depth.dead, 0, "nobody took it for a failure");
+    assert_eq!(dead.depth + dead.dead, 0, "nobody took it for a failure");
     // The sweep distinguishes a run that ended, one in progress and one that never was.
     deliver(&app, &put_event(&put(&app, "dog.png", "dog").await)).await;
     app.settle().await;

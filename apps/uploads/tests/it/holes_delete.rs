@@ -96,7 +96,7 @@ async fn hole_7_and_8_what_cannot_be_an_image_is_passed_over_and_nothing_is_pois
     app.advance(Duration::from_hours(1)).await;
     assert_eq!(rows(&app).await, []);
     let dead = app.queues().show(UPLOAD_EVENTS_DLQ.name()).await.unwrap();
-    assert_eq!((dead.depth.ready, dead.depth.dead), (0, 0));
+    assert_eq!((dead.depth, dead.dead), (0, 0));
 }
 
 #[tokio::test]

@@ -1,14 +1,13 @@
 //! Blobs of a bucket: list, delete, presigned URLs.
 
-use std::{collections::BTreeMap, str::FromStr};
+use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
-use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use steadfast_bucket::{Attributes, BlobKey};
+pub use steadfast_bucket::Blob;
 use utoipa::ToSchema;
 
-use crate::{Limit, escaped, operation::operation, read_time, rfc3339};
+use crate::{Limit, escaped, operation::operation};
 
 /// List the blobs of a bucket in the byte order of their keys; the command line lists one level.
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
@@ -151,33 +150,6 @@ pub(super) fn seconds(text: &str) -> Result<u64, &'static str> {
     number.checked_mul(unit).ok_or("is too long")
 }
 
-/// A blob.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Blob {
-    /// Its key.
-    pub key: String,
-    /// Size in bytes.
-    pub size: u64,
-    /// The ETag of its content.
-    pub etag: String,
-    /// When it was written.
-    #[schema(format = DateTime)]
-    pub modified_at: String,
-    /// Its media type, if the writer sent one.
-    pub content_type: Option<String>,
-    /// The number of the write in the sequence of its key.
-    pub sequence: i64,
-    /// Identifies this write of the key.
-    pub version: String,
-    /// User metadata.
-    pub metadata: BTreeMap<String, String>,
-    /// The CRC-32 of its bytes, 8 hexadecimal digits.
-    pub crc32: String,
-    /// The SHA-256 of its bytes, 64 hexadecimal digits; null if it was not computed.
-    pub sha256: Option<String>,
-}
-
 /// The path of a blob in the HTTP API.
 pub fn blob_uri(bucket: &str, key: &str) -> String {
     format!("/v1/buckets/{}/objects/{}", escaped(bucket), escaped(key))
@@ -212,47 +184,4 @@ pub struct PresignedUrl {
     /// When it expires.
     #[schema(format = DateTime)]
     pub expires_at: String,
-}
-
-impl From<steadfast_bucket::Blob> for Blob {
-    fn from(it: steadfast_bucket::Blob) -> Self {
-        Self {
-            key: it.key.to_string(),
-            size: it.size,
-            modified_at: rfc3339(it.modified_at),
-            sequence: it.sequence,
-            version: it.version(),
-            etag: it.etag,
-            content_type: it.attributes.content_type,
-            metadata: it.attributes.metadata,
-            crc32: format!("{:08x}", it.crc32),
-            sha256: it.sha256.map(|it| HEXLOWER.encode(&it)),
-        }
-    }
-}
-
-/// Fails with the name of the field that cannot be parsed.
-impl TryFrom<Blob> for steadfast_bucket::Blob {
-    type Error = String;
-
-    fn try_from(it: Blob) -> Result<Self, String> {
-        let wrong =
-            |field: &str, value: &str| format!("`{value}` is not a valid {field} of a blob");
-        let key = BlobKey::new(&it.key).map_err(|error| error.to_string())?;
-        let at = read_time(&it.modified_at).ok_or_else(|| wrong("modifiedAt", &it.modified_at))?;
-        let crc32 = u32::from_str_radix(&it.crc32, 16).map_err(|_| wrong("crc32", &it.crc32))?;
-        let sha256 = it.sha256.map(|text| sha256(&text).ok_or_else(|| wrong("sha256", &text)));
-        let attributes = Attributes {
-            content_type: it.content_type,
-            metadata: it.metadata,
-            ..Attributes::default()
-        };
-        let (numbers, sums) = ((it.size, it.sequence, at), (crc32, sha256.transpose()?));
-        let blob = Self::from_remote(key, numbers, (it.etag, &it.version), attributes, sums);
-        blob.ok_or_else(|| wrong("version", &it.version))
-    }
-}
-
-fn sha256(text: &str) -> Option<[u8; 32]> {
-    HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?.try_into().ok()
 }

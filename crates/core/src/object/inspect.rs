@@ -21,7 +21,7 @@ use steadfast_store::{
 
 use self::{
     changes::Changes,
-    contents::{ObjectView, Rows, SqlQuery},
+    contents::{ObjectItem, ObjectView, Rows, SqlQuery},
     reader::InspectError,
 };
 use super::{
@@ -100,13 +100,13 @@ impl Objects {
         prefix: &str,
         after: Option<&str>,
         limit: usize,
-    ) -> Result<Vec<ObjectSummary>, InspectError> {
+    ) -> Result<Vec<ObjectItem>, InspectError> {
         store::Address::new(EntityKind::Object, class, "x")?;
         let found = self.store().objects(class, prefix, after, limit).await?;
         if found.is_empty() {
             self.check_class(class).await?;
         }
-        Ok(found)
+        Ok(found.into_iter().map(|it| self.item(it)).collect())
     }
 
     /// The last turns of an object, newest first, or those from a position on. Turns of other
@@ -218,27 +218,38 @@ impl Objects {
         let Some(summary) = found.filter(|it| it.address == object) else {
             return Err(InspectError::UnknownObject { object: object.to_string() });
         };
-        let oldest_turn = contents::oldest(self.store(), &summary.head).await?;
-        let (served, awake) = (self.serves(class), self.scheduler.table.contains(object.id()));
-        let last_failure = self.scheduler.failures.of(object.id());
+        let mut view = ObjectView {
+            oldest_turn: contents::oldest(self.store(), &summary.head).await?,
+            entry: self.item(summary),
+            class: class.into(),
+            served: self.serves(class),
+            bytes: 0,
+            tables: Vec::new(),
+            alarms: Vec::new(),
+            connections: Vec::new(),
+            last_error: self.scheduler.failures.of(object.id()),
+            damage: None,
+        };
         let permit = self.permit(caller).await?;
         let first = self.scheduler.connections.first();
-        let inside = match self.past(&object, None, &permit).await {
+        match self.past(&object, None, &permit).await {
             Ok(past) => {
                 let look = move || {
                     let _permit = permit;
-                    Ok(contents::inside(past, first))
+                    view.damage = contents::fill(&mut view, past, first).err();
+                    Ok(view)
                 };
-                apart::<_, InspectError>(look).await?
+                apart::<_, InspectError>(look).await
             }
-            Err(HistoryError::Call(CallError::Corrupt { detail, .. })) => Err(detail),
+            Err(HistoryError::Call(CallError::Corrupt { detail, .. })) => {
+                Ok(ObjectView { damage: Some(detail), ..view })
+            }
             // It was deleted meanwhile.
             Err(HistoryError::NoTurn { .. }) => {
-                return Err(InspectError::UnknownObject { object: object.to_string() });
+                Err(InspectError::UnknownObject { object: object.to_string() })
             }
-            Err(error) => return Err(error.into()),
-        };
-        Ok(ObjectView { summary, served, awake, oldest_turn, last_failure, inside })
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
@@ -310,9 +321,19 @@ impl Objects {
         self.program.classes.contains_key(class)
     }
 
-    /// Whether an object is in memory.
-    pub fn is_awake(&self, object: &store::Address) -> bool {
-        self.scheduler.table.contains(object.id())
+    fn item(
+        &self,
+        ObjectSummary { address, created_at, updated_at, head }: ObjectSummary,
+    ) -> ObjectItem {
+        ObjectItem {
+            id: address.id().to_string(),
+            name: address.name().into(),
+            turns: head.seq,
+            awake: self.scheduler.table.contains(address.id()),
+            address,
+            updated_at,
+            created_at,
+        }
     }
 
     pub(super) fn store(&self) -> &dyn Store {

@@ -3,6 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use steadfast_store::{
     Address, Commit, EntityId, EntityKind, Expect, Json, Message, Outcome, Position, Recorded,
@@ -27,34 +28,56 @@ const CANCELLED_MAX: usize = 5_000;
 /// Maximum instances in memory.
 const HELD_MAX: usize = 10_000;
 
-/// The result of an input.
-#[derive(Clone, Debug, PartialEq)]
+/// The decision on an input. A repetition with the same key gets the same decision.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = Decision))]
 pub struct Decided {
-    /// The version of the input in the stream.
-    pub version: Version,
-    /// The decisions on it, in order.
+    /// The position of the input in its stream.
+    #[serde(rename = "position")]
+    pub version: i64,
+    /// The outputs of the decision, in order.
     pub outputs: Vec<Output>,
-    /// Whether the instance had completed, so that the input was only recorded.
+    /// The answer, if the process gave one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reply: Option<Reply>,
+    /// Whether the input arrived after the end and was only recorded.
     pub ignored: bool,
-    /// Whether it was decided before, under the same key.
+    /// Whether it was decided before, under the same key. Only in the process.
+    #[serde(skip)]
     pub repeated: bool,
 }
 
-/// One decision, as it is recorded.
-#[derive(Clone, Debug, PartialEq)]
+/// One output of a decision.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = DecisionOutput))]
 pub struct Output {
-    /// Its action: reply, send, publish, schedule, complete.
+    /// The action: reply, send, publish, schedule or complete.
     pub action: String,
     /// Its type.
+    #[serde(rename = "type")]
+    pub message_type: String,
+    /// Its data.
+    pub data: Value,
+}
+
+/// A message of a process.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Reply {
+    /// Its type.
+    #[serde(rename = "type")]
     pub message_type: String,
     /// Its data.
     pub data: Value,
 }
 
 impl Decided {
-    /// The reply to the input, if there is one.
-    pub fn reply(&self) -> Option<&Output> {
-        self.outputs.iter().find(|it| it.action == "reply")
+    fn new(version: Version, outputs: Vec<Output>, ignored: bool, repeated: bool) -> Self {
+        let reply = outputs.iter().find(|it| it.action == "reply").cloned();
+        let reply = reply.map(|Output { message_type, data, .. }| Reply { message_type, data });
+        Self { version, outputs, reply, ignored, repeated }
     }
 }
 
@@ -109,13 +132,7 @@ impl<P: Process> Runner<P> {
                 Outcome::Committed(receipt) => {
                     let version = receipt.appended[step.input].0;
                     self.hold(stream.id(), step.after);
-                    let outputs = step.outputs;
-                    return Ok(Decided {
-                        version,
-                        outputs,
-                        ignored: step.ignored,
-                        repeated: false,
-                    });
+                    return Ok(Decided::new(version, step.outputs, step.ignored, false));
                 }
                 Outcome::Duplicate(before) => {
                     return self.recall(before.position).await;
@@ -263,7 +280,7 @@ impl<P: Process> Runner<P> {
             from += 100;
         }
         let ignored = message.action == "ignore";
-        Ok(Decided { version: message.version, outputs, ignored, repeated: true })
+        Ok(Decided::new(message.version, outputs, ignored, true))
     }
 
     fn held(&self, id: EntityId) -> Option<Instance<P>> {

@@ -1,9 +1,7 @@
 //! Views of queues: settings, depth, age and rates, and messages, without consuming them.
 
-use std::time::Duration;
-
-use serde::{Serialize, Serializer, ser::SerializeStruct};
-use steadfast_store::{DueCursor, Position, QueueDepth, QueuedMessage, Recorded, State, Timestamp};
+use serde::{Deserialize, Serialize};
+use steadfast_store::{DueCursor, Position, QueuedMessage, Recorded, State, Timestamp};
 use tokio::sync::watch;
 
 use super::{
@@ -13,28 +11,41 @@ use super::{
     queues::Queues,
     state::QueueState,
 };
-use crate::workflow::Time;
+use crate::body::{self, JsonText, Time, millis};
 
-/// A view of one queue.
-#[derive(Clone, Debug)]
+/// A queue.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = Queue))]
 pub struct QueueView {
     /// Its name.
     pub name: String,
-    /// Its settings.
+    /// How its messages are delivered.
     pub settings: QueueSettings,
     /// Whether it is paused.
     pub paused: bool,
-    /// Whether this program consumes it.
+    /// Whether the program has a consumer for it.
     pub consumed: bool,
-    /// Messages that are pending or in flight.
-    pub depth: QueueDepth,
-    /// Messages that consumers of this program handle now.
+    /// Messages that are waiting or in flight.
+    pub depth: u64,
+    /// Messages that may be delivered now.
+    pub ready: u64,
+    /// Messages that may be delivered later.
+    pub delayed: u64,
+    /// Messages that a consumer holds.
+    pub in_flight: u64,
+    /// Messages that consumers of this program handle now; some of them may be settled already.
+    /// Only in the process: others see `in_flight`.
+    #[serde(skip)]
     pub running: usize,
-    /// Age of the oldest message.
-    pub oldest_age: Option<Duration>,
-    /// Messages per second.
+    /// Dead letters of this queue.
+    pub dead: u64,
+    /// Age of the oldest message that is waiting or in flight; null if there is none.
+    pub oldest_age_ms: Option<u64>,
+    /// Messages per second over the last minute.
     pub rates: Rates,
-    /// Earlier samples, oldest first.
+    /// Earlier depths, oldest first.
     pub history: Vec<Sample>,
 }
 
@@ -45,39 +56,6 @@ pub struct QueuePage {
     pub queues: Vec<QueueView>,
     /// The queue after which the next page begins; `None` at the end.
     pub next: Option<String>,
-}
-
-impl QueueView {
-    /// Messages that may be delivered now. The store also counts those that a consumer of this
-    /// process has.
-    pub fn ready(&self) -> u64 {
-        self.depth.ready.saturating_sub(self.running as u64)
-    }
-
-    /// Messages in flight.
-    pub fn in_flight(&self) -> u64 {
-        self.depth.leased + self.depth.ready.min(self.running as u64)
-    }
-}
-
-impl Serialize for QueueView {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut view = serializer.serialize_struct("QueueView", 12)?;
-        view.serialize_field("name", &self.name)?;
-        view.serialize_field("settings", &self.settings)?;
-        view.serialize_field("paused", &self.paused)?;
-        view.serialize_field("consumed", &self.consumed)?;
-        view.serialize_field("depth", &self.depth.waiting())?;
-        view.serialize_field("ready", &self.ready())?;
-        view.serialize_field("delayed", &self.depth.delayed)?;
-        view.serialize_field("inFlight", &self.in_flight())?;
-        view.serialize_field("dead", &self.depth.dead)?;
-        let age = self.oldest_age.map(|it| it.as_millis() as u64);
-        view.serialize_field("oldestAgeMs", &age)?;
-        view.serialize_field("rates", &self.rates)?;
-        view.serialize_field("history", &self.history)?;
-        view.end()
-    }
 }
 
 impl Queues {
@@ -112,20 +90,27 @@ impl Queues {
         let now = self.shared.clock.now();
         let depth = self.shared.store.queue_depth(queue.address.id(), now).await?;
         let rules = queue.rules();
-        let oldest_age = depth.oldest.map(|it| now.since(it));
+        let oldest_age_ms = depth.oldest.map(|it| millis(now.since(it)));
+        let running = queue.window().in_flight();
+        // The store counts a message as ready while a consumer of this process has it.
+        let handled = depth.ready.min(running as u64);
         let sample = Sample {
             at: Time(now),
             depth: depth.waiting(),
-            oldest_age_ms: oldest_age.map_or(0, |it| it.as_millis() as u64),
+            oldest_age_ms: oldest_age_ms.unwrap_or(0),
         };
         Ok(QueueView {
             name: queue.name.to_string(),
             settings: rules.settings,
             paused: rules.paused,
             consumed: self.shared.consumed.contains_key(&queue.name),
-            depth,
-            running: queue.window().in_flight(),
-            oldest_age,
+            depth: depth.waiting(),
+            ready: depth.ready - handled,
+            delayed: depth.delayed,
+            in_flight: depth.leased + handled,
+            running,
+            dead: depth.dead,
+            oldest_age_ms,
             rates: queue.meter.rates(now),
             history: queue.samples.keep(sample, queue.meter.total()),
         })
@@ -161,45 +146,55 @@ async fn stopped(stopping: &mut watch::Receiver<bool>) {
     let _ = stopping.wait_for(|it| *it).await;
 }
 
-/// A state of messages in a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The state of a message in a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = MessageState))]
+#[expect(missing_docs, reason = "each would take a line of the reference")]
 pub enum PeekState {
-    /// Pending messages, due or not.
+    #[default]
     Pending,
-    /// Messages in flight.
     InFlight,
-    /// Dead letters.
     Dead,
 }
 
-impl PeekState {
-    /// All, in the order in which they are shown.
-    pub const ALL: [PeekState; 3] = [PeekState::Pending, PeekState::InFlight, PeekState::Dead];
+steadfast_store::texts! {
+    PeekState { Pending = "pending", InFlight = "in-flight", Dead = "dead" }
+}
 
-    /// As it is written.
+impl PeekState {
+    /// The state as text.
     pub fn name(self) -> &'static str {
-        match self {
-            PeekState::Pending => "pending",
-            PeekState::InFlight => "in-flight",
-            PeekState::Dead => "dead",
-        }
+        self.into()
     }
 }
 
-/// A message in a queue, for views.
-#[derive(Clone, Debug)]
+/// A message in a queue.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = QueueMessage))]
 pub struct QueueMessageView {
-    /// The message.
-    pub message: Recorded,
-    /// Its state.
-    pub state: PeekState,
-    /// Attempts in this queue.
+    /// Its id.
+    #[serde(with = "body::text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub id: Position,
+    /// The body.
+    pub body: JsonText,
+    /// Attempts in this queue so far.
     pub attempts: u32,
-    /// When it is due, or when its lease ends, if it has not ended.
-    pub due_at: Option<Timestamp>,
     /// Attempts before it was moved to this queue.
     pub attempts_before: u32,
-    /// The queue that it was first sent to, if that was another one.
+    /// When it was sent.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub enqueued_at: Timestamp,
+    /// When it may be delivered, or when its lease ends; null if it is dead.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
+    pub due_at: Option<Timestamp>,
+    /// Its state.
+    pub state: PeekState,
+    /// The queue that it was sent to, if it is another one.
     pub from: Option<String>,
     /// The error of the last attempt.
     pub last_error: Option<String>,
@@ -302,12 +297,16 @@ impl Queues {
     ) -> Result<Vec<QueueMessageView>, QueueError> {
         let messages: Vec<&Recorded> = all.iter().map(|it| &it.message).collect();
         let origins = self.origins(queue, &messages).await?;
-        let shown = all.into_iter().zip(origins).map(|(it, from)| {
-            let (attempts, due_at) = (it.tries(), Some(it.due_at()));
-            let attempts_before = it.attempts - attempts;
-            let last_error = it.message.last_error.clone();
-            let message = it.message;
-            QueueMessageView { message, state, attempts, due_at, attempts_before, from, last_error }
+        let shown = all.into_iter().zip(origins).map(|(it, from)| QueueMessageView {
+            id: it.message.position,
+            body: (&it.message.data).into(),
+            attempts: it.tries(),
+            attempts_before: it.attempts - it.tries(),
+            enqueued_at: it.message.created_at,
+            due_at: Some(it.due_at()),
+            state,
+            from,
+            last_error: it.message.last_error,
         });
         Ok(shown.collect())
     }
@@ -323,9 +322,17 @@ impl Queues {
                 Some(State::Settled(it)) => (it.attempts, it.error.clone()),
                 Some(State::Pending { .. } | State::InFlight { .. }) | None => (0, None),
             };
-            let last_error = error.or_else(|| message.last_error.clone());
-            let (state, due_at, attempts_before) = (PeekState::Dead, None, 0);
-            QueueMessageView { message, state, attempts, due_at, attempts_before, from, last_error }
+            QueueMessageView {
+                id: message.position,
+                body: (&message.data).into(),
+                attempts,
+                attempts_before: 0,
+                enqueued_at: message.created_at,
+                due_at: None,
+                state: PeekState::Dead,
+                from,
+                last_error: error.or(message.last_error),
+            }
         });
         Ok(shown.collect())
     }

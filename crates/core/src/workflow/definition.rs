@@ -4,12 +4,16 @@
 use std::{collections::VecDeque, fmt, marker::PhantomData, pin::Pin, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use steadfast_store::{self as store, Address, EntityKind};
 use tokio::sync::oneshot;
 
 use super::{ctx::Ctx, error::RunError, record::Key};
-use crate::{Body, Error, Result, body::from_value};
+use crate::{
+    Body, Error, Result,
+    body::{self, from_value},
+};
 
 /// A workflow. It is a value: its fields are the dependencies of its steps.
 pub trait Workflow: Send + Sync + Sized + 'static {
@@ -86,17 +90,26 @@ pub(super) fn address(workflow: &str, id: &str) -> Result<Address, RunError> {
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// Concurrency of the runs of a workflow, and their retention after the end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Concurrency of the runs, and retention of ended runs in seconds.
+// Runs over the limit are queued, resumed runs before new ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = WorkflowLimits))]
 pub struct RunOptions {
-    /// Maximum active runs; others are queued, resumed runs before new ones. Sleeping runs do not
-    /// count.
+    /// Maximum number of executing runs; sleeping runs do not count.
     pub concurrency: usize,
-    /// Retention of completed runs.
+    /// Seconds that complete runs are kept.
+    #[serde(with = "body::seconds")]
+    #[cfg_attr(feature = "openapi", schema(value_type = u64))]
     pub keep_complete: Duration,
-    /// Retention of failed runs.
+    /// Seconds that failed runs are kept.
+    #[serde(with = "body::seconds")]
+    #[cfg_attr(feature = "openapi", schema(value_type = u64))]
     pub keep_errored: Duration,
-    /// Retention of terminated runs.
+    /// Seconds that terminated runs are kept.
+    #[serde(with = "body::seconds")]
+    #[cfg_attr(feature = "openapi", schema(value_type = u64))]
     pub keep_terminated: Duration,
 }
 

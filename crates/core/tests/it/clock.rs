@@ -232,7 +232,7 @@ async fn a_step_forward_does_not_end_attempts_in_flight(lab: Lab) {
     world.post.stage.open("door", 1);
     until("it is done", async || {
         let depth = world.app.queues().page(None, 1_000).await.unwrap().queues;
-        depth.iter().all(|it| it.depth.ready == 0 && it.running == 0)
+        depth.iter().all(|it| it.ready == 0 && it.running == 0)
     })
     .await;
     assert_eq!(world.post.attempts()["waits"], [1]);

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use steadfast_core::{
     App, Consumer, Delivery, Error, Queue, Result, Runtime, Settled,
     queue::{PeekState, QueueMessageView},
-    store::{Clock, ManualClock, Position, SeededEntropy, State, Timestamp},
+    store::{Clock, ManualClock, Position, SeededEntropy, State, Timestamp, queue_address},
 };
 
 use crate::{
@@ -151,7 +151,7 @@ impl Office {
         let is_quiet = async || {
             let all = self.app.queues().page(None, 1_000).await.unwrap().queues;
             all.iter().all(|it| {
-                let rests = !it.consumed || it.paused || it.depth.ready == 0;
+                let rests = !it.consumed || it.paused || it.ready == 0;
                 rests && it.running == 0
             })
         };
@@ -184,7 +184,8 @@ impl Office {
 
     /// Ready, delayed, leased, dead.
     pub(crate) async fn depth(&self, queue: &str) -> [u64; 4] {
-        let depth = self.app.queues().show(queue).await.unwrap().depth;
+        let (id, now) = (queue_address(queue).unwrap().id(), self.lab.clock.now());
+        let depth = self.lab.store.queue_depth(id, now).await.unwrap();
         [depth.ready, depth.delayed, depth.leased, depth.dead]
     }
 
@@ -205,5 +206,5 @@ impl Office {
 
 /// The positions of messages.
 pub(crate) fn ids(peeked: &[QueueMessageView]) -> Vec<Position> {
-    peeked.iter().map(|it| it.message.position).collect()
+    peeked.iter().map(|it| it.id).collect()
 }

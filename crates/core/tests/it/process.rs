@@ -237,7 +237,7 @@ async fn hole_12_a_reply_reaches_its_caller_and_is_recorded(lab: Lab) {
     let shop = shop(&lab).await;
     shop.input(place("1")).await;
     let asked = shop.input(Input::Ask { order_id: "1".into() }).await;
-    let reply = asked.reply().unwrap();
+    let reply = asked.reply.unwrap();
     assert_eq!((reply.message_type.as_str(), &reply.data), ("Status", &json!({"paid": false})));
     assert_eq!(stream(&lab, "1").await.last().unwrap(), "reply Status");
 }

@@ -143,17 +143,17 @@ async fn published_outputs_reach_the_queues_and_processes_that_subscribe(lab: La
 
 async fn hole_12_a_reply_is_kept_for_a_repetition(lab: Lab) {
     let first = processes(&lab).input::<Shop>(&Order::Buy(3), Some("ann")).await.unwrap();
-    let reply = first.reply().unwrap().clone();
+    let reply = first.reply.unwrap();
     assert_eq!((reply.message_type.as_str(), &reply.data), ("Receipt", &3.into()));
     // Another caller asks, the shop closes, and the process crashes: the first caller is gone.
     let other = processes(&lab).input::<Shop>(&Order::Buy(4), Some("bob")).await.unwrap();
-    assert_eq!(other.reply().unwrap().data, 7);
+    assert_eq!(other.reply.unwrap().data, 7);
     processes(&lab).input::<Shop>(&Order::Close, None).await.unwrap();
     let again = processes(&lab).input::<Shop>(&Order::Buy(3), Some("ann")).await.unwrap();
     assert!(again.repeated);
-    assert_eq!(again.reply(), Some(&reply), "it is that of the first time");
+    assert_eq!(again.reply, Some(reply), "it is that of the first time");
     let late = processes(&lab).input::<Shop>(&Order::Buy(5), Some("cid")).await.unwrap();
-    assert!(late.ignored && late.reply().is_none(), "there is no caller");
+    assert!(late.ignored && late.reply.is_none(), "there is no caller");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

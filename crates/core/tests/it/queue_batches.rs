@@ -256,6 +256,6 @@ async fn dead_letters_whose_errors_are_larger_than_a_commit_move_to_their_queue(
     until("they have moved", async || office.depth("mail-dead").await == [1_000, 0, 0, 0]).await;
     assert_eq!(sorter.sizes(), [1_000]);
     let moved = office.peek("mail-dead", PeekState::Pending).await;
-    assert_eq!(moved[0].message.last_error, Some(LONG.repeat(ERROR_BYTES_MAX)));
+    assert_eq!(moved[0].last_error, Some(LONG.repeat(ERROR_BYTES_MAX)));
     office.close().await;
 }

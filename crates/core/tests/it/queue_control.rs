@@ -68,7 +68,7 @@ async fn a_paused_queue_delivers_nothing_and_deliveries_in_flight_end(lab: Lab) 
         until("it came", async || office.post.got().len() == 1 + number).await;
     }
     let view = office.app.queues().show("mail").await.unwrap();
-    assert_eq!((view.paused, view.depth.ready, view.running), (true, 3, 0));
+    assert_eq!((view.paused, view.ready, view.running), (true, 3, 0));
     office.app.queues().resume("mail").await.unwrap();
     office.quiet().await;
     let mut names = office.post.names();
@@ -91,7 +91,7 @@ async fn a_pause_survives_a_restart(lab: Lab) {
         until("it came", async || office.post.got().len() == number).await;
     }
     let view = office.app.queues().show("mail").await.unwrap();
-    assert_eq!((view.paused, view.depth.ready, view.settings.max_retries), (true, 1, 7));
+    assert_eq!((view.paused, view.ready, view.settings.max_retries), (true, 1, 7));
     office.app.queues().resume("mail").await.unwrap();
     until("it came", async || office.post.names().contains(&"a".into())).await;
     office.quiet().await;

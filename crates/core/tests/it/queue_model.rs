@@ -197,7 +197,7 @@ impl World {
         let mut pace = Pace::new();
         loop {
             match self.app().queues().show("inside").await {
-                Ok(it) if (it.paused || it.depth.ready == 0) && it.running == 0 => {
+                Ok(it) if (it.paused || it.ready == 0) && it.running == 0 => {
                     return !self.has_crashed();
                 }
                 Err(_) if self.has_crashed() => return false,
@@ -211,7 +211,7 @@ impl World {
         let now = self.now();
         let mut seen = BTreeMap::new();
         for queue in ALL {
-            let depth = self.app().queues().show(queue).await?.depth;
+            let view = self.app().queues().show(queue).await?;
             let letters = self.letters(queue).await?;
             let count =
                 |is: &dyn Fn(&QueuedMessage) -> bool| letters.iter().filter(|it| is(it)).count();
@@ -222,10 +222,10 @@ impl World {
                 count(&|it| now < it.due_at() && !held(it)),
                 count(&|it| now < it.due_at() && held(it)),
             ];
-            assert_eq!([depth.ready, depth.delayed, depth.leased], figures.map(|it| it as u64));
-            assert_eq!(depth.dead, 0);
+            assert_eq!([view.ready, view.delayed, view.in_flight], figures.map(|it| it as u64));
+            assert_eq!(view.dead, 0);
             let oldest = letters.iter().map(|it| it.message.position).min();
-            assert_eq!(depth.oldest.is_some(), oldest.is_some());
+            assert_eq!(view.oldest_age_ms.is_some(), oldest.is_some());
             for it in letters {
                 let twice = seen.insert(it.message.position, (queue, it));
                 assert!(twice.is_none(), "{twice:?} is in two queues");

@@ -192,7 +192,7 @@ async fn a_retry_is_delivered_after_its_delay(lab: Lab) {
     retry(&office, pulled[1].lease, None).await;
     retry(&office, pulled[2].lease, Some(Duration::ZERO)).await;
     let mut waits = office.peek("mail", PeekState::Pending).await;
-    waits.sort_by_key(|it| it.message.position);
+    waits.sort_by_key(|it| it.id);
     assert_eq!(waits[0].due_at, Some(START.after(Duration::from_mins(2))));
     let wait = waits[1].due_at.unwrap().since(START);
     assert!((SECOND / 2..=SECOND).contains(&wait), "{wait:?}");

@@ -76,7 +76,7 @@ async fn dead_letters_go_back_to_where_they_were_sent_and_are_counted_anew(lab: 
     office.quiet().await;
     assert_eq!(office.post.attempts()["fails a"], [1, 1]);
     let mut dead = office.peek("mail-dead", PeekState::Pending).await;
-    dead.sort_by_key(|it| it.message.position);
+    dead.sort_by_key(|it| it.id);
     sent.push(here);
     assert_eq!(ids(&dead), sent);
     assert_eq!(dead.iter().map(|it| it.attempts_before).collect::<Vec<_>>(), [2, 2, 0]);
@@ -261,7 +261,7 @@ async fn a_peek_shows_pending_leased_and_dead_messages(lab: Lab) {
     assert_eq!(look(PeekState::InFlight).await, sent[1..3]);
     assert_eq!(look(PeekState::Pending).await, [sent[3], sent[4], late]);
     let shown = office.peek("mail", PeekState::Pending).await;
-    let behind = |it: &QueueMessageView| Some((it.due_at.unwrap(), it.message.position));
+    let behind = |it: &QueueMessageView| Some((it.due_at.unwrap(), it.id));
     let next = queues.peek("mail", PeekState::Pending, behind(&shown[0]), 1).await.unwrap();
     assert_eq!(ids(&next), sent[4..]);
     let next = queues.peek("mail", PeekState::Pending, behind(&shown[1]), 9).await.unwrap();

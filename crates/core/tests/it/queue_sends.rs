@@ -217,7 +217,7 @@ async fn a_message_that_an_object_refuses_is_not_done(lab: Lab) {
     let counts = ["busy", "closed", "panics", "fine"].map(|it| attempts[it].len());
     assert_eq!(counts, [2, 1, 2, 1]);
     let mut dead = office.peek("mail-dead", PeekState::Pending).await;
-    dead.sort_by_key(|it| it.message.position);
+    dead.sort_by_key(|it| it.id);
     assert_eq!(ids(&dead), sent[..3]);
     let error = |at: usize| dead[at].last_error.clone().unwrap();
     assert!(error(0).contains("try again"), "{}", error(0));
@@ -239,9 +239,9 @@ async fn wherever_the_process_ends_an_object_settles_each_message_exactly_once()
         app.advance(HOUR).await;
         let mut taken = app.call(Clerk::at("c"), Taken).await?;
         taken.sort();
-        let depth = app.queues().show("mail").await?.depth;
+        let view = app.queues().show("mail").await?;
         assert_eq!(app.store().violations().await?, Vec::<String>::new());
-        Ok((taken, depth.ready + depth.delayed + depth.leased, depth.dead))
+        Ok((taken, view.depth, view.dead))
     })
     .await;
     assert!(12 <= survived, "{survived}");
@@ -263,12 +263,11 @@ async fn wherever_the_process_ends_messages_are_handled_and_failed_ones_are_kept
         }
         app.advance(HOUR).await;
         let dead = app.queues().peek("mail-dead", PeekState::Pending, None, 9).await?;
-        let mut dead: Vec<String> =
-            dead.iter().map(|it| it.message.data.as_str().to_owned()).collect();
+        let mut dead: Vec<String> = dead.iter().map(|it| it.body.get().to_owned()).collect();
         dead.sort();
-        let depth = app.queues().show("mail").await?.depth;
+        let view = app.queues().show("mail").await?;
         assert_eq!(app.store().violations().await?, Vec::<String>::new());
-        Ok((dead, depth.ready + depth.delayed + depth.leased, depth.dead))
+        Ok((dead, view.depth, view.dead))
     })
     .await;
     assert!(20 <= survived, "{survived}");

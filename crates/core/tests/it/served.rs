@@ -148,7 +148,7 @@ async fn views_are_json(lab: Lab) {
     let object = program.objects().look_at(None, "porter", "a").await.unwrap();
     let object = serde_json::to_value(&object).unwrap();
     assert_eq!((&object["address"], &object["turns"]), (&json!("object/porter/a"), &json!(1)));
-    assert_eq!(object["inside"]["tables"][0]["columns"], json!(["caller"]));
+    assert_eq!(object["tables"][0]["columns"], json!(["caller"]));
     let queue = program.queues().show("letters").await.unwrap();
     let queue = serde_json::to_value(&queue).unwrap();
     assert_eq!((&queue["name"], &queue["inFlight"]), (&json!("letters"), &json!(0)));

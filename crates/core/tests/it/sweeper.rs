@@ -175,7 +175,7 @@ async fn a_message_that_waits_too_long_in_a_queue_expires() {
     queues.send_json("q", vec![one], None).await.unwrap();
     let mut sweeping = std::pin::pin!(sweeper.run());
     look(sweeping.as_mut()).await;
-    let ready = async || queues.show("q").await.unwrap().depth.ready;
+    let ready = async || queues.show("q").await.unwrap().ready;
     for (pause, left) in [(FIRST, 1), (PERIOD, 1), (PERIOD, 0)] {
         clock.advance(pause);
         look(sweeping.as_mut()).await;

@@ -6,14 +6,14 @@ mod headers;
 pub(crate) mod page;
 #[cfg(test)]
 mod tests;
-pub(crate) mod verbs;
+mod verbs;
 
 use std::{sync::Arc, time::Duration};
 
 use steadfast_api::{
     Code, Operation, Page, RouteScope,
     buckets::{
-        Blob, BlobPage, Bucket, BucketEvent, BucketRule, CorsRule, DeleteBlob, DeleteBucket,
+        BlobPage, Bucket, BucketEvent, BucketRule, CorsRule, DeleteBlob, DeleteBucket,
         DeleteBucketRule, DeleteCorsRule, DeleteLifecycleRule, Deleted, LifecycleRule, ListBlobs,
         ListBucketEvents, ListBucketRules, ListBuckets, ListCorsRules, ListLifecycleRules,
         PresignBlob, PresignMethod, PresignedUrl, PutBucket, PutBucketRule, PutCorsRule,
@@ -30,6 +30,7 @@ use utoipa_axum::routes;
 
 use crate::{
     access::{record, url_keys},
+    cli::noun::Noun,
     nouns::buckets::blobs::names,
     operation::{ApiRoutes, fails_with},
     pages::{PageRoute, form, get, links::bucket_path, post},
@@ -98,6 +99,128 @@ pub(crate) fn pages() -> Vec<PageRoute> {
         form("/buckets/{b}/lifecycle/{id}/delete", delete_lifecycle, |it| bucket_path(&it.bucket)),
         PageRoute { is_large: true, ..upload },
     ]
+}
+
+/// The verbs of the command line.
+pub(crate) fn verbs() -> Noun {
+    Noun::new("buckets", "List buckets, copy files into and out of them, set their rules")
+        .verb::<ListBuckets>("list", &["buckets list"], |_, page| verbs::list(page))
+        .verb::<PutBucket>(
+            "create",
+            &["buckets create photos", "buckets create photos --max-blob-bytes 10000000"],
+            |_, saved| verbs::create(saved),
+        )
+        .destroys::<DeleteBucket>(
+            "delete",
+            &["buckets delete photos --yes"],
+            (
+                |it| format!("Delete bucket {}?", it.bucket),
+                |it, _| format!("deleted bucket {}\n", it.bucket),
+            ),
+        )
+        .verb::<ListBlobs>(
+            "ls",
+            &["buckets ls photos", "buckets ls photos/2026/ --limit 1000"],
+            verbs::ls,
+        )
+        .custom(
+            "cp",
+            (
+                "Copy a file into a bucket, or a blob out of it",
+                &[
+                    "buckets cp cat.png photos/2026/cat.png",
+                    "buckets cp ./pets/dog.png photos/2026/",
+                    "buckets cp photos/2026/cat.png ./cat.png",
+                ],
+            ),
+            copy::cp,
+        )
+        .destroys::<DeleteBlob>(
+            "rm",
+            &["buckets rm photos/2026/cat.png --yes"],
+            (|it| format!("Delete blob {}/{}?", it.blob.bucket, it.blob.key), verbs::rm),
+        )
+        .verb::<PresignBlob>(
+            "presign",
+            &[
+                "buckets presign photos/2026/cat.png",
+                "buckets presign photos/2026/new.png --method put --expires 10m",
+            ],
+            |_, made| format!("{}\n", made.url),
+        )
+        .noun(rules())
+        .noun(lifecycle())
+        .noun(cors())
+}
+
+fn rules() -> Noun {
+    Noun::new("rules", "List and set the rules that send events of a bucket to queues")
+        .verb::<ListBucketRules>("list", &["buckets rules list photos"], verbs::list_rules)
+        .verb::<PutBucketRule>(
+            "put",
+            &[
+                "buckets rules put photos thumbnails --queue thumbnails --suffix .png",
+                "buckets rules put photos all --queue q --event object-create,object-delete",
+            ],
+            |it, rule| {
+                let (id, bucket, queue) = (&rule.id, &it.bucket, &rule.queue);
+                format!("set rule {id} of bucket {bucket}; it sends events to queue {queue}\n")
+            },
+        )
+        .destroys::<DeleteBucketRule>(
+            "delete",
+            &["buckets rules delete photos thumbnails --yes"],
+            (
+                |it| format!("Delete rule {} of bucket {}?", it.id, it.bucket),
+                |it, _| format!("deleted rule {} of bucket {}\n", it.id, it.bucket),
+            ),
+        )
+}
+
+fn lifecycle() -> Noun {
+    Noun::new("lifecycle", "List and set the rules that delete old blobs of a bucket")
+        .verb::<ListLifecycleRules>(
+            "list",
+            &["buckets lifecycle list photos"],
+            verbs::list_lifecycle,
+        )
+        .verb::<PutLifecycleRule>(
+            "put",
+            &[
+                "buckets lifecycle put photos old --prefix tmp/ --delete-after 30d",
+                "buckets lifecycle put photos stale --abort-uploads-after 12h",
+            ],
+            |it, rule| format!("set lifecycle rule {} of bucket {}\n", rule.id, it.bucket),
+        )
+        .destroys::<DeleteLifecycleRule>(
+            "delete",
+            &["buckets lifecycle delete photos old --yes"],
+            (
+                |it| format!("Delete lifecycle rule {} of bucket {}?", it.id, it.bucket),
+                |it, _| format!("deleted lifecycle rule {} of bucket {}\n", it.id, it.bucket),
+            ),
+        )
+}
+
+fn cors() -> Noun {
+    Noun::new("cors", "List and set the rules for pages of other origins")
+        .verb::<ListCorsRules>("list", &["buckets cors list photos"], verbs::list_cors)
+        .verb::<PutCorsRule>(
+            "put",
+            &[
+                "buckets cors put photos app --origin https://app.example --method GET,PUT",
+                "buckets cors put photos all --origin '*' --method GET --expose etag --max-age 1h",
+            ],
+            |it, rule| format!("set CORS rule {} of bucket {}\n", rule.id, it.bucket),
+        )
+        .destroys::<DeleteCorsRule>(
+            "delete",
+            &["buckets cors delete photos app --yes"],
+            (
+                |it| format!("Delete CORS rule {} of bucket {}?", it.id, it.bucket),
+                |it, _| format!("deleted CORS rule {} of bucket {}\n", it.id, it.bucket),
+            ),
+        )
 }
 
 pub(crate) async fn list(server: Arc<Server>, it: ListBuckets) -> Result<Page<Bucket>, Problem> {
@@ -234,7 +357,7 @@ pub(crate) async fn list_blobs(server: Arc<Server>, it: ListBlobs) -> Result<Blo
     };
     let listing = server.buckets()?.list(&BucketName::new(&it.place.bucket)?, &options).await?;
     Ok(BlobPage {
-        items: listing.blobs.into_iter().map(Blob::from).collect(),
+        items: listing.blobs,
         prefixes: listing.prefixes,
         next: listing.next.map(|it| Cursor::Name(it).encode()),
     })

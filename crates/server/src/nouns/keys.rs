@@ -74,7 +74,7 @@ async fn list(server: Arc<Server>, it: ListKeys) -> Result<Page<Key>, Problem> {
     let is_more = limit < found.len();
     found.truncate(limit);
     let next = found.last().filter(|_| is_more).map(|it| it.id.clone());
-    Ok(Page { items: found.into_iter().map(Key::from).collect(), next })
+    Ok(Page { items: found, next })
 }
 
 async fn rotate(
@@ -133,7 +133,7 @@ fn created_text(NewKey { key, secret_access_key }: &NewKey) -> String {
     format!(
         "access key id      {}\nsecret access key  {secret_access_key}\nallows             {} \
          {bucket}{prefix}\n\nKeep the secret: it is not shown again.\n",
-        key.access_key_id,
+        key.id,
         access(key)
     )
 }
@@ -160,10 +160,11 @@ fn list_text(page: &Page<Key>) -> String {
     let mut table = Table::new(&headers);
     for it in &page.items {
         let (bucket, prefix) = (or_dash(it.bucket.as_deref()), or_dash(it.prefix.as_deref()));
-        let (id, created) = (it.access_key_id.clone(), it.created_at.clone());
+        let (id, created) = (it.id.clone(), rfc3339(it.created_at));
         let organization = or_dash(it.organization.as_deref());
-        let (name, expires) = (or_dash(it.name.as_deref()), or_dash(it.expires_at.as_deref()));
-        let (access, used) = (access(it).into(), or_dash(it.last_used_at.as_deref()));
+        let time = |it: Option<Timestamp>| or_dash(it.map(rfc3339).as_deref());
+        let (name, expires) = (or_dash(it.name.as_deref()), time(it.expires_at));
+        let (access, used) = (access(it).into(), time(it.last_used_at));
         table.row([id, name, access, bucket, prefix, organization, created, used, expires]);
     }
     table.write()

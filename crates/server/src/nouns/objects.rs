@@ -4,7 +4,7 @@ pub(crate) mod connect;
 pub(crate) mod page;
 #[cfg(test)]
 mod tests;
-pub(crate) mod verbs;
+mod verbs;
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -29,11 +29,12 @@ use steadfast_core::{
     CallError,
     object::{Caller, SqlQuery},
 };
-use steadfast_store::{EntityKind, ObjectSummary};
+use steadfast_store::EntityKind;
 use steadfast_web::{Cursor, PageRequest, Params, Problem, Role, bad_cursor, needs};
 use utoipa_axum::routes;
 
 use crate::{
+    cli::noun::Noun,
     operation::{ApiRoutes, fails_with},
     pages::{PageRoute, get, post},
     path,
@@ -78,6 +79,62 @@ pub(crate) fn pages() -> Vec<PageRoute> {
     ]
 }
 
+/// The verbs of the command line.
+pub(crate) fn verbs() -> Noun {
+    Noun::new("objects", "List and call objects, query them in SQL, show their turns")
+        .verb::<ListClasses>("classes", &["objects classes"], |_, page| {
+            page::class_columns().write(&page.items)
+        })
+        .verb::<ListObjects>("list", &["objects list counter --prefix visits/"], |_, page| {
+            verbs::list(page)
+        })
+        .verb::<ShowObject>("show", &["objects show counter visits"], |_, it| verbs::show(it))
+        .verb::<CallObject>(
+            "call",
+            &["objects call counter visits increment --body '{\"by\": 2}'"],
+            |_, reply| format!("{}\n", reply.get()),
+        )
+        .verb::<QueryObject>(
+            "sql",
+            &[
+                "objects sql counter visits 'SELECT * FROM counter'",
+                "objects sql counter visits 'SELECT n FROM counter WHERE n > ?' --params '[1]' \
+                 --turn 2",
+            ],
+            |_, found| verbs::rows(found),
+        )
+        .custom(
+            "turns",
+            (
+                "List the turns of an object, newest first, or show the rows that one changed",
+                &[
+                    "objects turns counter visits --limit 10",
+                    "objects turns counter visits --turn 2",
+                ],
+            ),
+            verbs::turns,
+        )
+        .custom(
+            "export",
+            (
+                "Write an object as it is, or was after a turn, to a SQLite file",
+                &[
+                    "objects export counter visits",
+                    "objects export counter visits --turn 2 --output before.sqlite",
+                ],
+            ),
+            verbs::export,
+        )
+        .destroys::<DeleteObject>(
+            "delete",
+            &["objects delete counter visits --yes"],
+            (
+                |it| format!("Delete object {}/{}?", it.class, it.name),
+                |it, _| format!("deleted object {}/{}\n", it.class, it.name),
+            ),
+        )
+}
+
 pub(crate) async fn classes(
     server: Arc<Server>,
     it: ListClasses,
@@ -101,8 +158,7 @@ pub(crate) async fn list(
     let (prefix, after) = (it.prefix.unwrap_or_default(), after.map(|it| it.name()));
     let objects = server.runtime.objects();
     let found = objects.look_at_class(&it.class, &prefix, after, page.limit + 1).await?;
-    let entry = |it: ObjectSummary| ObjectEntry::of(&it, objects.is_awake(&it.address));
-    Ok(page.page(found, |it| Cursor::Address(it.address.clone()), entry))
+    Ok(page.page(found, |it| Cursor::Address(it.address.clone()), |it| it))
 }
 
 pub(crate) async fn show(
@@ -110,7 +166,7 @@ pub(crate) async fn show(
     caller: Caller,
     it: ShowObject,
 ) -> Result<ObjectDetail, Problem> {
-    Ok(server.runtime.objects().look_at(token_of(&caller), &it.class, &it.name).await?.into())
+    Ok(server.runtime.objects().look_at(token_of(&caller), &it.class, &it.name).await?)
 }
 
 /// The token of a caller, which shares places with others.
@@ -173,7 +229,7 @@ pub(crate) async fn turns(server: Arc<Server>, it: ListTurns) -> Result<Page<Tur
     let objects = server.runtime.objects();
     let found = objects.look_at_turns(&it.class, &it.name, from, page.limit + 1).await?;
     let next = found.get(page.limit).map(|it| Cursor::Position(it.position).encode());
-    Ok(Page { items: found.iter().take(page.limit).map(TurnEntry::from).collect(), next })
+    Ok(Page { items: found.into_iter().take(page.limit).map(TurnEntry::from).collect(), next })
 }
 
 pub(crate) async fn turn(
@@ -182,7 +238,7 @@ pub(crate) async fn turn(
     it: ShowTurn,
 ) -> Result<TurnDetail, Problem> {
     let (objects, token) = (server.runtime.objects(), token_of(&caller));
-    Ok(objects.look_at_turn(token, &it.class, &it.name, it.turn).await?.into())
+    Ok(objects.look_at_turn(token, &it.class, &it.name, it.turn).await?)
 }
 
 /// The query of an export.

@@ -70,8 +70,7 @@ async fn list(server: Arc<Server>, _: ListProcesses) -> Result<List<Process>, Pr
 async fn send(server: Arc<Server>, it: SendInput) -> Result<Decision, Problem> {
     let SendInput { name, id, type_, data, idempotency_key: key } = it;
     let (data, key) = (data.unwrap_or_default(), key.as_deref());
-    let decided = server.runtime.processes().input_json(&name, &id, &type_, data, key).await?;
-    Ok(Decision::from(&decided))
+    Ok(server.runtime.processes().input_json(&name, &id, &type_, data, key).await?)
 }
 
 pub(crate) async fn instances(
@@ -310,11 +309,11 @@ fn send_text(input: &SendInput, decision: &Decision) -> String {
     let SendInput { name, id, type_, .. } = input;
     let end = if decision.ignored { "; ignored, because the instance has ended" } else { "" };
     let mut text =
-        format!("recorded {type_} as message {} of {name}/{id}{end}\n", decision.position);
+        format!("recorded {type_} as message {} of {name}/{id}{end}\n", decision.version);
     if !decision.outputs.is_empty() {
         let mut table = Table::new(&["ACTION", "TYPE", "DATA"]);
         for it in &decision.outputs {
-            table.row([it.action.clone(), it.type_.clone(), it.data.to_string()]);
+            table.row([it.action.clone(), it.message_type.clone(), it.data.to_string()]);
         }
         text.push_str(&format!("\n{}", table.write()));
     }

@@ -1,7 +1,7 @@
 //! Queues and their messages.
 
 pub(crate) mod page;
-pub(crate) mod verbs;
+mod verbs;
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,12 +16,13 @@ use steadfast_api::{
 };
 use steadfast_core::{
     QueueError, RequestKey,
-    queue::{LeaseId, Outgoing, PeekState, QueueMessageView, Redrive},
+    queue::{LeaseId, Outgoing, Redrive},
 };
 use steadfast_store::{Position, StoreError, Timestamp};
 use steadfast_web::{Cursor, PageRequest, Problem, bad_cursor};
 
 use crate::{
+    cli::noun::Noun,
     nouns::streams::{MessagePage, collect},
     operation::{ApiRoutes, request_key},
     pages::{PageRoute, form, get, links::queue_path, post},
@@ -58,15 +59,64 @@ pub(crate) fn pages() -> Vec<PageRoute> {
     ]
 }
 
+/// The verbs of the command line.
+pub(crate) fn verbs() -> Noun {
+    Noun::new("queues", "List queues, send messages, handle dead letters")
+        .verb::<ListQueues>("list", &["queues list"], |_, page| verbs::list(page))
+        .verb::<ShowQueue>("show", &["queues show mail"], |_, queue| verbs::show(queue))
+        .verb::<PeekQueue>(
+            "peek",
+            &["queues peek mail", "queues peek mail --state in-flight --limit 10"],
+            verbs::peek,
+        )
+        .verb::<SendMessages>(
+            "send",
+            &[
+                "queues send mail --body '{\"to\": \"ada@example.org\", \"subject\": \"Hello\"}'",
+                "queues send photos --body @photo.json --delay-ms 60000",
+            ],
+            |it, Sent { ids }| format!("sent {} to {}\n", ids.join(" "), it.queue),
+        )
+        .verb::<PauseQueue>("pause", &["queues pause mail"], |_, queue| verbs::control(queue))
+        .verb::<ResumeQueue>("resume", &["queues resume mail"], |_, queue| verbs::control(queue))
+        .destroys::<PurgeQueue>(
+            "purge",
+            &["queues purge mail --yes", "queues purge mail-dead --id 17 --id 18"],
+            (
+                |it| format!("Remove messages from queue {}?", it.queue),
+                |it, Purged { purged }| {
+                    format!("removed {} from {}\n", verbs::counted(*purged), it.queue)
+                },
+            ),
+        )
+        .custom(
+            "dlq",
+            ("List the dead letters of a queue with their errors", &["queues dlq mail"]),
+            verbs::dead_letters,
+        )
+        .custom(
+            "redrive",
+            (
+                "Move messages of a dead-letter queue back to the queues that they were sent to, \
+                 with new attempts",
+                &[
+                    "queues redrive mail-dead --dry-run",
+                    "queues redrive mail-dead --error-contains \"does not answer\" --rate 10",
+                ],
+            ),
+            verbs::redrive,
+        )
+}
+
 pub(crate) async fn list(server: Arc<Server>, it: ListQueues) -> Result<Page<Queue>, Problem> {
     let part = PageRequest::new(it.limit, it.cursor.as_deref())?;
     let page = server.runtime.queues().page(part.after_name()?, part.limit).await?;
     let next = page.next.map(|it| Cursor::Name(it).encode());
-    Ok(Page { items: page.queues.into_iter().map(Queue::from).collect(), next })
+    Ok(Page { items: page.queues, next })
 }
 
 pub(crate) async fn show(server: Arc<Server>, it: ShowQueue) -> Result<Queue, Problem> {
-    Ok(server.runtime.queues().show(&it.queue).await?.into())
+    Ok(server.runtime.queues().show(&it.queue).await?)
 }
 
 async fn configure(server: Arc<Server>, it: ConfigureQueue) -> Result<Queue, Problem> {
@@ -122,17 +172,17 @@ pub(crate) async fn peek(
         Some(_) => return Err(bad_cursor()),
     };
     let queues = server.runtime.queues();
-    let read = |after, rows| queues.peek(&it.queue, it.state.into(), after, rows);
-    let measure = |it: &QueueMessageView| (Some(row_key(it)), it.message.data.as_str().len());
+    let read = |after, rows| queues.peek(&it.queue, it.state, after, rows);
+    let measure = |it: &QueueMessage| (Some(row_key(it)), it.body.get().len());
     let MessagePage { items, more } = collect(it.limit.rows(), after, measure, read).await?;
     let last = items.last().filter(|_| more).map(row_key);
     let next = last.map(|(due_at, position)| Cursor::Due(due_at, position).encode());
-    Ok(Page { items: items.into_iter().map(QueueMessage::from).collect(), next })
+    Ok(Page { items, next })
 }
 
 /// The key of a row, after which the next page begins.
-fn row_key(it: &QueueMessageView) -> (Timestamp, Position) {
-    (it.due_at.unwrap_or(Timestamp(0)), it.message.position)
+fn row_key(it: &QueueMessage) -> (Timestamp, Position) {
+    (it.due_at.unwrap_or(Timestamp(0)), it.id)
 }
 
 async fn send(server: Arc<Server>, it: SendMessages) -> Result<Sent, Problem> {
@@ -183,19 +233,16 @@ async fn ack(server: Arc<Server>, it: AckMessages) -> Result<AckedMessages, Prob
 }
 
 pub(crate) async fn purge(server: Arc<Server>, it: PurgeQueue) -> Result<Purged, Problem> {
-    let state = match it.state {
-        None => None,
-        Some(state @ (MessageState::Pending | MessageState::Dead)) => Some(PeekState::from(state)),
-        Some(MessageState::InFlight) => {
-            let detail = "messages in flight cannot be purged: `state` must be pending or dead";
-            return Err(Problem::of(Code::InvalidInput, detail).at("state"));
-        }
-    };
+    if it.state == Some(MessageState::InFlight) {
+        let detail = "messages in flight cannot be purged: `state` must be pending or dead";
+        return Err(Problem::of(Code::InvalidInput, detail).at("state"));
+    }
     let queues = server.runtime.queues().keyed(request_key(&it)?);
     let ids = positions(it.ids)?;
     // The purge completes even if the client disconnects.
-    let all =
-        tokio::spawn(async move { queues.purge(&it.queue, state, ids.as_deref()).await }.boxed());
+    let all = tokio::spawn(
+        async move { queues.purge(&it.queue, it.state, ids.as_deref()).await }.boxed(),
+    );
     let purged = all.await.unwrap_or(Err(StoreError::Closed.into())).map_err(in_part)?;
     Ok(Purged { purged })
 }

@@ -1,7 +1,7 @@
 //! Workflows and runs.
 
 pub(crate) mod page;
-pub(crate) mod verbs;
+mod verbs;
 
 use std::{sync::Arc, time::Duration};
 
@@ -32,6 +32,7 @@ use utoipa_axum::routes;
 
 use crate::{
     access::Admission,
+    cli::noun::Noun,
     listener::ConnectionInfo,
     live::history::{Follower, answer},
     operation::{ApiRoutes, fails_with, request_key},
@@ -78,14 +79,73 @@ pub(crate) fn pages() -> Vec<PageRoute> {
     ]
 }
 
+/// The verbs of the command line.
+pub(crate) fn verbs() -> Noun {
+    Noun::new("runs", "List workflows, start runs, send events, pause and terminate")
+        .custom(
+            "list",
+            (
+                "List the workflows, or the runs of one, newest first",
+                &["runs list", "runs list order --status waiting --since 2026-11-15 --prefix o-"],
+            ),
+            verbs::list,
+        )
+        .verb::<ShowRun>("show", &["runs show order o-1"], |_, run| verbs::show(run))
+        .custom(
+            "tail",
+            (
+                "Print the history of a run and follow it until it ends; exit code 1 if it failed",
+                &["runs tail order o-1", "runs tail checkout o-1 --after 17 --json"],
+            ),
+            verbs::tail,
+        )
+        .custom(
+            "start",
+            (
+                "Start a run, or find the one with this id; exit code 1 if it has failed",
+                &[
+                    "runs start order --id o-1 --input '{\"orderId\": \"o-1\", \"amount\": 500}'",
+                    "runs start reminder --input @reminder.json --wait 10",
+                ],
+            ),
+            verbs::start,
+        )
+        .verb::<PauseRun>("pause", &["runs pause order o-1"], |_, run| verbs::status(run))
+        .verb::<ResumeRun>("resume", &["runs resume order o-1"], |_, run| verbs::status(run))
+        .verb::<RetryRun>("retry", &["runs retry order o-1"], |_, run| verbs::status(run))
+        .destroys::<TerminateRun>(
+            "terminate",
+            &["runs terminate order o-1 --yes"],
+            (|it| format!("Terminate run {}/{}?", it.workflow, it.id), |_, run| verbs::status(run)),
+        )
+        .destroys::<DeleteRun>(
+            "delete",
+            &["runs delete order o-1 --yes"],
+            (
+                |it| format!("Delete run {}/{}?", it.workflow, it.id),
+                |it, ()| format!("deleted run {}/{}\n", it.workflow, it.id),
+            ),
+        )
+        .verb::<RestartRun>(
+            "restart",
+            &["runs restart order o-1", "runs restart order o-1 --from ship"],
+            |_, run| verbs::status(run),
+        )
+        .verb::<SendEvent>(
+            "send-event",
+            &["runs send-event order o-1 payment --payload '{\"amount\": 500}'"],
+            |_, run| verbs::status(run),
+        )
+}
+
 pub(crate) async fn workflows(
     server: Arc<Server>,
     _: ListWorkflows,
 ) -> Result<Page<WorkflowEntry>, Problem> {
     let counts = server.runtime.runs().counts().await?;
-    let limits = server.runtime.runs().workflows().map(|(_, options)| options.into());
-    let all = counts.into_iter().zip(limits);
-    Ok(Page::whole(all.map(|(counts, limits)| WorkflowEntry { counts, limits }).collect()))
+    let all = counts.into_iter().zip(server.runtime.runs().workflows());
+    let entry = |(counts, (_, limits))| WorkflowEntry { counts, limits };
+    Ok(Page::whole(all.map(entry).collect()))
 }
 
 pub(crate) async fn list(server: Arc<Server>, it: ListRuns) -> Result<Page<RunItem>, Problem> {

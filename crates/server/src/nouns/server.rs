@@ -133,7 +133,7 @@ async fn queues(server: &Server) -> Result<(Vec<QueueView>, bool), Problem> {
             found.push(queues.show(name).await?);
         }
     }
-    let is_empty = |it: &QueueView| it.depth.waiting() + it.depth.dead == 0;
+    let is_empty = |it: &QueueView| it.depth + it.dead == 0;
     found.sort_by_cached_key(|it| (!it.consumed, is_empty(it), it.name.clone()));
     let is_truncated = page.next.is_some() || QUEUES_MAX < found.len();
     found.truncate(QUEUES_MAX);

@@ -96,10 +96,10 @@ async fn a_preview_of_a_redrive_moves_nothing() {
     ] {
         assert!(page.contains(shown), "{shown} is missing in {page}");
     }
-    assert_eq!(program.queues().show("q").await.unwrap().depth.waiting(), 2);
+    assert_eq!(program.queues().show("q").await.unwrap().depth, 2);
     assert_eq!(press(&site, "/queues/q/redrive", "to=other&rate=2&eror=x").await.0, 400);
     assert_eq!(press(&site, "/queues/q/redrive", "to=other&rate=2").await.0, 303);
-    assert_eq!(program.queues().show("other").await.unwrap().depth.waiting(), 2);
+    assert_eq!(program.queues().show("other").await.unwrap().depth, 2);
     let none = Redrive { dry_run: true, ..Redrive::default() };
     assert_eq!(program.queues().redrive("q", &none).await.unwrap().matched, 0);
 }

@@ -8,13 +8,13 @@
 use std::time::Duration;
 
 use rusqlite::{Connection, Row, params};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use steadfast_store::{Due, InvalidInput, Json, Timestamp};
 
 use super::{TurnExecutor, TurnResult, TurnTime};
 use crate::{
-    Result,
+    Result, body,
     object::{
         CallError,
         database::Table,
@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// The policy for due times of a repeated alarm that passed while the program was down.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CatchUp {
     /// It fires once for all of them.
@@ -52,36 +52,38 @@ impl CatchUp {
     }
 }
 
-/// An alarm that is set.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// An alarm of an object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = AlarmEntry))]
 pub struct Alarm {
     /// Its name.
     pub name: String,
-    /// The time that it was set to.
+    /// The time for which it was set.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub due_at: Timestamp,
-    /// The time at which it fires: `due_at`, or later if an attempt failed.
+    /// When it fires: at that time, or later if an attempt failed.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub ring_at: Timestamp,
-    /// The message that arrives then.
+    /// The message that it delivers.
     pub message: String,
-    /// Its period, if it is repeated.
-    #[serde(rename = "everyMs", serialize_with = "millis")]
+    /// Its period in milliseconds, if it is repeated.
+    #[serde(rename = "everyMs", with = "body::optional_millis")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>))]
     pub every: Option<Duration>,
-    /// The policy for missed times.
+    /// How missed times are handled: once, each or skip.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub catch_up: CatchUp,
     /// Failed attempts.
     pub attempts: u32,
-    /// Whether it has failed for good. It stays, inactive, until it is set or cancelled. A repeated
-    /// alarm waits for its next time instead.
+    /// Whether all attempts failed.
+    // It stays, inactive, until it is set or cancelled. A repeated alarm waits for its next time.
     pub failed: bool,
     /// The error of the last attempt.
     pub error: Option<String>,
     #[serde(skip)]
     pub(in crate::object) body: String,
-}
-
-fn millis<S: Serializer>(every: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
-    every.map(|it| it.as_millis() as u64).serialize(serializer)
 }
 
 const COLUMNS: &str = "name, due_at, message, every, catch_up, attempts, failed, error, body, \

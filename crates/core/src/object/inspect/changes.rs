@@ -8,7 +8,7 @@ use rusqlite::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use steadfast_store::{TurnSummary, sort::sort_by_key};
+use steadfast_store::{Timestamp, TurnSummary, sort::sort_by_key};
 
 use super::{
     contents::{BYTES_MAX, Table, damaged, is_system},
@@ -22,20 +22,52 @@ const ROWS_MAX: usize = 10_000;
 /// Maximum changed rows in a result.
 const SHOWN_MAX: usize = 100;
 
+/// A turn in a timeline.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = TurnEntry))]
+pub struct TurnView {
+    /// Its number, from 1.
+    pub turn: i64,
+    /// When it was committed.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub at: Timestamp,
+    /// The name of the message.
+    pub input: String,
+    /// Stored bytes of its changes.
+    pub bytes: i64,
+    /// Messages that it sent.
+    pub sent: u32,
+    /// The `globalPosition` of the delivered message; null for a call.
+    pub cause: Option<i64>,
+}
+
+impl From<TurnSummary> for TurnView {
+    fn from(TurnSummary { seq: turn, at, input, bytes, sent, cause, .. }: TurnSummary) -> Self {
+        Self { turn, at, input: input.into(), bytes, sent, cause }
+    }
+}
+
 /// The changes of one turn.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = TurnDetail))]
 pub struct Changes {
-    /// The turn.
-    pub turn: TurnSummary,
+    /// Its entry in the timeline.
+    #[serde(flatten)]
+    pub entry: TurnView,
     /// Tables, indexes, views and triggers that were created, changed or removed, without the
     /// runtime's own.
     pub schema: Vec<SchemaChange>,
-    /// Rows that were added, changed or removed; those of the runtime's own tables come last.
-    pub rows: Vec<RowChange>,
-    /// Tables that were not compared.
-    pub skipped: Vec<SkippedTable>,
-    /// Whether there are more than the 100 rows shown.
+    /// Rows that were added, changed or removed, at most 100; those of the runtime's own tables
+    /// come last.
+    pub changes: Vec<RowChange>,
+    /// Whether more rows changed.
     pub truncated: bool,
+    /// Tables that were not compared, such as those with more than 10,000 rows. Virtual tables
+    /// never are.
+    pub skipped: Vec<SkippedTable>,
 }
 
 /// A part of the schema before and after a turn.
@@ -53,21 +85,26 @@ pub struct SchemaChange {
     pub after: Option<String>,
 }
 
-/// One row before and after a turn.
-#[derive(Clone, Debug, PartialEq)]
+/// A row before and after a turn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = RowEntry))]
 pub struct RowChange {
     /// Its table.
     pub table: String,
     /// Whether the table is the runtime's own.
     pub system: bool,
-    /// The columns, in order.
-    pub columns: Vec<String>,
-    /// The key of the row: its primary key or row id.
+    /// The primary key of the row, or its row id.
+    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub key: Map<String, Value>,
-    /// The row before; `None` if it was added.
-    pub before: Option<Vec<Value>>,
-    /// The row after; `None` if it was removed.
-    pub after: Option<Vec<Value>>,
+    /// The columns, in the order of the table.
+    pub columns: Vec<String>,
+    /// The row before, by column; null if it was added.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    pub before: Option<Map<String, Value>>,
+    /// The row after; null if it was removed.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    pub after: Option<Map<String, Value>>,
 }
 
 /// A table that was not compared.
@@ -90,8 +127,9 @@ pub(super) fn compare(
     let before = before.unwrap_or_else(Past::nothing);
     let before = Reader::open(before).map_err(|error| damaged(&error))?;
     let after = Reader::open(after).map_err(|error| damaged(&error))?;
-    let (schema, rows) = (schema(&before, &after)?, Vec::new());
-    let mut changes = Changes { turn, schema, rows, skipped: Vec::new(), truncated: false };
+    let (entry, schema) = (turn.into(), schema(&before, &after)?);
+    let (rows, skipped) = (Vec::new(), Vec::new());
+    let mut changes = Changes { entry, schema, changes: rows, truncated: false, skipped };
     let (old, new) = (tables(&before)?, tables(&after)?);
     let mut names: Vec<&String> = old.keys().chain(new.keys()).collect();
     sort_by_key(&mut names, |it| (is_system(it), *it));
@@ -237,18 +275,21 @@ fn note(
             *bytes += size(row.get_ref(place)?);
         }
     }
-    if SHOWN_MAX <= changes.rows.len() || BYTES_MAX < *bytes {
+    if SHOWN_MAX <= changes.changes.len() || BYTES_MAX < *bytes {
         changes.truncated = true;
         return Ok(false);
     }
-    let cells = |row: Option<&Row<'_>>| -> rusqlite::Result<Option<Vec<Value>>> {
-        let cell = |row: &Row<'_>, place| Ok(to_json(row.get_ref(place)?));
-        row.map(|row| places.clone().map(|it| cell(row, it)).collect()).transpose()
+    let cells = |row: Option<&Row<'_>>| -> rusqlite::Result<Option<Map<String, Value>>> {
+        let cell = |row: &Row<'_>, (place, name): (usize, &String)| {
+            Ok((name.clone(), to_json(row.get_ref(place)?)))
+        };
+        row.map(|row| places.clone().zip(&table.columns).map(|it| cell(row, it)).collect())
+            .transpose()
     };
     let Some(any) = new.or(old) else { return Ok(true) };
     let values = key(table, any)?;
     let values = values.iter().map(|it| to_json(ValueRef::from(it)));
-    changes.rows.push(RowChange {
+    changes.changes.push(RowChange {
         table: table.name.clone(),
         system: is_system(&table.name),
         columns: table.columns.clone(),

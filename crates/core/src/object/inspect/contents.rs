@@ -4,18 +4,18 @@
 use std::sync::{Arc, atomic::AtomicBool};
 
 use rusqlite::{Connection, Statement};
-use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use steadfast_store::{Head, ObjectSummary, Store, StoreError, Timestamp, sort::sort_by_key};
+use steadfast_store::{self as store, Head, Store, StoreError, Timestamp, sort::sort_by_key};
 use steadfast_vfs::at_time;
 
 use super::reader::{InspectError, Reader, from_json, size, to_json};
 use crate::{
+    body::{self, Time},
     object::{
         connection::ConnectionId, error::LastFailure, executor::alarms::Alarm, guard::PREFIX,
         history::Past,
     },
-    workflow::Time,
 };
 
 /// Maximum turns that are read to find the oldest.
@@ -27,52 +27,59 @@ const ROWS_MAX: usize = 10_000;
 /// Alarms and connections that are shown.
 const SHOWN_MAX: usize = 1_000;
 
-/// The description of an object.
-#[derive(Clone, Debug)]
-pub struct ObjectView {
-    /// Its address and its head.
-    pub summary: ObjectSummary,
-    /// Whether this program serves its class.
-    pub served: bool,
+/// An object in a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = ObjectEntry))]
+pub struct ObjectItem {
+    /// 32 hexadecimal digits, computed from the address.
+    pub id: String,
+    /// `object/class/name`.
+    #[serde(with = "body::text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub address: store::Address,
+    /// The name within the class.
+    pub name: String,
+    /// Number of turns.
+    pub turns: i64,
     /// Whether it is in memory.
     pub awake: bool,
-    /// The oldest turn whose state can be read; searched up to 2,000 turns back.
+    /// When its last turn was committed; null if that turn is no longer kept.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
+    pub updated_at: Option<Timestamp>,
+    /// When its name was first used.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub created_at: Timestamp,
+}
+
+/// An object, with all but its rows.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = ObjectDetail))]
+pub struct ObjectView {
+    /// Its entry in the list.
+    #[serde(flatten)]
+    pub entry: ObjectItem,
+    /// Its class.
+    pub class: String,
+    /// Whether this server serves its class.
+    pub served: bool,
+    /// The oldest turn whose state can be read, within the last 2,000 turns.
     pub oldest_turn: i64,
-    /// The last failed turn since this process began. Failures of alarms are in the alarms.
-    pub last_failure: Option<LastFailure>,
-    /// Its contents; an error describes the damage.
-    pub inside: Result<ObjectContents, String>,
-}
-
-impl Serialize for ObjectView {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let ObjectSummary { address, created_at, updated_at, head } = &self.summary;
-        let mut view = serializer.serialize_struct("ObjectView", 10)?;
-        view.serialize_field("address", &address.to_string())?;
-        view.serialize_field("turns", &head.seq)?;
-        view.serialize_field("served", &self.served)?;
-        view.serialize_field("awake", &self.awake)?;
-        view.serialize_field("createdAt", &Time(*created_at))?;
-        view.serialize_field("updatedAt", &updated_at.map(Time))?;
-        view.serialize_field("oldestTurn", &self.oldest_turn)?;
-        view.serialize_field("lastFailure", &self.last_failure)?;
-        view.serialize_field("inside", &self.inside.as_ref().ok())?;
-        view.serialize_field("damage", &self.inside.as_ref().err())?;
-        view.end()
-    }
-}
-
-/// The contents of an object.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct ObjectContents {
     /// Bytes of its database.
     pub bytes: usize,
     /// Its tables, by name; the runtime's own come last.
     pub tables: Vec<TableView>,
-    /// Its alarms by due time; failed ones come last.
+    /// Its alarms in due order; failed ones last.
     pub alarms: Vec<Alarm>,
-    /// Its connections.
+    /// Its live connections.
     pub connections: Vec<ConnectionView>,
+    /// The last failure of a turn since the server started. Alarms have their own error.
+    pub last_error: Option<LastFailure>,
+    /// Damage of its stored data. Its size, tables and alarms are unknown then.
+    pub damage: Option<String>,
 }
 
 /// A table of an object.
@@ -115,8 +122,8 @@ pub(super) async fn oldest(store: &dyn Store, head: &Head) -> Result<i64, StoreE
     Ok(turns.last().map_or(head.seq, |it| (it.seq - 1).max(1)))
 }
 
-/// Reads the contents of an object; an error describes the damage.
-pub(super) fn inside(past: Past, first: ConnectionId) -> Result<ObjectContents, String> {
+/// Reads the contents of an object into its view; an error describes the damage.
+pub(super) fn fill(view: &mut ObjectView, past: Past, first: ConnectionId) -> Result<(), String> {
     let bytes = past.bytes_len();
     let reader = Reader::open(past).map_err(|error| error.to_string())?;
     let tables = Table::all(&reader.connection).map_err(|error| error.to_string())?;
@@ -131,12 +138,13 @@ pub(super) fn inside(past: Past, first: ConnectionId) -> Result<ObjectContents, 
     } else {
         Vec::new()
     };
-    let mut tables: Vec<TableView> = tables.iter().map(|it| view(&reader, it)).collect();
-    sort_by_key(&mut tables, |it| it.system);
-    Ok(ObjectContents { bytes, tables, alarms, connections })
+    view.tables = tables.iter().map(|it| table_view(&reader, it)).collect();
+    sort_by_key(&mut view.tables, |it| it.system);
+    (view.bytes, view.alarms, view.connections) = (bytes, alarms, connections);
+    Ok(())
 }
 
-fn view(reader: &Reader, table: &Table) -> TableView {
+fn table_view(reader: &Reader, table: &Table) -> TableView {
     let count = table.count(ROWS_MAX + 1);
     let counted: Option<usize> = reader.connection.query_row(&count, (), |row| row.get(0)).ok();
     TableView {

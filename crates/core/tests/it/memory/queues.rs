@@ -63,13 +63,13 @@ async fn delayed_messages_that_become_due_at_once_all_arrive_a_page_at_a_time() 
     for _ in 0..MANY / 1_000 {
         queues.send_json("mail", (0..1_000).map(|_| outgoing()).collect(), None).await.unwrap();
     }
-    let delayed = queues.show("mail").await.unwrap().depth.delayed;
+    let delayed = queues.show("mail").await.unwrap().delayed;
     assert_eq!((delayed, came.load(Ordering::SeqCst)), (MANY as u64, 0));
     clock.advance(DAY);
     until("all have come", async || MANY <= came.load(Ordering::SeqCst)).await;
     let most = mib("VmHWM:");
     assert!(most < before + GROWTH_MIB_MAX, "{before} MiB before, {most} at most");
-    let is_empty = async || queues.show("mail").await.unwrap().depth.oldest.is_none();
+    let is_empty = async || queues.show("mail").await.unwrap().oldest_age_ms.is_none();
     until("the queue is empty", is_empty).await;
     assert_eq!(came.load(Ordering::SeqCst), MANY, "each of them once");
     app.stop().await;

@@ -116,25 +116,24 @@ async fn an_object_shows_its_size_tables_turns_and_whether_it_is_awake(mut lab: 
     add(&app, "a", 2).await;
     run(&app, "a", "CREATE TABLE \"od\"\"d\" (x PRIMARY KEY) WITHOUT ROWID").await;
     let view = look(&app, "a").await;
-    assert_eq!((view.summary.head.seq, view.oldest_turn), (3, 1));
+    assert_eq!((view.entry.turns, view.oldest_turn), (3, 1));
     assert_eq!(
-        (view.summary.created_at, view.summary.updated_at),
+        (view.entry.created_at, view.entry.updated_at),
         (Timestamp(at(0)), Some(Timestamp(at(1_000))))
     );
-    assert!(view.served && view.awake && view.last_failure.is_none());
-    let inside = view.inside.unwrap();
-    assert!(3 * 4_096 < inside.bytes && inside.bytes.is_multiple_of(4_096), "{}", inside.bytes);
+    assert!(view.served && view.entry.awake && view.last_error.is_none());
+    assert!(3 * 4_096 < view.bytes && view.bytes.is_multiple_of(4_096), "{}", view.bytes);
     let tables: Vec<(&str, Option<usize>, bool)> =
-        inside.tables.iter().map(|it| (&*it.name, it.rows, it.system)).collect();
+        view.tables.iter().map(|it| (&*it.name, it.rows, it.system)).collect();
     let expected = [("entry", Some(2), false), ("od\"d", Some(0), false), ("rung", Some(0), false)];
     assert_eq!(tables[..3], expected);
     assert_eq!((tables[3], tables.len()), (("total", Some(1), false), 4));
-    assert_eq!(inside.tables[0].columns, ["id", "amount"]);
-    assert!(inside.alarms.is_empty() && inside.connections.is_empty());
+    assert_eq!(view.tables[0].columns, ["id", "amount"]);
+    assert!(view.alarms.is_empty() && view.connections.is_empty() && view.damage.is_none());
     app.stop().await;
     lab.reopen().await;
     let app = Program::on(&lab).await;
-    assert!(!look(&app, "a").await.awake, "looking woke it up");
+    assert!(!look(&app, "a").await.entry.awake, "looking woke it up");
 }
 
 async fn alarms_are_shown_including_failed_ones(lab: Lab) {
@@ -149,7 +148,7 @@ async fn alarms_are_shown_including_failed_ones(lab: Lab) {
     let repeat = Clockwork::Repeat { name: "often".into(), every, catch_up: "skip".into() };
     app.call(Ledger::at("a"), repeat).await.unwrap();
     app.advance(Duration::from_secs(1)).await;
-    let alarms = look(&app, "a").await.inside.unwrap().alarms;
+    let alarms = look(&app, "a").await.alarms;
     let names: Vec<&str> = alarms.iter().map(|it| &*it.name).collect();
     assert_eq!(names, ["later", "often", "final"]);
     assert_eq!((alarms[0].due_at.0, &*alarms[0].message), (at(60_000), "ring"));
@@ -167,16 +166,16 @@ async fn the_last_failure_is_shown_until_the_object_is_gone(lab: Lab) {
     ] {
         lab.clock.advance(Duration::from_secs(1));
         app.call(Ledger::at("a"), misbehave).await.unwrap_err();
-        let failure = look(&app, "a").await.last_failure.unwrap();
+        let failure = look(&app, "a").await.last_error.unwrap();
         assert_eq!((&*failure.input, &*failure.code), ("misbehave", code));
         assert!(failure.message.contains(word), "{failure:?}");
     }
     add(&app, "a", 1).await;
-    let failure = look(&app, "a").await.last_failure.unwrap();
+    let failure = look(&app, "a").await.last_error.unwrap();
     assert_eq!((failure.at.0.0, &*failure.code), (at(2_000), "ledger_closed"));
     app.objects.delete("ledger", "a").await.unwrap();
     add(&app, "a", 1).await;
-    assert_eq!(look(&app, "a").await.last_failure, None);
+    assert_eq!(look(&app, "a").await.last_error, None);
 }
 
 async fn an_object_of_a_class_that_is_not_served_can_be_looked_at(lab: Lab) {
@@ -184,14 +183,14 @@ async fn an_object_of_a_class_that_is_not_served_can_be_looked_at(lab: Lab) {
     leave_behind(&lab, "parrot", "p").await;
     // A checksum mismatch is damage, and is reported; everything else is returned all the same.
     let view = app.objects.look_at(None, "parrot", "p").await.unwrap();
-    assert!(!view.served && !view.awake);
-    assert!(view.inside.is_err_and(|it| it.contains("wrong checksum")));
+    assert!(!view.served && !view.entry.awake);
+    assert!(view.damage.is_some_and(|it| it.contains("wrong checksum")));
     let turns = app.objects.look_at_turns("parrot", "p", None, 9).await.unwrap();
     assert_eq!((turns.len(), &*turns[0].input, turns[0].sent), (1, "say", 1));
     add(&app, "a", 1).await;
     app.stop().await;
     let elsewhere = Program::of(lab.store.clone(), &lab.clock, |it| it).await;
     let view = elsewhere.objects.look_at(None, "ledger", "a").await.unwrap();
-    assert!(!view.served && view.inside.unwrap().tables.len() == 3);
+    assert!(!view.served && view.tables.len() == 3);
     assert!(elsewhere.objects.delete("ledger", "a").await.is_err());
 }

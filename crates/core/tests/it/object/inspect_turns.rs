@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use steadfast_core::{
     Object,
-    object::{Changes, HistoryRetention, sweep_history},
+    object::{Changes, HistoryRetention, RowChange, sweep_history},
     rusqlite::Connection,
 };
 
@@ -38,9 +38,13 @@ async fn turn(app: &Program, number: i64) -> Changes {
 }
 
 fn shown(changes: &Changes) -> Vec<Value> {
-    let row =
-        |it: &steadfast_core::object::RowChange| json!([it.table, it.key, it.before, it.after]);
-    changes.rows.iter().map(row).collect()
+    let row = |it: &RowChange| {
+        let cells = |row: &Option<Map<String, Value>>| {
+            row.as_ref().map(|row| it.columns.iter().map(|it| row[it].clone()).collect::<Vec<_>>())
+        };
+        json!([it.table, it.key, cells(&it.before), cells(&it.after)])
+    };
+    changes.changes.iter().map(row).collect()
 }
 
 async fn turns_are_listed_newest_first_in_pages(lab: Lab) {
@@ -72,14 +76,14 @@ async fn a_turn_shows_the_rows_it_changed_before_and_after(lab: Lab) {
     run(&app, "a", "DELETE FROM entry WHERE id = 1; UPDATE total SET n = 7").await;
     run(&app, "a", "CREATE TABLE x (y); DROP TABLE rung").await;
     let first = turn(&app, 1).await;
-    assert_eq!((first.turn.seq, &*first.turn.input), (1, "add"));
+    assert_eq!((first.entry.turn, &*first.entry.input), (1, "add"));
     let made: Vec<&str> = first.schema.iter().map(|it| &*it.name).collect();
     assert_eq!(made, ["entry", "rung", "total"]);
     let total = |it: i64| json!([it]);
     let expected =
         [json!(["entry", {"id": 1}, null, [1, 5]]), json!(["total", {"rowid": 1}, null, total(5)])];
     assert_eq!(shown(&first), expected);
-    assert_eq!(first.rows[0].columns, ["id", "amount"]);
+    assert_eq!(first.changes[0].columns, ["id", "amount"]);
     let second = turn(&app, 2).await;
     let expected = [
         json!(["entry", {"id": 2}, null, [2, 7]]),
@@ -93,18 +97,19 @@ async fn a_turn_shows_the_rows_it_changed_before_and_after(lab: Lab) {
     let schema: Vec<(&str, bool, bool)> =
         last.schema.iter().map(|it| (&*it.name, it.before.is_some(), it.after.is_some())).collect();
     assert_eq!(schema, [("x", false, true), ("rung", true, false)]);
-    assert!(last.rows.is_empty() && last.skipped.is_empty() && !last.truncated);
+    assert!(last.changes.is_empty() && last.skipped.is_empty() && !last.truncated);
 }
 
 async fn the_runtimes_own_tables_come_last_and_are_marked(lab: Lab) {
     let app = Program::on(&lab).await;
     app.objects.call(Ledger::at("a"), Add { by: 5 }).key("k").await.unwrap();
     let changes = turn(&app, 1).await;
-    let tables: Vec<(&str, bool)> = changes.rows.iter().map(|it| (&*it.table, it.system)).collect();
+    let tables: Vec<(&str, bool)> =
+        changes.changes.iter().map(|it| (&*it.table, it.system)).collect();
     assert_eq!(tables, [("entry", false), ("total", false), ("_steadfast_key", true)]);
     assert!(changes.schema.iter().all(|it| !it.name.starts_with("_steadfast_")));
     let view = app.objects.look_at(None, "ledger", "a").await.unwrap();
-    assert!(view.inside.unwrap().tables.last().is_some_and(|it| it.system));
+    assert!(view.tables.last().is_some_and(|it| it.system));
 }
 
 async fn rows_are_identified_by_their_keys_in_every_kind_of_table(lab: Lab) {
@@ -148,7 +153,7 @@ async fn large_tables_and_many_rows_are_not_compared(lab: Lab) {
     };
     run(&app, "a", &(fill("large", 10_001) + &fill("most", 10_000))).await;
     let changes = turn(&app, 1).await;
-    assert_eq!((changes.rows.len(), changes.truncated), (100, true));
+    assert_eq!((changes.changes.len(), changes.truncated), (100, true));
     assert_eq!((changes.skipped.len(), &*changes.skipped[0].table), (1, "large"));
     assert!(changes.skipped[0].reason.contains("more than 10000 rows"));
     run(&app, "a", "DELETE FROM most WHERE id = 9999; DELETE FROM large WHERE id = 1").await;
@@ -171,7 +176,7 @@ async fn a_swept_turn_is_reported_as_deleted(lab: Lab) {
     let retention = HistoryRetention { keep, ..HistoryRetention::DEFAULT };
     assert_eq!(sweep_history(&*lab.store, retention).await.unwrap(), 3);
     assert_eq!(app.objects.look_at(None, "ledger", "a").await.unwrap().oldest_turn, 3);
-    assert_eq!(turn(&app, 4).await.rows.len(), 2);
+    assert_eq!(turn(&app, 4).await.changes.len(), 2);
     for number in 1..=3 {
         let error = app.objects.look_at_turn(None, "ledger", "a", number).await.unwrap_err();
         assert_eq!(error.code(), "turn_not_found", "{error}");

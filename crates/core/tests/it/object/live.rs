@@ -165,8 +165,8 @@ async fn connections_can_be_looked_at(lab: Lab) {
     let (ann, bob) = (come(&app, "ann").await, come(&app, "bob").await);
     let shown = async || {
         let view = app.objects.look_at(None, "hall", "a").await.unwrap();
-        let shown = view.inside.unwrap().connections;
-        shown.into_iter().map(|it| (it.id, it.tags, it.attachment)).collect::<Vec<_>>()
+        let shown = view.connections.into_iter();
+        shown.map(|it| (it.id, it.tags, it.attachment)).collect::<Vec<_>>()
     };
     let of = |socket: &LiveSocket, name: &str| {
         let id = serde_json::to_value(socket.id()).unwrap().as_i64().unwrap();

@@ -111,7 +111,7 @@ pub(crate) async fn write<E: std::fmt::Display>(
         let Some(piece) = next else { break };
         writer.write(&piece.map_err(|error| broken(error.to_string()))?).await?;
     }
-    Ok(writer.finish(put).await?.into())
+    Ok(writer.finish(put).await?)
 }
 
 /// Read a blob, or a range of its bytes. A blob that is replaced or deleted meanwhile is still read

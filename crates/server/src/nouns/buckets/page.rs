@@ -17,6 +17,7 @@ use steadfast_api::{
         Blob, BlobPage, BlobPath, Bucket, BucketEvent, ListBlobs, ListBucketEvents, ListBuckets,
         PutBucket, ShowBucket,
     },
+    rfc3339,
 };
 use steadfast_bucket::{Attributes, PutOptions};
 use steadfast_web::{
@@ -251,7 +252,7 @@ impl BlobLine<'_> {
     fn key(&self) -> &str {
         match self {
             Self::Prefix(prefix) => prefix,
-            Self::Blob(blob) => &blob.key,
+            Self::Blob(blob) => blob.key.as_str(),
         }
     }
 
@@ -280,12 +281,12 @@ pub(crate) fn blob_columns<'a>(bucket: &'a str, prefix: &'a str) -> Columns<'a, 
         BlobLine::Prefix(key) => {
             html! { a.address.folder href=(path_in(bucket, key)) { (short(key)) } }
         }
-        BlobLine::Blob(it) => link(path_to(bucket, &it.key), short(&it.key)),
+        BlobLine::Blob(it) => link(path_to(bucket, it.key.as_str()), short(it.key.as_str())),
     };
     let get = move |it: &BlobLine<'_>| match it {
         BlobLine::Prefix(_) => html! {},
         BlobLine::Blob(it) => {
-            html! { a.button href=(bytes_of(bucket, &it.key)) { "Download" } }
+            html! { a.button href=(bytes_of(bucket, it.key.as_str())) { "Download" } }
         }
     };
     Columns::<BlobLine<'_>>::new()
@@ -293,8 +294,8 @@ pub(crate) fn blob_columns<'a>(bucket: &'a str, prefix: &'a str) -> Columns<'a, 
         .markup(name)
         .number("Size", |it| it.of_blob(|it| it.size.to_string()))
         .markup(|it| text(it.of_blob(|it| size(it.size))))
-        .time("Modified", |it| it.of_blob(|it| it.modified_at.clone()))
-        .text("Type", |it| it.of_blob(|it| it.content_type.clone().unwrap_or_default()))
+        .time("Modified", |it| it.of_blob(|it| rfc3339(it.modified_at)))
+        .text("Type", |it| it.of_blob(|it| it.attributes.content_type.clone().unwrap_or_default()))
         .number("Sequence", |it| it.of_blob(|it| it.sequence.to_string()))
         .console("Actions", get)
         .class("picture")

@@ -171,7 +171,7 @@ fn blobs_are_listed_by_level_and_their_events_are_listed_newest_first() {
         client.send(&list, false).unwrap()
     };
     let top = level("");
-    assert_eq!((&top.prefixes[..], &*top.items[0].key), (&["in/".to_owned()][..], "top"));
+    assert_eq!((&top.prefixes[..], top.items[0].key.as_str()), (&["in/".to_owned()][..], "top"));
     assert_eq!((level("in/").items[0].size, level("none").items.len()), (5, 0));
     let all = ListBlobs { place: place(""), ..ListBlobs::default() };
     assert_eq!(client.send(&all, false).unwrap().items.len(), 2);
@@ -200,12 +200,12 @@ fn keys_and_tokens_are_listed_without_secrets_and_revoked_once() {
     let one = ListKeys { limit: "1".parse().unwrap(), cursor: None };
     let first = client.send(&one, false).unwrap();
     let second = client.send(&ListKeys { cursor: first.next, ..one }, false).unwrap();
-    assert_ne!(first.items[0].access_key_id, second.items[0].access_key_id);
+    assert_ne!(first.items[0].id, second.items[0].id);
     assert_eq!(second.next, None);
     let listed = client.request(&ListKeys::default(), false).unwrap();
     assert!(!listed.contains(&new.secret_access_key), "{listed}");
-    let revoke = RevokeKey { id: new.key.access_key_id.clone() };
-    assert_eq!(client.send(&revoke, false).unwrap().access_key_id, new.key.access_key_id);
+    let revoke = RevokeKey { id: new.key.id.clone() };
+    assert_eq!(client.send(&revoke, false).unwrap().access_key_id, new.key.id);
     assert_fails(&client, &revoke, Code::KeyNotFound);
     let member = CreateToken {
         role: Role::Member,

@@ -4,7 +4,7 @@ pub(crate) mod calls;
 pub(crate) mod query;
 pub(crate) mod turns;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use axum::{
     Extension,
@@ -18,6 +18,7 @@ use steadfast_api::{
         ObjectDetail, ObjectEntry, ShowObject, ShowTurn, SqlRows, TableEntry, TurnDetail,
         TurnEntry,
     },
+    rfc3339,
 };
 use steadfast_core::object::Caller;
 use steadfast_web::{Page, Params, Problem, console::Section, escaped};
@@ -107,21 +108,18 @@ pub(crate) async fn classes(
 pub(crate) fn columns() -> Columns<'static, ObjectEntry> {
     Columns::<ObjectEntry>::new()
         .text("Name", |it| it.name.clone())
-        .markup(|it| {
-            let class = it.address.split('/').nth(1).unwrap_or_default();
-            link(object_path(class, &it.name), &it.name)
-        })
+        .markup(|it| link(object_path(it.address.class(), &it.name), &it.name))
         .number("Turns", |it| it.turns.to_string())
         .text("In memory", |it| yes(it.awake).into())
         .markup(memory)
-        .time("Updated", |it| it.updated_at.clone().unwrap_or_default())
+        .time("Updated", |it| it.updated_at.map(rfc3339).unwrap_or_default())
         .markup(|it| {
             html! {
-                @if let Some(at) = &it.updated_at { (time(at)) }
+                @if let Some(at) = it.updated_at { (time(rfc3339(at))) }
                 @else { span.quiet { "long ago" } }
             }
         })
-        .time("Created", |it| it.created_at.clone())
+        .time("Created", |it| rfc3339(it.created_at))
 }
 
 /// Lists the objects of a class.
@@ -319,12 +317,10 @@ pub(crate) fn alarm_columns() -> Columns<'static, AlarmEntry> {
     Columns::<AlarmEntry>::new()
         .text("Alarm", |it| it.name.clone())
         .class("address")
-        .time("Due", |it| it.ring_at.clone())
+        .time("Due", |it| rfc3339(it.ring_at))
         .text("Message", |it| it.message.clone())
         .markup(|it| html! { code { (it.message) } })
-        .console("Repeats", |it| {
-            optional(it.every_ms.map(|every| format!("every {}", period(every))))
-        })
+        .console("Repeats", |it| optional(it.every.map(|every| format!("every {}", period(every)))))
         .number("Attempts", |it| it.attempts.to_string())
         .text("State", |it| if it.failed { "failed" } else { "set" }.to_owned())
         .markup(
@@ -345,7 +341,8 @@ fn alarms(alarms: &[AlarmEntry]) -> Markup {
 }
 
 /// A period in its largest unit without a remainder.
-fn period(millis: u64) -> String {
+fn period(period: Duration) -> String {
+    let millis = u64::try_from(period.as_millis()).unwrap_or(u64::MAX);
     let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms")];
     let fits = units.into_iter().find(|(unit, _)| millis.is_multiple_of(*unit));
     let (unit, word) = fits.unwrap_or((1, "ms"));

@@ -1,4 +1,4 @@
-//! `steadfast objects …`.
+//! What `steadfast objects …` prints, and the verbs that write a file or choose an operation.
 
 use std::{fs::OpenOptions, io::Write, path::PathBuf};
 
@@ -6,92 +6,34 @@ use clap::Args;
 use serde_json::{Map, Value};
 use steadfast_api::{
     Operation, Page,
-    objects::{
-        CallObject, DeleteObject, ListClasses, ListObjects, ListTurns, ObjectDetail, ObjectEntry,
-        QueryObject, ShowObject, ShowTurn, SqlRows, TurnDetail,
-    },
+    objects::{ListTurns, ObjectDetail, ObjectEntry, ShowObject, ShowTurn, SqlRows, TurnDetail},
+    rfc3339,
 };
 
 use crate::{
     args::AskArgs,
     cli::{
         client::Client,
-        noun::{Noun, answer},
+        noun::answer,
         output::{Table, or_dash, print},
     },
     failure::Failure,
     nouns::objects::{
         file_name,
         page::{
-            alarm_columns, class_columns, columns, connection_columns, table_columns,
-            turns::turn_columns, yes,
+            alarm_columns, columns, connection_columns, table_columns, turns::turn_columns, yes,
         },
     },
 };
 
-pub(crate) fn verbs() -> Noun {
-    Noun::new("objects", "List and call objects, query them in SQL, show their turns")
-        .verb::<ListClasses>("classes", &["objects classes"], |_, page| {
-            class_columns().write(&page.items)
-        })
-        .verb::<ListObjects>("list", &["objects list counter --prefix visits/"], |_, page| {
-            list(page)
-        })
-        .verb::<ShowObject>("show", &["objects show counter visits"], |_, it| show(it))
-        .verb::<CallObject>(
-            "call",
-            &["objects call counter visits increment --body '{\"by\": 2}'"],
-            |_, reply| format!("{}\n", reply.get()),
-        )
-        .verb::<QueryObject>(
-            "sql",
-            &[
-                "objects sql counter visits 'SELECT * FROM counter'",
-                "objects sql counter visits 'SELECT n FROM counter WHERE n > ?' --params '[1]' \
-                 --turn 2",
-            ],
-            |_, found| rows(found),
-        )
-        .custom(
-            "turns",
-            (
-                "List the turns of an object, newest first, or show the rows that one changed",
-                &[
-                    "objects turns counter visits --limit 10",
-                    "objects turns counter visits --turn 2",
-                ],
-            ),
-            turns,
-        )
-        .custom(
-            "export",
-            (
-                "Write an object as it is, or was after a turn, to a SQLite file",
-                &[
-                    "objects export counter visits",
-                    "objects export counter visits --turn 2 --output before.sqlite",
-                ],
-            ),
-            export,
-        )
-        .destroys::<DeleteObject>(
-            "delete",
-            &["objects delete counter visits --yes"],
-            (
-                |it| format!("Delete object {}/{}?", it.class, it.name),
-                |it, _| format!("deleted object {}/{}\n", it.class, it.name),
-            ),
-        )
-}
-
-fn list(page: &Page<ObjectEntry>) -> String {
+pub(super) fn list(page: &Page<ObjectEntry>) -> String {
     if page.items.is_empty() {
         return "no objects; the first call that changes an object creates it\n".into();
     }
     columns().write(&page.items)
 }
 
-fn rows(found: &SqlRows) -> String {
+pub(super) fn rows(found: &SqlRows) -> String {
     let headings: Vec<&str> = found.columns.iter().map(String::as_str).collect();
     let mut table = Table::new(&headings);
     found.rows.iter().for_each(|row| table.row(row.iter().map(cell)));
@@ -112,7 +54,7 @@ fn cell(value: &Value) -> String {
     }
 }
 
-fn show(it: &ObjectDetail) -> String {
+pub(super) fn show(it: &ObjectDetail) -> String {
     let mut text = facts(it);
     if !it.tables.is_empty() {
         text.push_str(&format!("\n{}", table_columns("").write(&it.tables)));
@@ -128,7 +70,7 @@ fn show(it: &ObjectDetail) -> String {
 
 fn facts(it: &ObjectDetail) -> String {
     let entry = &it.entry;
-    let mut table = Table::new(&["address", &entry.address]);
+    let mut table = Table::new(&["address", &entry.address.to_string()]);
     let mut fact = |name: &str, text: String| table.row([name.into(), text]);
     fact("turns", format!("{}, kept from {}", entry.turns, it.oldest_turn));
     match &it.damage {
@@ -137,8 +79,8 @@ fn facts(it: &ObjectDetail) -> String {
     }
     fact("in memory", yes(entry.awake).into());
     fact("served", if it.served { "yes" } else { "no: the class of another program" }.into());
-    fact("updated", or_dash(entry.updated_at.as_deref()));
-    fact("created", entry.created_at.clone());
+    fact("updated", or_dash(entry.updated_at.map(rfc3339).as_deref()));
+    fact("created", rfc3339(entry.created_at));
     if let Some(error) = &it.last_error {
         let text = format!("{} of `{}`: {} ({})", error.at, error.input, error.message, error.code);
         fact("last error", text);
@@ -147,7 +89,7 @@ fn facts(it: &ObjectDetail) -> String {
 }
 
 #[derive(Args)]
-struct TurnsArgs {
+pub(super) struct TurnsArgs {
     #[command(flatten)]
     turns: ListTurns,
     /// Show the rows that this turn changed, before and after
@@ -155,7 +97,7 @@ struct TurnsArgs {
     turn: Option<i64>,
 }
 
-fn turns(client: &Client, args: TurnsArgs, ask: &AskArgs) -> Result<(), Failure> {
+pub(super) fn turns(client: &Client, args: TurnsArgs, ask: &AskArgs) -> Result<(), Failure> {
     let TurnsArgs { turns, turn } = args;
     match turn {
         Some(turn) => {
@@ -209,7 +151,7 @@ fn line(columns: &[String], row: &Map<String, Value>) -> String {
 }
 
 #[derive(Args)]
-struct ExportArgs {
+pub(super) struct ExportArgs {
     #[command(flatten)]
     object: ShowObject,
     /// State of the object after this turn
@@ -221,7 +163,7 @@ struct ExportArgs {
 }
 
 /// Writes an object to a file. An existing file is never overwritten.
-fn export(client: &Client, args: ExportArgs, ask: &AskArgs) -> Result<(), Failure> {
+pub(super) fn export(client: &Client, args: ExportArgs, ask: &AskArgs) -> Result<(), Failure> {
     let ExportArgs { object, turn, output } = args;
     let at = turn.map_or(String::new(), |it| format!("?turn={it}"));
     let file = output.unwrap_or_else(|| file_name(&object.class, &object.name, turn).into());

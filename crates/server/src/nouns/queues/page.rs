@@ -14,8 +14,8 @@ use steadfast_api::{
         EditMessage, ListQueues, MessageState, PeekQueue, Queue, QueueMessage, QueueSample,
         RedriveFilter, RedriveQueue, Redriven, ShowQueue,
     },
+    rfc3339,
 };
-use steadfast_core::queue::PeekState;
 use steadfast_store::{Clock, SystemClock, Timestamp};
 use steadfast_web::{Page, Params, Problem, console::Section};
 
@@ -149,7 +149,7 @@ pub(crate) async fn show(
     Params(params): Params<PeekQueue>,
 ) -> Result<Page, Problem> {
     let params = PeekQueue { queue: queue.clone(), ..params };
-    let (state, limit) = (PeekState::from(params.state), params.limit);
+    let (state, limit) = (params.state, params.limit);
     // Later pages are not refreshed.
     let busy = params.cursor.is_none();
     let view = api::show(server.clone(), ShowQueue { queue: queue.clone() }).await?;
@@ -247,14 +247,14 @@ fn settings(view: &Queue) -> Markup {
     card("Settings", &lines(settings.as_object().into_iter().flatten().map(line)))
 }
 
-fn messages(view: &Queue, page: &List<QueueMessage>, state: PeekState, limit: Limit) -> Markup {
+fn messages(view: &Queue, page: &List<QueueMessage>, state: MessageState, limit: Limit) -> Markup {
     let path = queue_path(&view.name);
     let counts = [
-        (PeekState::Pending, "Pending", view.ready + view.delayed),
-        (PeekState::InFlight, "In flight", view.in_flight),
-        (PeekState::Dead, "Dead", view.dead),
+        (MessageState::Pending, "Pending", view.ready + view.delayed),
+        (MessageState::InFlight, "In flight", view.in_flight),
+        (MessageState::Dead, "Dead", view.dead),
     ];
-    let tab = |(it, word, count): (PeekState, &str, u64)| {
+    let tab = |(it, word, count): (MessageState, &str, u64)| {
         (format!("{path}?state={}", it.name()), format!("{word} {count}"), it == state)
     };
     let filters = match limit == Limit::default() {
@@ -283,13 +283,13 @@ fn is_dead_letter(message: &QueueMessage) -> bool {
 pub(crate) fn message_columns(path: &str) -> Columns<'_, QueueMessage> {
     let json = |it: &QueueMessage| format!("/v1/messages/{}", it.id);
     Columns::<QueueMessage>::new()
-        .number("Id", |it| it.id.clone())
+        .number("Id", |it| it.id.to_string())
         .markup(move |it| {
             html! { a href=(json(it)) title={ "Message " (it.id) " as JSON" } { (it.id) } }
         })
-        .time("Sent", |it| it.enqueued_at.clone())
+        .time("Sent", |it| rfc3339(it.enqueued_at))
         .markup(sent)
-        .time("Due", |it| it.due_at.clone().unwrap_or_default())
+        .time("Due", |it| it.due_at.map(rfc3339).unwrap_or_default())
         .on_command_line()
         .number("Attempts", attempts)
         .markup(|it| {
@@ -337,10 +337,10 @@ fn sent(it: &QueueMessage) -> Markup {
     let due = if it.state == MessageState::InFlight { "leased until" } else { "due" };
     html! {
         div {
-            (time(&it.enqueued_at))
+            (time(rfc3339(it.enqueued_at)))
             @if let Some(from) = &it.from { div.quiet { "to " (from) } }
-            @if let Some(at) = it.due_at.as_ref().filter(|at| **at != it.enqueued_at) {
-                div.quiet { (due) " " (time(at)) }
+            @if let Some(at) = it.due_at.filter(|at| *at != it.enqueued_at) {
+                div.quiet { (due) " " (time(rfc3339(at))) }
             }
         }
     }
@@ -351,7 +351,7 @@ fn dead_letter_actions(it: &QueueMessage, path: &str) -> Markup {
     html! {
         div.mend {
             form method="post" action={ (path) "/redrive" } {
-                (hidden("state", it.state.name())) (hidden("id", &it.id))
+                (hidden("state", it.state.name())) (hidden("id", &it.id.to_string()))
                 button.button { "Redrive" }
             }
             details data-key={ "edit " (it.id) } {
@@ -369,7 +369,7 @@ fn dead_letter_actions(it: &QueueMessage, path: &str) -> Markup {
 }
 
 /// Redrives all matching messages; the default button only previews them.
-fn redrive_form(path: &str, state: PeekState) -> Markup {
+fn redrive_form(path: &str, state: MessageState) -> Markup {
     html! {
         form.search method="post" action={ (path) "/redrive" } {
             (hidden("state", state.name()))
@@ -457,7 +457,7 @@ pub(crate) async fn edit(
 fn back(queue: &str, tab: Option<&str>) -> Result<String, Problem> {
     let path = queue_path(queue);
     let Some(tab) = tab else { return Ok(path) };
-    let state = PeekState::ALL.into_iter().find(|it| it.name() == tab);
+    let state = MessageState::ALL.into_iter().find(|it| it.name() == tab);
     let unknown = || Problem::of(Code::BadRequest, format!("unknown state `{tab}`"));
     Ok(format!("{path}?state={}", state.ok_or_else(unknown)?.name()))
 }

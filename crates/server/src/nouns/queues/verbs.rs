@@ -1,4 +1,4 @@
-//! `steadfast queues …`.
+//! What `steadfast queues …` prints, and the verbs that send several requests.
 
 use std::io::IsTerminal;
 
@@ -6,17 +6,14 @@ use clap::Args;
 use serde_json::{Value, json};
 use steadfast_api::{
     Page,
-    queues::{
-        ListQueues, MessageState, PauseQueue, PeekQueue, PurgeQueue, Purged, Queue, QueueMessage,
-        RedriveQueue, Redriven, ResumeQueue, SendMessages, Sent, ShowQueue,
-    },
+    queues::{MessageState, PeekQueue, Queue, QueueMessage, RedriveQueue, Redriven, ShowQueue},
+    rfc3339,
 };
 
 use crate::{
     args::AskArgs,
     cli::{
         client::Client,
-        noun::Noun,
         output::{Table, or_dash, print, print_json, try_print},
     },
     failure::Failure,
@@ -24,53 +21,7 @@ use crate::{
     waterfall::words,
 };
 
-pub(crate) fn verbs() -> Noun {
-    Noun::new("queues", "List queues, send messages, handle dead letters")
-        .verb::<ListQueues>("list", &["queues list"], |_, page| list(page))
-        .verb::<ShowQueue>("show", &["queues show mail"], |_, queue| show(queue))
-        .verb::<PeekQueue>(
-            "peek",
-            &["queues peek mail", "queues peek mail --state in-flight --limit 10"],
-            peek,
-        )
-        .verb::<SendMessages>(
-            "send",
-            &[
-                "queues send mail --body '{\"to\": \"ada@example.org\", \"subject\": \"Hello\"}'",
-                "queues send photos --body @photo.json --delay-ms 60000",
-            ],
-            |it, Sent { ids }| format!("sent {} to {}\n", ids.join(" "), it.queue),
-        )
-        .verb::<PauseQueue>("pause", &["queues pause mail"], |_, queue| control(queue))
-        .verb::<ResumeQueue>("resume", &["queues resume mail"], |_, queue| control(queue))
-        .destroys::<PurgeQueue>(
-            "purge",
-            &["queues purge mail --yes", "queues purge mail-dead --id 17 --id 18"],
-            (
-                |it| format!("Remove messages from queue {}?", it.queue),
-                |it, Purged { purged }| format!("removed {} from {}\n", counted(*purged), it.queue),
-            ),
-        )
-        .custom(
-            "dlq",
-            ("List the dead letters of a queue with their errors", &["queues dlq mail"]),
-            dead_letters,
-        )
-        .custom(
-            "redrive",
-            (
-                "Move messages of a dead-letter queue back to the queues that they were sent to, \
-                 with new attempts",
-                &[
-                    "queues redrive mail-dead --dry-run",
-                    "queues redrive mail-dead --error-contains \"does not answer\" --rate 10",
-                ],
-            ),
-            redrive,
-        )
-}
-
-fn list(page: &Page<Queue>) -> String {
+pub(super) fn list(page: &Page<Queue>) -> String {
     if page.items.is_empty() {
         return "no queues; create one with `steadfast queues send`\n".into();
     }
@@ -81,7 +32,7 @@ fn time(ms: u64) -> String {
     words(i64::try_from(ms).unwrap_or(i64::MAX))
 }
 
-fn show(it: &Queue) -> String {
+pub(super) fn show(it: &Queue) -> String {
     let mut table = Table::new(&["queue", &it.name]);
     let mut fact = |name: &str, text: String| table.row([name.into(), text]);
     fact("state", state(it).into());
@@ -108,25 +59,25 @@ fn show(it: &Queue) -> String {
     table.write()
 }
 
-fn peek(it: &PeekQueue, page: &Page<QueueMessage>) -> String {
+pub(super) fn peek(it: &PeekQueue, page: &Page<QueueMessage>) -> String {
     if page.items.is_empty() {
         return format!("queue {} has no {} messages\n", it.queue, it.state.name());
     }
     message_columns("").write(&page.items)
 }
 
-fn control(it: &Queue) -> String {
+pub(super) fn control(it: &Queue) -> String {
     let waiting = counted(it.ready + it.delayed);
     let state = if it.paused { "paused" } else { "resumed" };
     format!("{state} queue {}; it holds {waiting}\n", it.name)
 }
 
-fn counted(count: u64) -> String {
+pub(super) fn counted(count: u64) -> String {
     if count == 1 { "1 message".into() } else { format!("{count} messages") }
 }
 
 #[derive(Args)]
-struct DeadLetterArgs {
+pub(super) struct DeadLetterArgs {
     /// Queue name
     queue: String,
     /// Maximum number of rows
@@ -136,7 +87,11 @@ struct DeadLetterArgs {
 
 /// Lists the dead letters of a queue: those in its dead-letter queue, and those in the queue
 /// itself.
-fn dead_letters(client: &Client, args: DeadLetterArgs, ask: &AskArgs) -> Result<(), Failure> {
+pub(super) fn dead_letters(
+    client: &Client,
+    args: DeadLetterArgs,
+    ask: &AskArgs,
+) -> Result<(), Failure> {
     let queue: Queue = client.send(&ShowQueue { queue: args.queue }, ask.json)?;
     let mut found = Vec::new();
     let elsewhere = queue.settings.dead_letter_queue.as_deref();
@@ -175,8 +130,8 @@ fn dead_letters(client: &Client, args: DeadLetterArgs, ask: &AskArgs) -> Result<
     let mut table = Table::new(&["ID", "IN", "SENT", "ATTEMPTS", "LAST ERROR", "BODY"]);
     for (holder, it) in &found {
         let error = or_dash(it.last_error.as_deref());
-        let sent = it.enqueued_at.clone();
-        table.row([it.id.clone(), holder.clone(), sent, attempts(it), error, short(it)]);
+        let sent = rfc3339(it.enqueued_at);
+        table.row([it.id.to_string(), holder.clone(), sent, attempts(it), error, short(it)]);
     }
     let holder = elsewhere.unwrap_or(&queue.name);
     let next = format!("move them back with `steadfast queues redrive {holder}`");
@@ -184,7 +139,7 @@ fn dead_letters(client: &Client, args: DeadLetterArgs, ask: &AskArgs) -> Result<
 }
 
 /// Redrives messages. On a terminal, a bar shows how many have left the queue.
-fn redrive(client: &Client, args: RedriveQueue, ask: &AskArgs) -> Result<(), Failure> {
+pub(super) fn redrive(client: &Client, args: RedriveQueue, ask: &AskArgs) -> Result<(), Failure> {
     let is_watched =
         !ask.json && !args.dry_run && client.is_server() && std::io::stdout().is_terminal();
     let answer = match is_watched {

@@ -1,13 +1,10 @@
-//! `steadfast runs …`.
+//! What `steadfast runs …` prints, and the verbs that follow or wait for a run.
 
 use clap::Args;
 use serde_json::Value;
 use steadfast_api::{
     Operation, Page,
-    runs::{
-        DeleteRun, ListRuns, ListWorkflows, PauseRun, RestartRun, ResumeRun, RetryRun, RunHistory,
-        SendEvent, ShowRun, StartRun, StartedRun, TerminateRun,
-    },
+    runs::{ListRuns, ListWorkflows, RunHistory, ShowRun, StartRun, StartedRun},
 };
 use steadfast_core::workflow::{HistoryEntry, Phase, RunItem, RunView, StepStatus, StepView};
 use steadfast_store::{Clock, SystemClock};
@@ -16,7 +13,7 @@ use crate::{
     args::AskArgs,
     cli::{
         client::Client,
-        noun::{Noun, answer},
+        noun::answer,
         output::{self, Table, print, print_json},
     },
     failure::Failure,
@@ -24,70 +21,12 @@ use crate::{
     waterfall::{Activity, Range, depth, label, spans, words},
 };
 
-pub(crate) fn verbs() -> Noun {
-    Noun::new("runs", "List workflows, start runs, send events, pause and terminate")
-        .custom(
-            "list",
-            (
-                "List the workflows, or the runs of one, newest first",
-                &["runs list", "runs list order --status waiting --since 2026-11-15 --prefix o-"],
-            ),
-            list,
-        )
-        .verb::<ShowRun>("show", &["runs show order o-1"], |_, run| show(run))
-        .custom(
-            "tail",
-            (
-                "Print the history of a run and follow it until it ends; exit code 1 if it failed",
-                &["runs tail order o-1", "runs tail checkout o-1 --after 17 --json"],
-            ),
-            tail,
-        )
-        .custom(
-            "start",
-            (
-                "Start a run, or find the one with this id; exit code 1 if it has failed",
-                &[
-                    "runs start order --id o-1 --input '{\"orderId\": \"o-1\", \"amount\": 500}'",
-                    "runs start reminder --input @reminder.json --wait 10",
-                ],
-            ),
-            start,
-        )
-        .verb::<PauseRun>("pause", &["runs pause order o-1"], |_, run| status(run))
-        .verb::<ResumeRun>("resume", &["runs resume order o-1"], |_, run| status(run))
-        .verb::<RetryRun>("retry", &["runs retry order o-1"], |_, run| status(run))
-        .destroys::<TerminateRun>(
-            "terminate",
-            &["runs terminate order o-1 --yes"],
-            (|it| format!("Terminate run {}/{}?", it.workflow, it.id), |_, run| status(run)),
-        )
-        .destroys::<DeleteRun>(
-            "delete",
-            &["runs delete order o-1 --yes"],
-            (
-                |it| format!("Delete run {}/{}?", it.workflow, it.id),
-                |it, ()| format!("deleted run {}/{}\n", it.workflow, it.id),
-            ),
-        )
-        .verb::<RestartRun>(
-            "restart",
-            &["runs restart order o-1", "runs restart order o-1 --from ship"],
-            |_, run| status(run),
-        )
-        .verb::<SendEvent>(
-            "send-event",
-            &["runs send-event order o-1 payment --payload '{\"amount\": 500}'"],
-            |_, run| status(run),
-        )
-}
-
-fn status(run: &RunView) -> String {
+pub(super) fn status(run: &RunView) -> String {
     format!("run {}/{} is {}\n", run.workflow, run.id, run.status.word())
 }
 
 /// Lists the workflows, or the runs of one.
-fn list(client: &Client, it: ListRuns, ask: &AskArgs) -> Result<(), Failure> {
+pub(super) fn list(client: &Client, it: ListRuns, ask: &AskArgs) -> Result<(), Failure> {
     let filters = [&it.prefix, &it.since, &it.until, &it.cursor];
     if it.workflow.is_empty() && (it.status.is_some() || filters.iter().any(|it| it.is_some())) {
         return Err(Failure::new("name the workflow whose runs are filtered"));
@@ -107,7 +46,7 @@ fn runs(page: &Page<RunItem>) -> String {
     columns().write(&page.items)
 }
 
-fn start(client: &Client, run: StartRun, ask: &AskArgs) -> Result<(), Failure> {
+pub(super) fn start(client: &Client, run: StartRun, ask: &AskArgs) -> Result<(), Failure> {
     let body = client.request(&run, ask.json)?;
     let started: StartedRun = client.read(&body)?;
     if ask.json {
@@ -135,7 +74,7 @@ const BAR: usize = 40;
 const VALUE_MAX: usize = 200;
 
 /// One run.
-pub(crate) fn show(run: &RunView) -> String {
+pub(super) fn show(run: &RunView) -> String {
     let range = Range::of(run, SystemClock.now());
     let mut text = facts(run, range);
     if !run.steps.is_empty() {
@@ -278,7 +217,7 @@ pub(crate) struct TailArgs {
 }
 
 /// Prints the history of a run, and follows it until the run ends.
-pub(crate) fn tail(client: &Client, args: TailArgs, ask: &AskArgs) -> Result<(), Failure> {
+pub(super) fn tail(client: &Client, args: TailArgs, ask: &AskArgs) -> Result<(), Failure> {
     let mut state = TailState { after: args.after.into(), ended: None, is_closed: false };
     let run = ShowRun { workflow: args.workflow, id: args.id, wait: None };
     if client.is_server() {

@@ -11,7 +11,8 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use steadfast_api::{
     Code,
-    buckets::{Blob, BlobPath, PresignBlob, PresignMethod, PresignedUrl},
+    buckets::{BlobPath, PresignBlob, PresignMethod, PresignedUrl},
+    rfc3339,
 };
 use steadfast_bucket::{ByteRange, Condition, GetOptions};
 use steadfast_core::object::Caller;
@@ -97,19 +98,19 @@ async fn blob_page(
     let (name, key) = names(bucket, key)?;
     let blob = server.buckets()?.head(&name, &key).await?;
     let preview = preview(server, bucket, &blob).await?;
-    let view = Blob::from(blob);
+    let key = blob.key.as_str();
     let fixed = [
-        ("Size", html! { (view.size) " bytes" }),
-        ("Type", optional(view.content_type.as_deref())),
-        ("Written", time(&view.modified_at)),
-        ("Sequence", text(view.sequence)),
-        ("Version", html! { code { (view.version) } }),
-        ("ETag", html! { code { (view.etag) } }),
+        ("Size", html! { (blob.size) " bytes" }),
+        ("Type", optional(blob.attributes.content_type.as_deref())),
+        ("Written", time(rfc3339(blob.modified_at))),
+        ("Sequence", text(blob.sequence)),
+        ("Version", html! { code { (blob.version()) } }),
+        ("ETag", html! { code { (blob.etag) } }),
     ];
     let content = html! {
-        (crumbs(bucket, folder_of(&view.key)))
-        h1.address { (view.key) }
-        (actions(server, bucket, &view.key))
+        (crumbs(bucket, folder_of(key)))
+        h1.address { (key) }
+        (actions(server, bucket, key))
         @if let Some(url) = url {
             div.notice.good {
                 strong { "Everyone with the link can read the blob until " (time(&url.expires_at)) }
@@ -118,10 +119,10 @@ async fn blob_page(
             }
         }
         (facts(fixed))
-        @if !view.metadata.is_empty() {
+        @if !blob.attributes.metadata.is_empty() {
             h2.next { "Metadata" }
             dl.facts {
-                @for (name, value) in &view.metadata {
+                @for (name, value) in &blob.attributes.metadata {
                     div { dt { code { (name) } } dd { (value) } }
                 }
             }
@@ -129,7 +130,7 @@ async fn blob_page(
         h2.next { "Preview" }
         (preview)
     };
-    Ok(console(&view.key, Section::Buckets, content))
+    Ok(console(key, Section::Buckets, content))
 }
 
 fn actions(server: &Server, bucket: &str, key: &str) -> Markup {

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use steadfast_api::{
     Limit,
     objects::{ListTurns, RowEntry, ShowTurn, TurnDetail, TurnEntry},
+    rfc3339,
 };
 use steadfast_core::object::Caller;
 use steadfast_web::{
@@ -60,7 +61,7 @@ pub(crate) fn turn_columns(path: &str) -> Columns<'_, TurnEntry> {
     Columns::<TurnEntry>::new()
         .number("Turn", |it| it.turn.to_string())
         .markup(move |it| html! { a href={ (path) "/turns/" (it.turn) } { (it.turn) } })
-        .time("At", |it| it.at.clone())
+        .time("At", |it| rfc3339(it.at))
         .text("Input", |it| it.input.clone())
         .markup(|it| html! { code { (it.input) } })
         .number("Bytes", |it| it.bytes.to_string())
@@ -95,7 +96,7 @@ pub(crate) async fn turn(
         p.crumbs { a href=(path) { "← " (name) } " · " a href={ (path) "/turns" } { "Turns" } }
         h1 { "Turn " (number) }
         p.lead {
-            code { (entry.input) } " at " (time(&entry.at)) " UTC"
+            code { (entry.input) } " at " (time(rfc3339(entry.at))) " UTC"
             @if 0 < entry.sent { " · sent " (entry.sent) }
             @if let Some(cause) = entry.cause {
                 " · by message " a href={ "/v1/messages/" (cause) } { (cause) }
