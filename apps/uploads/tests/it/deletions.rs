@@ -20,7 +20,7 @@ async fn hide(app: &TestApp, name: &str, sequence: i64) {
 async fn tombstones(app: &TestApp) -> i64 {
     let sql = "SELECT count(*) FROM Tombstone".into();
     let query = SqlQuery { sql, params: serde_json::Value::Null, turn: None };
-    let found = app.objects().query("organization", ACME, query).await.unwrap();
+    let found = app.objects().query(None, "organization", ACME, query).await.unwrap();
     found.rows[0][0].to_string().parse().unwrap()
 }
 

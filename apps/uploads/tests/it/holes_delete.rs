@@ -125,7 +125,7 @@ async fn a_tombstone_goes_when_its_time_is_over() {
     let count = async || {
         let sql = "SELECT count(*) FROM Tombstone".into();
         let query = SqlQuery { sql, params: serde_json::Value::Null, turn: None };
-        let found = app.objects().query("organization", ACME, query).await.unwrap();
+        let found = app.objects().query(None, "organization", ACME, query).await.unwrap();
         found.rows[0][0].to_string()
     };
     assert_eq!(count().await, "1");
