@@ -165,6 +165,8 @@ impl Shell {
             .env("CHECKOUT", root())
             .env("CARGO", env!("CARGO"))
             .env_remove("CARGO_TARGET_DIR")
+            // Build scripts would run again for the next build of the checkout.
+            .env_remove("CARGO_MANIFEST_DIR")
             .env("STEADFAST_LISTEN", at(ports[0]))
             .env("STEADFAST_S3_LISTEN", at(ports[1]))
             .env("STEADFAST_SERVER", format!("http://{}", at(ports[0])))
