@@ -139,11 +139,8 @@ impl Audit {
         before: Option<i64>,
         limit: usize,
     ) -> Result<Vec<AuditRecord>, StoreError> {
-        let range = EntryRange::prefix(b"");
-        let range = match before {
-            Some(before) => range.after(&key_bytes(before)),
-            None => range,
-        };
+        let after = before.map_or_else(Vec::new, |it| key_bytes(it).to_vec());
+        let range = EntryRange::prefix(b"").after(&after);
         let found = self.store.entries(SPACE, range, limit).await?;
         found.iter().filter_map(|it| read(it).transpose()).collect()
     }

@@ -248,11 +248,7 @@ impl Sessions {
         after: Option<&str>,
         limit: usize,
     ) -> Result<(Vec<Session>, Option<String>), TokenError> {
-        let range = EntryRange::prefix(b"");
-        let range = match after {
-            Some(after) => range.after(after.as_bytes()),
-            None => range,
-        };
+        let range = EntryRange::prefix(b"").after(after.unwrap_or_default().as_bytes());
         let page = self.store.entries(SPACE, range, LIST_READS).await?;
         let ids = page.iter().map(|it| String::from_utf8_lossy(it.entry.key()).into_owned());
         let ids: Vec<String> = ids.collect();

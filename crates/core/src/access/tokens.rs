@@ -269,16 +269,12 @@ impl Tokens {
     async fn read(&self) -> Result<TokenMap, TokenError> {
         let mut tokens = TokenMap::default();
         let unexpiring = self.unexpiring.read().clone();
-        let mut last: Option<Vec<u8>> = None;
+        let mut last = Vec::new();
         loop {
-            let range = EntryRange::prefix(b"");
-            let range = match &last {
-                Some(last) => range.after(last),
-                None => range,
-            };
+            let range = EntryRange::prefix(b"").after(&last);
             let page = self.store.entries(SPACE, range, 1_000).await?;
             let Some(end) = page.last() else { return Ok(tokens) };
-            last = Some(end.entry.key().to_vec());
+            last = end.entry.key().to_vec();
             for entry in &page {
                 if entry.entry.key() == CLOSED {
                     tokens.is_closed = true;

@@ -229,8 +229,7 @@ impl CallKey {
 
 /// Removes an entry without leaving a tombstone.
 fn remove(entry: &EntryKey) -> [Write; 2] {
-    let (value, reference, expires) = (None, None, Some(std::time::Duration::ZERO));
-    let put = Put { entry: entry.clone(), value, reference, expires };
+    let put = Put::removal(entry.clone(), std::time::Duration::ZERO);
     [Write::Put(put), Write::ExpireEntries { entries: vec![entry.clone()] }]
 }
 

@@ -50,15 +50,9 @@ type Created = Option<(Position, Position)>;
 
 type Answer = oneshot::Sender<Result<StartOutcome, RunError>>;
 
-/// The commit that creates a run, unless it exists.
-pub(super) fn starting(
-    run: &Address,
-    input: Value,
-    on_end: Option<OnEnd>,
-    due: Due,
-) -> Result<Commit, StoreError> {
-    let started = Entry::Started { input, on_end }.message()?;
-    let messages: Vec<Message> = vec![started, first_wake_up(run, due)?];
+/// The commit that creates a run with this first entry, unless it exists.
+pub(super) fn starting(run: &Address, started: &Entry, due: Due) -> Result<Commit, StoreError> {
+    let messages: Vec<Message> = vec![started.message()?, first_wake_up(run, due)?];
     let (run, status, expires) = (run.clone(), RunStatus::Queued, None);
     Ok(Commit::append(&run, 0, messages).write(Write::Run { run, status, expires }))
 }
@@ -81,13 +75,14 @@ impl Runs {
     ) -> Result<StartOutcome, RunError> {
         // The key belongs to this start, and not to other operations of the run.
         let (key, runs) = (self.key.as_ref(), self.keyed(None));
+        let started = Entry::Started { input, on_end: None };
         let Some((driver, notifications)) = runs.permit_for(run) else {
-            return Ok(self.make(run, input, AT_ONCE, key).await?.0);
+            return Ok(self.make(run, &started, AT_ONCE, key).await?.0);
         };
         let (answer, answered) = oneshot::channel();
         // In a task of its own, so that the run is driven even if the caller is dropped.
         tokio::spawn(
-            runs.make_and_drive(driver, notifications, input, key.cloned(), answer).boxed(),
+            runs.make_and_drive(driver, notifications, started, key.cloned(), answer).boxed(),
         );
         answered.await.unwrap_or(Err(StoreError::Closed.into()))
     }
@@ -104,19 +99,20 @@ impl Runs {
         self,
         mut driver: Driver,
         notifications: mpsc::UnboundedReceiver<Notification>,
-        input: Value,
+        started: Entry,
         key: Option<RequestKey>,
         answer: Answer,
     ) {
         let number = self.shared.leases.fetch_sub(1, Ordering::Relaxed);
         let lease = Lease { holder: self.shared.store.owner().epoch, number };
         let due = Due::Held(lease, HOLD_LEASE);
-        let answered = match self.make(&driver.run, input.clone(), due, key.as_ref()).await {
-            Ok((started, created)) => {
-                if let Some((first, position)) = created {
+        let answered = match self.make(&driver.run, &started, due, key.as_ref()).await {
+            Ok((outcome, created)) => {
+                if let (Some((first, position)), Entry::Started { input, .. }) = (created, started)
+                {
                     driver.made(RunFold::begun(first, position, input), own(position, lease));
                 }
-                Ok(started)
+                Ok(outcome)
             }
             Err(error) => {
                 if matches!(&error, RunError::Store(error) if !error.surely_unapplied()) {
@@ -134,11 +130,11 @@ impl Runs {
     async fn make(
         &self,
         run: &Address,
-        input: Value,
+        started: &Entry,
         due: Due,
         key: Option<&RequestKey>,
     ) -> Result<(StartOutcome, Created), RunError> {
-        let mut commit = starting(run, input, None, due)?;
+        let mut commit = starting(run, started, due)?;
         if let Some(key) = key {
             commit = commit.write(record(key, run, true)?);
         }
@@ -281,7 +277,8 @@ impl Change {
     async fn start(&self, delivery: &HandlerDelivery) -> Result<(), Failure> {
         let input = read(&delivery.message)?;
         let on_end = metadata(&delivery.message).and_then(|it| it.on_end);
-        match delivery.settle(starting(&self.run, input, on_end, AT_ONCE)?).await? {
+        let started = Entry::Started { input, on_end };
+        match delivery.settle(starting(&self.run, &started, AT_ONCE)?).await? {
             Outcome::Committed(_)
             | Outcome::Duplicate(_)
             // It exists already.

@@ -184,11 +184,8 @@ impl RunLimit {
                 return RunPermit(self.clone());
             }
             let (given, waiting) = oneshot::channel();
-            if new {
-                permits.new.push_back(given);
-            } else {
-                permits.resumed.push_back(given);
-            }
+            let queue = if new { &mut permits.new } else { &mut permits.resumed };
+            queue.push_back(given);
             waiting
         };
         // The queue that has the sender is never dropped while a task waits.

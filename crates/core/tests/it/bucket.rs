@@ -128,7 +128,7 @@ async fn a_change_of_a_blob_comes_to_an_object_and_to_a_run_whatever_ends_the_pr
         let counted = Counted { key: "album/b.png".into(), version: blob.version() };
         app.start(Count::at("b"), counted).await?;
         app.settle().await;
-        let steps = crate::play::results(app.runs(), "count", "b").await;
+        let steps = crate::play::results(app.runs(), "count", "b").await?;
         let shown = app.call(Album::at("album"), Show).await?;
         // The blobs and the album agree.
         let mut told = Vec::new();

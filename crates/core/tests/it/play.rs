@@ -19,8 +19,12 @@ use tokio::sync::Semaphore;
 pub(crate) use crate::wait::{Pace, until};
 
 /// The operations that a run has recorded outside of branches, and their results.
-pub(crate) async fn results(runs: &Runs, workflow: &str, id: &str) -> Vec<(String, Option<Value>)> {
-    let view = runs.look(workflow, id).await.unwrap();
+pub(crate) async fn results(
+    runs: &Runs,
+    workflow: &str,
+    id: &str,
+) -> Result<Vec<(String, Option<Value>)>, RunError> {
+    let view = runs.look(workflow, id).await?;
     let is_recorded = |it: &StepView| {
         it.output.is_some() || it.kind == "sleep" || it.status == StepStatus::Failed
     };
@@ -29,7 +33,7 @@ pub(crate) async fn results(runs: &Runs, workflow: &str, id: &str) -> Vec<(Strin
         1 => format!("{} `{}`", it.kind, it.name),
         count => format!("{} `{}` ({count})", it.kind, it.name),
     };
-    own.map(|it| (key(&it), it.output)).collect()
+    Ok(own.map(|it| (key(&it), it.output)).collect())
 }
 
 type Going = Pin<Box<dyn Future<Output = Result<Value>> + Send>>;

@@ -103,7 +103,7 @@ async fn steps_run_once_and_their_results_are_recorded(lab: Lab) {
     assert_eq!((&output[0], &output[1], &output[2]), (&json!("a"), &json!("a"), &json!("b")));
     assert_eq!(output[4], "step_panicked");
     assert_eq!((bench.trip.ran("a"), bench.trip.ran("b"), bench.trip.ran("p")), (2, 1, 1));
-    let recorded = results(bench.app.runs(), "trip", "one").await;
+    let recorded = results(bench.app.runs(), "trip", "one").await.unwrap();
     assert_eq!(recorded[1], ("step `a` (2)".into(), Some(json!("a"))));
 }
 
@@ -302,7 +302,7 @@ async fn code_that_does_not_match_the_record_pauses_the_run_and_matching_code_re
     };
     let app = program(&["a", "b"]).await;
     app.start(Changing::at("one"), ()).await.unwrap();
-    let steps = async || results(app.runs(), "changing", "one").await.len();
+    let steps = async || results(app.runs(), "changing", "one").await.unwrap().len();
     until("both steps are recorded", async || 2 <= steps().await).await;
     app.stop().await;
     let app = program(&["a", "x", "b"]).await;

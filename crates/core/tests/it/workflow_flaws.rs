@@ -142,8 +142,10 @@ async fn a_wait_that_timed_out_stays_so_and_the_event_is_for_the_next(lab: Lab) 
     let theatre = theatre(&lab, &play).await;
     theatre.start("one").await;
     theatre.go_to_next().await;
-    until("its time is over", async || results(theatre.app.runs(), "play", "one").await.len() == 1)
-        .await;
+    until("its time is over", async || {
+        results(theatre.app.runs(), "play", "one").await.unwrap().len() == 1
+    })
+    .await;
     theatre.send("one", "e", &json!(7)).await;
     let theatre = theatre.again(&play, Duration::from_secs(1)).await;
     theatre.send("one", "go", &Value::Null).await;

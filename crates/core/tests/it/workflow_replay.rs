@@ -34,11 +34,11 @@ async fn stands(first: Play, changed: Play) -> Report {
     theatre.sleeps("one").await;
     let changed = changed.on(&first.stage);
     let theatre = theatre.again(&changed, Duration::ZERO).await;
-    let before = (ran(&theatre.stage), results(theatre.app.runs(), "play", "one").await);
+    let before = (ran(&theatre.stage), results(theatre.app.runs(), "play", "one").await.unwrap());
     theatre.send("one", "go", &json!(7)).await;
     let status = theatre.ends("one").await;
     let Status::Paused(Some(report)) = status else { panic!("{status:?}") };
-    let steps = results(theatre.app.runs(), "play", "one").await;
+    let steps = results(theatre.app.runs(), "play", "one").await.unwrap();
     assert_eq!((ran(&theatre.stage), steps), before, "nothing was run or recorded");
     let view = theatre.app.runs().look("play", "one").await.unwrap();
     assert_eq!(view.report.as_ref(), Some(&report));

@@ -249,7 +249,8 @@ impl World {
             true => Due::Held(lease, Duration::from_hours(9_000)),
             false => AT_ONCE,
         };
-        let commit = starting(&self.run, json!(null), None, due).expect("a small commit");
+        let started = Entry::Started { input: json!(null), on_end: None };
+        let commit = starting(&self.run, &started, due).expect("a small commit");
         let answer = self.store.commit(commit).await.expect("an answer");
         self.note(format!("start, held {is_held}"));
         let steadfast_store::Outcome::Committed(receipt) = answer else { return };
@@ -478,7 +479,8 @@ impl World {
         let before = self.store.version(self.run.id()).await?;
         _ = self.runs.terminate(workflow, id).await;
         self.runs.delete(workflow, id).await?;
-        self.store.commit(starting(&self.run, json!(null), None, AT_ONCE)?).await?;
+        let started = Entry::Started { input: json!(null), on_end: None };
+        self.store.commit(starting(&self.run, &started, AT_ONCE)?).await?;
         while self.one_of(8) || self.store.version(self.run.id()).await? < before {
             let value = self.program.values.fetch_add(1, Ordering::Relaxed);
             self.runs.send_event(workflow, id, "go", &value).await?;
