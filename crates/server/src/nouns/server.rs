@@ -14,13 +14,13 @@ use axum::{
 use steadfast_api::{
     Code, RouteScope,
     server::{
-        Alive, BlobCheck, Check, CheckBlobs, Examination, Examine, Readiness, UnreadableBlob,
-        Verdict,
+        Alive, BlobCheck, Check, CheckBlobs, Examination, Examine, OverdueMessage, Overview,
+        Readiness, ShowOverview, UnreadableBlob, Verdict,
     },
 };
 use steadfast_bucket::{CheckCursor, Checked};
 use steadfast_core::queue::QueueView;
-use steadfast_store::Health;
+use steadfast_store::{DueCursor, Health, Work};
 use steadfast_web::{Needs, Problem, Role, Web, needs};
 use utoipa_axum::routes;
 
@@ -44,6 +44,7 @@ pub(crate) fn routes() -> ApiRoutes {
         .routes(url, fails_with([], needs(Needs::NOTHING, routes!(readyz))))
         .routes(url, fails_with([], needs(Role::Viewer, routes!(metrics))))
         .routes(url, fails_with([], needs(Role::Viewer, routes!(openapi))))
+        .operation(overview)
         .operation(doctor)
         .operation(check_blobs)
 }
@@ -138,6 +139,32 @@ async fn queues(server: &Server) -> Result<(Vec<QueueView>, bool), Problem> {
     let is_truncated = page.next.is_some() || QUEUES_MAX < found.len();
     found.truncate(QUEUES_MAX);
     Ok((found, is_truncated))
+}
+
+/// Overdue messages of the overview.
+const OVERDUE_MAX: usize = 5;
+
+pub(crate) async fn overview(server: Arc<Server>, _: ShowOverview) -> Result<Overview, Problem> {
+    let (runtime, store) = (&server.runtime, server.runtime.store());
+    let (totals, now) = (store.totals().await?, store.clock().now());
+    let due = store.due(DueCursor::START, OVERDUE_MAX).await?;
+    let targets: Vec<_> = due.iter().map(|it| it.target).collect();
+    let addresses = store.addresses(&targets).await?;
+    let overdue = |it: &Work| {
+        let target = addresses.get(&it.target).filter(|_| it.due_at < now && !it.queued)?;
+        let since = now.since(it.due_at).as_millis();
+        let overdue_ms = u64::try_from(since).unwrap_or(u64::MAX);
+        Some(OverdueMessage { message: it.position, target: target.to_string(), overdue_ms })
+    };
+    Ok(Overview {
+        position: totals.position,
+        pending: totals.pending.max(0).unsigned_abs(),
+        dead: totals.dead.max(0).unsigned_abs(),
+        overdue: due.iter().filter_map(overdue).collect(),
+        classes: runtime.objects().classes().map(str::to_owned).collect(),
+        workflows: runtime.runs().workflows().map(|(name, _)| name.to_owned()).collect(),
+        processes: runtime.processes().names().map(str::to_owned).collect(),
+    })
 }
 
 pub(crate) async fn doctor(server: Arc<Server>, it: Examine) -> Result<Examination, Problem> {
