@@ -35,7 +35,7 @@ pub use self::{
     json::{Json, pretty_json, read_body},
     needs::{Declare, Needs, needs},
     page::{Page, link},
-    paging::{Cursor, PageRequest, Params, bad_cursor},
+    paging::{Cursor, PageRequest, Params, bad_cursor, page_of},
     problem::Problem,
     routes::{IntoRoutes, Routes},
     serve::{Counter, FromServer, MountedRoutes, NavLink, Serve, ServerContext, Web},

@@ -202,7 +202,9 @@ where
 
 pub(crate) fn verbs() -> Noun {
     Noun::new("streams", "List message streams, pending and dead messages, revive dead ones")
-        .verb::<ListStreams>("list", &["streams list --limit 10"], |_, page| list_text(page))
+        .verb::<ListStreams>("list", &["streams list --limit 10"], |_, page| {
+            columns().list(&page.items, "no streams; the first message creates one\n")
+        })
         .verb::<ShowStream>(
             "show",
             &[
@@ -214,10 +216,10 @@ pub(crate) fn verbs() -> Noun {
         .verb::<ListPending>(
             "pending",
             &["streams pending --stream process/checkout/42"],
-            |_, page| messages_text(page, "no message is pending\n"),
+            |_, page| message_columns(false).list(&page.items, "no message is pending\n"),
         )
         .verb::<ListDead>("dead", &["streams dead"], |_, page| {
-            messages_text(page, "no message is dead\n")
+            message_columns(false).list(&page.items, "no message is dead\n")
         })
         .verb::<ReviveMessage>("revive", &["streams revive 17"], |it, revived| {
             let Message { type_, stream, .. } = revived;
@@ -225,18 +227,7 @@ pub(crate) fn verbs() -> Noun {
         })
 }
 
-fn list_text(page: &Page<Stream>) -> String {
-    if page.items.is_empty() {
-        return "no streams; the first message creates one\n".into();
-    }
-    columns().write(&page.items)
-}
-
 fn show_text(stream: &StreamDetail) -> String {
     let StreamDetail { id, address, version, items, .. } = stream;
     format!("{id}  {address}  {version} messages\n\n{}", message_columns(true).write(items))
-}
-
-fn messages_text(page: &Page<Message>, empty: &str) -> String {
-    if page.items.is_empty() { empty.into() } else { message_columns(false).write(&page.items) }
 }

@@ -114,13 +114,10 @@ pub(crate) async fn list(
                 title="3 to 63 lowercase letters, digits, - or .";
             button.button { "Create" }
         }
-        @if page.items.is_empty() {
-            (empty("No bucket", &command(
-                "Create one here, with an S3 client, or:",
-                "steadfast buckets create BUCKET",
-            )))
-        } @else { (columns().table(&page.items)) }
-        (pager("/buckets", "", page.next.as_deref()))
+        (columns().page(&page, &empty("No bucket", &command(
+            "Create one here, with an S3 client, or:",
+            "steadfast buckets create BUCKET",
+        )), "/buckets", ""))
     };
     Ok(console("Buckets", Section::Buckets, content))
 }

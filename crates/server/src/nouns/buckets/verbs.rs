@@ -1,43 +1,35 @@
 //! `steadfast buckets …`.
 
-use steadfast_api::{
-    Page,
-    buckets::{
-        BlobPage, Bucket, BucketRule, CorsRule, DeleteBlob, DeleteBucket, DeleteBucketRule,
-        DeleteCorsRule, DeleteLifecycleRule, DeletedBlob, LifecycleRule, ListBlobs,
-        ListBucketRules, ListBuckets, ListCorsRules, ListLifecycleRules, PresignBlob, PutBucket,
-        PutBucketRule, PutCorsRule, PutLifecycleRule, SavedBucket,
-    },
+use steadfast_api::buckets::{
+    BlobPage, BucketRule, CorsRule, DeleteBlob, DeleteBucket, DeleteBucketRule, DeleteCorsRule,
+    DeleteLifecycleRule, DeletedBlob, LifecycleRule, ListBlobs, ListBucketRules, ListBuckets,
+    ListCorsRules, ListLifecycleRules, PresignBlob, PutBucket, PutBucketRule, PutCorsRule,
+    PutLifecycleRule, SavedBucket,
 };
 
 use crate::{
-    cli::{
-        noun::Noun,
-        output::{Table, or_dash},
-    },
+    cli::noun::Noun,
+    list::Columns,
     nouns::buckets::{
         copy,
         page::{blob_columns, columns, listed},
     },
-    waterfall::words,
+    waterfall::{words, words_of},
 };
 
 pub(crate) fn verbs() -> Noun {
     Noun::new("buckets", "List buckets, copy files into and out of them, set their rules")
-        .verb::<ListBuckets>("list", &["buckets list"], |_, page| list(page))
+        .verb::<ListBuckets>("list", &["buckets list"], |_, page| {
+            columns().list(&page.items, "no buckets; create one with `steadfast buckets create`\n")
+        })
         .verb::<PutBucket>(
             "create",
             &["buckets create photos", "buckets create photos --max-blob-bytes 10000000"],
             |_, saved| create(saved),
         )
-        .destroys::<DeleteBucket>(
-            "delete",
-            &["buckets delete photos --yes"],
-            (
-                |it| format!("Delete bucket {}?", it.bucket),
-                |it, _| format!("deleted bucket {}\n", it.bucket),
-            ),
-        )
+        .deletes::<DeleteBucket>(&["buckets delete photos --yes"], |it| {
+            format!("bucket {}", it.bucket)
+        })
         .verb::<ListBlobs>("ls", &["buckets ls photos", "buckets ls photos/2026/ --limit 1000"], ls)
         .custom(
             "cp",
@@ -54,7 +46,12 @@ pub(crate) fn verbs() -> Noun {
         .destroys::<DeleteBlob>(
             "rm",
             &["buckets rm photos/2026/cat.png --yes"],
-            (|it| format!("Delete blob {}/{}?", it.blob.bucket, it.blob.key), rm),
+            (
+                |it: &DeleteBlob| format!("Delete blob {}/{}?", it.blob.bucket, it.blob.key),
+                |it: &DeleteBlob, DeletedBlob { key, sequence }: &DeletedBlob| {
+                    format!("deleted {}/{key}; sequence {sequence}\n", it.blob.bucket)
+                },
+            ),
         )
         .verb::<PresignBlob>(
             "presign",
@@ -71,7 +68,9 @@ pub(crate) fn verbs() -> Noun {
 
 fn rules() -> Noun {
     Noun::new("rules", "List and set the rules that send events of a bucket to queues")
-        .verb::<ListBucketRules>("list", &["buckets rules list photos"], list_rules)
+        .verb::<ListBucketRules>("list", &["buckets rules list photos"], |it, page| {
+            rule_columns().list(&page.items, format!("bucket {} has no rules\n", it.bucket))
+        })
         .verb::<PutBucketRule>(
             "put",
             &[
@@ -83,19 +82,17 @@ fn rules() -> Noun {
                 format!("set rule {id} of bucket {bucket}; it sends events to queue {queue}\n")
             },
         )
-        .destroys::<DeleteBucketRule>(
-            "delete",
-            &["buckets rules delete photos thumbnails --yes"],
-            (
-                |it| format!("Delete rule {} of bucket {}?", it.id, it.bucket),
-                |it, _| format!("deleted rule {} of bucket {}\n", it.id, it.bucket),
-            ),
-        )
+        .deletes::<DeleteBucketRule>(&["buckets rules delete photos thumbnails --yes"], |it| {
+            format!("rule {} of bucket {}", it.id, it.bucket)
+        })
 }
 
 fn lifecycle() -> Noun {
     Noun::new("lifecycle", "List and set the rules that delete old blobs of a bucket")
-        .verb::<ListLifecycleRules>("list", &["buckets lifecycle list photos"], list_lifecycle)
+        .verb::<ListLifecycleRules>("list", &["buckets lifecycle list photos"], |it, page| {
+            let empty = format!("bucket {} has no lifecycle rules\n", it.bucket);
+            lifecycle_columns().list(&page.items, empty)
+        })
         .verb::<PutLifecycleRule>(
             "put",
             &[
@@ -104,19 +101,16 @@ fn lifecycle() -> Noun {
             ],
             |it, rule| format!("set lifecycle rule {} of bucket {}\n", rule.id, it.bucket),
         )
-        .destroys::<DeleteLifecycleRule>(
-            "delete",
-            &["buckets lifecycle delete photos old --yes"],
-            (
-                |it| format!("Delete lifecycle rule {} of bucket {}?", it.id, it.bucket),
-                |it, _| format!("deleted lifecycle rule {} of bucket {}\n", it.id, it.bucket),
-            ),
-        )
+        .deletes::<DeleteLifecycleRule>(&["buckets lifecycle delete photos old --yes"], |it| {
+            format!("lifecycle rule {} of bucket {}", it.id, it.bucket)
+        })
 }
 
 fn cors() -> Noun {
     Noun::new("cors", "List and set the rules for pages of other origins")
-        .verb::<ListCorsRules>("list", &["buckets cors list photos"], list_cors)
+        .verb::<ListCorsRules>("list", &["buckets cors list photos"], |it, page| {
+            cors_columns().list(&page.items, format!("bucket {} has no CORS rules\n", it.bucket))
+        })
         .verb::<PutCorsRule>(
             "put",
             &[
@@ -125,21 +119,9 @@ fn cors() -> Noun {
             ],
             |it, rule| format!("set CORS rule {} of bucket {}\n", rule.id, it.bucket),
         )
-        .destroys::<DeleteCorsRule>(
-            "delete",
-            &["buckets cors delete photos app --yes"],
-            (
-                |it| format!("Delete CORS rule {} of bucket {}?", it.id, it.bucket),
-                |it, _| format!("deleted CORS rule {} of bucket {}\n", it.id, it.bucket),
-            ),
-        )
-}
-
-fn list(page: &Page<Bucket>) -> String {
-    if page.items.is_empty() {
-        return "no buckets; create one with `steadfast buckets create`\n".into();
-    }
-    columns().write(&page.items)
+        .deletes::<DeleteCorsRule>(&["buckets cors delete photos app --yes"], |it| {
+            format!("CORS rule {} of bucket {}", it.id, it.bucket)
+        })
 }
 
 fn create(SavedBucket { bucket, created }: &SavedBucket) -> String {
@@ -149,58 +131,44 @@ fn create(SavedBucket { bucket, created }: &SavedBucket) -> String {
 }
 
 fn ls(it: &ListBlobs, page: &BlobPage) -> String {
-    if page.items.is_empty() && page.prefixes.is_empty() {
-        let (bucket, prefix) = (&it.place.bucket, &it.place.key);
-        return match prefix.is_empty() {
-            true => format!("bucket {bucket} is empty\n"),
-            false => format!("bucket {bucket} has no keys that begin with `{prefix}`\n"),
-        };
-    }
-    blob_columns("", "").write(&listed(page))
+    let (bucket, prefix) = (&it.place.bucket, &it.place.key);
+    let empty = match prefix.is_empty() {
+        true => format!("bucket {bucket} is empty\n"),
+        false => format!("bucket {bucket} has no keys that begin with `{prefix}`\n"),
+    };
+    blob_columns("", "").list(&listed(page), empty)
 }
 
-fn rm(it: &DeleteBlob, DeletedBlob { key, sequence }: &DeletedBlob) -> String {
-    format!("deleted {}/{key}; sequence {sequence}\n", it.blob.bucket)
+fn rule_columns() -> Columns<'static, BucketRule> {
+    let events = |it: &BucketRule| it.events.iter().map(|it| it.name()).collect::<Vec<_>>();
+    Columns::<BucketRule>::new()
+        .text("Rule", |it| it.id.clone())
+        .text("Events", move |it| events(it).join(" "))
+        .text("Prefix", |it| it.prefix.clone())
+        .may_be_empty()
+        .text("Suffix", |it| it.suffix.clone())
+        .may_be_empty()
+        .text("Queue", |it| it.queue.clone())
 }
 
-fn list_rules(it: &ListBucketRules, page: &Page<BucketRule>) -> String {
-    if page.items.is_empty() {
-        return format!("bucket {} has no rules\n", it.bucket);
-    }
-    let mut table = Table::new(&["RULE", "EVENTS", "PREFIX", "SUFFIX", "QUEUE"]);
-    for it in &page.items {
-        let events: Vec<&str> = it.events.iter().map(|it| it.name()).collect();
-        let (id, events) = (it.id.clone(), events.join(" "));
-        table.row([id, events, it.prefix.clone(), it.suffix.clone(), it.queue.clone()]);
-    }
-    table.write()
+fn lifecycle_columns() -> Columns<'static, LifecycleRule> {
+    let time = |ms: Option<u64>| ms.map(words_of).unwrap_or_default();
+    Columns::<LifecycleRule>::new()
+        .text("Rule", |it| it.id.clone())
+        .text("Prefix", |it| it.prefix.clone())
+        .may_be_empty()
+        .text("Delete after", move |it| time(it.delete_after_ms))
+        .text("Abort uploads after", move |it| time(it.abort_uploads_after_ms))
 }
 
-fn list_lifecycle(it: &ListLifecycleRules, page: &Page<LifecycleRule>) -> String {
-    if page.items.is_empty() {
-        return format!("bucket {} has no lifecycle rules\n", it.bucket);
-    }
-    let time =
-        |ms: Option<u64>| ms.map_or("-".into(), |it| words(i64::try_from(it).unwrap_or(i64::MAX)));
-    let mut table = Table::new(&["RULE", "PREFIX", "DELETE AFTER", "ABORT UPLOADS AFTER"]);
-    for it in &page.items {
-        let (delete, abort) = (time(it.delete_after_ms), time(it.abort_uploads_after_ms));
-        table.row([it.id.clone(), it.prefix.clone(), delete, abort]);
-    }
-    table.write()
-}
-
-fn list_cors(it: &ListCorsRules, page: &Page<CorsRule>) -> String {
-    if page.items.is_empty() {
-        return format!("bucket {} has no CORS rules\n", it.bucket);
-    }
-    let list = |items: &[String]| or_dash(Some(&*items.join(" ")).filter(|it| !it.is_empty()));
-    let mut table = Table::new(&["RULE", "ORIGINS", "METHODS", "HEADERS", "EXPOSES", "MAX AGE"]);
-    for it in &page.items {
-        let (origins, methods) = (list(&it.origins), list(&it.methods));
-        let (headers, exposes) = (list(&it.headers), list(&it.expose_headers));
-        let age = it.max_age_seconds.map(|it| words(i64::from(it) * 1_000));
-        table.row([it.id.clone(), origins, methods, headers, exposes, or_dash(age.as_deref())]);
-    }
-    table.write()
+fn cors_columns() -> Columns<'static, CorsRule> {
+    Columns::<CorsRule>::new()
+        .text("Rule", |it| it.id.clone())
+        .text("Origins", |it| it.origins.join(" "))
+        .text("Methods", |it| it.methods.join(" "))
+        .text("Headers", |it| it.headers.join(" "))
+        .text("Exposes", |it| it.expose_headers.join(" "))
+        .text("Max age", |it| {
+            it.max_age_seconds.map_or(String::new(), |it| words(i64::from(it) * 1_000))
+        })
 }

@@ -5,10 +5,10 @@ use std::{fs::OpenOptions, io::Write, path::PathBuf};
 use clap::Args;
 use serde_json::{Map, Value};
 use steadfast_api::{
-    Operation, Page,
+    Operation,
     objects::{
-        CallObject, DeleteObject, ListClasses, ListObjects, ListTurns, ObjectDetail, ObjectEntry,
-        QueryObject, ShowObject, ShowTurn, SqlRows, TurnDetail,
+        CallObject, DeleteObject, ListClasses, ListObjects, ListTurns, ObjectDetail, QueryObject,
+        ShowObject, ShowTurn, SqlRows, TurnDetail,
     },
 };
 
@@ -35,7 +35,8 @@ pub(crate) fn verbs() -> Noun {
             class_columns().write(&page.items)
         })
         .verb::<ListObjects>("list", &["objects list counter --prefix visits/"], |_, page| {
-            list(page)
+            let empty = "no objects; the first call that changes an object creates it\n";
+            columns().list(&page.items, empty)
         })
         .verb::<ShowObject>("show", &["objects show counter visits"], |_, it| show(it))
         .verb::<CallObject>(
@@ -74,21 +75,9 @@ pub(crate) fn verbs() -> Noun {
             ),
             export,
         )
-        .destroys::<DeleteObject>(
-            "delete",
-            &["objects delete counter visits --yes"],
-            (
-                |it| format!("Delete object {}/{}?", it.class, it.name),
-                |it, _| format!("deleted object {}/{}\n", it.class, it.name),
-            ),
-        )
-}
-
-fn list(page: &Page<ObjectEntry>) -> String {
-    if page.items.is_empty() {
-        return "no objects; the first call that changes an object creates it\n".into();
-    }
-    columns().write(&page.items)
+        .deletes::<DeleteObject>(&["objects delete counter visits --yes"], |it| {
+            format!("object {}/{}", it.class, it.name)
+        })
 }
 
 fn rows(found: &SqlRows) -> String {
@@ -160,11 +149,10 @@ fn turns(client: &Client, args: TurnsArgs, ask: &AskArgs) -> Result<(), Failure>
     match turn {
         Some(turn) => {
             let it = ShowTurn { class: turns.class, name: turns.name, turn };
-            answer(client, &it, ask.json, |_, turn| changes(turn))
+            answer(client, &it, ask.json, &|_, turn| changes(turn))
         }
-        None => answer(client, &turns, ask.json, |_, page| match page.items.is_empty() {
-            true => "no turns are stored\n".into(),
-            false => turn_columns("").write(&page.items),
+        None => answer(client, &turns, ask.json, &|_, page| {
+            turn_columns("").list(&page.items, "no turns are stored\n")
         }),
     }
 }

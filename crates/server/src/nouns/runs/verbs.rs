@@ -9,7 +9,7 @@ use steadfast_api::{
         SendEvent, ShowRun, StartRun, StartedRun, TerminateRun,
     },
 };
-use steadfast_core::workflow::{HistoryEntry, Phase, RunItem, RunView, StepStatus, StepView};
+use steadfast_core::workflow::{HistoryEntry, Phase, RunView, StepStatus, StepView};
 use steadfast_store::{Clock, SystemClock};
 
 use crate::{
@@ -60,16 +60,14 @@ pub(crate) fn verbs() -> Noun {
         .destroys::<TerminateRun>(
             "terminate",
             &["runs terminate order o-1 --yes"],
-            (|it| format!("Terminate run {}/{}?", it.workflow, it.id), |_, run| status(run)),
-        )
-        .destroys::<DeleteRun>(
-            "delete",
-            &["runs delete order o-1 --yes"],
             (
-                |it| format!("Delete run {}/{}?", it.workflow, it.id),
-                |it, ()| format!("deleted run {}/{}\n", it.workflow, it.id),
+                |it: &TerminateRun| format!("Terminate run {}/{}?", it.workflow, it.id),
+                |_: &TerminateRun, run: &RunView| status(run),
             ),
         )
+        .deletes::<DeleteRun>(&["runs delete order o-1 --yes"], |it| {
+            format!("run {}/{}", it.workflow, it.id)
+        })
         .verb::<RestartRun>(
             "restart",
             &["runs restart order o-1", "runs restart order o-1 --from ship"],
@@ -93,18 +91,13 @@ fn list(client: &Client, it: ListRuns, ask: &AskArgs) -> Result<(), Failure> {
         return Err(Failure::new("name the workflow whose runs are filtered"));
     }
     match it.workflow.is_empty() {
-        true => answer(client, &ListWorkflows {}, ask.json, |_, page| {
+        true => answer(client, &ListWorkflows {}, ask.json, &|_, page| {
             workflow_columns().write(&page.items)
         }),
-        false => answer(client, &it, ask.json, |_, page| runs(page)),
+        false => answer(client, &it, ask.json, &|_, page| {
+            columns().list(&page.items, "no runs; start one with `steadfast runs start`\n")
+        }),
     }
-}
-
-fn runs(page: &Page<RunItem>) -> String {
-    if page.items.is_empty() {
-        return "no runs; start one with `steadfast runs start`\n".into();
-    }
-    columns().write(&page.items)
 }
 
 fn start(client: &Client, run: StartRun, ask: &AskArgs) -> Result<(), Failure> {
