@@ -108,8 +108,8 @@ pub(crate) fn routes(server: Arc<Server>) -> Result<ServerRoutes, StartError> {
     let served = ServerContext {
         runtime: &server.runtime,
         connect: connector(&server),
-        address: server.address.get().copied(),
-        public_url: server.transport().public_url().map(|it| it.origin().to_owned()),
+        address: server.address,
+        public_url: server.transport.public_url.as_ref().map(|it| it.origin().to_owned()),
     };
     let web = server.runtime.extension::<Web>();
     let nothing = || Web::default().routes(&served);

@@ -36,7 +36,7 @@ pub(crate) fn check(
 ) -> Result<(), Problem> {
     match server.policy {
         Policy::HostDecides => Ok(()),
-        Policy::Loopback => verdict(server.transport(), route, request, client),
+        Policy::Loopback => verdict(&server.transport, route, request, client),
     }
 }
 
@@ -59,14 +59,14 @@ fn verdict(
     // secret, which no page can read or guess. A route of another name may match the path, too.
     let route = route.unwrap_or(request.uri.path());
     let is_webhook = route.starts_with(WEBHOOKS) && method == Method::POST;
-    if is_webhook && !transport.has_webhooks_port() {
+    if is_webhook && !transport.has_webhooks_port {
         return Ok(());
     }
     let client: Cow<'_, ClientInfo> = match client {
         Some(known) => Cow::Borrowed(known),
         None => Cow::Owned(ClientInfo::in_process(&request.uri, headers)),
     };
-    let public = transport.public_url();
+    let public = transport.public_url.as_ref();
     if !client.host.as_deref().is_some_and(|it| transport.is_own_host(it)) {
         let public = public.map_or(String::new(), |it| format!(", or {}", it.origin()));
         let detail = format!(

@@ -314,12 +314,12 @@ pub(crate) async fn presign(
         }
         PresignMethod::Put => (steadfast_s3::PresignMethod::Put, "PUT"),
     };
-    let address = server.s3_address.get().ok_or_else(|| {
+    let address = server.s3_address.ok_or_else(|| {
         let detail = "a presigned URL needs the S3 API, which is not open here; ask a server \
                       that has it";
         Problem::of(Code::Conflict, detail)
     })?;
-    let (endpoint, now) = (server.transport().s3_url(*address), SystemClock.now());
+    let (endpoint, now) = (server.transport.s3_url(address), SystemClock.now());
     let signer = url_keys::of_caller(&server, &caller).map_err(BucketError::from)?;
     let url = sign(&endpoint, &signer, method, (&bucket, &key), expires, now)
         .map_err(|error| Problem::of(Code::InvalidInput, error.to_string()))?;

@@ -108,7 +108,7 @@ pub(crate) async fn metrics(State(server): State<Arc<Server>>) -> Result<Respons
 fn counters(server: &Server) -> Vec<(&'static str, &'static str, u64)> {
     let web = server.runtime.extension::<Web>();
     let counters = web.map_or(&[][..], |it| &it.counters);
-    let refused = server.transport().refused();
+    let refused = server.transport.refused();
     let wrong = "Requests refused: their token, access key or signature was wrong";
     let own = [
         ("connections_refused", "Connections refused: their peer had too many", refused),
@@ -341,6 +341,7 @@ mod tests {
         let app = app.blobs(Arc::new(MemoryBlobs::default()));
         let location = Location::Folder("memory".into());
         let server = Server::prepare(app, store, location, Policy::Loopback).await.unwrap();
+        let server = Arc::new(server);
         assert_eq!(readyz(State(server.clone())).await.0, StatusCode::OK);
         server.drain();
         let (status, Json(body)) = readyz(State(server)).await;

@@ -93,7 +93,7 @@ async fn check_own(server: &Server, caller: &Caller, id: &str) -> Result<bool, P
 
 /// Limits the changes of an admin of an organization: after each, all tokens are read again.
 fn check_rate(server: &Server, caller: &Caller) -> Result<(), Problem> {
-    own(caller).map_or(Ok(()), |own| server.rates().check_change(own))
+    own(caller).map_or(Ok(()), |own| server.rates.check_change(own))
 }
 
 /// Refuses an admin of an organization more tokens than the memory of the server should hold.

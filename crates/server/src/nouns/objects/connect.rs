@@ -102,7 +102,7 @@ pub(crate) async fn connect_to(
             // Each text is a request of the token.
             let of_rates = server.clone();
             let check_rate = Box::new(move || {
-                token.as_ref().map_or(Ok(()), |token| of_rates.rates().check(token))
+                token.as_ref().map_or(Ok(()), |token| of_rates.rates.check(token))
             });
             let upgrade = upgrade
                 .read_buffer_size(READ_BYTES)
