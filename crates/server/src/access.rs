@@ -20,6 +20,7 @@ use steadfast_core::{Denied, Principal, Resource, SessionId, TokenError, object}
 use steadfast_web::{Problem, RouteEntry, escaped};
 
 use crate::{
+    facts::accepts,
     network::Scheme,
     server::{Policy, Server},
     transport::ClientInfo,
@@ -240,9 +241,8 @@ fn check(
 
 /// Whether a request is a navigation of a browser, which can be sent to the login page.
 fn wants_login(request: &Parts) -> bool {
-    let accepts = request.headers.get(header::ACCEPT).and_then(|it| it.to_str().ok());
     request.method == Method::GET
-        && accepts.is_some_and(|it| it.contains("text/html"))
+        && accepts(&request.headers, "text/html")
         && !request.headers.contains_key(header::AUTHORIZATION)
 }
 

@@ -51,8 +51,7 @@ struct Documented {
 
 /// Built once: to describe them takes longer than the rest of a start.
 static DOCUMENTED: LazyLock<Documented> = LazyLock::new(|| {
-    let ApiRoutes { documented, operations, scopes } =
-        nouns::routes().merge(pages::docs::routes()).merge(nouns::large_routes());
+    let ApiRoutes { documented, operations, scopes } = nouns::routes().merge(nouns::large_routes());
     let all = OpenApiRouter::with_openapi(Description::openapi()).merge(documented);
     let (router, description) = all.split_for_parts();
     Documented { router, description, operations, scopes }

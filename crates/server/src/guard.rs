@@ -8,6 +8,7 @@ use steadfast_api::Code;
 use steadfast_web::Problem;
 
 use crate::{
+    facts::accepts,
     server::{Policy, Server},
     transport::{ClientInfo, Transport},
 };
@@ -97,9 +98,7 @@ fn verdict(
 
 /// Whether a request asks for a WebSocket or for server-sent events, on whichever route.
 fn connects(headers: &HeaderMap) -> bool {
-    let accept = headers.get(header::ACCEPT).and_then(|it| it.to_str().ok());
-    headers.contains_key(header::UPGRADE)
-        || accept.is_some_and(|it| it.contains("text/event-stream"))
+    headers.contains_key(header::UPGRADE) || accepts(headers, "text/event-stream")
 }
 
 /// Refuses a request that came through a proxy: everybody who reaches the proxy would have full

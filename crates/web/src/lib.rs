@@ -29,7 +29,7 @@ pub use steadfast_api::{Code, Limit, Page as ListPage, Role, escaped};
 pub use self::{
     any_handler::AnyHandler,
     asset::Asset,
-    blob_file::BlobFile,
+    blob_file::{BlobFile, blob_response, byte_range},
     caller::Caller,
     idempotency::IdempotencyKey,
     json::{Json, pretty_json, read_body},
@@ -41,7 +41,7 @@ pub use self::{
     serve::{Counter, FromServer, MountedRoutes, NavLink, Serve, ServerContext, Web},
     settings::Number,
     table::{DeclaredRoutes, RouteEntry, RouteKind, RouteTable},
-    verb::{Ask, Cli, Verb, print, printable},
+    verb::{Ask, Cli, CliVerb, print, printable},
 };
 
 /// Connects a request to an object of a class, as a WebSocket or with server-sent events. The

@@ -57,7 +57,6 @@ const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset
 
 /// Report that the process is alive. Never reads the store.
 #[utoipa::path(get, path = "/healthz", tag = "server",
-    extensions(("x-needs-role" = json!("none"))),
     responses((status = 200, body = Alive)),
 )]
 pub(crate) async fn healthz() -> Json<Alive> {
@@ -66,7 +65,6 @@ pub(crate) async fn healthz() -> Json<Alive> {
 
 /// Report whether the server accepts requests. The reason is in the log and in `doctor`.
 #[utoipa::path(get, path = "/readyz", tag = "server",
-    extensions(("x-needs-role" = json!("none"))),
     responses(
         (status = 200, body = Readiness, description = "Ready"),
         (status = 503, body = Readiness,
@@ -85,7 +83,6 @@ pub(crate) async fn readyz(State(server): State<Arc<Server>>) -> (StatusCode, Js
 
 /// Export the metrics in the text format of Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "server",
-    extensions(("x-needs-role" = json!("viewer"))),
     responses((status = 200, body = String, content_type = CONTENT_TYPE)),
 )]
 pub(crate) async fn metrics(State(server): State<Arc<Server>>) -> Result<Response, Problem> {
@@ -192,7 +189,6 @@ pub(crate) async fn check_blobs(server: Arc<Server>, it: CheckBlobs) -> Result<B
 
 /// Describe every route.
 #[utoipa::path(get, path = "/openapi.json", tag = "server",
-    extensions(("x-needs-role" = json!("viewer"))),
     responses((status = 200, body = serde_json::Value)),
 )]
 pub(crate) async fn openapi(State(server): State<Arc<Server>>) -> Response {

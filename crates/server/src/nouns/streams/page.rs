@@ -253,17 +253,22 @@ fn content(message: &Message) -> Markup {
     }
 }
 
-fn state(message: &Message) -> Markup {
-    let Some(state) = message.state else { return html! {} };
+/// The state of a delivery.
+pub(crate) fn delivery_badge(state: DeliveryState) -> Markup {
     let tone = match state {
         DeliveryState::Done => Tone::Good,
         DeliveryState::Dead => Tone::Bad,
         DeliveryState::Pending | DeliveryState::InFlight => Tone::Waiting,
         DeliveryState::Cancelled => Tone::Quiet,
     };
+    badge(tone, state.name())
+}
+
+fn state(message: &Message) -> Markup {
+    let Some(state) = message.state else { return html! {} };
     html! {
         div {
-            (badge(tone, state.name()))
+            (delivery_badge(state))
             @if let Some(due) = &message.due_at { div.quiet { "due " (time(due)) } }
             @if state == DeliveryState::Dead {
                 form method="post" action={ "/messages/" (message.global_position) "/revive" } {
