@@ -19,6 +19,44 @@ pub struct Examine {
 operation!(Examine => Examination, Get "/v1/doctor" (), Operator, scope None,
     errors []);
 
+/// Show the totals of the store, overdue messages, and the names that the program declares.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ShowOverview {}
+operation!(ShowOverview => Overview, Get "/v1/overview" (), Viewer, scope None,
+    errors []);
+
+/// Totals of the store, overdue messages, and the names that the program declares.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Overview {
+    /// The position of the last message.
+    pub position: i64,
+    /// Messages to be delivered.
+    pub pending: u64,
+    /// Dead messages.
+    pub dead: u64,
+    /// The five messages that are overdue for the longest time, except those in queues.
+    pub overdue: Vec<OverdueMessage>,
+    /// The classes of objects that the program declares.
+    pub classes: Vec<String>,
+    /// The workflows that it declares.
+    pub workflows: Vec<String>,
+    /// The processes that it declares.
+    pub processes: Vec<String>,
+}
+
+/// A message that should have been delivered.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OverdueMessage {
+    /// Its `globalPosition`.
+    pub message: i64,
+    /// The address of its receiver.
+    pub target: String,
+    /// The time since it was due.
+    pub overdue_ms: u64,
+}
+
 /// Read contents of blobs, about 64 MiB in one request, and name those that are damaged or missing.
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, io};
 
 use data_encoding::HEXLOWER;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use steadfast_store::{Entry, EntryKey, StoreError, Timestamp};
 
 use crate::{
@@ -52,8 +52,8 @@ impl Attributes {
 }
 
 /// A blob in a bucket. In the API it is a `BlobJson`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "BlobJson", try_from = "BlobJson")]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "BlobJson")]
 pub struct Blob {
     /// Its key.
     pub key: BlobKey,
@@ -108,20 +108,21 @@ struct BlobJson {
     sha256: Option<String>,
 }
 
-impl From<Blob> for BlobJson {
-    fn from(it: Blob) -> Self {
-        Self {
-            key: it.key.to_string(),
-            size: it.size,
-            modified_at: it.modified_at,
-            sequence: it.sequence,
-            version: it.version(),
-            etag: it.etag,
-            content_type: it.attributes.content_type,
-            metadata: it.attributes.metadata,
-            crc32: format!("{:08x}", it.crc32),
-            sha256: it.sha256.map(|it| HEXLOWER.encode(&it)),
-        }
+impl Serialize for Blob {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let json = BlobJson {
+            key: self.key.to_string(),
+            size: self.size,
+            modified_at: self.modified_at,
+            sequence: self.sequence,
+            version: self.version(),
+            etag: self.etag.clone(),
+            content_type: self.attributes.content_type.clone(),
+            metadata: self.attributes.metadata.clone(),
+            crc32: format!("{:08x}", self.crc32),
+            sha256: self.sha256.map(|it| HEXLOWER.encode(&it)),
+        };
+        json.serialize(serializer)
     }
 }
 

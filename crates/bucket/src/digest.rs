@@ -62,12 +62,15 @@ impl ChecksumKind {
     }
 }
 
-/// Checksums of a blob or part in addition to CRC-32 and SHA-256, in lowercase hexadecimal digits.
+/// Checksums of a blob or part in addition to CRC-32 and SHA-256, in hexadecimal digits.
 pub type Checksums = BTreeMap<ChecksumKind, String>;
 
 /// The first declared checksum that differs from the computed one.
 pub(crate) fn first_mismatch(declared: &Checksums, found: &Checksums) -> Option<&'static str> {
-    declared.iter().find(|(kind, sum)| found.get(kind) != Some(sum)).map(|it| it.0.label())
+    let differs = |(kind, sum): &(&ChecksumKind, &String)| {
+        !found.get(kind).is_some_and(|it| it.eq_ignore_ascii_case(sum))
+    };
+    declared.iter().find(differs).map(|it| it.0.label())
 }
 
 /// Decodes hexadecimal digits; `None` if they are not exactly `N` bytes.

@@ -14,10 +14,10 @@ use crate::{
 
 pub use steadfast_bucket::{
     Attributes, Blob, BlobAction, BlobEvent, BlobKey, BlobReader, Blobs, BucketError, BucketName,
-    BucketOptions, Buckets, ByteRange, Condition, Content, CopyOptions, CopySource, Draft,
-    EventObject, EventType, ExpectedContent, FileBlobs, FileName, GetOptions, LifecycleRule,
-    ListOptions, Listing, Match, MemoryBlobs, Part, PartTag, PartWriter, PutOptions, PutRecord,
-    Quota, QuotaError, QuotaInfo, QuotaUse, Rule, Upload,
+    BucketOptions, Buckets, ByteRange, ChecksumKind, Checksums, Condition, Content, CopyOptions,
+    CopySource, Draft, EventObject, EventType, ExpectedContent, FileBlobs, FileName, GetOptions,
+    Hashes, LifecycleRule, ListOptions, Listing, Match, MemoryBlobs, Part, PartTag, PartWriter,
+    PutOptions, PutRecord, Quota, QuotaError, QuotaInfo, QuotaUse, Rule, Upload,
 };
 
 /// A bucket by its name: `const UPLOADS: Bucket = Bucket::named("uploads");`

@@ -23,6 +23,7 @@ pub mod process;
 pub mod queue;
 mod remote;
 mod retention;
+mod revive;
 mod runtime;
 mod script;
 pub mod test;
@@ -62,6 +63,7 @@ pub use self::{
         QueueSpec, Queues, Settled, SettledBatch,
     },
     retention::{RetentionSettings, Sweeper},
+    revive::{ReviveError, revive},
     runtime::{CLOSE_TIMEOUT, Extension, RunHandle, Runtime, Unserved},
     workflow::{Ctx, Event, Retry, RunAddress, RunEnded, RunError, RunEvent, Runs, Workflow},
 };

@@ -260,10 +260,15 @@ fn may_list(scope: &KeyScope, bucket: &str, prefix: Option<&str>) -> S3Result<()
     if fits { Ok(()) } else { Err(denied(scope)) }
 }
 
+/// Looks at the scope before anything else is wrong with the source: what is outside is refused, and
+/// recorded.
 fn may_copy(scope: &KeyScope, source: &CopySource) -> S3Result<()> {
-    let (bucket, key) = convert::source(source)?;
-    let fits = scope.covers_blob(bucket.as_str(), key.as_str());
-    if fits { Ok(()) } else { Err(denied(scope)) }
+    if let CopySource::Bucket { bucket, key, .. } = source
+        && !scope.covers_blob(bucket, key)
+    {
+        return Err(denied(scope));
+    }
+    convert::source(source).map(|_| ())
 }
 
 #[cfg(test)]

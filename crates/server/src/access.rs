@@ -20,6 +20,7 @@ use steadfast_core::{Denied, Principal, Resource, SessionId, TokenError, object}
 use steadfast_web::{Problem, RouteEntry, escaped};
 
 use crate::{
+    facts::accepts,
     network::Scheme,
     server::{Policy, Server},
     transport::ClientInfo,
@@ -85,7 +86,7 @@ fn is_for_organizations(route: &RouteEntry) -> bool {
 /// The name of the session cookie. Cookies ignore ports, so the port is part of the name; under TLS
 /// the browser guarantees that this host has set it.
 pub(crate) fn cookie_name(server: &Server, client: Option<&ClientInfo>) -> String {
-    match server.address.get() {
+    match server.address {
         _ if is_https(client) => "__Host-steadfast".into(),
         Some(address) => format!("steadfast-{}", address.port()),
         None => "steadfast".into(),
@@ -155,7 +156,7 @@ pub(crate) async fn authorize(
     if !snapshot.is_closed() {
         return Ok(Admission::of(object::Caller::Anonymous));
     }
-    server.transport().close();
+    server.transport.close();
     let session = match &credential {
         Some(Credential::Session(secret)) => SessionId::of(secret),
         Some(Credential::Token(_)) | None => None,
@@ -183,7 +184,7 @@ pub(crate) async fn authorize(
         response.extensions_mut().insert(object::Caller::Principal(principal.clone()));
         response
     };
-    server.rates().check(&principal.token).map_err(refuse)?;
+    server.rates.check(&principal.token).map_err(refuse)?;
     if !route.is_some_and(|it| it.scope == RouteScope::Caller) {
         let is_for_organizations = route.is_some_and(is_for_organizations);
         check(&principal, needed, is_for_organizations, resource).map_err(refuse)?;
@@ -240,9 +241,8 @@ fn check(
 
 /// Whether a request is a navigation of a browser, which can be sent to the login page.
 fn wants_login(request: &Parts) -> bool {
-    let accepts = request.headers.get(header::ACCEPT).and_then(|it| it.to_str().ok());
     request.method == Method::GET
-        && accepts.is_some_and(|it| it.contains("text/html"))
+        && accepts(&request.headers, "text/html")
         && !request.headers.contains_key(header::AUTHORIZATION)
 }
 

@@ -51,8 +51,7 @@ struct Documented {
 
 /// Built once: to describe them takes longer than the rest of a start.
 static DOCUMENTED: LazyLock<Documented> = LazyLock::new(|| {
-    let ApiRoutes { documented, operations, scopes } =
-        nouns::routes().merge(pages::docs::routes()).merge(nouns::large_routes());
+    let ApiRoutes { documented, operations, scopes } = nouns::routes().merge(nouns::large_routes());
     let all = OpenApiRouter::with_openapi(Description::openapi()).merge(documented);
     let (router, description) = all.split_for_parts();
     Documented { router, description, operations, scopes }
@@ -108,8 +107,8 @@ pub(crate) fn routes(server: Arc<Server>) -> Result<ServerRoutes, StartError> {
     let served = ServerContext {
         runtime: &server.runtime,
         connect: connector(&server),
-        address: server.address.get().copied(),
-        public_url: server.transport().public_url().map(|it| it.origin().to_owned()),
+        address: server.address,
+        public_url: server.transport.public_url.as_ref().map(|it| it.origin().to_owned()),
     };
     let web = server.runtime.extension::<Web>();
     let nothing = || Web::default().routes(&served);

@@ -165,6 +165,16 @@ pub(crate) enum S3Listen {
     At(SocketAddr),
 }
 
+impl S3Listen {
+    /// The address, if it is enabled.
+    pub(crate) fn address(self) -> Option<SocketAddr> {
+        match self {
+            Self::At(address) => Some(address),
+            Self::Off => None,
+        }
+    }
+}
+
 /// Whether requests need a credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Access {

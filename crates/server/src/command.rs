@@ -7,7 +7,7 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 use steadfast_core::{App, Result, store::SealFile, tune_sqlite};
-use steadfast_web::{Ask, Cli, Verb, Web, print, printable};
+use steadfast_web::{Ask, Cli, CliVerb, Web, print, printable};
 
 use crate::{
     args::{self, CommandLine, ConfigVerb, ServeArgs, Source, VerbArgs},
@@ -182,7 +182,7 @@ fn check_verbs(app: &Result<App>) -> Result<(), Failure> {
     if problems.is_empty() { Ok(()) } else { Err(Failure::new(problems.join("\nerror: "))) }
 }
 
-fn run_verb(verb: &Verb, matches: &ArgMatches) -> Result<(), Failure> {
+fn run_verb(verb: &CliVerb, matches: &ArgMatches) -> Result<(), Failure> {
     let server = |url: &str| {
         let source = Source::server(url, matches).map_err(steadfast_core::Error::terminal)?;
         let client = Client::open(source, None).map_err(cli::to_error)?;
@@ -220,7 +220,7 @@ fn build<M, P: Program<M>>(
     })
 }
 
-fn full(declared: &DeclaredSettings, nouns: &[Noun], verbs: &[Verb], name: &str) -> Command {
+fn full(declared: &DeclaredSettings, nouns: &[Noun], verbs: &[CliVerb], name: &str) -> Command {
     let command = with_settings(CommandLine::command(), declared).name(name.to_owned());
     let command = command.subcommands(nouns.iter().map(Noun::command));
     let of_apps = verbs.iter().map(|it| args::with_server(declared.of_verb(it.command.clone())));

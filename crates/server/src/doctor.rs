@@ -25,7 +25,7 @@ pub(crate) async fn examine(server: &Server, deep: bool) -> Examination {
     checks.extend(disk::open_files());
     checks.extend(access::secrets(server));
     if let Location::Folder(folder) = &server.location {
-        checks.extend(disk::checks(folder.clone(), server.is_read_only.get().is_none()).await);
+        checks.extend(disk::checks(folder.clone(), !server.is_read_only).await);
     }
     let ok = checks.iter().all(|it| it.status != Verdict::Failed);
     Examination { ok, checks }

@@ -52,7 +52,7 @@ pub(crate) async fn complete(
     if slot.is_some_and(ConnectionSlot::was_ended) {
         response = Problem::of(Code::TokenRevoked, ended::ENDED).into_response();
     } else if slot.is_some_and(ConnectionSlot::was_slow) {
-        response = slow(server.transport().client_timeout).into_response();
+        response = slow(server.transport.client_timeout).into_response();
     }
     let (path, request_id) = (facts.path(), facts.id.as_str());
     if let Some(problem) = problem_of(&mut response) {

@@ -159,10 +159,15 @@ pub(crate) fn fetches_code(headers: &HeaderMap) -> bool {
     dest.is_some_and(|it| CODE.contains(&it))
 }
 
+/// Whether a client asks for a media type.
+pub(crate) fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
+    let accept = headers.get(header::ACCEPT).and_then(|it| it.to_str().ok());
+    accept.is_some_and(|it| it.contains(media_type))
+}
+
 /// Browsers that follow a link get a page; all other clients get JSON.
 fn wants_page(path: &str, headers: &HeaderMap) -> bool {
-    let accept = headers.get(header::ACCEPT).and_then(|it| it.to_str().ok()).unwrap_or_default();
-    !path.starts_with("/v1/") && accept.contains("text/html")
+    !path.starts_with("/v1/") && accepts(headers, "text/html")
 }
 
 /// Whether browsers shall ask this host over TLS only. Every port of a name of this machine would

@@ -33,4 +33,4 @@ macro_rules! from_error {
     };
 }
 
-from_error!(Error, OpenError, StoreError, StartError, std::io::Error);
+from_error!(Error, OpenError, StoreError, StartError, std::io::Error, axum::http::Error);

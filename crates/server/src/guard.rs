@@ -8,6 +8,7 @@ use steadfast_api::Code;
 use steadfast_web::Problem;
 
 use crate::{
+    facts::accepts,
     server::{Policy, Server},
     transport::{ClientInfo, Transport},
 };
@@ -36,7 +37,7 @@ pub(crate) fn check(
 ) -> Result<(), Problem> {
     match server.policy {
         Policy::HostDecides => Ok(()),
-        Policy::Loopback => verdict(server.transport(), route, request, client),
+        Policy::Loopback => verdict(&server.transport, route, request, client),
     }
 }
 
@@ -59,14 +60,14 @@ fn verdict(
     // secret, which no page can read or guess. A route of another name may match the path, too.
     let route = route.unwrap_or(request.uri.path());
     let is_webhook = route.starts_with(WEBHOOKS) && method == Method::POST;
-    if is_webhook && !transport.has_webhooks_port() {
+    if is_webhook && !transport.has_webhooks_port {
         return Ok(());
     }
     let client: Cow<'_, ClientInfo> = match client {
         Some(known) => Cow::Borrowed(known),
         None => Cow::Owned(ClientInfo::in_process(&request.uri, headers)),
     };
-    let public = transport.public_url();
+    let public = transport.public_url.as_ref();
     if !client.host.as_deref().is_some_and(|it| transport.is_own_host(it)) {
         let public = public.map_or(String::new(), |it| format!(", or {}", it.origin()));
         let detail = format!(
@@ -97,9 +98,7 @@ fn verdict(
 
 /// Whether a request asks for a WebSocket or for server-sent events, on whichever route.
 fn connects(headers: &HeaderMap) -> bool {
-    let accept = headers.get(header::ACCEPT).and_then(|it| it.to_str().ok());
-    headers.contains_key(header::UPGRADE)
-        || accept.is_some_and(|it| it.contains("text/event-stream"))
+    headers.contains_key(header::UPGRADE) || accepts(headers, "text/event-stream")
 }
 
 /// Refuses a request that came through a proxy: everybody who reaches the proxy would have full

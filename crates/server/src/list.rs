@@ -1,10 +1,11 @@
 //! The columns of lists: one description for the command line and for the console.
 
-use maud::Markup;
+use maud::{Markup, html};
+use steadfast_api::Page;
 
 use crate::{
     cli::output::Table,
-    pages::components::{self, Row, time},
+    pages::components::{self, Row, pager, time},
 };
 
 /// The columns of a list of `T`. Methods without a heading change the last column.
@@ -22,6 +23,8 @@ struct Column<'a, T> {
     /// The cell of the console, if it is more than the text.
     markup: Option<Cell<'a, T, Markup>>,
     is_on_console: bool,
+    /// Whether an empty text is a value on the command line, not a missing one.
+    may_be_empty: bool,
 }
 
 impl<'a, T> Columns<'a, T> {
@@ -65,9 +68,15 @@ impl<'a, T> Columns<'a, T> {
         self.last(|it| it.is_on_console = false)
     }
 
+    /// Shows an empty text on the command line as it is.
+    pub(crate) fn may_be_empty(self) -> Self {
+        self.last(|it| it.may_be_empty = true)
+    }
+
     fn add(mut self, heading: &'static str, text: Option<Cell<'a, T, String>>) -> Self {
-        let (class, markup) = ("", None);
-        self.0.push(Column { heading, class, is_time: false, text, markup, is_on_console: true });
+        let (class, markup, is_time, may_be_empty) = ("", None, false, false);
+        let is_on_console = true;
+        self.0.push(Column { heading, class, is_time, text, markup, is_on_console, may_be_empty });
         self
     }
 
@@ -83,15 +92,21 @@ impl<'a, T> Columns<'a, T> {
     where
         T: 't,
     {
-        let texts: Vec<_> =
-            self.0.iter().filter_map(|it| Some((it.heading, it.text.as_ref()?))).collect();
-        let headings: Vec<String> = texts.iter().map(|it| it.0.to_uppercase()).collect();
+        let texts: Vec<_> = self.0.iter().filter_map(|it| Some((it, it.text.as_ref()?))).collect();
+        let headings: Vec<String> = texts.iter().map(|it| it.0.heading.to_uppercase()).collect();
         let mut table = Table::new(&headings.iter().map(String::as_str).collect::<Vec<_>>());
         for item in items {
-            let cells = texts.iter().map(|(_, text)| some(text(item)));
-            table.row(cells.map(|it| it.unwrap_or_else(|| "-".to_owned())));
+            table.row(texts.iter().map(|(column, text)| match text(item) {
+                text if text.is_empty() && !column.may_be_empty => "-".to_owned(),
+                text => text,
+            }));
         }
         table.write()
+    }
+
+    /// The same, or another text if there are no items.
+    pub(crate) fn list(&self, items: &[T], empty: impl Into<String>) -> String {
+        if items.is_empty() { empty.into() } else { self.write(items) }
     }
 
     /// Shows a list on the console.
@@ -119,6 +134,14 @@ impl<'a, T> Columns<'a, T> {
             Row::from(cells).class(class_of(item))
         };
         components::table_of(class, &headings, items.into_iter().map(row))
+    }
+
+    /// Shows a page of a list on the console, or `empty`, and the link to the next page.
+    pub(crate) fn page(&self, list: &Page<T>, empty: &Markup, path: &str, filters: &str) -> Markup {
+        html! {
+            @if list.items.is_empty() { (empty) } @else { (self.table(&list.items)) }
+            (pager(path, filters, list.next.as_deref()))
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 
 pub(crate) mod chart;
 pub(crate) mod components;
-pub(crate) mod docs;
+mod docs;
 pub(crate) mod forms;
 pub(crate) mod links;
 mod login;
@@ -70,6 +70,7 @@ pub(crate) struct PageRoute {
 /// The pages of no noun, and the assets of all.
 pub(crate) fn routes() -> Vec<PageRoute> {
     let mut all = vec![get("/", start::start), get("/search", search::search)];
+    all.extend(docs::pages());
     all.extend(login());
     all.extend([&STYLE, &SCRIPT, &BUCKETS, &SQL, &LOGIN, &ICON].map(asset));
     all
@@ -101,9 +102,7 @@ pub(crate) fn get<T: 'static>(
     path: &'static str,
     handler: impl Handler<T, Arc<Server>>,
 ) -> PageRoute {
-    let (method, methods) = ("GET", routing::get(AnyHandler::of(handler)));
-    let (needs, scope) = (Role::Viewer.into(), RouteScope::Url);
-    PageRoute { path, method, needs, scope, is_large: false, methods }
+    route(path, "GET", Role::Viewer, routing::get(AnyHandler::of(handler)))
 }
 
 /// A form.
@@ -112,7 +111,15 @@ pub(crate) fn post<T: 'static>(
     needs: Role,
     handler: impl Handler<T, Arc<Server>>,
 ) -> PageRoute {
-    let (method, methods) = ("POST", routing::post(AnyHandler::of(handler)));
+    route(path, "POST", needs, routing::post(AnyHandler::of(handler)))
+}
+
+fn route(
+    path: &'static str,
+    method: &'static str,
+    needs: Role,
+    methods: MethodRouter<Arc<Server>>,
+) -> PageRoute {
     let (needs, scope) = (needs.into(), RouteScope::Url);
     PageRoute { path, method, needs, scope, is_large: false, methods }
 }

@@ -14,7 +14,6 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use crate::{
-    args::S3Listen,
     failure::Failure,
     guard::{OfWebhooksPort, WEBHOOKS, no_route},
     listener::{self, DrainResult, ErrorFormat},
@@ -37,7 +36,7 @@ pub(crate) struct Ports {
     pub(crate) addresses: Addresses,
 }
 
-/// The addresses of bound ports.
+/// The addresses of ports: those to listen on, or those that are bound.
 #[derive(Clone, Copy)]
 pub(crate) struct Addresses {
     /// Pages and API.
@@ -48,37 +47,22 @@ pub(crate) struct Addresses {
     pub(crate) webhooks: Option<SocketAddr>,
 }
 
-/// The addresses to listen on.
-#[derive(Clone, Copy)]
-pub(crate) struct Listen {
-    pub(crate) http: SocketAddr,
-    pub(crate) s3: S3Listen,
-    pub(crate) webhooks: Option<SocketAddr>,
-}
-
-impl Listen {
+impl Addresses {
     /// All of them.
-    pub(crate) fn addresses(self) -> impl Iterator<Item = SocketAddr> {
-        let s3 = match self.s3 {
-            S3Listen::At(address) => Some(address),
-            S3Listen::Off => None,
-        };
-        [Some(self.http), s3, self.webhooks].into_iter().flatten()
+    pub(crate) fn all(self) -> impl Iterator<Item = SocketAddr> {
+        [Some(self.http), self.s3, self.webhooks].into_iter().flatten()
     }
 }
 
 impl Ports {
     /// Binds them. Unbinding has no side effects.
-    pub(crate) fn bind(listen: Listen, transport: &Transport) -> Result<Self, Failure> {
+    pub(crate) fn bind(listen: Addresses, transport: &Transport) -> Result<Self, Failure> {
         let bind = |flag, address| {
             transport.check_listen(flag, address)?;
             bind(flag, address)
         };
         let listener = bind("--listen", listen.http)?;
-        let s3 = match listen.s3 {
-            S3Listen::At(address) => Some(bind("--s3-listen", address)?),
-            S3Listen::Off => None,
-        };
+        let s3 = listen.s3.map(|it| bind("--s3-listen", it)).transpose()?;
         let webhooks = listen.webhooks.map(|it| bind("--webhooks-listen", it)).transpose()?;
         let addresses = Addresses {
             http: listener.local_addr()?,
@@ -99,7 +83,7 @@ impl Ports {
         let serve = async |listener: Option<TcpListener>,
                            app: ServerRoutes,
                            errors: ErrorFormat| {
-            let transport = server.transport().clone();
+            let transport = server.transport.clone();
             match listener {
                 Some(it) => {
                     listener::serve(it, (app, errors), transport, clock.clone(), stop.clone()).await

@@ -49,7 +49,7 @@ impl Host for OfServer {
 
     fn may_send(&self, key: &str) -> bool {
         // While access is open, nothing else has a rate either.
-        self.0.is_open() || self.0.rates().check(key).is_ok()
+        self.0.is_open() || self.0.rates.check(key).is_ok()
     }
 }
 
@@ -152,7 +152,7 @@ impl Origin {
         // Requests without an effect must not fill the disk. The outcome of others is a status.
         let had_no_effect = is_refused || outcome.parse::<u16>().is_err();
         let before =
-            if had_no_effect { server.rates().record_refusal(Some(&key), &client)? } else { 0 };
+            if had_no_effect { server.rates.record_refusal(Some(&key), &client)? } else { 0 };
         let action = format!("S3 {}", operation.name);
         // A list of keys to delete is answered with 200 and an error for each refused key.
         let outcome = if is_refused { "AccessDenied".into() } else { outcome };
@@ -179,7 +179,7 @@ mod tests {
     use tower::ServiceExt;
 
     use super::*;
-    use crate::{location::Location, server::Policy};
+    use crate::{access::rate::Rates, location::Location, server::Policy};
 
     /// The headers of a preflight.
     const PREFLIGHT: [(&str, &str); 2] =
@@ -193,9 +193,15 @@ mod tests {
 
     impl Port {
         async fn open() -> Self {
+            Self::with_rate(0).await
+        }
+
+        async fn with_rate(per_second: u32) -> Self {
             let program = App::new("host").bucket(Bucket::named("photos")).test().await.unwrap();
             let runtime = (*program).clone();
-            let server = Arc::new(Server::new(runtime, Location::Host, Policy::Loopback));
+            let mut server = Server::new(runtime, Location::Host, Policy::Loopback);
+            server.rates = Rates::per_second(per_second);
+            let server = Arc::new(server);
             let router = router(&server);
             Self { program, server, router }
         }
@@ -242,7 +248,7 @@ mod tests {
         let reader = port.key(KeyScope { name, read_only: true, ..KeyScope::default() }).await;
         assert_eq!(port.ask(&all, "PUT", "/before").await, 200);
         assert!(port.records().await.is_empty(), "access is open");
-        port.server.transport().close();
+        port.server.transport.close();
         for (method, path, status) in [
             ("PUT", "/fresh", 200),
             ("PUT", "/photos/a", 200),
@@ -299,20 +305,19 @@ mod tests {
             port.program.store().activity().commits - before
         };
         let open = commits("/photos/a").await;
-        port.server.transport().close();
+        port.server.transport.close();
         assert_eq!(commits("/photos/b").await, open);
     }
 
     #[tokio::test]
     async fn a_key_beyond_its_rate_is_refused_and_others_are_not() {
-        let port = Port::open().await;
-        port.server.set_rate(2);
+        let port = Port::with_rate(2).await;
         let (one, other) =
             (port.key(KeyScope::default()).await, port.key(KeyScope::default()).await);
         for _ in 0..20 {
             assert_eq!(port.ask(&one, "PUT", "/photos/a").await, 200, "access is open");
         }
-        port.server.transport().close();
+        port.server.transport.close();
         let mut answers = Vec::new();
         for _ in 0..20 {
             answers.push(port.ask(&one, "GET", "/photos/a").await);
@@ -369,7 +374,7 @@ mod tests {
             assert_eq!(port.send("PUT", &put, headers).await, 200, "{headers:?}");
         }
         // Closed access believes in signatures only.
-        port.server.transport().close();
+        port.server.transport.close();
         assert_eq!(port.send("GET", "/photos", &proxy).await, 403);
         assert_eq!(port.send("OPTIONS", "/photos/a", &proxy).await, 501);
         let preflight = [&PREFLIGHT[..], &proxy].concat();

@@ -1,13 +1,6 @@
 //! The verb `serve`: opens the store, listens, prints the address, and stops in order.
 
-use std::{
-    fmt::Display,
-    io::Write,
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{fmt::Display, io::Write, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use steadfast_core::{
     App, CLOSE_TIMEOUT, ObjectOptions, background_threads, is_closed, program_of, refuse_foreign,
@@ -21,15 +14,16 @@ use crate::{
     access::{
         admin::{self, AddressFile, AdminToken},
         head::HeadFile,
+        rate::Rates,
     },
     app,
-    args::{Access, InspectArgs, S3Listen, SERVER, ServeArgs},
+    args::{Access, InspectArgs, SERVER, ServeArgs},
     failure::Failure,
     listener::DrainResult,
     location::{Location, StoreChoice},
     network::Scheme,
     open::{OpenOptions, open_store, tighten, wait_for_store},
-    ports::{Addresses, Listen, Ports},
+    ports::{Addresses, Ports},
     process::{self, Signals},
     server::{Policy, Server},
     transport::Transport,
@@ -122,21 +116,20 @@ async fn serve_on(
         .blob_folder(data.join("blobs"))
         .seal_key_folder(&data);
     let program = if args.replace_seal_key { program.replace_seal_key() } else { program };
-    let server = Server::prepare(program, store.clone(), location, Policy::Loopback).await?;
+    let mut server = Server::prepare(program, store.clone(), location, Policy::Loopback).await?;
     tighten(&data).await?;
-    let _ = server.open_secrets.set(args.open_secrets.clone());
-    server.set_transport(transport.clone());
-    server.set_rate(args.rate_limit);
-    let _ = server.address.set(ports.addresses.http);
-    if let Some(address) = ports.addresses.s3 {
-        let _ = server.s3_address.set(address);
-    }
+    server.open_secrets.clone_from(&args.open_secrets);
+    server.transport = transport.clone();
+    server.rates = Rates::per_second(args.rate_limit);
+    (server.address, server.s3_address) = (Some(ports.addresses.http), ports.addresses.s3);
+    server.data = Some(data.clone());
+    let server = Arc::new(server);
     let routes = app::routes(server.clone())?;
     let working = server.clone();
     let started = work.spawn(async move { working.runtime.work().await }).await;
     started.map_err(|error| Failure::new(format!("deliveries cannot start ({error})")))??;
     log_unserved(&server).await;
-    let login = access(args, &server, data.clone()).await?;
+    let login = access(args, &server).await?;
     let _address = AddressFile::write(&data, ports.addresses.http).inspect_err(|error| {
         // A full disk does not prevent the start.
         tracing::warn!(%error, "address not written: commands need --token-file");
@@ -192,9 +185,8 @@ async fn renew(server: &Server) {
 
 /// Determines the mode of access. From the first token on it is closed, and the data folder has an
 /// admin token: a folder without one gets it now.
-async fn access(args: &ServeArgs, server: &Server, data: PathBuf) -> Result<Login, Failure> {
+async fn access(args: &ServeArgs, server: &Server) -> Result<Login, Failure> {
     let tokens = server.runtime.tokens();
-    let _ = server.data.set(data);
     if args.access == Access::Closed {
         tokens.close().await.map_err(|error| access_failed(&error))?;
     }
@@ -270,7 +262,7 @@ async fn look(args: &InspectArgs, name: String) -> Result<(), Failure> {
     let mut signals = Signals::catch()?;
     process::allow_many_files();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let listen = Listen { http: args.listen, s3: S3Listen::Off, webhooks: None };
+    let listen = Addresses { http: args.listen, s3: None, webhooks: None };
     let ports = Ports::bind(listen, &Transport::default())?;
     let options = OpenOptions { read_only: true, ..OpenOptions::DEFAULT };
     let store = open_store(&location, clock.clone(), options).await?;
@@ -281,9 +273,9 @@ async fn look(args: &InspectArgs, name: String) -> Result<(), Failure> {
     };
     // It declares nothing, so nothing is delivered: everything in the store can be read.
     let app = app::read_only(App::new(&*name).adopt(), &folder, key);
-    let server = Server::prepare(app, store.clone(), location, Policy::Loopback).await?;
-    let _ = server.is_read_only.set(());
-    let _ = server.address.set(ports.addresses.http);
+    let mut server = Server::prepare(app, store.clone(), location, Policy::Loopback).await?;
+    (server.is_read_only, server.address) = (true, Some(ports.addresses.http));
+    let server = Arc::new(server);
     let login = login_of(&server, &folder).await;
     let at = (Scheme::Http, ports.addresses);
     print_greeting(&greeting(&name, &server.location, at, &login));
@@ -322,12 +314,12 @@ async fn open(
     let accept_loss = args.accept_loss;
     let options = OpenOptions { clock_step_max, accept_loss, read_only: false, memo };
     let webhooks = args.transport.webhooks_listen;
-    let listen = Listen { http: args.listen, s3: args.s3_listen, webhooks };
+    let listen = Addresses { http: args.listen, s3: args.s3_listen.address(), webhooks };
     let bind = || transport.check().and_then(|()| Ports::bind(listen, transport));
     // A new store is open, and is not created for a server that is refused.
     let is_empty = |it: &Path| it.read_dir().map_or(true, |mut files| files.next().is_none());
     let is_new = matches!(location, Location::Folder(folder) if is_empty(folder));
-    let is_decided = transport.is_closed() || is_new || !transport.needs_closed(listen.addresses());
+    let is_decided = transport.is_closed() || is_new || !transport.needs_closed(listen.all());
     if !args.wait_for_owner && is_decided {
         let ports = bind()?;
         return Ok((ports, open_store(location, clock.clone(), options).await?));

@@ -57,14 +57,15 @@ pub(crate) struct Server {
     /// The policy for requests.
     pub(crate) policy: Policy,
     /// The address that it listens on, if any.
-    pub(crate) address: OnceLock<SocketAddr>,
+    pub(crate) address: Option<SocketAddr>,
     /// The address of the S3 port, if any.
-    pub(crate) s3_address: OnceLock<SocketAddr>,
+    pub(crate) s3_address: Option<SocketAddr>,
     /// The data folder, if the server writes its admin token there.
-    pub(crate) data: OnceLock<PathBuf>,
+    pub(crate) data: Option<PathBuf>,
     /// TLS, proxies and limits of connections, if it listens.
-    transport: OnceLock<Arc<Transport>>,
-    rates: OnceLock<Rates>,
+    pub(crate) transport: Arc<Transport>,
+    /// The rates of tokens.
+    pub(crate) rates: Rates,
     /// The last uses of access keys.
     pub(crate) key_uses: KeyUses,
     /// Requests with a wrong credential, on all ports.
@@ -91,10 +92,10 @@ pub(crate) struct Server {
     pub(crate) stopping: CancellationToken,
     /// One change of the admin token at a time.
     renewal: Mutex<()>,
-    /// Set if the store is read-only.
-    pub(crate) is_read_only: OnceLock<()>,
+    /// Whether the store is read-only.
+    pub(crate) is_read_only: bool,
     /// Files of secret settings that other users may read.
-    pub(crate) open_secrets: OnceLock<Vec<String>>,
+    pub(crate) open_secrets: Vec<String>,
     /// Stored work that the program does not serve, at the start.
     pub(crate) unserved: OnceLock<Vec<Unserved>>,
     draining: AtomicBool,
@@ -108,9 +109,9 @@ impl Server {
         store: Arc<dyn Store>,
         location: Location,
         policy: Policy,
-    ) -> Result<Arc<Self>, Failure> {
+    ) -> Result<Self, Failure> {
         let runtime = app.prepare(store).await?;
-        Ok(Arc::new(Self::new(runtime, location, policy)))
+        Ok(Self::new(runtime, location, policy))
     }
 
     /// A server that serves this program.
@@ -119,13 +120,13 @@ impl Server {
             buckets: runtime.buckets(),
             policy,
             runtime,
-            address: OnceLock::new(),
-            s3_address: OnceLock::new(),
-            data: OnceLock::new(),
-            rates: OnceLock::new(),
+            address: None,
+            s3_address: None,
+            data: None,
+            rates: Rates::per_second(0),
             key_uses: KeyUses::default(),
             refused: RefusedCredentials::default(),
-            transport: OnceLock::new(),
+            transport: Arc::default(),
             location,
             metrics: Metrics::new(),
             history: History::default(),
@@ -137,21 +138,11 @@ impl Server {
             waiting: WaitPlaces::new(listener::places() / 4 * 3),
             stopping: CancellationToken::new(),
             renewal: Mutex::new(()),
-            is_read_only: OnceLock::new(),
-            open_secrets: OnceLock::new(),
+            is_read_only: false,
+            open_secrets: Vec::new(),
             unserved: OnceLock::new(),
             draining: AtomicBool::new(false),
         }
-    }
-
-    /// Sets the transport, before the routes are built.
-    pub(crate) fn set_transport(&self, transport: Arc<Transport>) {
-        let _ = self.transport.set(transport);
-    }
-
-    /// The transport of its ports.
-    pub(crate) fn transport(&self) -> &Arc<Transport> {
-        self.transport.get_or_init(Arc::default)
     }
 
     /// A place for a request that waits by design.
@@ -163,7 +154,7 @@ impl Server {
         let token = caller.principal().map(|it| Waiter::Token(it.token.clone()));
         // Requests from a proxy itself have no other address.
         let address = client.map(|it| network_of(it.address));
-        let address = address.filter(|it| self.transport().is_closed() || !it.is_loopback());
+        let address = address.filter(|it| self.transport.is_closed() || !it.is_loopback());
         let waiters = token.into_iter().chain(address.map(Waiter::Address)).collect();
         self.waiting.take(waiters).ok_or_else(|| {
             let detail = "too many requests wait, in all or of this token or address; try again, \
@@ -174,9 +165,9 @@ impl Server {
 
     /// The URL for clients: the public one, or that of the port.
     pub(crate) fn url(&self) -> Option<String> {
-        let of_port = |it: &SocketAddr| format!("{}://{it}", self.transport().scheme());
-        let public = self.transport().public_url().map(|it| it.origin().to_owned());
-        public.or_else(|| self.address.get().map(of_port))
+        let of_port = |it: &SocketAddr| format!("{}://{it}", self.transport.scheme());
+        let public = self.transport.public_url.as_ref().map(|it| it.origin().to_owned());
+        public.or_else(|| self.address.as_ref().map(of_port))
     }
 
     /// The buckets of the program.
@@ -194,27 +185,17 @@ impl Server {
         self.stopping.cancel();
     }
 
-    /// Limits the requests of each token per second; 0 is no limit.
-    pub(crate) fn set_rate(&self, per_second: u32) {
-        let _ = self.rates.set(Rates::per_second(per_second));
-    }
-
-    /// The rates of tokens.
-    pub(crate) fn rates(&self) -> &Rates {
-        self.rates.get_or_init(|| Rates::per_second(0))
-    }
-
     /// Whether requests need no credential.
     pub(crate) fn is_open(&self) -> bool {
-        self.policy == Policy::Loopback && !self.transport().is_closed()
+        self.policy == Policy::Loopback && !self.transport.is_closed()
     }
 
     /// Applies closed access: proxies are believed, and the data folder, if there is one, has a
     /// valid admin token that lasts for weeks.
     pub(crate) async fn close_access(&self) -> Result<Option<AdminToken>, AdminError> {
-        self.transport().close();
+        self.transport.close();
         let _one_at_a_time = self.renewal.lock().await;
-        match self.data.get() {
+        match &self.data {
             Some(data) => admin::ensure(&self.runtime, data).await.map(Some),
             None => Ok(None),
         }

@@ -33,10 +33,13 @@ const CLIENT_TIMEOUT: Duration = Duration::from_secs(20);
 /// The settings that all ports share, and the state that depends on them.
 pub(crate) struct Transport {
     tls: Option<Tls>,
-    proxies: Vec<Network>,
-    public_url: Option<PublicUrl>,
+    /// The networks of trusted proxies.
+    pub(crate) proxies: Vec<Network>,
+    /// The public URL.
+    pub(crate) public_url: Option<PublicUrl>,
     s3_public_url: Option<PublicUrl>,
-    has_webhooks_port: bool,
+    /// Whether webhooks have a port of their own.
+    pub(crate) has_webhooks_port: bool,
     /// Maximum connections of one client address to one port.
     pub(crate) connections_per_peer: usize,
     /// A client that sends and reads nothing for this time is disconnected.
@@ -173,11 +176,6 @@ impl Transport {
         }
     }
 
-    /// The public URL.
-    pub(crate) fn public_url(&self) -> Option<&PublicUrl> {
-        self.public_url.as_ref()
-    }
-
     /// Whether a `Host` header names this server: this machine, or the host of the public URL.
     pub(crate) fn is_own_host(&self, host: &str) -> bool {
         is_own_name(host) || self.public_url.as_ref().is_some_and(|it| it.has_host(host))
@@ -187,16 +185,6 @@ impl Transport {
     pub(crate) fn s3_url(&self, address: SocketAddr) -> String {
         let of_port = || format!("{}://{address}", self.scheme());
         self.s3_public_url.as_ref().map_or_else(of_port, |it| it.origin().to_owned())
-    }
-
-    /// Whether webhooks have a port of their own.
-    pub(crate) fn has_webhooks_port(&self) -> bool {
-        self.has_webhooks_port
-    }
-
-    /// The networks of trusted proxies.
-    pub(crate) fn proxies(&self) -> &[Network] {
-        &self.proxies
     }
 
     /// Whether the address is one of a trusted proxy.

@@ -98,6 +98,11 @@ pub(crate) fn depth(step: &StepView) -> usize {
     step.branch.split('/').filter(|it| !it.is_empty()).count()
 }
 
+/// A duration in milliseconds for people: see [`words`].
+pub(crate) fn words_of(millis: u64) -> String {
+    words(i64::try_from(millis).unwrap_or(i64::MAX))
+}
+
 /// A duration for people, in its two largest units.
 pub(crate) fn words(millis: i64) -> String {
     let millis = millis.max(0);

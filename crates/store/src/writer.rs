@@ -337,7 +337,7 @@ impl Drop for FailIfDropped {
 mod tests {
     use super::*;
     use crate::{
-        Address, CLOCK_STEP_MAX, Json, ManualClock, Message, Timestamp, Write,
+        Address, CLOCK_STEP_MAX, Json, ManualClock, Message, Sweep, SweepList, Timestamp, Write,
         store_clock::ClockRecord,
     };
 
@@ -369,6 +369,27 @@ mod tests {
         assert!(send(large()).is_err());
         assert_eq!(requests.take_waiting().len(), 8);
         assert_eq!(queue.waiting_bytes.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test]
+    async fn a_sweep_is_alone_in_its_batch_wherever_it_is_in_the_queue() {
+        let (queue, mut requests) = queue();
+        let send = |commit: Commit| queue.submit(commit, Box::new(|_| ()));
+        let (list, until) = (SweepList::Keys, Timestamp(1));
+        let sweep = || Commit::of(Write::Sweep(Sweep { list, until, dead_until: until }));
+        let stream: Address = "stream/a/b".parse().unwrap();
+        let plain = || Commit::of(Write::Close { stream: stream.id() });
+        for commit in [sweep(), plain(), plain(), sweep(), sweep(), plain()] {
+            send(commit);
+        }
+        queue.close();
+        let mut batches = Vec::new();
+        while let Some(batch) = requests.next_batch().await {
+            batches.push(batch.iter().map(|it| it.commit.is_exclusive()).collect::<Vec<_>>());
+        }
+        let expected = [vec![true], vec![false, false], vec![true], vec![true], vec![false]];
+        assert_eq!(batches, expected, "in order, and nothing is left");
+        assert_eq!(requests.waiting_bytes.load(Ordering::Relaxed), 0);
     }
 
     #[test]

@@ -49,7 +49,7 @@ impl BlobFile<'_> {
         content_type: &str,
         headers: &HeaderMap,
     ) -> Result<Response, BucketError> {
-        let range = headers.get(header::RANGE).and_then(|it| it.to_str().ok()).and_then(range);
+        let range = headers.get(header::RANGE).and_then(|it| it.to_str().ok()).and_then(byte_range);
         let reading = match bucket.read(key, GetOptions { range, ..GetOptions::default() }).await {
             Ok(reading) => reading,
             Err(BucketError::Range { size }) => {
@@ -58,16 +58,10 @@ impl BlobFile<'_> {
             }
             Err(error) => return Err(error),
         };
-        let (at, size) = (reading.range.clone(), reading.blob.size);
-        let mut response = self.response(content_type, Body::from_stream(chunks(reading)));
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_LENGTH, (at.end - at.start).into());
-        headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-        if range.is_some() {
-            let part = format!("bytes {}-{}/{size}", at.start, at.end.saturating_sub(1));
-            headers.extend(part.parse().ok().map(|it| (header::CONTENT_RANGE, it)));
-            *response.status_mut() = StatusCode::PARTIAL_CONTENT;
-        }
+        let mut response = blob_response(reading, range.is_some());
+        let kind = content_type.parse().ok();
+        response.headers_mut().extend(kind.map(|it| (header::CONTENT_TYPE, it)));
+        self.add_headers(&mut response);
         Ok(response)
     }
 
@@ -94,20 +88,45 @@ fn is_one_of(tags: &str, etag: &str) -> bool {
     tags.split(',').map(str::trim).any(|it| it == "*" || is_it(it))
 }
 
-/// One range. For several, or for what is none, the whole is sent.
-fn range(text: &str) -> Option<ByteRange> {
+/// The range that the header `Range` asks for. Unknown units and several ranges are ignored: then
+/// the whole is sent.
+pub fn byte_range(text: &str) -> Option<ByteRange> {
     let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;
-    match (first.parse().ok(), last.parse().ok()) {
-        (Some(first), Some(last)) if first <= last => Some(ByteRange::Between(first, last)),
-        (Some(first), None) if last.is_empty() => Some(ByteRange::From(first)),
-        (None, Some(last)) if first.is_empty() => Some(ByteRange::Last(last)),
-        _ => None,
+    let number = |it: &str| {
+        let digits = !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit());
+        digits.then(|| it.parse().unwrap_or(u64::MAX))
+    };
+    match (first.is_empty(), last.is_empty()) {
+        (true, _) => number(last).map(ByteRange::Last),
+        (false, true) => number(first).map(ByteRange::From),
+        (false, false) => {
+            let (first, last) = (number(first)?, number(last)?);
+            (first <= last).then_some(ByteRange::Between(first, last))
+        }
     }
 }
 
-fn chunks(reading: BlobReader) -> impl Stream<Item = Result<Bytes, BucketError>> {
+/// Streams the bytes of a blob, or the part of it that a range has asked for.
+pub fn blob_response(reading: BlobReader, is_part: bool) -> Response {
+    let (at, size) = (reading.range.clone(), reading.blob.size);
+    let mut response = Body::from_stream(pieces(reading)).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_LENGTH, (at.end - at.start).into());
+    headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    if is_part {
+        let part = format!("bytes {}-{}/{size}", at.start, at.end.saturating_sub(1));
+        headers.extend(part.parse().ok().map(|it| (header::CONTENT_RANGE, it)));
+        *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+    }
+    response
+}
+
+fn pieces(reading: BlobReader) -> impl Stream<Item = Result<Bytes, BucketError>> {
     try_unfold(reading, async |mut reading| {
-        let next = reading.next().await?;
+        let next = reading.next().await.inspect_err(|error| {
+            let key = reading.blob.key.as_str();
+            tracing::error!(key, error = %error, "response of a blob is incomplete");
+        })?;
         Ok(next.map(|it| (it, reading)))
     })
 }
@@ -138,11 +157,11 @@ mod tests {
 
     #[test]
     fn ranges_are_read_as_http_writes_them() {
-        assert_eq!(range("bytes=0-9"), Some(ByteRange::Between(0, 9)));
-        assert_eq!(range("bytes=5-"), Some(ByteRange::From(5)));
-        assert_eq!(range("bytes=-5"), Some(ByteRange::Last(5)));
+        assert_eq!(byte_range("bytes=0-9"), Some(ByteRange::Between(0, 9)));
+        assert_eq!(byte_range("bytes=5-"), Some(ByteRange::From(5)));
+        assert_eq!(byte_range("bytes=-5"), Some(ByteRange::Last(5)));
         for bad in ["bytes=9-0", "bytes=a-b", "lines=0-1", "bytes=0-1,3-4", "bytes=-"] {
-            assert_eq!(range(bad), None, "{bad}");
+            assert_eq!(byte_range(bad), None, "{bad}");
         }
     }
 }

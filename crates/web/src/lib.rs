@@ -29,19 +29,19 @@ pub use steadfast_api::{Code, Limit, Page as ListPage, Role, escaped};
 pub use self::{
     any_handler::AnyHandler,
     asset::Asset,
-    blob_file::BlobFile,
+    blob_file::{BlobFile, blob_response, byte_range},
     caller::Caller,
     idempotency::IdempotencyKey,
     json::{Json, pretty_json, read_body},
     needs::{Declare, Needs, needs},
     page::{Page, link},
-    paging::{Cursor, PageRequest, Params, bad_cursor},
+    paging::{Cursor, PageRequest, Params, bad_cursor, page_of},
     problem::Problem,
     routes::{IntoRoutes, Routes},
     serve::{Counter, FromServer, MountedRoutes, NavLink, Serve, ServerContext, Web},
     settings::Number,
     table::{DeclaredRoutes, RouteEntry, RouteKind, RouteTable},
-    verb::{Ask, Cli, Verb, print, printable},
+    verb::{Ask, Cli, CliVerb, print, printable},
 };
 
 /// Connects a request to an object of a class, as a WebSocket or with server-sent events. The

@@ -62,32 +62,29 @@ impl PageRequest {
     /// Builds a page of the rows that were read, one more than the limit if more exist.
     pub fn page<T, U>(
         &self,
-        mut found: Vec<T>,
+        found: Vec<T>,
         next: impl Fn(&T) -> Cursor,
         entry: impl Fn(T) -> U,
     ) -> Page<U> {
-        let is_more = self.limit < found.len();
-        found.truncate(self.limit);
-        let next = found.last().filter(|_| is_more).map(|it| next(it).encode());
-        Page { items: found.into_iter().map(entry).collect(), next }
+        page_of(found, self.limit, |it| next(it).encode(), entry)
+    }
+
+    /// The value of the cursor, which must be one of this list.
+    fn after<'a, T>(
+        &'a self,
+        value: impl Fn(&'a Cursor) -> Option<T>,
+    ) -> Result<Option<T>, Problem> {
+        self.cursor.as_ref().map(|it| value(it).ok_or_else(bad_cursor)).transpose()
     }
 
     /// The address after which the page begins.
     pub fn after_address(&self) -> Result<Option<&Address>, Problem> {
-        match &self.cursor {
-            None => Ok(None),
-            Some(Cursor::Address(address)) => Ok(Some(address)),
-            Some(_) => Err(bad_cursor()),
-        }
+        self.after(|it| if let Cursor::Address(address) = it { Some(address) } else { None })
     }
 
     /// The name after which the page begins.
     pub fn after_name(&self) -> Result<Option<&str>, Problem> {
-        match &self.cursor {
-            None => Ok(None),
-            Some(Cursor::Name(name)) => Ok(Some(name)),
-            Some(_) => Err(bad_cursor()),
-        }
+        self.after(|it| if let Cursor::Name(name) = it { Some(&**name) } else { None })
     }
 
     /// The class after which the page begins.
@@ -102,30 +99,34 @@ impl PageRequest {
 
     /// The time, in milliseconds, and the id after which the page begins.
     pub fn after_time(&self) -> Result<Option<(i64, String)>, Problem> {
-        match &self.cursor {
-            None => Ok(None),
-            Some(Cursor::Time(at, id)) => Ok(Some((*at, id.clone()))),
-            Some(_) => Err(bad_cursor()),
-        }
+        self.after(|it| if let Cursor::Time(at, id) = it { Some((*at, id.clone())) } else { None })
     }
 
     /// The position after which the page begins.
     pub fn after_position(&self) -> Result<Position, Problem> {
-        match self.cursor {
-            None => Ok(0),
-            Some(Cursor::Position(position)) => Ok(position),
-            Some(_) => Err(bad_cursor()),
-        }
+        let after = self.after(|it| if let Cursor::Position(at) = it { Some(*at) } else { None });
+        Ok(after?.unwrap_or(0))
     }
 
     /// The version after which the page begins.
     pub fn after_version(&self) -> Result<Version, Problem> {
-        match self.cursor {
-            None => Ok(0),
-            Some(Cursor::Version(version)) => Ok(version),
-            Some(_) => Err(bad_cursor()),
-        }
+        let after = self.after(|it| if let Cursor::Version(at) = it { Some(*at) } else { None });
+        Ok(after?.unwrap_or(0))
     }
+}
+
+/// A page of rows of which one more than its limit was read, if more exist. `next` is the cursor
+/// behind a row.
+pub fn page_of<T, U>(
+    mut found: Vec<T>,
+    limit: usize,
+    next: impl Fn(&T) -> String,
+    entry: impl Fn(T) -> U,
+) -> Page<U> {
+    let is_more = limit < found.len();
+    found.truncate(limit);
+    let next = found.last().filter(|_| is_more).map(next);
+    Page { items: found.into_iter().map(entry).collect(), next }
 }
 
 /// The problem of an invalid cursor.

@@ -6,7 +6,7 @@ use axum::{
 };
 use steadfast_api::{Code, ProblemBody};
 use steadfast_core::{
-    BucketError, CallError, Error, KeyError, QueueError, RunError, TokenError,
+    BucketError, CallError, Error, KeyError, QueueError, ReviveError, RunError, TokenError,
     bucket::QuotaError,
     object::InspectError,
     process::InputError,
@@ -231,7 +231,16 @@ macro_rules! from_errors {
     };
 }
 
-from_errors!(StoreError, Rejection, QueueError, InputError, InspectError, KeyError, TokenError);
+from_errors!(
+    StoreError,
+    Rejection,
+    QueueError,
+    InputError,
+    InspectError,
+    KeyError,
+    TokenError,
+    ReviveError
+);
 
 #[cfg(test)]
 mod tests {

@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::{Map, Value};
 use steadfast_core::{App, Extension, Result, Runtime};
 
-use crate::{Cli, Connect, DeclaredRoutes, IntoRoutes, RouteEntry, Verb, table};
+use crate::{Cli, CliVerb, Connect, DeclaredRoutes, IntoRoutes, RouteEntry, table};
 
 /// The server, for the routes of an application.
 pub struct ServerContext<'a> {
@@ -89,7 +89,7 @@ pub struct Web {
     /// Their counters.
     pub counters: Vec<Counter>,
     /// Their verbs.
-    pub verbs: Vec<Verb>,
+    pub verbs: Vec<CliVerb>,
 }
 
 impl Extension for Web {
@@ -234,7 +234,7 @@ impl Serve for App {
         run: impl Fn(Cli<'_>, A) -> Result<ExitCode> + Send + Sync + 'static,
     ) -> Self {
         let owner = self.claim("verb", name);
-        self.extension_mut::<Web>().verbs.push(Verb::new(name, owner, run));
+        self.extension_mut::<Web>().verbs.push(CliVerb::new(name, owner, run));
         self
     }
 }

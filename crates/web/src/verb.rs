@@ -48,7 +48,7 @@ impl<'a> Cli<'a> {
 type Run = Box<dyn Fn(Cli<'_>, &ArgMatches) -> Result<ExitCode> + Send + Sync>;
 
 /// A verb of the command line.
-pub struct Verb {
+pub struct CliVerb {
     /// Name, flags and help.
     pub command: Command,
     /// The application that declared it.
@@ -56,7 +56,7 @@ pub struct Verb {
     run: Run,
 }
 
-impl Verb {
+impl CliVerb {
     pub(crate) fn new<A: Args>(
         name: &'static str,
         owner: Owner,

@@ -45,6 +45,7 @@ fn metrics_count_messages_and_requests() {
 
 /// Every route.
 const ROUTES: &[&str] = &[
+    "/v1/overview",
     "/v1/processes",
     "/v1/processes/{name}",
     "/v1/processes/{name}/{id}",

@@ -329,6 +329,8 @@ impl Walk {
         let dead = dead.to_string();
         self.send::<s::ShowMessage>(&[&dead], json!({})).await;
         self.send::<s::ReviveMessage>(&[&dead], json!({})).await;
+        let overview = self.send::<d::ShowOverview>(&[], json!({})).await;
+        assert!(overview.workflows.contains(&"order".to_owned()), "{overview:?}");
         self.send::<d::Examine>(&[], json!({})).await;
         self.send::<d::CheckBlobs>(&[], json!({})).await;
         for path in ["/healthz", "/readyz", "/metrics", "/openapi.json"] {

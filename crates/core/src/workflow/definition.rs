@@ -10,10 +10,7 @@ use steadfast_store::{self as store, Address, EntityKind};
 use tokio::sync::oneshot;
 
 use super::{ctx::Ctx, error::RunError, record::Key};
-use crate::{
-    Body, Error, Result,
-    body::{self, from_value},
-};
+use crate::{Body, Error, Result, body};
 
 /// A workflow. It is a value: its fields are the dependencies of its steps.
 pub trait Workflow: Send + Sync + Sized + 'static {
@@ -145,7 +142,9 @@ impl Definition {
         let run: Erased = Box::new(move |ctx| {
             let workflow = workflow.clone();
             Box::pin(async move {
-                let input = from_value(&ctx.state().fold.input).map_err(|error| {
+                // Types of programs are read outside of the lock.
+                let text = ctx.state().fold.input.to_string();
+                let input = serde_json::from_str(&text).map_err(|error| {
                     let text = format!("the input does not match that of `{}`: {error}", W::NAME);
                     Error::terminal(text).with_code("malformed_input")
                 })?;

@@ -26,7 +26,10 @@ pub(crate) async fn results(
 ) -> Result<Vec<(String, Option<Value>)>, RunError> {
     let view = runs.look(workflow, id).await?;
     let is_recorded = |it: &StepView| {
-        it.output.is_some() || it.kind == "sleep" || it.status == StepStatus::Failed
+        it.output.is_some()
+            || it.kind == "sleep"
+            || it.status == StepStatus::Failed
+            || !it.attempts.is_empty()
     };
     let own = view.steps.into_iter().filter(|it| it.branch.is_empty() && is_recorded(it));
     let key = |it: &StepView| match it.count {

@@ -100,7 +100,7 @@ impl Trace {
         let needed = route.and_then(|it| it.needs.role());
         let is_of_admins = Some(Role::Admin) <= needed;
         let is_followed = !server.is_open() || is_of_admins;
-        let is_ours = server.policy == Policy::Loopback && server.is_read_only.get().is_none();
+        let is_ours = server.policy == Policy::Loopback && !server.is_read_only;
         if !is_followed || !is_ours {
             return None;
         }
@@ -157,7 +157,7 @@ impl Trace {
         }
         // A logout needs no session, and has no rate.
         if is_refused || is_failed_login || self.is_logout || had_no_effect {
-            let before = server.rates().record_refusal(event.token.as_deref(), &network)?;
+            let before = server.rates.record_refusal(event.token.as_deref(), &network)?;
             event.repeated = Some(before).filter(|it| 0 < *it);
         }
         let status = response.status().as_u16().to_string();

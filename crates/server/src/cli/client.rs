@@ -112,15 +112,13 @@ impl Client {
             request = request.header("content-type", content_type);
         }
         let request = request.body(BodyExt::boxed_unsync(StreamBody::new(pieces(file))));
-        let request = request.map_err(|error| Failure::new(error.to_string()))?;
-        self.text(self.wait(self.connection.bytes(request), json)?.into())
+        self.text(self.wait(self.connection.bytes(request?), json)?.into())
     }
 
     /// Downloads a file and passes its pieces to `take`, with the length of the file.
     pub(crate) fn fetch(&self, path: &str, json: bool, take: Take<'_>) -> Result<(), Failure> {
         self.runtime.block_on(async {
-            let request = self.connection.start("GET", path).body(payload(""));
-            let request = request.map_err(|error| Failure::new(error.to_string()))?;
+            let request = self.connection.start("GET", path).body(payload(""))?;
             let answer = self.accept(self.connection.exchange(request).await, json)?;
             let length = answer.headers().get("content-length");
             let length = length.and_then(|it| it.to_str().ok()?.parse().ok());
@@ -169,8 +167,7 @@ impl Client {
         }
         self.runtime.block_on(async {
             let request = self.connection.start("GET", path).header("accept", "text/event-stream");
-            let request = request.body(payload(""));
-            let request = request.map_err(|error| Failure::new(error.to_string()))?;
+            let request = request.body(payload(""))?;
             let answer = self.accept(self.connection.exchange(request).await, json)?;
             let mut lines = std::pin::pin!(lines(answer.into_body()));
             while let Some(line) = lines.next().await {
@@ -193,8 +190,7 @@ impl Client {
         if body.is_some() {
             request = request.header("content-type", "application/json");
         }
-        let request = request.body(payload(body.unwrap_or_default().to_owned()));
-        let request = request.map_err(|error| Failure::new(error.to_string()))?;
+        let request = request.body(payload(body.unwrap_or_default().to_owned()))?;
         Ok(self.wait(self.connection.bytes(request), json)?.into())
     }
 

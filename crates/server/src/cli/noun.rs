@@ -39,13 +39,21 @@ impl Noun {
     ) -> Self {
         let run = move |client: &Client, matches: &ArgMatches| {
             let (operation, ask) = read::<O>(matches)?;
-            answer(client, &operation, ask.json, show)
+            answer(client, &operation, ask.json, &show)
         };
-        self.add(
-            O::augment_args(Command::new(name)).about(about(&O::INFO)),
-            examples,
-            Box::new(run),
-        )
+        let command = O::augment_args(Command::new(name)).about(about(&O::INFO));
+        self.add(command, examples, Box::new(run))
+    }
+
+    /// Adds the verb `delete`, which asks for confirmation. `name` describes the deleted item.
+    pub(crate) fn deletes<O: Operation + Args>(
+        self,
+        examples: &[&str],
+        name: fn(&O) -> String,
+    ) -> Self {
+        let question = move |it: &O| format!("Delete {}?", name(it));
+        let show = move |it: &O, _: &O::Response| format!("deleted {}\n", name(it));
+        self.destroys("delete", examples, (question, show))
     }
 
     /// Adds a verb that destroys data: it asks for confirmation, unless `--yes` is given.
@@ -53,12 +61,15 @@ impl Noun {
         self,
         name: &'static str,
         examples: &[&str],
-        (question, show): (fn(&O) -> String, Show<O>),
+        (question, show): (
+            impl Fn(&O) -> String + 'static,
+            impl Fn(&O, &O::Response) -> String + 'static,
+        ),
     ) -> Self {
         let run = move |client: &Client, matches: &ArgMatches| {
             let (operation, ask) = read::<O>(matches)?;
             confirm(&question(&operation), matches.get_flag("yes"))?;
-            answer(client, &operation, ask.json, show)
+            answer(client, &operation, ask.json, &show)
         };
         let yes = Arg::new("yes").long("yes").short('y').action(ArgAction::SetTrue);
         let yes = yes.env("STEADFAST_YES").help("Do not ask for confirmation");
@@ -141,7 +152,7 @@ pub(crate) fn answer<O: Operation>(
     client: &Client,
     operation: &O,
     json: bool,
-    show: Show<O>,
+    show: &dyn Fn(&O, &O::Response) -> String,
 ) -> Result<(), Failure> {
     let body = client.request(operation, json)?;
     print_answer(&body, json, &|body| Ok(show(operation, &client.parse::<O>(body)?)))

@@ -55,6 +55,14 @@ impl Table {
     }
 }
 
+/// A bar of progress.
+pub(crate) fn bar(done: u64, total: u64) -> String {
+    const WIDTH: u64 = 40;
+    let filled = (done.min(total) * WIDTH).checked_div(total).unwrap_or(WIDTH);
+    let (full, rest) = ("=".repeat(filled as usize), ".".repeat((WIDTH - filled) as usize));
+    format!("|{full}{rest}|")
+}
+
 /// A cell, or a dash if it is empty.
 pub(crate) fn or_dash(text: Option<&str>) -> String {
     text.unwrap_or("-").to_owned()

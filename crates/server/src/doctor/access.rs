@@ -23,7 +23,7 @@ const SHOWN: usize = 5;
 pub(super) async fn checks(server: &Server, deep: bool) -> Vec<Check> {
     let mut checks = vec![mode(server).await];
     let now = server.runtime.store().clock().now();
-    checks.extend(server.transport().certificate_expires_at().map(|it| certificate(it, now)));
+    checks.extend(server.transport.certificate_expires_at().map(|it| certificate(it, now)));
     if let Ok(true) = server.runtime.tokens().is_closed().await {
         checks.push(tokens(server).await);
         checks.push(audit(server, deep).await);
@@ -46,10 +46,10 @@ async fn mode(server: &Server) -> Check {
             Check::ok("access", detail)
         }
         Ok(true) => {
-            let transport = server.transport();
+            let transport = &server.transport;
             let has_tls = transport.tls().is_some();
             let way = if has_tls { "TLS" } else { "plain HTTP for this machine" };
-            let proxies: Vec<String> = transport.proxies().iter().map(Network::to_string).collect();
+            let proxies: Vec<String> = transport.proxies.iter().map(Network::to_string).collect();
             let proxies = match &proxies[..] {
                 [] => String::new(),
                 proxies => format!(" and the trusted proxies {}", proxies.join(", ")),
@@ -163,15 +163,16 @@ async fn audit(server: &Server, deep: bool) -> Check {
 fn copied_head(server: &Server) -> io::Result<Option<String>> {
     let folder = match &server.location {
         Location::Folder(folder) => Some(folder),
-        Location::Database(_) | Location::Host => server.data.get(),
+        Location::Database(_) | Location::Host => server.data.as_ref(),
     };
     folder.map_or(Ok(None), |it| head::read(it))
 }
 
 pub(super) fn secrets(server: &Server) -> Vec<Check> {
-    let mut checks = vec![key(server.runtime.seal(), server.is_read_only.get().is_some())];
-    if let Some(open) = server.open_secrets.get().filter(|it| !it.is_empty()) {
-        let detail = format!("other users may read {}; use mode 0600", open.join(", "));
+    let mut checks = vec![key(server.runtime.seal(), server.is_read_only)];
+    if !server.open_secrets.is_empty() {
+        let open = server.open_secrets.join(", ");
+        let detail = format!("other users may read {open}; use mode 0600");
         checks.push(Check::warning("secret files", detail));
     }
     checks

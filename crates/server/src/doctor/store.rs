@@ -6,6 +6,8 @@ use steadfast_api::{rfc3339, server::Check};
 use steadfast_core::Runtime;
 use steadfast_store::{ClockReport, ClockStep, Health, Setting, Store};
 
+use crate::waterfall::words_of;
+
 /// Checks that need only the store.
 pub(super) async fn checks(store: &dyn Store, works: bool, deep: bool) -> Vec<Check> {
     let mut checks = vec![health(store), invariants(store, deep).await];
@@ -154,16 +156,11 @@ pub(super) fn clock(report: &ClockReport) -> Check {
     Check::ok("clock", "the store's clock and the wall clock agree")
 }
 
-/// A duration in its two largest units.
+/// A duration in its two largest units, in whole seconds.
 fn words(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    let (days, hours) = (seconds / 86_400, seconds / 3_600 % 24);
-    let (minutes, seconds) = (seconds / 60 % 60, seconds % 60);
-    match (days, hours, minutes) {
-        (0, 0, 0) => format!("{seconds} s"),
-        (0, 0, _) => format!("{minutes} min {seconds} s"),
-        (0, ..) => format!("{hours} h {minutes} min"),
-        _ => format!("{days} d {hours} h"),
+    match duration.as_secs() {
+        seconds @ 0..60 => format!("{seconds} s"),
+        seconds => words_of(seconds.saturating_mul(1_000)),
     }
 }
 

@@ -62,9 +62,18 @@ async fn end(
 ) {
     let why = json!({ "code": closed.code, "reason": closed.reason }).to_string();
     let last = Event::default().event("closed").data(why);
-    let _ = timeout(CLOSE_NOTICE_DELAY, out.send(last)).await;
-    drop(out);
+    send_last(out, last).await;
     live.close(closed).await;
+    close(slot).await;
+}
+
+/// Sends the last event, if the client reads it.
+pub(super) async fn send_last(out: mpsc::Sender<Event>, last: Event) {
+    let _ = timeout(CLOSE_NOTICE_DELAY, out.send(last)).await;
+}
+
+/// Closes a connection whose events have ended.
+pub(super) async fn close(slot: Option<ConnectionSlot>) {
     if let Some(slot) = slot {
         // A client that reads has received everything by then; others are not waited for.
         SystemClock.sleep(2 * CLOSE_NOTICE_DELAY).await;

@@ -6,12 +6,11 @@ use axum::response::{Response, sse::Event};
 use futures_util::FutureExt;
 use serde_json::json;
 use steadfast_core::{RunError, workflow::HistoryEntry};
-use steadfast_store::{Clock, SystemClock};
 use tokio::{sync::mpsc, time::timeout};
 
 use super::{
-    CLOSE_NOTICE_DELAY, WRITE_TIMEOUT,
-    events::{RETRY, answer_of},
+    WRITE_TIMEOUT,
+    events::{RETRY, answer_of, close, send_last},
 };
 use crate::{access::Admission, listener::ConnectionSlot, server::Server, waiting::WaitPlace};
 
@@ -64,13 +63,9 @@ async fn run(mut follower: Follower, out: mpsc::Sender<Event>, slot: Option<Conn
         }
         End::Gone => return,
     };
-    let _ = timeout(CLOSE_NOTICE_DELAY, out.send(last)).await;
-    drop((out, follower.place));
-    if let Some(slot) = slot {
-        // A client that reads has received everything by then; others are not waited for.
-        SystemClock.sleep(2 * CLOSE_NOTICE_DELAY).await;
-        slot.close();
-    }
+    send_last(out, last).await;
+    drop(follower.place);
+    close(slot).await;
 }
 
 impl Follower {

@@ -104,20 +104,18 @@ pub(crate) fn pages() -> Vec<PageRoute> {
 /// The verbs of the command line.
 pub(crate) fn verbs() -> Noun {
     Noun::new("buckets", "List buckets, copy files into and out of them, set their rules")
-        .verb::<ListBuckets>("list", &["buckets list"], |_, page| verbs::list(page))
+        .verb::<ListBuckets>("list", &["buckets list"], |_, found| {
+            let empty = "no buckets; create one with `steadfast buckets create`\n";
+            page::columns().list(&found.items, empty)
+        })
         .verb::<PutBucket>(
             "create",
             &["buckets create photos", "buckets create photos --max-blob-bytes 10000000"],
             |_, saved| verbs::create(saved),
         )
-        .destroys::<DeleteBucket>(
-            "delete",
-            &["buckets delete photos --yes"],
-            (
-                |it| format!("Delete bucket {}?", it.bucket),
-                |it, _| format!("deleted bucket {}\n", it.bucket),
-            ),
-        )
+        .deletes::<DeleteBucket>(&["buckets delete photos --yes"], |it| {
+            format!("bucket {}", it.bucket)
+        })
         .verb::<ListBlobs>(
             "ls",
             &["buckets ls photos", "buckets ls photos/2026/ --limit 1000"],
@@ -138,7 +136,10 @@ pub(crate) fn verbs() -> Noun {
         .destroys::<DeleteBlob>(
             "rm",
             &["buckets rm photos/2026/cat.png --yes"],
-            (|it| format!("Delete blob {}/{}?", it.blob.bucket, it.blob.key), verbs::rm),
+            (
+                |it: &DeleteBlob| format!("Delete blob {}/{}?", it.blob.bucket, it.blob.key),
+                verbs::rm,
+            ),
         )
         .verb::<PresignBlob>(
             "presign",
@@ -155,7 +156,10 @@ pub(crate) fn verbs() -> Noun {
 
 fn rules() -> Noun {
     Noun::new("rules", "List and set the rules that send events of a bucket to queues")
-        .verb::<ListBucketRules>("list", &["buckets rules list photos"], verbs::list_rules)
+        .verb::<ListBucketRules>("list", &["buckets rules list photos"], |it, found| {
+            let empty = format!("bucket {} has no rules\n", it.bucket);
+            verbs::rule_columns().list(&found.items, empty)
+        })
         .verb::<PutBucketRule>(
             "put",
             &[
@@ -167,23 +171,17 @@ fn rules() -> Noun {
                 format!("set rule {id} of bucket {bucket}; it sends events to queue {queue}\n")
             },
         )
-        .destroys::<DeleteBucketRule>(
-            "delete",
-            &["buckets rules delete photos thumbnails --yes"],
-            (
-                |it| format!("Delete rule {} of bucket {}?", it.id, it.bucket),
-                |it, _| format!("deleted rule {} of bucket {}\n", it.id, it.bucket),
-            ),
-        )
+        .deletes::<DeleteBucketRule>(&["buckets rules delete photos thumbnails --yes"], |it| {
+            format!("rule {} of bucket {}", it.id, it.bucket)
+        })
 }
 
 fn lifecycle() -> Noun {
     Noun::new("lifecycle", "List and set the rules that delete old blobs of a bucket")
-        .verb::<ListLifecycleRules>(
-            "list",
-            &["buckets lifecycle list photos"],
-            verbs::list_lifecycle,
-        )
+        .verb::<ListLifecycleRules>("list", &["buckets lifecycle list photos"], |it, found| {
+            let empty = format!("bucket {} has no lifecycle rules\n", it.bucket);
+            verbs::lifecycle_columns().list(&found.items, empty)
+        })
         .verb::<PutLifecycleRule>(
             "put",
             &[
@@ -192,19 +190,17 @@ fn lifecycle() -> Noun {
             ],
             |it, rule| format!("set lifecycle rule {} of bucket {}\n", rule.id, it.bucket),
         )
-        .destroys::<DeleteLifecycleRule>(
-            "delete",
-            &["buckets lifecycle delete photos old --yes"],
-            (
-                |it| format!("Delete lifecycle rule {} of bucket {}?", it.id, it.bucket),
-                |it, _| format!("deleted lifecycle rule {} of bucket {}\n", it.id, it.bucket),
-            ),
-        )
+        .deletes::<DeleteLifecycleRule>(&["buckets lifecycle delete photos old --yes"], |it| {
+            format!("lifecycle rule {} of bucket {}", it.id, it.bucket)
+        })
 }
 
 fn cors() -> Noun {
     Noun::new("cors", "List and set the rules for pages of other origins")
-        .verb::<ListCorsRules>("list", &["buckets cors list photos"], verbs::list_cors)
+        .verb::<ListCorsRules>("list", &["buckets cors list photos"], |it, found| {
+            let empty = format!("bucket {} has no CORS rules\n", it.bucket);
+            verbs::cors_columns().list(&found.items, empty)
+        })
         .verb::<PutCorsRule>(
             "put",
             &[
@@ -213,14 +209,9 @@ fn cors() -> Noun {
             ],
             |it, rule| format!("set CORS rule {} of bucket {}\n", rule.id, it.bucket),
         )
-        .destroys::<DeleteCorsRule>(
-            "delete",
-            &["buckets cors delete photos app --yes"],
-            (
-                |it| format!("Delete CORS rule {} of bucket {}?", it.id, it.bucket),
-                |it, _| format!("deleted CORS rule {} of bucket {}\n", it.id, it.bucket),
-            ),
-        )
+        .deletes::<DeleteCorsRule>(&["buckets cors delete photos app --yes"], |it| {
+            format!("CORS rule {} of bucket {}", it.id, it.bucket)
+        })
 }
 
 pub(crate) async fn list(server: Arc<Server>, it: ListBuckets) -> Result<Page<Bucket>, Problem> {
@@ -437,12 +428,12 @@ pub(crate) async fn presign(
         }
         PresignMethod::Put => (steadfast_s3::PresignMethod::Put, "PUT"),
     };
-    let address = server.s3_address.get().ok_or_else(|| {
+    let address = server.s3_address.ok_or_else(|| {
         let detail = "a presigned URL needs the S3 API, which is not open here; ask a server \
                       that has it";
         Problem::of(Code::Conflict, detail)
     })?;
-    let (endpoint, now) = (server.transport().s3_url(*address), SystemClock.now());
+    let (endpoint, now) = (server.transport.s3_url(address), SystemClock.now());
     let signer = url_keys::of_caller(&server, &caller).map_err(BucketError::from)?;
     let url = sign(&endpoint, &signer, method, (&bucket, &key), expires, now)
         .map_err(|error| Problem::of(Code::InvalidInput, error.to_string()))?;

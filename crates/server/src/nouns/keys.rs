@@ -12,14 +12,12 @@ use steadfast_bucket::{
 };
 use steadfast_core::RequestKey;
 use steadfast_store::Timestamp;
-use steadfast_web::Problem;
+use steadfast_web::{Problem, page_of};
 
 use crate::{
     access::record,
-    cli::{
-        noun::Noun,
-        output::{Table, or_dash},
-    },
+    cli::noun::Noun,
+    list::Columns,
     nouns::tokens::overlap,
     operation::{ApiRoutes, request_key},
     server::Server,
@@ -69,12 +67,9 @@ fn facts(it: &AccessKey) -> String {
 }
 
 async fn list(server: Arc<Server>, it: ListKeys) -> Result<Page<Key>, Problem> {
-    let limit = it.limit.rows();
-    let mut found = list_keys(&**server.runtime.store(), it.cursor.as_deref(), limit + 1).await?;
-    let is_more = limit < found.len();
-    found.truncate(limit);
-    let next = found.last().filter(|_| is_more).map(|it| it.id.clone());
-    Ok(Page { items: found, next })
+    let (after, limit) = (it.cursor.as_deref(), it.limit.rows());
+    let found = list_keys(&**server.runtime.store(), after, limit + 1).await?;
+    Ok(page_of(found, limit, |it| it.id.clone(), |it| it))
 }
 
 async fn rotate(
@@ -111,7 +106,9 @@ pub(crate) fn verbs() -> Noun {
             ],
             |_, new| created_text(new),
         )
-        .verb::<ListKeys>("list", &["keys list"], |_, page| list_text(page))
+        .verb::<ListKeys>("list", &["keys list"], |_, page| {
+            columns().list(&page.items, "no access keys; create one with `steadfast keys create`\n")
+        })
         .verb::<RotateKey>(
             "rotate",
             &["keys rotate SFABCDEFGHIJKLMNOPQR --overlap-hours 24"],
@@ -121,8 +118,10 @@ pub(crate) fn verbs() -> Noun {
             "revoke",
             &["keys revoke SFABCDEFGHIJKLMNOPQR --yes"],
             (
-                |it| format!("Revoke access key {}?", it.id),
-                |_, RevokedKey { access_key_id }| format!("revoked access key {access_key_id}\n"),
+                |it: &RevokeKey| format!("Revoke access key {}?", it.id),
+                |_: &RevokeKey, RevokedKey { access_key_id }: &RevokedKey| {
+                    format!("revoked access key {access_key_id}\n")
+                },
             ),
         )
 }
@@ -142,30 +141,17 @@ fn access(key: &Key) -> &'static str {
     if key.read_only { "read" } else { "read and write" }
 }
 
-fn list_text(page: &Page<Key>) -> String {
-    if page.items.is_empty() {
-        return "no access keys; create one with `steadfast keys create`\n".into();
-    }
-    let headers = [
-        "KEY",
-        "NAME",
-        "ALLOWS",
-        "BUCKET",
-        "PREFIX",
-        "ORGANIZATION",
-        "CREATED",
-        "LAST USED",
-        "EXPIRES",
-    ];
-    let mut table = Table::new(&headers);
-    for it in &page.items {
-        let (bucket, prefix) = (or_dash(it.bucket.as_deref()), or_dash(it.prefix.as_deref()));
-        let (id, created) = (it.id.clone(), rfc3339(it.created_at));
-        let organization = or_dash(it.organization.as_deref());
-        let time = |it: Option<Timestamp>| or_dash(it.map(rfc3339).as_deref());
-        let (name, expires) = (or_dash(it.name.as_deref()), time(it.expires_at));
-        let (access, used) = (access(it).into(), time(it.last_used_at));
-        table.row([id, name, access, bucket, prefix, organization, created, used, expires]);
-    }
-    table.write()
+fn columns() -> Columns<'static, Key> {
+    let given = |text: &Option<String>| text.clone().unwrap_or_default();
+    let time = |time: Option<Timestamp>| time.map(rfc3339).unwrap_or_default();
+    Columns::<Key>::new()
+        .text("Key", |it| it.id.clone())
+        .text("Name", move |it| given(&it.name))
+        .text("Allows", |it| access(it).into())
+        .text("Bucket", move |it| given(&it.bucket))
+        .text("Prefix", move |it| given(&it.prefix))
+        .text("Organization", move |it| given(&it.organization))
+        .text("Created", |it| rfc3339(it.created_at))
+        .text("Last used", move |it| time(it.last_used_at))
+        .text("Expires", move |it| time(it.expires_at))
 }

@@ -85,8 +85,9 @@ pub(crate) fn verbs() -> Noun {
         .verb::<ListClasses>("classes", &["objects classes"], |_, page| {
             page::class_columns().write(&page.items)
         })
-        .verb::<ListObjects>("list", &["objects list counter --prefix visits/"], |_, page| {
-            verbs::list(page)
+        .verb::<ListObjects>("list", &["objects list counter --prefix visits/"], |_, found| {
+            let empty = "no objects; the first call that changes an object creates it\n";
+            page::columns().list(&found.items, empty)
         })
         .verb::<ShowObject>("show", &["objects show counter visits"], |_, it| verbs::show(it))
         .verb::<CallObject>(
@@ -125,14 +126,9 @@ pub(crate) fn verbs() -> Noun {
             ),
             verbs::export,
         )
-        .destroys::<DeleteObject>(
-            "delete",
-            &["objects delete counter visits --yes"],
-            (
-                |it| format!("Delete object {}/{}?", it.class, it.name),
-                |it, _| format!("deleted object {}/{}\n", it.class, it.name),
-            ),
-        )
+        .deletes::<DeleteObject>(&["objects delete counter visits --yes"], |it| {
+            format!("object {}/{}", it.class, it.name)
+        })
 }
 
 pub(crate) async fn classes(
@@ -251,7 +247,6 @@ pub(crate) struct ExportParams {
 
 /// Export an object as it is, or was after a turn, as a SQLite file.
 #[utoipa::path(get, path = "/v1/objects/{class}/{name}/export", tag = "objects",
-    extensions(("x-needs-role" = json!("viewer"))),
     params(
         ("class" = String, Path, description = "Class name"),
         ("name" = String, Path, description = "Object name; a slash is %2F"),

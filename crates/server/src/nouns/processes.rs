@@ -158,7 +158,8 @@ async fn list_page(State(server): State<Arc<Server>>) -> Result<Page, Problem> {
         @for (name, list) in &sections {
             section.process {
                 h2 { a href={ "/processes/" (name) } { (name) } }
-                (instance_table(name, &list.items))
+                @if list.items.is_empty() { (no_instances(name)) }
+                @else { (columns(name).table(&list.items)) }
                 @if list.next.is_some() {
                     p.more { a.button href={ "/processes/" (name) } { "All instances" } }
                 }
@@ -189,18 +190,14 @@ async fn instances_page(
             }
             a href={ "/v1" (path) } { "JSON" }
         }
-        (instance_table(&name, &list.items))
-        (pager(&path, &query(status), list.next.as_deref()))
+        (columns(&name).page(&list, &no_instances(&name), &path, &query(status)))
     };
     Ok(console(&name, Section::Processes, content))
 }
 
-fn instance_table(process: &str, instances: &[Instance]) -> Markup {
-    if instances.is_empty() {
-        let send = format!("steadfast processes send {process} ID --type TYPE --body JSON");
-        return empty("No instances", &command("The first input creates an instance:", &send));
-    }
-    columns(process).table(instances)
+fn no_instances(process: &str) -> Markup {
+    let send = format!("steadfast processes send {process} ID --type TYPE --body JSON");
+    empty("No instances", &command("The first input creates an instance:", &send))
 }
 
 /// The columns of the instances of a process.
@@ -281,22 +278,13 @@ fn list_verb(client: &Client, it: ListInstances, ask: &AskArgs) -> Result<(), Fa
         return Err(Failure::new("name the process whose instances are filtered"));
     }
     match it.name.is_empty() {
-        true => answer(client, &ListProcesses {}, ask.json, |_, page| names_text(page)),
-        false => answer(client, &it, ask.json, |_, page| instances_text(page)),
+        true => answer(client, &ListProcesses {}, ask.json, &|_, page| {
+            Columns::<Process>::new().text("Name", |it| it.name.clone()).write(&page.items)
+        }),
+        false => answer(client, &it, ask.json, &|_, page| {
+            columns("").list(&page.items, "no instances; the first input creates one\n")
+        }),
     }
-}
-
-fn names_text(page: &List<Process>) -> String {
-    let mut table = Table::new(&["NAME"]);
-    page.items.iter().for_each(|it| table.row([it.name.clone()]));
-    table.write()
-}
-
-fn instances_text(page: &List<Instance>) -> String {
-    if page.items.is_empty() {
-        return "no instances; the first input creates one\n".into();
-    }
-    columns("").write(&page.items)
 }
 
 fn show_text(it: &InstanceDetail) -> String {

@@ -62,12 +62,18 @@ pub(crate) fn pages() -> Vec<PageRoute> {
 /// The verbs of the command line.
 pub(crate) fn verbs() -> Noun {
     Noun::new("queues", "List queues, send messages, handle dead letters")
-        .verb::<ListQueues>("list", &["queues list"], |_, page| verbs::list(page))
+        .verb::<ListQueues>("list", &["queues list"], |_, found| {
+            let empty = "no queues; create one with `steadfast queues send`\n";
+            page::columns().list(&found.items, empty)
+        })
         .verb::<ShowQueue>("show", &["queues show mail"], |_, queue| verbs::show(queue))
         .verb::<PeekQueue>(
             "peek",
             &["queues peek mail", "queues peek mail --state in-flight --limit 10"],
-            verbs::peek,
+            |it, found| {
+                let empty = format!("queue {} has no {} messages\n", it.queue, it.state.name());
+                page::message_columns("").list(&found.items, empty)
+            },
         )
         .verb::<SendMessages>(
             "send",
@@ -83,8 +89,8 @@ pub(crate) fn verbs() -> Noun {
             "purge",
             &["queues purge mail --yes", "queues purge mail-dead --id 17 --id 18"],
             (
-                |it| format!("Remove messages from queue {}?", it.queue),
-                |it, Purged { purged }| {
+                |it: &PurgeQueue| format!("Remove messages from queue {}?", it.queue),
+                |it: &PurgeQueue, Purged { purged }: &Purged| {
                     format!("removed {} from {}\n", verbs::counted(*purged), it.queue)
                 },
             ),

@@ -12,6 +12,7 @@ use steadfast_core::is_organization;
 use steadfast_web::{
     Page, Params, Problem,
     console::{Section, console},
+    page_of,
 };
 
 use crate::{
@@ -20,7 +21,7 @@ use crate::{
     operation::ApiRoutes,
     pages::{
         PageRoute,
-        components::{command, empty, pager, text},
+        components::{command, empty, text},
         get,
     },
     server::Server,
@@ -37,11 +38,8 @@ pub(crate) fn pages() -> [PageRoute; 1] {
 
 pub(crate) async fn list(server: Arc<Server>, it: ListQuotas) -> Result<List<Quota>, Problem> {
     let limit = it.limit.rows();
-    let mut found = server.buckets()?.quotas(it.cursor.as_deref(), limit + 1).await?;
-    let is_more = limit < found.len();
-    found.truncate(limit);
-    let next = found.last().filter(|_| is_more).map(|it| it.organization.clone());
-    Ok(List { items: found, next })
+    let found = server.buckets()?.quotas(it.cursor.as_deref(), limit + 1).await?;
+    Ok(page_of(found, limit, |it| it.organization.clone(), |it| it))
 }
 
 async fn show(server: Arc<Server>, it: ShowQuota) -> Result<Quota, Problem> {
@@ -121,12 +119,9 @@ async fn list_page(
             "Bytes, objects and spend of organizations, with their limits. A blob belongs to the "
             "organization that is the first segment of its key."
         }
-        @if found.items.is_empty() {
-            (empty("No organization has a quota.", &command("Set one:", set)))
-        } @else {
-            (columns().table(&found.items))
-            (pager("/quotas", "", found.next.as_deref()))
-        }
+        (columns().page(
+            &found, &empty("No organization has a quota.", &command("Set one:", set)), "/quotas", ""
+        ))
     };
     Ok(console("Quotas", Section::None, content))
 }
@@ -143,7 +138,10 @@ fn bar(kind: &str, it: QuotaUse, write: fn(u64) -> String) -> Markup {
 
 pub(crate) fn verbs() -> Noun {
     Noun::new("quotas", "Limit the bytes, blobs and spend of organizations")
-        .verb::<ListQuotas>("list", &["quotas list"], |_, page| list_text(page))
+        .verb::<ListQuotas>("list", &["quotas list"], |_, page| {
+            let empty = "no quotas; set one with `steadfast quotas set ORG --bytes 10GiB`\n";
+            columns().list(&page.items, empty)
+        })
         .verb::<ShowQuota>("show", &["quotas show acme"], |_, quota| show_text(quota))
         .verb::<SetQuota>(
             "set",
@@ -160,8 +158,10 @@ pub(crate) fn verbs() -> Noun {
             "remove",
             &["quotas remove acme --yes"],
             (
-                |it| format!("Remove the quota of organization {}?", it.organization),
-                |it, _| format!("removed the quota of organization {}\n", it.organization),
+                |it: &RemoveQuota| format!("Remove the quota of organization {}?", it.organization),
+                |it: &RemoveQuota, _: &RemovedQuota| {
+                    format!("removed the quota of organization {}\n", it.organization)
+                },
             ),
         )
 }
@@ -170,11 +170,4 @@ fn show_text(quota: &Quota) -> String {
     let rows = kinds(quota).map(|(kind, it, write)| format!("{kind:<18}{}\n", of(it, write)));
     let note = if quota.is_counting { "earlier blobs are still being counted\n" } else { "" };
     format!("{}{note}", rows.concat())
-}
-
-fn list_text(page: &List<Quota>) -> String {
-    if page.items.is_empty() {
-        return "no quotas; set one with `steadfast quotas set ORG --bytes 10GiB`\n".into();
-    }
-    columns().write(&page.items)
 }

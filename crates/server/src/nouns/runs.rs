@@ -14,7 +14,7 @@ use axum::{
 use serde::Deserialize;
 use serde_json::Value;
 use steadfast_api::{
-    Code, Operation, Page, read_time,
+    Code, JsonText, Operation, Page, read_time,
     runs::{
         DeleteRun, ListRuns, ListWorkflows, PauseRun, RestartRun, ResumeRun, RetryRun, RunHistory,
         SendEvent, ShowRun, StartRun, StartedRun, TerminateRun, Wait, WorkflowEntry,
@@ -116,16 +116,14 @@ pub(crate) fn verbs() -> Noun {
         .destroys::<TerminateRun>(
             "terminate",
             &["runs terminate order o-1 --yes"],
-            (|it| format!("Terminate run {}/{}?", it.workflow, it.id), |_, run| verbs::status(run)),
-        )
-        .destroys::<DeleteRun>(
-            "delete",
-            &["runs delete order o-1 --yes"],
             (
-                |it| format!("Delete run {}/{}?", it.workflow, it.id),
-                |it, ()| format!("deleted run {}/{}\n", it.workflow, it.id),
+                |it: &TerminateRun| format!("Terminate run {}/{}?", it.workflow, it.id),
+                |_: &TerminateRun, run: &RunView| verbs::status(run),
             ),
         )
+        .deletes::<DeleteRun>(&["runs delete order o-1 --yes"], |it| {
+            format!("run {}/{}", it.workflow, it.id)
+        })
         .verb::<RestartRun>(
             "restart",
             &["runs restart order o-1", "runs restart order o-1 --from ship"],
@@ -188,8 +186,7 @@ async fn start(server: Arc<Server>, it: StartRun) -> Result<StartedRun, Problem>
         return start_once(&server, it, key).await;
     }
     let id = it.id.unwrap_or_else(generated_id);
-    let input = it.input.map_or(Ok(Value::Null), |it| serde_json::from_str(it.get()));
-    let input = input.map_err(|error| Problem::of(Code::BadRequest, error.to_string()))?;
+    let input = it.input.map_or(Ok(Value::Null), |it| value_of(&it))?;
     let wait = seconds(it.wait);
     let runs = server.runtime.runs();
     let StartOutcome { created, status } =
@@ -209,8 +206,7 @@ async fn start_once(server: &Server, it: StartRun, key: RequestKey) -> Result<St
     let wait = seconds(it.wait);
     let mut record = runs.started_before().await?;
     if record.is_none() {
-        let input = it.input.map_or(Ok(Value::Null), |it| serde_json::from_str(it.get()));
-        let input = input.map_err(|error| Problem::of(Code::BadRequest, error.to_string()))?;
+        let input = it.input.map_or(Ok(Value::Null), |it| value_of(&it))?;
         runs.start_json(&it.workflow, &it.id.unwrap_or_else(generated_id), input).await?;
         let recorded = runs.started_before().await;
         record = recorded.map_err(|it| Problem::from(it).after_change())?;
@@ -229,6 +225,11 @@ async fn start_once(server: &Server, it: StartRun, key: RequestKey) -> Result<St
     };
     let status = status_after_start(status, true)?;
     Ok(StartedRun::new(it.workflow, id, created, status))
+}
+
+fn value_of(json: &JsonText) -> Result<Value, Problem> {
+    let value = serde_json::from_str(json.get());
+    value.map_err(|error| Problem::of(Code::BadRequest, error.to_string()))
 }
 
 /// The status of a run that this request started or found.
@@ -266,11 +267,7 @@ pub(crate) async fn show(server: Arc<Server>, it: ShowRun) -> Result<RunView, Pr
             () = wait_or_stop(&server, wait) => {}
         }
     }
-    look(&server, &it.workflow, &it.id).await
-}
-
-async fn look(server: &Server, workflow: &str, id: &str) -> Result<RunView, Problem> {
-    Ok(server.runtime.runs().look(workflow, id).await?)
+    Ok(server.runtime.runs().look(&it.workflow, &it.id).await?)
 }
 
 /// The run after a change through this handle.
@@ -318,8 +315,7 @@ pub(crate) async fn restart(server: Arc<Server>, it: RestartRun) -> Result<RunVi
 }
 
 pub(crate) async fn event(server: Arc<Server>, it: SendEvent) -> Result<RunView, Problem> {
-    let payload: Value = serde_json::from_str(it.payload.get())
-        .map_err(|error| Problem::of(Code::BadRequest, error.to_string()))?;
+    let payload = value_of(&it.payload)?;
     let runs = keyed(&server, &it)?;
     runs.send_event(&it.workflow, &it.id, &it.event, &payload).await?;
     changed(&runs, &it.workflow, &it.id).await
@@ -358,7 +354,6 @@ pub(crate) struct LiveParams {
 /// after the last one. The last event is `end` when the run has ended, or `closed` when the server
 /// stops or the client is too slow: then reconnect.
 #[utoipa::path(get, path = "/v1/workflows/{workflow}/runs/{id}/live", tag = "workflows",
-    extensions(("x-needs-role" = json!("viewer"))),
     params(
         ("workflow" = String, Path, description = "Workflow name"),
         ("id" = String, Path, description = "Run id"),

@@ -14,13 +14,13 @@ use axum::{
 use steadfast_api::{
     Code, RouteScope,
     server::{
-        Alive, BlobCheck, Check, CheckBlobs, Examination, Examine, Readiness, UnreadableBlob,
-        Verdict,
+        Alive, BlobCheck, Check, CheckBlobs, Examination, Examine, OverdueMessage, Overview,
+        Readiness, ShowOverview, UnreadableBlob, Verdict,
     },
 };
 use steadfast_bucket::{CheckCursor, Checked};
 use steadfast_core::queue::QueueView;
-use steadfast_store::Health;
+use steadfast_store::{DueCursor, Health, Work};
 use steadfast_web::{Needs, Problem, Role, Web, needs};
 use utoipa_axum::routes;
 
@@ -44,6 +44,7 @@ pub(crate) fn routes() -> ApiRoutes {
         .routes(url, fails_with([], needs(Needs::NOTHING, routes!(readyz))))
         .routes(url, fails_with([], needs(Role::Viewer, routes!(metrics))))
         .routes(url, fails_with([], needs(Role::Viewer, routes!(openapi))))
+        .operation(overview)
         .operation(doctor)
         .operation(check_blobs)
 }
@@ -56,7 +57,6 @@ const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset
 
 /// Report that the process is alive. Never reads the store.
 #[utoipa::path(get, path = "/healthz", tag = "server",
-    extensions(("x-needs-role" = json!("none"))),
     responses((status = 200, body = Alive)),
 )]
 pub(crate) async fn healthz() -> Json<Alive> {
@@ -65,7 +65,6 @@ pub(crate) async fn healthz() -> Json<Alive> {
 
 /// Report whether the server accepts requests. The reason is in the log and in `doctor`.
 #[utoipa::path(get, path = "/readyz", tag = "server",
-    extensions(("x-needs-role" = json!("none"))),
     responses(
         (status = 200, body = Readiness, description = "Ready"),
         (status = 503, body = Readiness,
@@ -84,7 +83,6 @@ pub(crate) async fn readyz(State(server): State<Arc<Server>>) -> (StatusCode, Js
 
 /// Export the metrics in the text format of Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "server",
-    extensions(("x-needs-role" = json!("viewer"))),
     responses((status = 200, body = String, content_type = CONTENT_TYPE)),
 )]
 pub(crate) async fn metrics(State(server): State<Arc<Server>>) -> Result<Response, Problem> {
@@ -107,7 +105,7 @@ pub(crate) async fn metrics(State(server): State<Arc<Server>>) -> Result<Respons
 fn counters(server: &Server) -> Vec<(&'static str, &'static str, u64)> {
     let web = server.runtime.extension::<Web>();
     let counters = web.map_or(&[][..], |it| &it.counters);
-    let refused = server.transport().refused();
+    let refused = server.transport.refused();
     let wrong = "Requests refused: their token, access key or signature was wrong";
     let own = [
         ("connections_refused", "Connections refused: their peer had too many", refused),
@@ -140,6 +138,32 @@ async fn queues(server: &Server) -> Result<(Vec<QueueView>, bool), Problem> {
     Ok((found, is_truncated))
 }
 
+/// Overdue messages of the overview.
+const OVERDUE_MAX: usize = 5;
+
+pub(crate) async fn overview(server: Arc<Server>, _: ShowOverview) -> Result<Overview, Problem> {
+    let (runtime, store) = (&server.runtime, server.runtime.store());
+    let (totals, now) = (store.totals().await?, store.clock().now());
+    let due = store.due(DueCursor::START, OVERDUE_MAX).await?;
+    let targets: Vec<_> = due.iter().map(|it| it.target).collect();
+    let addresses = store.addresses(&targets).await?;
+    let overdue = |it: &Work| {
+        let target = addresses.get(&it.target).filter(|_| it.due_at < now && !it.queued)?;
+        let since = now.since(it.due_at).as_millis();
+        let overdue_ms = u64::try_from(since).unwrap_or(u64::MAX);
+        Some(OverdueMessage { message: it.position, target: target.to_string(), overdue_ms })
+    };
+    Ok(Overview {
+        position: totals.position,
+        pending: totals.pending.max(0).unsigned_abs(),
+        dead: totals.dead.max(0).unsigned_abs(),
+        overdue: due.iter().filter_map(overdue).collect(),
+        classes: runtime.objects().classes().map(str::to_owned).collect(),
+        workflows: runtime.runs().workflows().map(|(name, _)| name.to_owned()).collect(),
+        processes: runtime.processes().names().map(str::to_owned).collect(),
+    })
+}
+
 pub(crate) async fn doctor(server: Arc<Server>, it: Examine) -> Result<Examination, Problem> {
     Ok(examine(&server, it.deep).await)
 }
@@ -165,7 +189,6 @@ pub(crate) async fn check_blobs(server: Arc<Server>, it: CheckBlobs) -> Result<B
 
 /// Describe every route.
 #[utoipa::path(get, path = "/openapi.json", tag = "server",
-    extensions(("x-needs-role" = json!("viewer"))),
     responses((status = 200, body = serde_json::Value)),
 )]
 pub(crate) async fn openapi(State(server): State<Arc<Server>>) -> Response {
@@ -314,6 +337,7 @@ mod tests {
         let app = app.blobs(Arc::new(MemoryBlobs::default()));
         let location = Location::Folder("memory".into());
         let server = Server::prepare(app, store, location, Policy::Loopback).await.unwrap();
+        let server = Arc::new(server);
         assert_eq!(readyz(State(server.clone())).await.0, StatusCode::OK);
         server.drain();
         let (status, Json(body)) = readyz(State(server)).await;

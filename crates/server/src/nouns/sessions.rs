@@ -120,15 +120,11 @@ async fn end_page(
 
 pub(crate) fn verbs() -> Noun {
     Noun::new("sessions", "List and end sessions of browsers")
-        .verb::<ListSessions>("list", &["sessions list"], |_, page| list_text(page))
+        .verb::<ListSessions>("list", &["sessions list"], |_, page| {
+            let empty = "no sessions; `steadfast login` prints a link that begins one\n";
+            columns().list(&page.items, empty)
+        })
         .verb::<EndSession>("end", &["sessions end 0a1b2c…"], |_, EndedSession { id }| {
             format!("ended session {id}\n")
         })
-}
-
-fn list_text(page: &List<Session>) -> String {
-    if page.items.is_empty() {
-        return "no sessions; `steadfast login` prints a link that begins one\n".into();
-    }
-    columns().write(&page.items)
 }

@@ -12,10 +12,7 @@ use steadfast_api::{
     },
 };
 use steadfast_core::RequestKey;
-use steadfast_store::{
-    Commit, Expect, Outcome, Position, Recorded, SettledAs, Settlement, State as Delivery,
-    StoreError, Write,
-};
+use steadfast_store::{Position, Recorded, Store, StoreError};
 use steadfast_web::{Cursor, PageRequest, Problem};
 
 use crate::{
@@ -111,9 +108,12 @@ async fn messages(server: &Server, found: MessagePage<Recorded>) -> Result<Page<
     Ok(Page { items: items.iter().map(|it| Message::of(it, &addresses)).collect(), next })
 }
 
-async fn message(server: Arc<Server>, it: ShowMessage) -> Result<MessageDetail, Problem> {
+pub(crate) async fn message(
+    server: Arc<Server>,
+    it: ShowMessage,
+) -> Result<MessageDetail, Problem> {
     let store = server.runtime.store().as_ref();
-    let recorded = store.message(it.message).await?.ok_or_else(|| not_found(it.message))?;
+    let recorded = recorded(store, it.message).await?;
     let attempts = store.attempts(it.message).await?;
     let addresses = Addresses::read(store, std::slice::from_ref(&recorded)).await?;
     Ok(MessageDetail {
@@ -122,10 +122,11 @@ async fn message(server: Arc<Server>, it: ShowMessage) -> Result<MessageDetail, 
     })
 }
 
-/// The problem of an unknown message.
-fn not_found(position: Position) -> Problem {
-    let detail = format!("message {position} does not exist, or was deleted by retention");
-    Problem::of(Code::MessageNotFound, detail)
+async fn recorded(store: &dyn Store, position: Position) -> Result<Recorded, Problem> {
+    store.message(position).await?.ok_or_else(|| {
+        let detail = format!("message {position} does not exist, or was deleted by retention");
+        Problem::of(Code::MessageNotFound, detail)
+    })
 }
 
 pub(crate) async fn revive(server: Arc<Server>, it: ReviveMessage) -> Result<Message, Problem> {
@@ -137,61 +138,18 @@ pub(crate) async fn revive(server: Arc<Server>, it: ReviveMessage) -> Result<Mes
     {
         return Ok(before);
     }
-    let (recorded, as_) = match (revivable(position, store.message(position).await?), &key) {
-        (Ok(it), _) => it,
-        // Another request with this key may have been first.
-        (Err(problem), Some(key)) => return key.answer(store).await?.ok_or(problem),
-        (Err(problem), None) => return Err(problem),
-    };
-    let message = revived(&server, &recorded).await?;
-    // Another request may have revived it meanwhile, and it may be done by now.
-    let mut commit =
-        Commit::of(Write::Revive { position }).expect(Expect::Settled { position, as_ });
-    if let Some(key) = &key {
-        commit = commit.write(key.write_answer(&message).map_err(StoreError::from)?);
-    }
-    match (store.commit(commit).await?, key) {
+    let recorded = recorded(store, position).await?;
+    let addresses = Addresses::read(store, std::slice::from_ref(&recorded)).await?;
+    // The commit records the response with the key, before the commit time is known.
+    let answer =
+        Message { state: Some(DeliveryState::Pending), ..Message::of(&recorded, &addresses) };
+    let with_answer = key.clone().map(|it| it.answering(&answer)).transpose();
+    let with_answer = with_answer.map_err(StoreError::from)?;
+    match (steadfast_core::revive(store, &recorded, with_answer).await?, key) {
         // Another request with this key was first.
-        (Outcome::Duplicate(_), Some(key)) => Ok(key.answer(store).await?.unwrap_or(message)),
-        (Outcome::Committed(_) | Outcome::Duplicate(_), _) => Ok(message),
-        (Outcome::Rejected(rejection), Some(key)) => {
-            key.answer(store).await?.ok_or_else(|| rejection.into())
-        }
-        (Outcome::Rejected(rejection), None) => Err(rejection.into()),
+        (false, Some(key)) => Ok(key.answer(store).await?.unwrap_or(answer)),
+        (true, _) | (false, None) => Ok(answer),
     }
-}
-
-fn revivable(
-    position: Position,
-    found: Option<Recorded>,
-) -> Result<(Recorded, SettledAs), Problem> {
-    let recorded = found.ok_or_else(|| not_found(position))?;
-    let state = match &recorded.state {
-        Some(Delivery::Settled(Settlement {
-            as_: as_ @ (SettledAs::Dead | SettledAs::Cancelled),
-            ..
-        })) => {
-            let as_ = *as_;
-            return Ok((recorded, as_));
-        }
-        Some(Delivery::Settled(Settlement { as_: SettledAs::Done, .. })) => "done",
-        Some(Delivery::Pending { .. }) => "already pending",
-        Some(Delivery::InFlight { .. }) => "in flight",
-        None => "without a receiver",
-    };
-    let detail =
-        format!("message {position} is {state}; only dead and cancelled messages can be revived");
-    Err(Problem::of(Code::WrongStatus, detail))
-}
-
-/// The message after the commit. The commit records it with the key, before the commit time is
-/// known.
-async fn revived(server: &Server, recorded: &Recorded) -> Result<Message, StoreError> {
-    let addresses =
-        Addresses::read(server.runtime.store().as_ref(), std::slice::from_ref(recorded)).await?;
-    let mut message = Message::of(recorded, &addresses);
-    message.state = Some(DeliveryState::Pending);
-    Ok(message)
 }
 
 /// Maximum bytes of messages in a page, unless the first alone is larger: a thousand messages may
@@ -244,7 +202,9 @@ where
 
 pub(crate) fn verbs() -> Noun {
     Noun::new("streams", "List message streams, pending and dead messages, revive dead ones")
-        .verb::<ListStreams>("list", &["streams list --limit 10"], |_, page| list_text(page))
+        .verb::<ListStreams>("list", &["streams list --limit 10"], |_, page| {
+            columns().list(&page.items, "no streams; the first message creates one\n")
+        })
         .verb::<ShowStream>(
             "show",
             &[
@@ -256,10 +216,10 @@ pub(crate) fn verbs() -> Noun {
         .verb::<ListPending>(
             "pending",
             &["streams pending --stream process/checkout/42"],
-            |_, page| messages_text(page, "no message is pending\n"),
+            |_, page| message_columns(false).list(&page.items, "no message is pending\n"),
         )
         .verb::<ListDead>("dead", &["streams dead"], |_, page| {
-            messages_text(page, "no message is dead\n")
+            message_columns(false).list(&page.items, "no message is dead\n")
         })
         .verb::<ReviveMessage>("revive", &["streams revive 17"], |it, revived| {
             let Message { type_, stream, .. } = revived;
@@ -267,18 +227,7 @@ pub(crate) fn verbs() -> Noun {
         })
 }
 
-fn list_text(page: &Page<Stream>) -> String {
-    if page.items.is_empty() {
-        return "no streams; the first message creates one\n".into();
-    }
-    columns().write(&page.items)
-}
-
 fn show_text(stream: &StreamDetail) -> String {
     let StreamDetail { id, address, version, items, .. } = stream;
     format!("{id}  {address}  {version} messages\n\n{}", message_columns(true).write(items))
-}
-
-fn messages_text(page: &Page<Message>, empty: &str) -> String {
-    if page.items.is_empty() { empty.into() } else { message_columns(false).write(&page.items) }
 }

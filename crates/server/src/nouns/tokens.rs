@@ -12,7 +12,7 @@ use steadfast_api::{
 use steadfast_bucket::delete_older_keys;
 use steadfast_core::{Role, TokenSpec, object::Caller};
 use steadfast_store::Timestamp;
-use steadfast_web::Problem;
+use steadfast_web::{Problem, page_of};
 
 use crate::{
     access::{
@@ -23,9 +23,10 @@ use crate::{
     cli::{
         client::Client,
         noun::{Noun, answer},
-        output::{Table, or_dash, print},
+        output::print,
     },
     failure::Failure,
+    list::Columns,
     operation::{ApiRoutes, request_key},
     server::Server,
 };
@@ -92,7 +93,7 @@ async fn check_own(server: &Server, caller: &Caller, id: &str) -> Result<bool, P
 
 /// Limits the changes of an admin of an organization: after each, all tokens are read again.
 fn check_rate(server: &Server, caller: &Caller) -> Result<(), Problem> {
-    own(caller).map_or(Ok(()), |own| server.rates().check_change(own))
+    own(caller).map_or(Ok(()), |own| server.rates.check_change(own))
 }
 
 /// Refuses an admin of an organization more tokens than the memory of the server should hold.
@@ -184,11 +185,8 @@ async fn rotate(
 
 async fn list(server: Arc<Server>, caller: Caller, it: ListTokens) -> Result<Page<Token>, Problem> {
     let (after, limit) = (it.cursor.as_deref(), it.limit.rows());
-    let mut found = server.runtime.tokens().list_of(own(&caller), after, limit + 1).await?;
-    let is_more = limit < found.len();
-    found.truncate(limit);
-    let next = found.last().filter(|_| is_more).map(|it| it.id.clone());
-    Ok(Page { items: found, next })
+    let found = server.runtime.tokens().list_of(own(&caller), after, limit + 1).await?;
+    Ok(page_of(found, limit, |it| it.id.clone(), |it| it))
 }
 
 async fn revoke(
@@ -263,7 +261,9 @@ pub(crate) fn verbs() -> Noun {
             ],
             |_, it| created_text(it),
         )
-        .verb::<ListTokens>("list", &["tokens list"], |_, page| list_text(page))
+        .verb::<ListTokens>("list", &["tokens list"], |_, page| {
+            columns().list(&page.items, "no tokens; create one with `steadfast tokens create`\n")
+        })
         .verb::<RotateToken>(
             "rotate",
             &["tokens rotate ABCDEFGHIJ", "tokens rotate ABCDEFGHIJ --overlap-hours 24"],
@@ -273,16 +273,18 @@ pub(crate) fn verbs() -> Noun {
             "revoke",
             &["tokens revoke ABCDEFGHIJ --yes"],
             (
-                |it| format!("Revoke token {}?", it.id),
-                |_, RevokedToken { id }| format!("revoked token {id}\n"),
+                |it: &RevokeToken| format!("Revoke token {}?", it.id),
+                |it: &RevokeToken, _: &RevokedToken| format!("revoked token {}\n", it.id),
             ),
         )
         .destroys::<RevokeOlder>(
             "revoke-older",
             &["tokens revoke-older 2026-10-05T12:00:00Z --yes"],
             (
-                |it| format!("Revoke all tokens and access keys from before {}?", it.before),
-                |_, RevokedOlder { tokens, access_keys }| {
+                |it: &RevokeOlder| {
+                    format!("Revoke all tokens and access keys from before {}?", it.before)
+                },
+                |_: &RevokeOlder, RevokedOlder { tokens, access_keys }: &RevokedOlder| {
                     format!("revoked {tokens} tokens and {access_keys} access keys\n")
                 },
             ),
@@ -301,38 +303,27 @@ fn created_text(NewToken { entry, token }: &NewToken) -> String {
     )
 }
 
-fn list_text(page: &Page<Token>) -> String {
-    if page.items.is_empty() {
-        return "no tokens; create one with `steadfast tokens create`\n".into();
-    }
-    let headers =
-        ["TOKEN", "NAME", "ROLE", "ORGANIZATION", "SCOPES", "CREATED", "LAST USED", "ENDS"];
-    let mut table = Table::new(&headers);
-    let time = |it: Option<Timestamp>| it.map_or_else(|| "-".into(), Timestamp::rfc3339);
-    for it in &page.items {
-        let ends = match it.revoked_at {
+fn columns() -> Columns<'static, Token> {
+    let time = |it: Option<Timestamp>| it.map(Timestamp::rfc3339).unwrap_or_default();
+    let scopes = |it: &Token| it.scopes.iter().map(ToString::to_string).collect::<Vec<_>>();
+    Columns::<Token>::new()
+        .text("Token", |it| it.id.clone())
+        .text("Name", |it| it.name.clone().unwrap_or_default())
+        .text("Role", |it| it.role.name().into())
+        .text("Organization", |it| it.organization.clone().unwrap_or_default())
+        .text("Scopes", move |it| scopes(it).join(" "))
+        .text("Created", |it| it.created_at.rfc3339())
+        .text("Last used", move |it| time(it.last_used_at))
+        .text("Ends", move |it| match it.revoked_at {
             Some(at) => format!("revoked {}", at.rfc3339()),
             None => time(it.expires_at),
-        };
-        let scopes: Vec<String> = it.scopes.iter().map(ToString::to_string).collect();
-        table.row([
-            it.id.clone(),
-            or_dash(it.name.as_deref()),
-            it.role.name().into(),
-            or_dash(it.organization.as_deref()),
-            if scopes.is_empty() { "-".into() } else { scopes.join(" ") },
-            it.created_at.rfc3339(),
-            time(it.last_used_at),
-            ends,
-        ]);
-    }
-    table.write()
+        })
 }
 
 /// Prints a link that logs a browser in once.
 pub(crate) fn print_login_link(client: &Client, args: &AskArgs) -> Result<(), Failure> {
     if args.json {
-        return answer(client, &CreateLoginLink {}, true, |_, _| String::new());
+        return answer(client, &CreateLoginLink {}, true, &|_, _| String::new());
     }
     let LoginLink { path } = client.send(&CreateLoginLink {}, false)?;
     print(&format!(
@@ -343,7 +334,7 @@ pub(crate) fn print_login_link(client: &Client, args: &AskArgs) -> Result<(), Fa
 
 /// Prints the principal of the token.
 pub(crate) fn print_whoami(client: &Client, args: &AskArgs) -> Result<(), Failure> {
-    answer(client, &WhoAmI {}, args.json, |_, it| described(it))
+    answer(client, &WhoAmI {}, args.json, &|_, it| described(it))
 }
 
 fn described(it: &WhoAmIAnswer) -> String {

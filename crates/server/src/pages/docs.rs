@@ -7,32 +7,29 @@ use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use maud::{Markup, html};
-use steadfast_api::{Code, RouteScope};
+use steadfast_api::Code;
 use steadfast_web::{
     Page, Problem,
     console::{Section, console},
     escaped,
 };
-use utoipa_axum::routes;
 
 use self::{
     document::Endpoint,
     schema::{Document, Field, Kind},
 };
-use super::components::{column, heading_of, number, quoted, table, text};
-use crate::{args::SERVER, operation::ApiRoutes, server::Server};
+use super::{
+    PageRoute,
+    components::{column, heading_of, number, quoted, table, text},
+    get,
+};
+use crate::{args::SERVER, server::Server};
 
-pub(crate) fn routes() -> ApiRoutes {
-    let url = RouteScope::Url;
-    let routes = ApiRoutes::default().routes(url, routes!(index)).routes(url, routes!(errors));
-    routes.routes(url, routes!(noun))
+pub(super) fn pages() -> [PageRoute; 3] {
+    [get("/docs", index), get("/docs/errors", errors), get("/docs/{noun}", noun)]
 }
 
 /// Lists all operations by noun.
-#[utoipa::path(get, path = "/docs", tag = "pages",
-    extensions(("x-needs-role" = json!("viewer"))),
-    responses((status = 200, body = String, content_type = "text/html")),
-)]
 async fn index(State(server): State<Arc<Server>>) -> Result<Page, Problem> {
     let document = read(&server)?;
     let content = html! {
@@ -80,10 +77,6 @@ fn path(path: &str) -> Markup {
 }
 
 /// Lists the error codes of the platform.
-#[utoipa::path(get, path = "/docs/errors", tag = "pages",
-    extensions(("x-needs-role" = json!("viewer"))),
-    responses((status = 200, body = String, content_type = "text/html")),
-)]
 async fn errors() -> Page {
     let answer = |yes: bool| text(if yes { "yes" } else { "no" });
     let columns = [
@@ -119,11 +112,6 @@ async fn errors() -> Page {
 }
 
 /// Shows the operations of a noun: fields, responses, errors, and an example.
-#[utoipa::path(get, path = "/docs/{noun}", tag = "pages",
-    params(("noun" = String, Path, description = "Noun of the API, or an application")),
-    extensions(("x-needs-role" = json!("viewer"))),
-    responses((status = 200, body = String, content_type = "text/html")),
-)]
 async fn noun(
     State(server): State<Arc<Server>>,
     Path(noun): Path<String>,

@@ -74,7 +74,7 @@ pub(super) async fn begin(
 ) -> Result<Response, Problem> {
     let client = connection.as_ref().map(|it| &it.client);
     let network = client.map(ClientInfo::network);
-    server.rates().check_login(network.as_deref().unwrap_or_default())?;
+    server.rates.check_login(network.as_deref().unwrap_or_default())?;
     let secret = fields.required("token")?;
     let next = local(fields.text("next").as_deref());
     fields.end()?;

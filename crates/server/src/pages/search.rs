@@ -1,15 +1,22 @@
-//! Search across all nouns by id or name. Lists are read by operations; declared names, names of
-//! queues and addresses of entities have none. Every read has a limit.
+//! Search across all nouns by id or name. It calls operations. Every read has a limit.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
-use axum::extract::State;
+use axum::{extract::State, http::StatusCode};
 use maud::{Markup, html};
 use serde::Deserialize;
-use steadfast_api::{Limit, buckets::ListBuckets, objects::ListObjects, runs::ListRuns};
-use steadfast_store::{Address, EntityId, EntityKind, Position};
+use steadfast_api::{
+    Limit,
+    buckets::ListBuckets,
+    objects::ListObjects,
+    queues::{ListQueues, ShowQueue},
+    runs::ListRuns,
+    server::{Overview, ShowOverview},
+    streams::{ShowMessage, ShowStream},
+};
+use steadfast_store::{Address, EntityKind, Position};
 use steadfast_web::{
-    Page, Params, Problem,
+    Cursor, Page, Params, Problem,
     console::{Section, console},
     escaped,
 };
@@ -18,14 +25,18 @@ use super::{
     components::{column, empty, link, table, text},
     links::{bucket_path, href_of, object_path, queue_path, run_path},
 };
-use crate::{nouns, server::Server};
+use crate::{
+    nouns::{self, streams},
+    path,
+    server::Server,
+};
 
 /// Maximum results per noun, class or workflow.
 const ROWS: usize = 10;
 const LIMIT: u32 = 10;
 
 /// Maximum number of classes, workflows and queues to search, by name.
-const NAMES_MAX: usize = 50;
+const NAMES_MAX: u32 = 50;
 
 /// Maximum number of buckets to search, by name.
 const BUCKETS_MAX: u32 = 500;
@@ -88,34 +99,50 @@ fn hit_table(hits: &[Hit]) -> Markup {
 }
 
 async fn find(server: &Arc<Server>, text: &str) -> Result<Vec<Hit>, Problem> {
+    let declared = nouns::server::overview(server.clone(), ShowOverview {}).await?;
     let mut hits = by_id(server, text).await?;
-    hits.extend(named(server, text).await?);
-    hits.extend(instances(server, text).await?);
-    hits.extend(found_objects(server, text).await?);
-    hits.extend(found_runs(server, text).await?);
+    hits.extend(named(server, &declared, text).await?);
+    hits.extend(instances(server, &declared.processes, text).await?);
+    hits.extend(found_objects(server, &declared.classes, text).await?);
+    hits.extend(found_runs(server, &declared.workflows, text).await?);
     Ok(hits)
 }
 
 /// A message by its number, and an entity by its id or address.
-async fn by_id(server: &Server, text: &str) -> Result<Vec<Hit>, Problem> {
-    let store = server.runtime.store();
+async fn by_id(server: &Arc<Server>, text: &str) -> Result<Vec<Hit>, Problem> {
     let mut hits = Vec::new();
-    if let Ok(position) = text.trim_start_matches('#').parse::<Position>()
-        && let Some(it) = store.message(position).await?
+    if let Ok(message) = text.trim_start_matches('#').parse::<Position>()
+        && let Some(it) = known(streams::message(server.clone(), ShowMessage { message }).await)?
     {
-        let label = format!("{} #{position}", it.message_type);
-        hits.push(Hit::new("message", label, format!("/v1/messages/{position}")));
-        let label = format!("version {} of stream {}", it.version, it.stream);
-        hits.push(Hit::new("stream", label, format!("/streams/{}", it.stream)));
+        let it = it.message;
+        let label = format!("{} #{message}", it.type_);
+        hits.push(Hit::new("message", label, format!("/v1/messages/{message}")));
+        let label = format!("version {} of stream {}", it.position, it.stream_id());
+        hits.push(Hit::new("stream", label, format!("/streams/{}", it.stream_id())));
     }
-    let address = text.parse::<Address>().ok().map(|it| it.id());
-    if let Some(id) = EntityId::from_hex(text).or(address)
-        && let Some(address) = store.addresses(&[id]).await?.get(&id)
-    {
-        hits.push(Hit::new(noun(address.kind()), address.to_string(), href_of(server, address)));
+    if let Some((id, address)) = stream(server, text).await? {
+        hits.push(Hit::new(noun(address.kind()), address.to_string(), href_of(server, &address)));
         hits.push(Hit::new("stream", address.to_string(), format!("/streams/{id}")));
     }
     Ok(hits)
+}
+
+/// The id and the address of a stream, by one of them.
+async fn stream(server: &Arc<Server>, text: &str) -> Result<Option<(String, Address)>, Problem> {
+    if path::stream(text).is_err() {
+        return Ok(None);
+    }
+    let asked = ShowStream { id: text.into(), limit: Limit::of(1), cursor: None };
+    let found = known(streams::show(server.clone(), asked).await)?;
+    Ok(found.and_then(|it| Some((it.id, it.address.parse().ok()?))))
+}
+
+/// The response of an operation; `None` if nothing was found.
+fn known<T>(found: Result<T, Problem>) -> Result<Option<T>, Problem> {
+    match found {
+        Err(problem) if problem.status() == StatusCode::NOT_FOUND => Ok(None),
+        found => found.map(Some),
+    }
 }
 
 fn noun(kind: EntityKind) -> &'static str {
@@ -130,29 +157,18 @@ fn noun(kind: EntityKind) -> &'static str {
 }
 
 /// Declared classes, workflows, processes and queues, and buckets.
-async fn named(server: &Arc<Server>, text: &str) -> Result<Vec<Hit>, Problem> {
-    let runtime = &server.runtime;
-    let has = |it: &&str| it.contains(text);
+async fn named(server: &Arc<Server>, declared: &Overview, text: &str) -> Result<Vec<Hit>, Problem> {
     let mut hits = Vec::new();
-    for it in runtime.objects().classes().filter(has).take(ROWS) {
-        hits.push(Hit::new("class of objects", it, format!("/objects/{}", escaped(it))));
+    for (noun, path, names) in [
+        ("class of objects", "objects", &declared.classes),
+        ("workflow", "workflows", &declared.workflows),
+        ("process", "processes", &declared.processes),
+    ] {
+        for it in names.iter().filter(|it| it.contains(text)).take(ROWS) {
+            hits.push(Hit::new(noun, it, format!("/{path}/{}", escaped(it))));
+        }
     }
-    for it in runtime.runs().workflows().map(|it| it.0).filter(has).take(ROWS) {
-        hits.push(Hit::new("workflow", it, format!("/workflows/{}", escaped(it))));
-    }
-    for it in runtime.processes().names().filter(has).take(ROWS) {
-        hits.push(Hit::new("process", it, format!("/processes/{}", escaped(it))));
-    }
-    let mut queues = runtime.queues().names_behind(None, NAMES_MAX).await?;
-    // Queues beyond the limit are found by prefix.
-    let behind = runtime.queues().names_behind(Some(text), ROWS).await?;
-    queues.extend(behind.into_iter().filter(|it| it.starts_with(text)));
-    if runtime.queues().show(text).await.is_ok() {
-        queues.push(text.into());
-    }
-    queues.sort_unstable();
-    queues.dedup();
-    for it in queues.iter().filter(|it| it.contains(text)).take(ROWS) {
+    for it in queues(server, text).await?.iter().filter(|it| it.contains(text)).take(ROWS) {
         hits.push(Hit::new("queue", it, queue_path(it)));
     }
     if server.buckets().is_ok() {
@@ -166,41 +182,63 @@ async fn named(server: &Arc<Server>, text: &str) -> Result<Vec<Hit>, Problem> {
     Ok(hits)
 }
 
+/// The names of the first queues, and of those that begin with a text.
+async fn queues(server: &Arc<Server>, text: &str) -> Result<BTreeSet<String>, Problem> {
+    let asked = ListQueues { limit: Limit::of(NAMES_MAX), ..ListQueues::default() };
+    let first = nouns::queues::list(server.clone(), asked).await?.items;
+    let behind = Some(Cursor::Name(text.into()).encode());
+    let asked = ListQueues { limit: Limit::of(LIMIT), cursor: behind };
+    let behind = nouns::queues::list(server.clone(), asked).await?.items;
+    let same = nouns::queues::show(server.clone(), ShowQueue { queue: text.into() }).await;
+    let behind = behind.into_iter().filter(|it| it.name.starts_with(text));
+    Ok(first.into_iter().chain(behind).chain(same).map(|it| it.name).collect())
+}
+
 /// Instances of processes with this id.
-async fn instances(server: &Server, text: &str) -> Result<Vec<Hit>, Problem> {
-    let names = server.runtime.processes().names().take(NAMES_MAX);
-    let all = names.filter_map(|it| Address::new(EntityKind::Process, it, text).ok());
-    let ids: Vec<EntityId> = all.map(|it| it.id()).collect();
-    let found = server.runtime.store().addresses(&ids).await?;
-    let hit = |it: &Address| Hit::new("process", it.to_string(), href_of(server, it));
-    Ok(found.values().map(hit).collect())
+async fn instances(
+    server: &Arc<Server>,
+    processes: &[String],
+    text: &str,
+) -> Result<Vec<Hit>, Problem> {
+    let mut hits = Vec::new();
+    for name in processes.iter().take(NAMES_MAX as usize) {
+        let found = stream(server, &format!("process/{name}/{text}")).await?;
+        let hit = |(_, it): (_, Address)| Hit::new("process", it.to_string(), href_of(server, &it));
+        hits.extend(found.map(hit));
+    }
+    Ok(hits)
 }
 
 /// Objects whose names have this prefix.
-async fn found_objects(server: &Arc<Server>, text: &str) -> Result<Vec<Hit>, Problem> {
+async fn found_objects(
+    server: &Arc<Server>,
+    classes: &[String],
+    text: &str,
+) -> Result<Vec<Hit>, Problem> {
     let mut hits = Vec::new();
-    for class in server.runtime.objects().classes().take(NAMES_MAX) {
-        let (class, prefix) = (class.to_owned(), Some(text.to_owned()));
-        let asked = ListObjects { class, prefix, limit: Limit::of(LIMIT), cursor: None };
-        let class = asked.class.clone();
+    for class in classes.iter().take(NAMES_MAX as usize) {
+        let (of, prefix) = (class.clone(), Some(text.to_owned()));
+        let asked = ListObjects { class: of, prefix, limit: Limit::of(LIMIT), cursor: None };
         for it in nouns::objects::list(server.clone(), asked).await?.items {
             let label = format!("{class}/{}", it.name);
-            hits.push(Hit::new("object", label, object_path(&class, &it.name)));
+            hits.push(Hit::new("object", label, object_path(class, &it.name)));
         }
     }
     Ok(hits)
 }
 
 /// Runs whose ids have this prefix.
-async fn found_runs(server: &Arc<Server>, text: &str) -> Result<Vec<Hit>, Problem> {
+async fn found_runs(
+    server: &Arc<Server>,
+    workflows: &[String],
+    text: &str,
+) -> Result<Vec<Hit>, Problem> {
     let mut hits = Vec::new();
-    for (workflow, _) in server.runtime.runs().workflows().take(NAMES_MAX) {
-        let (prefix, limit) = (Some(text.to_owned()), Limit::of(LIMIT));
-        let asked = ListRuns { workflow: workflow.into(), prefix, limit, ..ListRuns::default() };
-        let page = nouns::runs::list(server.clone(), asked).await?;
-        for it in page.items {
-            let label = format!("{workflow}/{}", it.id);
-            hits.push(Hit::new("run", label, run_path(workflow, &it.id)));
+    for name in workflows.iter().take(NAMES_MAX as usize) {
+        let (workflow, prefix, limit) = (name.clone(), Some(text.to_owned()), Limit::of(LIMIT));
+        let asked = ListRuns { workflow, prefix, limit, ..ListRuns::default() };
+        for it in nouns::runs::list(server.clone(), asked).await?.items {
+            hits.push(Hit::new("run", format!("{name}/{}", it.id), run_path(name, &it.id)));
         }
     }
     Ok(hits)

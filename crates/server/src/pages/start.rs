@@ -1,6 +1,5 @@
 //! The overview: the last hour, failures, stuck work, longest waits, and facts about the program.
-//! It calls operations, except for three cheap reads that none of them has: the totals, the length
-//! of a record, and overdue messages. Every read has a limit.
+//! It calls operations. Every read has a limit.
 
 use std::{cmp::Reverse, sync::Arc, time::Duration};
 
@@ -15,13 +14,12 @@ use steadfast_api::{
     objects::{ListClasses, ObjectClass},
     queues::{ListQueues, Queue},
     rfc3339,
-    runs::{ListRuns, ShowRun},
+    runs::{ListRuns, RunHistory, ShowRun},
+    server::{OverdueMessage, Overview, ShowOverview},
     streams::{ListDead, ListStreams, Message},
 };
 use steadfast_core::workflow::{Phase, RunItem};
-use steadfast_store::{
-    Address, Clock, DueCursor, EntityKind, Health, SystemClock, Timestamp, Totals,
-};
+use steadfast_store::{Address, Clock, EntityKind, Health, SystemClock};
 use steadfast_web::{Page, Problem, Web, console::Section};
 
 use crate::{
@@ -29,7 +27,7 @@ use crate::{
     doctor::store::difference,
     history::Sample,
     listener::ConnectionInfo,
-    nouns::{objects, queues, runs, streams},
+    nouns::{objects, queues, runs, server::overview, streams},
     pages::{
         chart::{Line, chart},
         components::{
@@ -39,7 +37,7 @@ use crate::{
         links::{href_of, queue_path, run_path},
     },
     server::Server,
-    waterfall::words,
+    waterfall::words_of,
 };
 
 /// Rows per list.
@@ -60,9 +58,9 @@ pub(super) async fn start(
     connection: Option<Extension<ConnectionInfo>>,
     headers: HeaderMap,
 ) -> Result<Page, Problem> {
-    let totals = server.runtime.store().totals().await?;
+    let overview = overview(server.clone(), ShowOverview {}).await?;
     let objects = objects::classes(server.clone(), ListClasses::default()).await?.items;
-    let attention = attention(&server).await?;
+    let attention = attention(&server, &overview).await?;
     let is_empty = is_empty(&server, &objects).await?;
     let used = connection.and_then(|it| it.client.origin());
     let used = used.unwrap_or_else(|| origin(&headers));
@@ -76,7 +74,7 @@ pub(super) async fn start(
         }
         (live_every(10, &html! {
             (charts(&server))
-            (figures(totals, &objects))
+            (figures(&overview, &objects))
             (attention)
         }))
         (unserved(&server))
@@ -153,7 +151,7 @@ fn number(value: f64) -> String {
     }
 }
 
-fn figures(totals: Totals, classes: &[ObjectClass]) -> Markup {
+fn figures(totals: &Overview, classes: &[ObjectClass]) -> Markup {
     let objects: usize = classes.iter().map(|it| it.objects).sum();
     let more = if classes.iter().any(|it| it.more) { "+" } else { "" };
     let word = if objects == 1 { "object" } else { "objects" };
@@ -162,7 +160,7 @@ fn figures(totals: Totals, classes: &[ObjectClass]) -> Markup {
             (figure(Some("/streams"), totals.position, &text("commits recorded")))
             (figure(Some("/objects"), format!("{objects}{more}"), &text(word)))
             (figure(Some("/streams/pending"), totals.pending, &text("pending")))
-            (alarm("/streams/dead", totals.dead.max(0).unsigned_abs(), "dead"))
+            (alarm("/streams/dead", totals.dead, "dead"))
         }
     }
 }
@@ -236,16 +234,16 @@ fn commands(program: &str, server: &str) -> Markup {
 }
 
 /// Items that need an operator: failing, stuck, waiting longest.
-async fn attention(server: &Arc<Server>) -> Result<Markup, Problem> {
-    let now = server.runtime.store().clock().now();
+async fn attention(server: &Arc<Server>, overview: &Overview) -> Result<Markup, Problem> {
+    let workflows = &overview.workflows[..];
     let asked = ListQueues { limit: Limit::of(NAMES_MAX), ..ListQueues::default() };
     let queues = queues::list(server.clone(), asked).await?.items;
-    let failed = latest_runs(server, Phase::Errored).await?;
+    let failed = latest_runs(server, workflows, Phase::Errored).await?;
     // One more than is shown, to detect further ones.
     let asked = ListDead { limit: Limit::of(ROWS + 1), ..ListDead::default() };
     let dead = streams::dead(server.clone(), asked).await?.items;
-    let stuck = stuck(server, &queues).await?;
-    let waiting = waiting(server, &queues, now).await?;
+    let stuck = stuck(server, workflows, &queues).await?;
+    let waiting = waiting(server, &queues, &overview.overdue);
     Ok(html! {
         section.columns.three {
             (failing(&failed, &dead))
@@ -284,10 +282,14 @@ fn failing(failed: &[RunItem], dead: &[Message]) -> Markup {
 }
 
 /// The latest runs of all workflows with one status.
-async fn latest_runs(server: &Arc<Server>, status: Phase) -> Result<Vec<RunItem>, Problem> {
+async fn latest_runs(
+    server: &Arc<Server>,
+    workflows: &[String],
+    status: Phase,
+) -> Result<Vec<RunItem>, Problem> {
     let mut found = Vec::new();
-    for (workflow, _) in server.runtime.runs().workflows().take(NAMES_MAX as usize) {
-        let (workflow, limit) = (workflow.to_owned(), Limit::of(ROWS));
+    for workflow in workflows.iter().take(NAMES_MAX as usize) {
+        let (workflow, limit) = (workflow.clone(), Limit::of(ROWS));
         let asked = ListRuns { workflow, status: Some(status), limit, ..ListRuns::default() };
         found.extend(runs::list(server.clone(), asked).await?.items);
     }
@@ -296,9 +298,13 @@ async fn latest_runs(server: &Arc<Server>, status: Phase) -> Result<Vec<RunItem>
     Ok(found)
 }
 
-async fn stuck(server: &Arc<Server>, all: &[Queue]) -> Result<Vec<(Markup, Markup)>, Problem> {
+async fn stuck(
+    server: &Arc<Server>,
+    workflows: &[String],
+    all: &[Queue],
+) -> Result<Vec<(Markup, Markup)>, Problem> {
     let mut stuck = Vec::new();
-    for it in latest_runs(server, Phase::Paused).await? {
+    for it in latest_runs(server, workflows, Phase::Paused).await? {
         let label = format!("{}/{}", it.workflow, it.id);
         let href = run_path(&it.workflow, &it.id);
         stuck.push((link(href, label), text(pause_reason(server, &it).await)));
@@ -318,12 +324,10 @@ async fn stuck(server: &Arc<Server>, all: &[Queue]) -> Result<Vec<(Markup, Marku
 
 /// The reason why a run is paused, if its record is short enough to read here.
 async fn pause_reason(server: &Arc<Server>, run: &RunItem) -> String {
-    let address = Address::new(EntityKind::Run, &run.workflow, &run.id);
-    let version = match address {
-        Ok(address) => server.runtime.store().version(address.id()).await.unwrap_or(i64::MAX),
-        Err(_) => i64::MAX,
-    };
-    if ENTRIES_MAX < version {
+    let (workflow, id) = (run.workflow.clone(), run.id.clone());
+    let (cursor, limit) = (Some(ENTRIES_MAX.to_string()), Limit::of(1));
+    let behind = runs::history(server.clone(), RunHistory { workflow, id, limit, cursor }).await;
+    if !behind.is_ok_and(|it| it.items.is_empty()) {
         return "paused".into();
     }
     let asked = ShowRun { workflow: run.workflow.clone(), id: run.id.clone(), wait: None };
@@ -333,27 +337,19 @@ async fn pause_reason(server: &Arc<Server>, run: &RunItem) -> String {
 }
 
 /// Overdue messages, and the oldest messages of queues.
-async fn waiting(
-    server: &Server,
-    all: &[Queue],
-    now: Timestamp,
-) -> Result<Vec<(Markup, Markup)>, Problem> {
-    let store = server.runtime.store();
-    let overdue = store.due(DueCursor::START, ROWS as usize).await?;
-    let targets: Vec<_> = overdue.iter().map(|it| it.target).collect();
-    let addresses = store.addresses(&targets).await?;
+fn waiting(server: &Server, all: &[Queue], overdue: &[OverdueMessage]) -> Vec<(Markup, Markup)> {
     let oldest = |it: &Queue| {
         let link = link(queue_path(&it.name), format!("queue {}", it.name));
-        Some((Duration::from_millis(it.oldest_age_ms?), link))
+        Some((it.oldest_age_ms?, link))
     };
-    let mut waiting: Vec<(Duration, Markup)> = all.iter().filter_map(oldest).collect();
-    for it in overdue.iter().filter(|it| it.due_at < now && !it.queued) {
-        let Some(address) = addresses.get(&it.target) else { continue };
-        let label = format!("message {} for {address}", it.position);
-        waiting.push((now.since(it.due_at), link(href_of(server, address), label)));
-    }
+    let late = |it: &OverdueMessage| {
+        let address: Address = it.target.parse().ok()?;
+        let label = format!("message {} for {address}", it.message);
+        Some((it.overdue_ms, link(href_of(server, &address), label)))
+    };
+    let waiting = all.iter().filter_map(oldest).chain(overdue.iter().filter_map(late));
+    let mut waiting: Vec<(u64, Markup)> = waiting.collect();
     waiting.sort_by_key(|it| Reverse(it.0));
     waiting.truncate(ROWS as usize);
-    let age = |it: Duration| text(words(i64::try_from(it.as_millis()).unwrap_or(i64::MAX)));
-    Ok(waiting.into_iter().map(|(it, link)| (link, age(it))).collect())
+    waiting.into_iter().map(|(age, link)| (link, text(words_of(age)))).collect()
 }

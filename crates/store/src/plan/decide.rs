@@ -15,7 +15,9 @@ pub(crate) fn plan<'a>(
     commits: impl IntoIterator<Item = &'a Commit>,
 ) -> Plan {
     let mut batch = Batch::new(facts, time);
-    let answers = commits.into_iter().map(|commit| batch.decide(commit)).collect();
+    let decide = |commit: &Commit| (batch.decide(commit), commit.is_exclusive());
+    let (answers, exclusive): (Vec<_>, Vec<bool>) = commits.into_iter().map(decide).unzip();
+    debug_assert!(exclusive.len() < 2 || !exclusive.contains(&true), "a sweep is alone");
     batch.finish(answers)
 }
 

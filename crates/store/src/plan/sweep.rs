@@ -11,6 +11,7 @@ impl Batch {
         let found = messages.len() + listed.len() + keys.len();
         self.receipt.more = found == sweep.list.page();
         self.draft.swept = messages.last().copied();
+        self.facts.swept = self.draft.swept.unwrap_or(self.facts.swept);
         messages.into_iter().for_each(|it| self.forget(it));
         for row in listed {
             let is_done = match row.list {

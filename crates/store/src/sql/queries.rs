@@ -302,7 +302,7 @@ pub(super) fn key_name(row: &mut RowReader<'_>) -> Result<KeyName, StoreError> {
 /// The next messages that the sweep has not processed. Times ascend with positions.
 pub(super) const SWEEP: &str = "SELECT found.position FROM (SELECT position, created_at \
      FROM message WHERE position > (SELECT swept FROM counter) ORDER BY position LIMIT ?2) \
-     AS found WHERE found.created_at < ?1";
+     AS found WHERE found.created_at < ?1 ORDER BY found.position";
 
 pub(super) const TOTALS: &str = "SELECT position, pending, dead FROM counter WHERE id = 1";
 

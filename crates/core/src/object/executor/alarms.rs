@@ -69,7 +69,7 @@ pub struct Alarm {
     /// The message that it delivers.
     pub message: String,
     /// Its period in milliseconds, if it is repeated.
-    #[serde(rename = "everyMs", with = "body::optional_millis")]
+    #[serde(rename = "everyMs", default, with = "body::optional_millis")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>))]
     pub every: Option<Duration>,
     /// How missed times are handled: once, each or skip.

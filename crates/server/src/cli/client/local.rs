@@ -46,17 +46,17 @@ impl Local {
             }
         };
         let location = Location::Folder(folder);
-        let server = runtime.block_on(async {
+        let mut server = runtime.block_on(async {
             // The permissions of the folder decide who may open it.
             let policy = Policy::HostDecides;
             let server = Server::prepare(app, store.clone(), location, policy).await;
-            match &server {
-                Ok(server) if read_only => _ = server.is_read_only.set(()),
-                Ok(_) => {}
-                Err(_) => store.close().await,
+            if server.is_err() {
+                store.close().await;
             }
             server
         })?;
+        server.is_read_only = read_only;
+        let server = Arc::new(server);
         Ok(Self { routes: app::router(server.clone())?, server })
     }
 
@@ -68,11 +68,11 @@ impl Local {
             let location = Location::Folder("memory".into());
             app::claim_routes(&mut app);
             let app = app.blobs(Arc::new(MemoryBlobs::default())).seal(Seal::random()?);
-            let server = Server::prepare(app, store, location, Policy::HostDecides).await?;
+            let mut server = Server::prepare(app, store, location, Policy::HostDecides).await?;
             // Verbs of a program send requests to its own server at the default address.
-            let _ = server.address.set(SocketAddr::from(([127, 0, 0, 1], PORT)));
+            server.address = Some(SocketAddr::from(([127, 0, 0, 1], PORT)));
             server.runtime.work().await?;
-            Ok::<Arc<Server>, Failure>(server)
+            Ok::<Arc<Server>, Failure>(Arc::new(server))
         })?;
         Ok(Self { routes: app::router(server.clone())?, server })
     }

@@ -186,15 +186,15 @@ async fn refusals_of_one_network_share_a_budget_and_displace_no_change() {
         tokio::time::resume();
     };
     // A client has all addresses of an IPv6 network. One record has the number of the others.
-    let lost = |_| u64::from(server.rates().record_refusal(None, "2001:db8::").is_none());
+    let lost = |_| u64::from(server.rates.record_refusal(None, "2001:db8::").is_none());
     let lost: u64 = (0..60).map(lost).sum();
     wait().await;
     assert_eq!(log_in("2001:db8::7").await, 401);
     assert_eq!(records().await[0].repeated, Some(lost));
     // Nothing is left for refusals. A change is recorded.
     for it in 0..1_000 {
-        server.rates().record_refusal(None, &it.to_string());
-        server.rates().record_refusal(Some(&it.to_string()), "");
+        server.rates.record_refusal(None, &it.to_string());
+        server.rates.record_refusal(Some(&it.to_string()), "");
     }
     for _ in 0..3 {
         assert_eq!(log_in("203.0.113.9").await, 401);
@@ -210,8 +210,9 @@ async fn refusals_of_one_network_share_a_budget_and_displace_no_change() {
 #[tokio::test]
 async fn a_new_token_is_answered_although_that_of_the_machine_cannot_be_written() {
     let (program, data) = (App::new("host").test().await.unwrap(), tempfile::tempdir().unwrap());
-    let server = Arc::new(Server::new((*program).clone(), Location::Host, Policy::Loopback));
-    server.data.set(data.path().to_owned()).unwrap();
+    let mut server = Server::new((*program).clone(), Location::Host, Policy::Loopback);
+    server.data = Some(data.path().to_owned());
+    let server = Arc::new(server);
     let site = app::router(server.clone()).unwrap();
     let obstacle = data.path().join("admin.token.part");
     std::fs::create_dir(&obstacle).unwrap();

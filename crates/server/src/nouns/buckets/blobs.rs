@@ -9,16 +9,14 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use futures_util::{Stream, StreamExt, stream};
+use futures_util::{Stream, StreamExt};
 use serde::Deserialize;
 use steadfast_api::{
     Code,
     buckets::{Blob, DeletedBlob},
 };
-use steadfast_bucket::{
-    BlobKey, BlobReader, BucketError, BucketName, ExpectedContent, GetOptions, PutOptions,
-};
-use steadfast_web::{Params, Problem};
+use steadfast_bucket::{BlobKey, BucketError, BucketName, ExpectedContent, GetOptions, PutOptions};
+use steadfast_web::{Params, Problem, blob_response};
 use utoipa::IntoParams;
 
 use crate::{nouns::buckets::headers, server::Server};
@@ -58,7 +56,6 @@ pub(crate) fn names(bucket: &str, key: &str) -> Result<(BucketName, BlobKey), Bu
 ///
 /// Headers that begin with `x-blob-meta-` are user metadata.
 #[utoipa::path(put, path = "/v1/buckets/{bucket}/objects/{*key}", tag = "buckets",
-    extensions(("x-needs-role" = json!("member"))),
     params(
         ("bucket" = String, Path, description = "The bucket"),
         ("key" = String, Path, description = "1 to 1,024 bytes; slashes need no escape"),
@@ -117,7 +114,6 @@ pub(crate) async fn write<E: std::fmt::Display>(
 /// Read a blob, or a range of its bytes. A blob that is replaced or deleted meanwhile is still read
 /// to its end.
 #[utoipa::path(get, path = "/v1/buckets/{bucket}/objects/{*key}", tag = "buckets",
-    extensions(("x-needs-role" = json!("viewer"))),
     params(
         ("bucket" = String, Path, description = "The bucket"),
         ("key" = String, Path, description = "The key"),
@@ -151,29 +147,10 @@ pub(crate) async fn get(
         }
         Err(error) => return Err(error.into()),
     };
-    let mut headers = headers::of_blob(&reading.blob, view.inline.is_some())?;
-    let bytes = reading.range.clone();
-    headers.insert(header::CONTENT_LENGTH, (bytes.end - bytes.start).into());
-    let status = match range {
-        None => StatusCode::OK,
-        Some(_) => {
-            let part = format!("bytes {}-{}/{}", bytes.start, bytes.end - 1, reading.blob.size);
-            headers.extend(part.parse().ok().map(|it| (header::CONTENT_RANGE, it)));
-            StatusCode::PARTIAL_CONTENT
-        }
-    };
-    Ok((status, headers, Body::from_stream(pieces(reading))).into_response())
-}
-
-/// Streams the bytes.
-fn pieces(reading: BlobReader) -> impl Stream<Item = Result<axum::body::Bytes, BucketError>> {
-    stream::try_unfold(reading, async |mut reading| {
-        let next = reading.next().await.inspect_err(|error| {
-            let key = reading.blob.key.as_str();
-            tracing::error!(key, error = %error, "response of a blob is incomplete");
-        })?;
-        Ok(next.map(|it| (it, reading)))
-    })
+    let headers = headers::of_blob(&reading.blob, view.inline.is_some())?;
+    let mut response = blob_response(reading, range.is_some());
+    response.headers_mut().extend(headers);
+    Ok(response)
 }
 
 fn not_modified(etag: &str) -> Response {
@@ -182,7 +159,6 @@ fn not_modified(etag: &str) -> Response {
 
 /// Read the headers of a blob.
 #[utoipa::path(head, path = "/v1/buckets/{bucket}/objects/{*key}", tag = "buckets",
-    extensions(("x-needs-role" = json!("viewer"))),
     params(
         ("bucket" = String, Path, description = "The bucket"),
         ("key" = String, Path, description = "The key"),
@@ -213,7 +189,6 @@ pub(crate) async fn head(
 
 /// Delete a blob. The deletion has the next number in the sequence of its key.
 #[utoipa::path(delete, path = "/v1/buckets/{bucket}/objects/{*key}", tag = "buckets",
-    extensions(("x-needs-role" = json!("operator"))),
     params(
         ("bucket" = String, Path, description = "The bucket"),
         ("key" = String, Path, description = "The key"),

@@ -14,7 +14,7 @@ use crate::{
     args::AskArgs,
     cli::{
         client::Client,
-        output::{print, print_json, try_print},
+        output::{bar, print, print_json, try_print},
     },
     failure::Failure,
 };
@@ -215,9 +215,6 @@ fn is_path(text: &str) -> bool {
     !text.contains('/') || ["/", "./", "../"].iter().any(|it| text.starts_with(it))
 }
 
-/// Columns of the bar.
-const WIDTH: u64 = 40;
-
 /// Counts and shows copied bytes.
 #[derive(Debug)]
 pub(crate) struct Meter {
@@ -258,9 +255,7 @@ impl Meter {
 
 /// One line of progress.
 fn line(done: u64, total: u64) -> String {
-    let filled = (done.min(total) * WIDTH).checked_div(total).unwrap_or(WIDTH);
-    let (full, rest) = ("=".repeat(filled as usize), ".".repeat((WIDTH - filled) as usize));
-    format!("|{full}{rest}| {} of {}", megabytes(done), megabytes(total))
+    format!("{} {} of {}", bar(done, total), megabytes(done), megabytes(total))
 }
 
 /// Formats a size for people.

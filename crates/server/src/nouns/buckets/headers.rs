@@ -3,7 +3,7 @@
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use steadfast_bucket::{Attributes, Blob, ByteRange, Condition, Match};
 use steadfast_store::Timestamp;
-use steadfast_web::{Problem, escaped};
+use steadfast_web::{Problem, byte_range, escaped};
 
 /// Prefix of the headers with user metadata.
 const METADATA: &str = "x-blob-meta-";
@@ -61,25 +61,12 @@ fn time(text: &str) -> Option<Timestamp> {
     Timestamp::from_http_date(text)
 }
 
-/// The requested range. Unknown units, several ranges and a range with `If-Range` are ignored.
+/// The requested range. A range with `If-Range` is ignored.
 pub(crate) fn range(headers: &HeaderMap) -> Option<ByteRange> {
     if headers.contains_key(header::IF_RANGE) {
         return None;
     }
-    let text = text(headers, &header::RANGE)?;
-    let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;
-    let number = |it: &str| {
-        let digits = !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit());
-        digits.then(|| it.parse().unwrap_or(u64::MAX))
-    };
-    match (first.is_empty(), last.is_empty()) {
-        (true, _) => number(last).map(ByteRange::Last),
-        (false, true) => number(first).map(ByteRange::From),
-        (false, false) => {
-            let (first, last) = (number(first)?, number(last)?);
-            (first <= last).then_some(ByteRange::Between(first, last))
-        }
-    }
+    byte_range(&text(headers, &header::RANGE)?)
 }
 
 /// The declared length in bytes.

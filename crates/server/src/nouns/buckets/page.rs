@@ -28,16 +28,19 @@ use steadfast_web::{
 
 use crate::{
     list::Columns,
-    nouns::buckets::{
-        self as api,
-        blobs::{names, write},
-        page::rules::{lifecycle_card, rules_card},
+    nouns::{
+        buckets::{
+            self as api,
+            blobs::{names, write},
+            page::rules::{lifecycle_card, rules_card},
+        },
+        streams::page::delivery_badge,
     },
     pages::{
         BUCKETS,
         components::{
-            Tone, badge, column, command, confirm, empty, heading_of, link, live, live_page,
-            number, optional, pager, table, text, time, times,
+            column, command, confirm, empty, heading_of, link, live, live_page, number, optional,
+            pager, table, text, time, times,
         },
         forms::Fields,
         links::{bucket_path, queue_path},
@@ -115,13 +118,10 @@ pub(crate) async fn list(
                 title="3 to 63 lowercase letters, digits, - or .";
             button.button { "Create" }
         }
-        @if page.items.is_empty() {
-            (empty("No bucket", &command(
-                "Create one here, with an S3 client, or:",
-                "steadfast buckets create BUCKET",
-            )))
-        } @else { (columns().table(&page.items)) }
-        (pager("/buckets", "", page.next.as_deref()))
+        (columns().page(&page, &empty("No bucket", &command(
+            "Create one here, with an S3 client, or:",
+            "steadfast buckets create BUCKET",
+        )), "/buckets", ""))
     };
     Ok(console("Buckets", Section::Buckets, content))
 }
@@ -338,7 +338,7 @@ fn event_table(bucket: &str, events: &[BucketEvent], has_rules: bool) -> Markup 
         };
         let message = html! {
             div {
-                @if let Some(state) = it.state { (badge(tone(state), state.name())) " " }
+                @if let Some(state) = it.state { (delivery_badge(state)) " " }
                 a.quiet href={ "/v1/messages/" (it.message_id) }
                     title={ "Message " (it.message_id) " as JSON" } { "#" (it.message_id) }
             }
@@ -378,15 +378,6 @@ fn queue_of(it: &BucketEvent) -> String {
         Some(DeliveryState::InFlight) => format!("{path}?state=in-flight"),
         Some(DeliveryState::Dead) => format!("{path}?state=dead"),
         Some(DeliveryState::Done | DeliveryState::Cancelled) | None => path,
-    }
-}
-
-fn tone(state: DeliveryState) -> Tone {
-    match state {
-        DeliveryState::Done => Tone::Good,
-        DeliveryState::Dead => Tone::Bad,
-        DeliveryState::Pending | DeliveryState::InFlight => Tone::Waiting,
-        DeliveryState::Cancelled => Tone::Quiet,
     }
 }
 

@@ -7,7 +7,7 @@ use axum::{
         FromRequestParts, Path, Query, Request, State,
         ws::{WebSocketUpgrade, rejection::WebSocketUpgradeRejection},
     },
-    http::{Extensions, HeaderMap, header},
+    http::{Extensions, HeaderMap},
     response::{IntoResponse, Response},
 };
 use steadfast_api::Code;
@@ -17,7 +17,7 @@ use steadfast_web::{Connect, Problem};
 
 use crate::{
     access::Admission,
-    facts::RequestId,
+    facts::{RequestId, accepts},
     listener::{ConnectionInfo, ConnectionSlot},
     live::{
         TEXT_BYTES_MAX, events,
@@ -49,7 +49,6 @@ const READ_BYTES: usize = 4 << 10;
 /// The object accepts or refuses in a turn; its messages arrive when they are durable. Query
 /// parameters are for the object; `after` is the last number seen: events continue after it.
 #[utoipa::path(get, path = "/v1/objects/{class}/{name}/connect", tag = "objects",
-    extensions(("x-needs-role" = json!("member"))),
     params(
         ("class" = String, Path, description = "A class that accepts connections"),
         ("name" = String, Path, description = "The object"),
@@ -90,7 +89,7 @@ pub(crate) async fn connect_to(
     let arrival = arrival(query, request.headers())?.by(caller);
     let access_ended = access_ended(server, request.extensions())?;
     let id = request.extensions().get().map_or("", RequestId::as_str).to_owned();
-    let wants_events = accepts_events(request.headers());
+    let wants_events = accepts(request.headers(), "text/event-stream");
     let (mut parts, _) = request.into_parts();
     let upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection> =
         WebSocketUpgrade::from_request_parts(&mut parts, server).await;
@@ -102,7 +101,7 @@ pub(crate) async fn connect_to(
             // Each text is a request of the token.
             let of_rates = server.clone();
             let check_rate = Box::new(move || {
-                token.as_ref().map_or(Ok(()), |token| of_rates.rates().check(token))
+                token.as_ref().map_or(Ok(()), |token| of_rates.rates.check(token))
             });
             let upgrade = upgrade
                 .read_buffer_size(READ_BYTES)
@@ -158,11 +157,6 @@ fn arrival(query: Vec<(String, String)>, headers: &HeaderMap) -> Result<ConnectP
         Ok(None) => Ok(arrival),
         Err(_) => Err(Problem::of(Code::BadRequest, "`after` must be the last number seen")),
     }
-}
-
-fn accepts_events(headers: &HeaderMap) -> bool {
-    let accept = headers.get(header::ACCEPT).and_then(|it| it.to_str().ok());
-    accept.is_some_and(|it| it.contains("text/event-stream"))
 }
 
 /// Connects as the routes of objects do.

@@ -36,8 +36,7 @@ use crate::{
     pages::{
         SQL,
         components::{
-            Tone, badge, command, empty, heading_of, link, live, live_page, optional, pager, text,
-            time,
+            Tone, badge, command, empty, heading_of, link, live, live_page, optional, text, time,
         },
         links::object_path,
     },
@@ -95,10 +94,9 @@ pub(crate) async fn classes(
             a href="/v1/objects" { "JSON" }
         }
         (live(busy, &html! {
-            @if page.items.is_empty() {
-                (empty("No class", &html! { p { "This program serves no objects." } }))
-            } @else { (class_columns().table(&page.items)) }
-            (pager("/objects", "", page.next.as_deref()))
+            (class_columns().page(&page, &empty("No class", &html! {
+                p { "This program serves no objects." }
+            }), "/objects", ""))
         }))
     };
     Ok(live_page("Objects", Section::Objects, content))
@@ -141,9 +139,7 @@ pub(crate) async fn objects(
             a href={ "/v1" (path) "?" (filter) } { "JSON" }
         }
         (live(true, &html! {
-            @if list.items.is_empty() { (none(&class, prefix)) }
-            @else { (columns().table(&list.items)) }
-            (pager(&path, &filter, list.next.as_deref()))
+            (columns().page(&list, &none(&class, prefix), &path, &filter))
         }))
     };
     Ok(live_page(&class, Section::Objects, content))

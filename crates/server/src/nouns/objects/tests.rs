@@ -105,7 +105,8 @@ async fn router() -> Router {
     let app = app.object(Rascal).object_options(options);
     let app = app.blobs(Arc::new(MemoryBlobs::default()));
     let location = Location::Folder("memory".into());
-    app::router(Server::prepare(app, store, location, Policy::Loopback).await.unwrap()).unwrap()
+    let server = Server::prepare(app, store, location, Policy::Loopback).await.unwrap();
+    app::router(Arc::new(server)).unwrap()
 }
 
 async fn call(router: &Router, message: &str, body: &Value) -> (u16, Value) {

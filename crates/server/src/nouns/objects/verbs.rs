@@ -5,8 +5,8 @@ use std::{fs::OpenOptions, io::Write, path::PathBuf};
 use clap::Args;
 use serde_json::{Map, Value};
 use steadfast_api::{
-    Operation, Page,
-    objects::{ListTurns, ObjectDetail, ObjectEntry, ShowObject, ShowTurn, SqlRows, TurnDetail},
+    Operation,
+    objects::{ListTurns, ObjectDetail, ShowObject, ShowTurn, SqlRows, TurnDetail},
     rfc3339,
 };
 
@@ -20,18 +20,9 @@ use crate::{
     failure::Failure,
     nouns::objects::{
         file_name,
-        page::{
-            alarm_columns, columns, connection_columns, table_columns, turns::turn_columns, yes,
-        },
+        page::{alarm_columns, connection_columns, table_columns, turns::turn_columns, yes},
     },
 };
-
-pub(super) fn list(page: &Page<ObjectEntry>) -> String {
-    if page.items.is_empty() {
-        return "no objects; the first call that changes an object creates it\n".into();
-    }
-    columns().write(&page.items)
-}
 
 pub(super) fn rows(found: &SqlRows) -> String {
     let headings: Vec<&str> = found.columns.iter().map(String::as_str).collect();
@@ -102,11 +93,10 @@ pub(super) fn turns(client: &Client, args: TurnsArgs, ask: &AskArgs) -> Result<(
     match turn {
         Some(turn) => {
             let it = ShowTurn { class: turns.class, name: turns.name, turn };
-            answer(client, &it, ask.json, |_, turn| changes(turn))
+            answer(client, &it, ask.json, &|_, turn| changes(turn))
         }
-        None => answer(client, &turns, ask.json, |_, page| match page.items.is_empty() {
-            true => "no turns are stored\n".into(),
-            false => turn_columns("").write(&page.items),
+        None => answer(client, &turns, ask.json, &|_, page| {
+            turn_columns("").list(&page.items, "no turns are stored\n")
         }),
     }
 }

@@ -34,7 +34,7 @@ use crate::{
     },
     path,
     server::Server,
-    waterfall::words,
+    waterfall::{words, words_of},
 };
 
 /// Maximum characters of a body on a page; a link shows the rest.
@@ -62,7 +62,7 @@ fn status(queue: &Queue) -> Markup {
 }
 
 fn age(queue: &Queue) -> Option<String> {
-    queue.oldest_age_ms.map(|it| words(i64::try_from(it).unwrap_or(i64::MAX)))
+    queue.oldest_age_ms.map(words_of)
 }
 
 /// Messages per second.
@@ -222,29 +222,38 @@ fn charts(view: &Queue) -> Markup {
     }
 }
 
-fn rates(view: &Queue) -> Markup {
+/// The rates of a queue with their names, per second.
+pub(crate) fn named_rates(view: &Queue) -> [(&'static str, f64); 5] {
     let rates = &view.rates;
-    let rates = [
+    [
         ("sent", rates.sent),
         ("delivered", rates.delivered),
         ("done", rates.done),
         ("retried", rates.retried),
         ("dead", rates.dead),
-    ];
+    ]
+}
+
+/// The settings of a queue with their names; `None` if one is not set.
+pub(crate) fn named_settings(view: &Queue) -> Vec<(String, Option<String>)> {
+    let settings = serde_json::to_value(&view.settings).unwrap_or_default();
+    let text = |it: &Value| it.as_str().map_or_else(|| it.to_string(), str::to_owned);
+    let named = |(name, it): (&String, &Value)| (name.clone(), (!it.is_null()).then(|| text(it)));
+    settings.as_object().into_iter().flatten().map(named).collect()
+}
+
+fn rates(view: &Queue) -> Markup {
     let line = |(word, it): (&'static str, f64)| {
         (text(word), html! { (rate(it)) @if it != 0.0 { " per second" } })
     };
-    card("Last minute", &lines(rates.map(line)))
+    card("Last minute", &lines(named_rates(view).map(line)))
 }
 
 fn settings(view: &Queue) -> Markup {
-    let settings = serde_json::to_value(&view.settings).unwrap_or_default();
-    let line = |(name, value): (&String, &Value)| {
-        let value = value.as_str().map_or_else(|| value.to_string(), Into::into);
-        let value = if value == "null" { "–".into() } else { value };
-        (html! { code { (name) } }, text(value))
+    let line = |(name, value): (String, Option<String>)| {
+        (html! { code { (name) } }, text(value.unwrap_or("–".into())))
     };
-    card("Settings", &lines(settings.as_object().into_iter().flatten().map(line)))
+    card("Settings", &lines(named_settings(view).into_iter().map(line)))
 }
 
 fn messages(view: &Queue, page: &List<QueueMessage>, state: MessageState, limit: Limit) -> Markup {
@@ -351,7 +360,7 @@ fn dead_letter_actions(it: &QueueMessage, path: &str) -> Markup {
     html! {
         div.mend {
             form method="post" action={ (path) "/redrive" } {
-                (hidden("state", it.state.name())) (hidden("id", &it.id.to_string()))
+                (hidden("state", it.state.name())) (hidden("id", it.id))
                 button.button { "Redrive" }
             }
             details data-key={ "edit " (it.id) } {

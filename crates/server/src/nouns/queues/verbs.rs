@@ -14,23 +14,12 @@ use crate::{
     args::AskArgs,
     cli::{
         client::Client,
-        output::{Table, or_dash, print, print_json, try_print},
+        output::{Table, bar, or_dash, print, print_json, try_print},
     },
     failure::Failure,
-    nouns::queues::page::{attempts, columns, message_columns, short, state},
-    waterfall::words,
+    nouns::queues::page::{attempts, named_rates, named_settings, short, state},
+    waterfall::words_of,
 };
-
-pub(super) fn list(page: &Page<Queue>) -> String {
-    if page.items.is_empty() {
-        return "no queues; create one with `steadfast queues send`\n".into();
-    }
-    columns().write(&page.items)
-}
-
-fn time(ms: u64) -> String {
-    words(i64::try_from(ms).unwrap_or(i64::MAX))
-}
 
 pub(super) fn show(it: &Queue) -> String {
     let mut table = Table::new(&["queue", &it.name]);
@@ -40,30 +29,14 @@ pub(super) fn show(it: &Queue) -> String {
     let parts = format!("{ready} ready, {delayed} delayed, {} in flight", it.in_flight);
     fact("depth", format!("{} ({parts})", it.depth));
     fact("dead", it.dead.to_string());
-    fact("oldest", it.oldest_age_ms.map_or("-".into(), time));
-    let rates = &it.rates;
-    for (name, rate) in [
-        ("sent/s", rates.sent),
-        ("delivered/s", rates.delivered),
-        ("done/s", rates.done),
-        ("retried/s", rates.retried),
-        ("dead/s", rates.dead),
-    ] {
-        fact(name, format!("{rate:.1}"));
+    fact("oldest", it.oldest_age_ms.map_or("-".into(), words_of));
+    for (name, rate) in named_rates(it) {
+        fact(&format!("{name}/s"), format!("{rate:.1}"));
     }
-    let settings = serde_json::to_value(&it.settings).unwrap_or_default();
-    for (name, value) in settings.as_object().into_iter().flatten() {
-        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        fact(name, if value.is_null() { "-".into() } else { text });
+    for (name, value) in named_settings(it) {
+        fact(&name, or_dash(value.as_deref()));
     }
     table.write()
-}
-
-pub(super) fn peek(it: &PeekQueue, page: &Page<QueueMessage>) -> String {
-    if page.items.is_empty() {
-        return format!("queue {} has no {} messages\n", it.queue, it.state.name());
-    }
-    message_columns("").write(&page.items)
 }
 
 pub(super) fn control(it: &Queue) -> String {
@@ -165,7 +138,7 @@ fn watched_redrive(client: &Client, args: &RedriveQueue) -> Result<String, Failu
         while !request.is_finished() {
             // A failed read is retried.
             let done = held().map_or(0, |now| before.saturating_sub(now));
-            try_print(&format!("\r{}", bar(done, matched)))?;
+            try_print(&format!("\r{}", progress(done, matched)))?;
             std::thread::park_timeout(std::time::Duration::from_millis(150));
         }
         try_print("\r\x1b[K")?;
@@ -174,12 +147,8 @@ fn watched_redrive(client: &Client, args: &RedriveQueue) -> Result<String, Failu
 }
 
 /// One line of progress.
-fn bar(done: u64, total: u64) -> String {
-    const WIDTH: u64 = 40;
-    let done = done.min(total);
-    let filled = (done * WIDTH).checked_div(total).unwrap_or(WIDTH);
-    let (full, rest) = ("=".repeat(filled as usize), ".".repeat((WIDTH - filled) as usize));
-    format!("|{full}{rest}| {done} of {total} moved")
+fn progress(done: u64, total: u64) -> String {
+    format!("{} {} of {total} moved", bar(done, total), done.min(total))
 }
 
 fn moved(done: &Redriven, args: &RedriveQueue) -> String {
@@ -193,7 +162,7 @@ fn moved(done: &Redriven, args: &RedriveQueue) -> String {
     }
     let lasts = match done.lasts_ms {
         0 => String::new(),
-        ms => format!("; the last is due in {}", time(ms)),
+        ms => format!("; the last is due in {}", words_of(ms)),
     };
     let left = match done.matched.saturating_sub(done.moved) {
         0 => String::new(),
@@ -208,9 +177,9 @@ mod tests {
 
     #[test]
     fn a_progress_bar_fills_and_keeps_its_width() {
-        assert_eq!(bar(0, 8), format!("|{}| 0 of 8 moved", ".".repeat(40)));
-        assert_eq!(bar(2, 8), format!("|{}{}| 2 of 8 moved", "=".repeat(10), ".".repeat(30)));
-        assert_eq!(bar(9, 8), format!("|{}| 8 of 8 moved", "=".repeat(40)));
-        assert_eq!(bar(0, 0), format!("|{}| 0 of 0 moved", "=".repeat(40)));
+        assert_eq!(progress(0, 8), format!("|{}| 0 of 8 moved", ".".repeat(40)));
+        assert_eq!(progress(2, 8), format!("|{}{}| 2 of 8 moved", "=".repeat(10), ".".repeat(30)));
+        assert_eq!(progress(9, 8), format!("|{}| 8 of 8 moved", "=".repeat(40)));
+        assert_eq!(progress(0, 0), format!("|{}| 0 of 0 moved", "=".repeat(40)));
     }
 }

@@ -124,9 +124,7 @@ pub(crate) async fn runs(
         (search(&path, &params))
         p.lead { "Newest first. · " a href={ "/v1" (path) "/runs?" (filters) } { "JSON" } }
         (live(busy, &html! {
-            @if page.items.is_empty() { (none(&name, !filters.is_empty())) }
-            @else { (columns().table(&page.items)) }
-            (pager(&path, &filters, page.next.as_deref()))
+            (columns().page(&page, &none(&name, !filters.is_empty()), &path, &filters))
         }))
     };
     Ok(live_page(&name, Section::Workflows, content))

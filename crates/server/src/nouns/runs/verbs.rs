@@ -6,7 +6,7 @@ use steadfast_api::{
     Operation, Page,
     runs::{ListRuns, ListWorkflows, RunHistory, ShowRun, StartRun, StartedRun},
 };
-use steadfast_core::workflow::{HistoryEntry, Phase, RunItem, RunView, StepStatus, StepView};
+use steadfast_core::workflow::{HistoryEntry, Phase, RunView, StepStatus, StepView};
 use steadfast_store::{Clock, SystemClock};
 
 use crate::{
@@ -32,18 +32,13 @@ pub(super) fn list(client: &Client, it: ListRuns, ask: &AskArgs) -> Result<(), F
         return Err(Failure::new("name the workflow whose runs are filtered"));
     }
     match it.workflow.is_empty() {
-        true => answer(client, &ListWorkflows {}, ask.json, |_, page| {
+        true => answer(client, &ListWorkflows {}, ask.json, &|_, page| {
             workflow_columns().write(&page.items)
         }),
-        false => answer(client, &it, ask.json, |_, page| runs(page)),
+        false => answer(client, &it, ask.json, &|_, page| {
+            columns().list(&page.items, "no runs; start one with `steadfast runs start`\n")
+        }),
     }
-}
-
-fn runs(page: &Page<RunItem>) -> String {
-    if page.items.is_empty() {
-        return "no runs; start one with `steadfast runs start`\n".into();
-    }
-    columns().write(&page.items)
 }
 
 pub(super) fn start(client: &Client, run: StartRun, ask: &AskArgs) -> Result<(), Failure> {

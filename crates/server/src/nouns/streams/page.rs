@@ -11,7 +11,7 @@ use steadfast_api::{
     DeliveryState,
     streams::{ListDead, ListPending, ListStreams, Message, ReviveMessage, ShowStream, Stream},
 };
-use steadfast_store::EntityKind;
+use steadfast_store::{Address, EntityKind};
 use steadfast_web::{
     Page, Params, Problem,
     console::{Section, console},
@@ -166,13 +166,12 @@ pub(crate) async fn revive(
     Path(position): Path<String>,
 ) -> Result<Redirect, Problem> {
     let message = path::position(&position)?;
-    api::revive(server.clone(), ReviveMessage { message, idempotency_key: None }).await?;
-    let message = server.runtime.store().message(message).await?;
-    let Some(stream) = message.map(|it| it.stream) else { return Ok(Redirect::to("/streams")) };
-    let address = server.runtime.store().addresses(&[stream]).await?.remove(&stream);
+    let asked = ReviveMessage { message, idempotency_key: None };
+    let message = api::revive(server.clone(), asked).await?;
     // The stream of an object or a run shows more about a message than its page.
-    let process = address.filter(|it| it.kind() == EntityKind::Process);
-    let stream = || format!("/streams/{stream}");
+    let address = message.stream.parse().ok();
+    let process = address.filter(|it: &Address| it.kind() == EntityKind::Process);
+    let stream = || format!("/streams/{}", message.stream_id());
     Ok(Redirect::to(&process.map_or_else(stream, |it| href_of(&server, &it))))
 }
 
@@ -254,17 +253,22 @@ fn content(message: &Message) -> Markup {
     }
 }
 
-fn state(message: &Message) -> Markup {
-    let Some(state) = message.state else { return html! {} };
+/// The state of a delivery.
+pub(crate) fn delivery_badge(state: DeliveryState) -> Markup {
     let tone = match state {
         DeliveryState::Done => Tone::Good,
         DeliveryState::Dead => Tone::Bad,
         DeliveryState::Pending | DeliveryState::InFlight => Tone::Waiting,
         DeliveryState::Cancelled => Tone::Quiet,
     };
+    badge(tone, state.name())
+}
+
+fn state(message: &Message) -> Markup {
+    let Some(state) = message.state else { return html! {} };
     html! {
         div {
-            (badge(tone, state.name()))
+            (delivery_badge(state))
             @if let Some(due) = &message.due_at { div.quiet { "due " (time(due)) } }
             @if state == DeliveryState::Dead {
                 form method="post" action={ "/messages/" (message.global_position) "/revive" } {

@@ -138,7 +138,7 @@ fn actions(server: &Server, bucket: &str, key: &str) -> Markup {
     html! {
         div.actions {
             a.button href=(bytes_of(bucket, key)) { "Download" }
-            @if server.s3_address.get().is_some() {
+            @if server.s3_address.is_some() {
                 form.pair method="post" action={ (path) "/blob/link" } {
                     (hidden("key", key))
                     label.hidden for="expires" { "Lifetime of the link" }

@@ -22,7 +22,7 @@ use crate::{
         links::{bucket_path, queue_path},
     },
     server::Server,
-    waterfall::words,
+    waterfall::words_of,
 };
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
@@ -52,15 +52,14 @@ pub(crate) fn rules_card(view: &Bucket) -> Markup {
 
 pub(crate) fn lifecycle_card(view: &Bucket) -> Markup {
     let path = format!("{}/lifecycle", bucket_path(view.name.as_str()));
-    let span = |millis: u64| words(i64::try_from(millis).unwrap_or(i64::MAX));
     let rule = |it: &LifecycleRule| {
         html! {
             strong { (it.id) } " " code.address { (it.prefix) "*" }
             @if let Some(millis) = it.delete_after_ms {
-                div.quiet { "deletes blobs after " (span(millis)) }
+                div.quiet { "deletes blobs after " (words_of(millis)) }
             }
             @if let Some(millis) = it.abort_uploads_after_ms {
-                div.quiet { "aborts uploads after " (span(millis)) }
+                div.quiet { "aborts uploads after " (words_of(millis)) }
             }
         }
     };
