@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use parking_lot::Mutex;
-use steadfast_store::{Address, EntityId, Position, Recorded, Store, StoreError};
+use steadfast_store::{Address, EntityId, Position, Recorded, Store, StoreError, Version};
 
 use super::{
     Status,
@@ -22,6 +22,10 @@ const BYTES_MAX: usize = 64 << 20;
 
 /// Approximate size of one head.
 const HEAD_BYTES: usize = 512;
+
+/// The head of a shorter record is not cached: one read of all of it takes as long as one of what
+/// is new. Most runs are short, and nobody asks for them after their end.
+const SHORT: Version = 32;
 
 /// Evicts the least recently used run when the cache is full.
 #[derive(Debug)]
@@ -178,6 +182,9 @@ impl Entries {
     }
 
     fn insert(&mut self, run: EntityId, head: RunHead, fold: Option<(RunFold, usize)>) {
+        if fold.is_none() && head.version < SHORT {
+            return;
+        }
         let status = match &head.status {
             Status::Complete(output) => super::fold::bytes(output),
             Status::Errored(error) => error.to_string().len(),
@@ -251,14 +258,14 @@ mod tests {
     fn the_least_recently_used_run_is_evicted_when_the_cache_is_full() {
         let cache = cache(10_000);
         for number in 0..1_000 {
-            cache.insert(id(&number.to_string()), fold(1, 2, 2_000));
-            cache.update_head(id("0"), &fold(1, 2, 0).head);
+            cache.insert(id(&number.to_string()), fold(1, SHORT, 2_000));
+            cache.update_head(id("0"), &fold(1, SHORT, 0).head);
         }
         assert!(cache.entries.lock().bytes <= 10_000);
         assert!(cache.take(id("0")).is_some(), "it was used all the time");
         assert!(cache.take(id("999")).is_some());
         assert!(cache.take(id("990")).is_none());
-        cache.insert(id("large"), fold(1, 2, 20_000));
+        cache.insert(id("large"), fold(1, SHORT, 20_000));
         assert!(cache.cached_head(id("large")).is_some() && cache.take(id("large")).is_none());
         cache.remove(id("large"));
         (0..1_000).for_each(|it| cache.remove(id(&it.to_string())));
@@ -270,15 +277,33 @@ mod tests {
     fn the_newer_head_stays_in_whatever_order_they_come() {
         let cache = cache(BYTES_MAX);
         let run = id("one");
-        cache.update_head(run, &fold(1, 9, 0).head);
-        cache.insert(run, fold(1, 7, 0));
-        assert_eq!(cache.cached_head(run).map(|it| it.version), Some(9));
-        assert_eq!(cache.take(run).map(|it| it.head.version), Some(7));
+        cache.update_head(run, &fold(1, 90, 0).head);
+        cache.insert(run, fold(1, 70, 0));
+        assert_eq!(cache.cached_head(run).map(|it| it.version), Some(90));
+        assert_eq!(cache.take(run).map(|it| it.head.version), Some(70));
         // The next run of this id.
-        cache.insert(run, fold(50, 3, 0));
-        cache.insert(run, fold(1, 9, 0));
-        cache.update_head(run, &fold(1, 10, 0).head);
-        assert_eq!(cache.cached_head(run).map(|it| (it.first, it.version)), Some((50, 3)));
-        assert_eq!(cache.take(run).map(|it| it.head.first), Some(50));
+        cache.insert(run, fold(500, 3, 0));
+        cache.insert(run, fold(1, 90, 0));
+        cache.update_head(run, &fold(1, 100, 0).head);
+        assert_eq!(cache.cached_head(run).map(|it| (it.first, it.version)), Some((500, 3)));
+        assert_eq!(cache.take(run).map(|it| it.head.first), Some(500));
+    }
+
+    #[test]
+    fn short_runs_leave_nothing_behind() {
+        let cache = cache(BYTES_MAX);
+        let run = id("one");
+        for version in 1..SHORT {
+            cache.update_head(run, &fold(1, version, 0).head);
+        }
+        // It waits, continues, and ends.
+        cache.insert(run, fold(1, 5, 0));
+        assert!(cache.take(run).is_some());
+        let mut ended = fold(1, 6, 0);
+        ended.head.status = Status::Complete(json!(null));
+        cache.update_head(run, &ended.head);
+        cache.insert(run, ended);
+        let entries = cache.entries.lock();
+        assert_eq!((entries.bytes, entries.runs.len(), entries.by_use.len()), (0, 0, 0));
     }
 }
