@@ -121,7 +121,7 @@ impl Targets {
         let (worker, clock) = (self.worker.clone(), self.clock.clone());
         tasks.spawn(
             async move {
-                let end = admitted.run(&clock, worker.deliver(begin)).await;
+                let end = admitted.run(&clock, worker.deliver(begin).boxed()).await;
                 Ended::Delivery(position, target, end)
             }
             .boxed(),
