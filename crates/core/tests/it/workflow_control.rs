@@ -61,7 +61,7 @@ async fn a_pause_lets_the_attempt_in_flight_end_and_begins_nothing_new(lab: Lab)
     theatre.clock.advance(SECOND * 50);
     theatre.stage.open("door", 1);
     until("a is recorded and its place is free", async || {
-        results(&runs, "play", "one").await.unwrap().len() == 1 && pending().await == 0
+        results(runs, "play", "one").await.unwrap().len() == 1 && pending().await == 0
     })
     .await;
     assert_eq!(theatre.status("one").await, Status::Paused(None));
