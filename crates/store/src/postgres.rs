@@ -163,7 +163,7 @@ impl Store for PostgresStore {
     }
 
     async fn close(&self) {
-        self.queue.close();
+        drop(self.queue.close());
         self.pool.close();
         if let Some(writer) = self.writer.lock().await.take() {
             writer.join().await;

@@ -183,9 +183,11 @@ impl Store for SqliteStore {
     }
 
     async fn close(&self) {
+        // First, so that no task commits that another one could not read.
+        let queue = self.queue.close();
         // Before the writer ends: its connection must be the last one. No other can fold the log.
         self.readers.close().await;
-        self.queue.close();
+        drop(queue);
         drop(self.read_lock.lock().take());
         if let Some(writer) = self.writer.lock().await.take() {
             // A writer that panicked has nothing left to finish.

@@ -99,9 +99,10 @@ impl Queue {
         })
     }
 
-    /// Lets the writer finish the queued commits and end.
-    pub(crate) fn close(&self) {
-        self.sender.lock().take();
+    /// Refuses commits from now on. When the answer is dropped, the writer finishes those that are
+    /// queued and ends.
+    pub(crate) fn close(&self) -> impl Sized + Send {
+        self.sender.lock().take()
     }
 }
 
@@ -382,7 +383,7 @@ mod tests {
         for commit in [sweep(), plain(), plain(), sweep(), sweep(), plain()] {
             send(commit);
         }
-        queue.close();
+        drop(queue.close());
         let mut batches = Vec::new();
         while let Some(batch) = requests.next_batch().await {
             batches.push(batch.iter().map(|it| it.commit.is_exclusive()).collect::<Vec<_>>());

@@ -449,8 +449,10 @@ async fn a_store_that_is_closed_during_a_read_leaves_no_log() {
         store.commit(Commit::append(&address("a"), version * 500, events)).await.unwrap();
     }
     // The read begins first, and takes longer than the last commit of the store.
-    let (read, ()) = tokio::join!(biased; store.read_all(0, 10_000), store.close());
+    let late = store.commit(Commit::append(&address("a"), 10_000, vec![event("late")]));
+    let (read, (), late) = tokio::join!(biased; store.read_all(0, 10_000), store.close(), late);
     assert_eq!(read.unwrap().len(), 10_000);
+    assert!(matches!(late, Err(StoreError::Closed)), "another task can read no more: {late:?}");
     let log = folder.path().join("steadfast.db-wal");
     assert!(!log.exists(), "a copy of the database file alone would lack commits");
 }
