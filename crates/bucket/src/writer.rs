@@ -42,8 +42,8 @@ pub struct BlobWriter {
 }
 
 impl BlobWriter {
-    /// Computes these hashes. The ETag is the MD5 if that is one of them, and otherwise the SHA-256,
-    /// which is computed then. Call it before the first write.
+    /// Computes these hashes. The ETag is the MD5 if that is one of them, and otherwise the
+    /// SHA-256, which is computed then. Call it before the first write.
     pub fn with(mut self, hashes: Hashes) -> Self {
         let sha256 = hashes.sha256 || !hashes.md5;
         self.bytes = self.bytes.with(Hashes { sha256, ..hashes });

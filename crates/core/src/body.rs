@@ -163,7 +163,7 @@ pub(crate) mod optional_millis {
         duration: &Option<Duration>,
         to: S,
     ) -> Result<S::Ok, S::Error> {
-        duration.map(super::millis).serialize(to)
+        duration.map(crate::body::millis).serialize(to)
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(

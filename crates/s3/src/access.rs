@@ -260,8 +260,8 @@ fn may_list(scope: &KeyScope, bucket: &str, prefix: Option<&str>) -> S3Result<()
     if fits { Ok(()) } else { Err(denied(scope)) }
 }
 
-/// Looks at the scope before anything else is wrong with the source: what is outside is refused, and
-/// recorded.
+/// Looks at the scope before anything else is wrong with the source: what is outside is refused,
+/// and recorded.
 fn may_copy(scope: &KeyScope, source: &CopySource) -> S3Result<()> {
     if let CopySource::Bucket { bucket, key, .. } = source
         && !scope.covers_blob(bucket, key)

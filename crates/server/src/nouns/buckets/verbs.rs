@@ -1,4 +1,4 @@
-//! What `steadfast buckets …` prints.
+//! The output of `steadfast buckets …`.
 
 use steadfast_api::buckets::{
     BlobPage, BucketRule, CorsRule, DeleteBlob, DeletedBlob, LifecycleRule, ListBlobs, SavedBucket,

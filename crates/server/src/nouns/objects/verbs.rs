@@ -1,4 +1,4 @@
-//! What `steadfast objects …` prints, and the verbs that write a file or choose an operation.
+//! Output of `steadfast objects …`, and the verbs that write a file or choose an operation.
 
 use std::{fs::OpenOptions, io::Write, path::PathBuf};
 

@@ -1,4 +1,4 @@
-//! What `steadfast queues …` prints, and the verbs that send several requests.
+//! Output of `steadfast queues …`, and the verbs that send several requests.
 
 use std::io::IsTerminal;
 

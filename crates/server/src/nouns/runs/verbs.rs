@@ -1,4 +1,4 @@
-//! What `steadfast runs …` prints, and the verbs that follow or wait for a run.
+//! Output of `steadfast runs …`, and the verbs that follow or wait for a run.
 
 use clap::Args;
 use serde_json::Value;
