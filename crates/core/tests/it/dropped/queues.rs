@@ -5,6 +5,7 @@ use std::time::Duration;
 use steadfast_core::{
     App, QueueSettings, Runtime,
     queue::{Outgoing, Redrive},
+    revive,
     store::{Json, Position},
 };
 
@@ -28,6 +29,7 @@ pub(super) const AREAS: &[Area] = &[
     Area { file: "queue/pull.rs", tried: &["ack", "pull"], others: &[] },
     Area { file: "queue/redrive.rs", tried: &["edit", "redrive"], others: &[] },
     Area { file: "queue/queues.rs", tried: &[], others: &["names_behind", "stop"] },
+    Area { file: "revive.rs", tried: &["revive"], others: &[] },
 ];
 
 laws!(on sqlite, postgres:
@@ -167,6 +169,15 @@ async fn changed_messages_are_delivered_as_the_store_has_them(lab: Lab) {
         let purged = dropped(polls, queues.purge("mail", None, None)).await;
         agree(&app, program, view).await;
         purged
+    })
+    .await;
+    each(async |polls| {
+        let id = queues.send(MAIL, &mail("d")).await.unwrap();
+        queues.purge("mail", None, None).await.unwrap();
+        let message = app.store().message(id).await.unwrap().unwrap();
+        let revived = dropped(polls, revive(&**app.store(), &message, None)).await;
+        agree(&app, program, view).await;
+        revived
     })
     .await;
     each(async |polls| dropped(polls, queues.sweep()).await).await;
